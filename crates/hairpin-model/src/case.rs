@@ -1,0 +1,226 @@
+//! A case: one complete choice of transport, options, waiting, placement, link and pattern.
+
+use serde::{Deserialize, Serialize};
+
+use crate::options::Options;
+use crate::words;
+
+words! {
+    /// How an end waits for the next message.
+    pub enum Waiting: "waiting" {
+        /// The receive call itself sleeps until there is data: one system call.
+        Block = "block",
+        /// `poll` sleeps until there is data, then a receive call takes it: two system calls.
+        Poll = "poll",
+        /// The receive call is repeated without ever sleeping.
+        Spin = "spin",
+    }
+}
+
+words! {
+    /// Where the two ends run.
+    pub enum Placement: "placement" {
+        /// Both pinned to one CPU.
+        Together = "together",
+        /// Pinned to two different CPUs.
+        Apart = "apart",
+        /// Left to the scheduler; where they really ran is recorded.
+        Free = "free",
+    }
+}
+
+words! {
+    /// What the two ends are.
+    pub enum Ends: "ends" {
+        /// Two processes.
+        Processes = "processes",
+        /// Two threads of one process.
+        Threads = "threads",
+    }
+}
+
+words! {
+    /// How deep the CPUs may sleep while a round runs.
+    pub enum CpuIdle: "CPU idle state" {
+        /// As the machine is configured.
+        Deep = "deep",
+        /// `/dev/cpu_dma_latency` is held at 0 during the round, so that idle CPUs keep polling.
+        Shallow = "shallow",
+    }
+}
+
+/// What is sent when.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Pattern {
+    /// Closed loop: the next message leaves when the answer to the last has arrived.
+    PingPong,
+    /// Open loop: messages are due at a fixed rate, whatever has come back.
+    Paced {
+        /// Messages a second.
+        rate_per_s: f64,
+    },
+}
+
+/// A fault planted in the echo half, to prove that it is found (canary) or called slower (calibration).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Plant {
+    /// How long the echo half holds a message back, in nanoseconds.
+    pub stall_ns: u64,
+    /// Every how many messages (1: each one).
+    pub every: u64,
+    /// Whether it sleeps or keeps its CPU busy meanwhile.
+    pub sleeps: bool,
+}
+
+/// One complete, hashable choice. Two equal cases are the same measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// The transport's name.
+    pub transport: String,
+    /// How both ends wait.
+    pub waiting: Waiting,
+    /// Where they run.
+    pub placement: Placement,
+    /// What they are.
+    pub ends: Ends,
+    /// Bytes of each message.
+    pub size_bytes: u64,
+    /// Bytes of each answer.
+    pub reply_size_bytes: u64,
+    /// What is asked of the sockets.
+    pub options: Options,
+    /// The path between the ends: `loopback`, or a link profile in one line.
+    pub link: String,
+    /// What is sent when.
+    pub pattern: Pattern,
+    /// How deep the CPUs may sleep.
+    #[serde(default = "deep")]
+    pub cpu_idle: CpuIdle,
+    /// A planted fault, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plant: Option<Plant>,
+    /// 0, or 1 for the second of an A/A pair: the same case, measured as if it were another.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub twin: u8,
+}
+
+fn deep() -> CpuIdle {
+    CpuIdle::Deep
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_zero(value: &u8) -> bool {
+    *value == 0
+}
+
+/// The link that needs no relay: the kernel's own loopback (or, for local transports, none at all).
+pub const LOOPBACK: &str = "loopback";
+
+impl Case {
+    /// A plain ping-pong of 4 bytes over `transport`, blocking, both ends on one CPU.
+    #[must_use]
+    pub fn ping_pong(transport: &str) -> Self {
+        Self {
+            transport: transport.to_owned(),
+            waiting: Waiting::Block,
+            placement: Placement::Together,
+            ends: Ends::Processes,
+            size_bytes: 4,
+            reply_size_bytes: 4,
+            options: Options::default(),
+            link: LOOPBACK.to_owned(),
+            pattern: Pattern::PingPong,
+            cpu_idle: CpuIdle::Deep,
+            plant: None,
+            twin: 0,
+        }
+    }
+
+    /// A short stable identity: 64 bits of FNV-1a over the canonical JSON, in hexadecimal.
+    ///
+    /// FNV-1a (Fowler, Noll, Vo; draft-eastlake-fnv) is stable across builds, which `std`'s hasher is not.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let json = serde_json::to_string(self).expect("a case has only string keys");
+        let hash = json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+
+    /// The case in a line of words for tables: only what differs from the plainest case is said.
+    #[must_use]
+    pub fn label(&self) -> String {
+        let mut words = vec![self.transport.clone(), self.waiting.to_string(), self.placement.to_string()];
+        words.extend(self.details());
+        words.join(" ")
+    }
+
+    /// What sets this case apart beyond transport, waiting and placement, a word or two each.
+    #[must_use]
+    pub fn details(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        if self.ends == Ends::Threads {
+            words.push("threads".to_owned());
+        }
+        match (self.size_bytes, self.reply_size_bytes) {
+            (4, 4) => {}
+            (size, reply) if size == reply => words.push(format!("{size} B")),
+            (size, reply) => words.push(format!("{size}/{reply} B")),
+        }
+        if let Pattern::Paced { rate_per_s } = self.pattern {
+            words.push(format!("{rate_per_s}/s"));
+        }
+        words.extend(self.options.iter().map(|(name, value)| format!("{name}={value}")));
+        if self.cpu_idle == CpuIdle::Shallow {
+            words.push("CPUs kept awake".to_owned());
+        }
+        if self.link != LOOPBACK {
+            words.push(format!("over {}", self.link));
+        }
+        if let Some(plant) = self.plant {
+            words.push(format!("planted {} ns every {}", plant.stall_ns, plant.every));
+        }
+        if self.twin != 0 {
+            words.push("(again)".to_owned());
+        }
+        words
+    }
+
+    /// The same case but for its place in an A/A pair.
+    #[must_use]
+    pub fn without_twin(&self) -> Self {
+        Self { twin: 0, ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identity_depends_on_every_choice_and_on_nothing_else() {
+        let case = Case::ping_pong("tcp");
+        assert_eq!(case.id(), Case::ping_pong("tcp").id());
+        let others = [
+            Case { waiting: Waiting::Spin, ..case.clone() },
+            Case { placement: Placement::Apart, ..case.clone() },
+            Case { size_bytes: 5, ..case.clone() },
+            Case { reply_size_bytes: 5, ..case.clone() },
+            Case { cpu_idle: CpuIdle::Shallow, ..case.clone() },
+            Case { twin: 1, ..case.clone() },
+            Case { pattern: Pattern::Paced { rate_per_s: 1000.0 }, ..case.clone() },
+        ];
+        for other in others {
+            assert_ne!(case.id(), other.id(), "{}", other.label());
+        }
+    }
+
+    #[test]
+    fn a_case_survives_json() {
+        let case = Case { twin: 1, pattern: Pattern::Paced { rate_per_s: 12.5 }, ..Case::ping_pong("udp6") };
+        let json = serde_json::to_string(&case).unwrap();
+        assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), case);
+    }
+}

@@ -1,0 +1,64 @@
+//! The machine a run was made on: part of the run, compared before two runs are.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The machine and its settings, read once before the first round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Kernel name, release and version.
+    pub kernel: String,
+    /// Architecture, for instance `x86_64`.
+    pub architecture: String,
+    /// The CPU's model name.
+    pub cpu_model: String,
+    /// CPUs online.
+    pub cpus_online: usize,
+    /// CPUs this process may use.
+    pub cpus_allowed: Vec<usize>,
+    /// The CPUs that the ends use: client and echo when apart.
+    pub cpus_used: Vec<usize>,
+    /// Whether the two CPUs are threads of one core; null where unknown.
+    pub cpus_share_core: Option<bool>,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// `none`, or the hypervisor's name where it tells.
+    pub hypervisor: Option<String>,
+    /// The clock.
+    pub clock: ClockFacts,
+    /// CPU frequency governor, or null where there is none.
+    pub governor: Option<String>,
+    /// Idle states by name, shallowest first.
+    pub idle_states: Vec<String>,
+    /// Vulnerability mitigations that are in force (name to state); unaffected ones are left out.
+    pub mitigations: BTreeMap<String, String>,
+    /// Kernel settings that shape transports, for instance `net.ipv4.tcp_congestion_control`.
+    pub settings: BTreeMap<String, String>,
+    /// The loopback device: MTU, qdisc, offloads.
+    pub loopback: BTreeMap<String, String>,
+    /// Load averages over 1, 5 and 15 minutes when the run began.
+    pub load: Vec<f64>,
+    /// Load averages when it ended; empty while it runs.
+    #[serde(default)]
+    pub load_after: Vec<f64>,
+    /// Effective user is root.
+    pub root: bool,
+}
+
+/// The one clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockFacts {
+    /// `tsc` or `clock_monotonic`.
+    pub source: String,
+    /// The kernel's clock source.
+    pub kernel_source: String,
+    /// Smallest step seen between two reads, in ns.
+    pub resolution_ns: f64,
+    /// Median cost of a read, in ns.
+    pub read_cost_ns: f64,
+    /// Nanoseconds a tick; 1 where the clock counts ns itself.
+    pub ns_per_tick: f64,
+    /// Bound on the error of that, in parts per million.
+    pub calibration_error_ppm: f64,
+}

@@ -1,0 +1,82 @@
+//! A finding: a cause with a code, its evidence, what to do, and what would refute it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Figure;
+use crate::words;
+
+words! {
+    /// How much it matters.
+    pub enum Severity: "severity" {
+        /// Good to know.
+        Note = "note",
+        /// It shapes the figures.
+        Warning = "warning",
+        /// The figures must not be used as they are.
+        Problem = "problem",
+    }
+}
+
+/// One piece of evidence: what was read, and its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// What was read, in words.
+    pub what: String,
+    /// Its value.
+    pub value: Figure,
+    /// The value's unit: `ns`, `share`, `ratio`, `count`, ...
+    pub unit: String,
+}
+
+/// A change of exactly one thing that would refute the finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CounterExperiment {
+    /// What is changed, in words.
+    pub change: String,
+    /// The command that runs it.
+    pub command: String,
+}
+
+/// The outcome of a counter-experiment that was run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proved {
+    /// `confirmed` or `refuted` or `cannot-tell`.
+    pub verdict: String,
+    /// The effect of the change, in ns.
+    pub effect: Figure,
+}
+
+/// A finding.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Its code, for instance `wake-up-dominated`.
+    pub code: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The identities of the cases it speaks of.
+    pub cases: Vec<String>,
+    /// What was found, in one or two plain sentences with the figures.
+    pub summary: String,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+    /// What to do.
+    pub advice: String,
+    /// What would refute it.
+    pub counter_experiment: Option<CounterExperiment>,
+    /// The counter-experiment's outcome, where it was part of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proved: Option<Proved>,
+    /// The part of the latency (or of the rate) that it explains, 0 to 1: findings are listed by it.
+    pub share: f64,
+}
+
+/// What `hairpin list` says of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FindingCard {
+    /// Its code.
+    pub code: &'static str,
+    /// What it says.
+    pub what: &'static str,
+    /// Why it matters.
+    pub why: &'static str,
+}

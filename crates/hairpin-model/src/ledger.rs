@@ -1,0 +1,71 @@
+//! The ledger: every message sent is accounted for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted apart.
+///
+/// No cause is computed by subtraction: each is read from a counter of its own, and what the counters do not cover
+/// is `unexplained`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Messages sent after the warm-up.
+    pub sent: u64,
+    /// Answers that arrived in time.
+    pub received: u64,
+    /// Messages lost, by cause; only causes that occurred.
+    pub lost: BTreeMap<String, u64>,
+    /// Answers that arrived after the time-out.
+    pub late: u64,
+    /// Further arrivals of an answer that had arrived already.
+    pub duplicated: u64,
+    /// What is missing (positive) or too many (negative) after all of the above.
+    pub unexplained: i64,
+}
+
+impl Ledger {
+    /// Closes the ledger: computes what is unexplained.
+    #[must_use]
+    #[expect(clippy::cast_possible_wrap, reason = "no round sends 2^63 messages")]
+    pub fn closed(mut self) -> Self {
+        let accounted = self.received + self.lost.values().sum::<u64>() + self.late;
+        self.unexplained = self.sent as i64 - accounted as i64;
+        self
+    }
+
+    /// The two ledgers as one.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        self.sent += other.sent;
+        self.received += other.received;
+        self.late += other.late;
+        self.duplicated += other.duplicated;
+        for (cause, count) in &other.lost {
+            *self.lost.entry(cause.clone()).or_default() += count;
+        }
+        self.closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_message_without_a_cause_is_unexplained() {
+        let lost = BTreeMap::from([("receive-buffer-overflow".to_owned(), 2)]);
+        let ledger = Ledger { sent: 10, received: 6, lost, late: 1, ..Ledger::default() }.closed();
+        assert_eq!(ledger.unexplained, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn adding_ledgers_adds_what_is_unexplained(a in 0_u64..1000, b in 0_u64..1000, c in 0_u64..1000, d in 0_u64..1000) {
+            let one = Ledger { sent: a, received: b, ..Ledger::default() }.closed();
+            let two = Ledger { sent: c, received: d, ..Ledger::default() }.closed();
+            prop_assert_eq!(one.clone().plus(&two).unexplained, one.unexplained + two.unexplained);
+        }
+    }
+}

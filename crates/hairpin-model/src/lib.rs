@@ -1,0 +1,21 @@
+//! The nouns of Hairpin, their units, and the saved-run format.
+//!
+//! Everything here is plain data: no clock, no file, no socket, no thread. Every other crate may depend on this
+//! one; this one depends on none of them.
+
+pub mod card;
+pub mod case;
+pub mod environment;
+pub mod fact;
+pub mod figure;
+pub mod finding;
+pub mod ground;
+pub mod ledger;
+pub mod names;
+pub mod options;
+pub mod parse;
+pub mod round;
+pub mod run;
+pub mod samples;
+pub mod summary;
+pub mod upgrade;

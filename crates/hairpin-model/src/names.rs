@@ -1,0 +1,102 @@
+//! Names as the user types them: parsing with the nearest match, and the words for printing.
+
+/// A name that is not in its list, with the nearest one that is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown {kind} `{given}`{}", hint(.nearest.as_deref(), .known))]
+pub struct UnknownName {
+    /// What sort of name it is, for instance `transport`.
+    pub kind: &'static str,
+    /// What the user typed.
+    pub given: String,
+    /// The nearest known name, when one is near.
+    pub nearest: Option<String>,
+    /// All known names.
+    pub known: Vec<String>,
+}
+
+fn hint(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(name) => format!(" (hint: did you mean `{name}`?)"),
+        None => format!(" (hint: one of {})", known.join(", ")),
+    }
+}
+
+/// Finds `given` in `known`, or says which known name is nearest.
+///
+/// # Errors
+/// [`UnknownName`] when `given` is not in the list.
+pub fn find<'k>(kind: &'static str, given: &str, known: &[&'k str]) -> Result<&'k str, UnknownName> {
+    known.iter().copied().find(|name| *name == given).ok_or_else(|| UnknownName {
+        kind,
+        given: given.to_owned(),
+        nearest: nearest(given, known).map(str::to_owned),
+        known: known.iter().map(|name| (*name).to_owned()).collect(),
+    })
+}
+
+/// The known name nearest to `given` by Jaro-Winkler similarity, if any is near enough to be a slip of the finger.
+#[must_use]
+pub fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
+    let given = given.to_lowercase();
+    known
+        .iter()
+        .copied()
+        .map(|name| (strsim::jaro_winkler(&given, name), name))
+        .filter(|(similarity, _)| *similarity > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name)
+}
+
+/// Declares an enum whose variants are words of the command line and of the saved run.
+#[macro_export]
+macro_rules! words {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident : $kind:literal { $($(#[$vmeta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::serde::Serialize, ::serde::Deserialize)]
+        $vis enum $name { $($(#[$vmeta])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// Every value, in the order in which they are listed to users.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The word for it on the command line, in JSON and in tables.
+            #[must_use]
+            pub fn word(self) -> &'static str {
+                match self { $($name::$variant => $word),+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                out.pad(self.word())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::names::UnknownName;
+            fn from_str(given: &str) -> Result<Self, Self::Err> {
+                let known: Vec<&str> = Self::ALL.iter().map(|value| value.word()).collect();
+                let found = $crate::names::find($kind, given, &known)?;
+                Ok(Self::ALL.iter().copied().find(|value| value.word() == found).expect("found among its own words"))
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_finger_gets_the_nearest_name() {
+        let unknown = find("transport", "unix-steam", &["tcp", "unix-stream", "udp"]).unwrap_err();
+        assert_eq!(unknown.nearest.as_deref(), Some("unix-stream"));
+        assert_eq!(unknown.to_string(), "unknown transport `unix-steam` (hint: did you mean `unix-stream`?)");
+    }
+
+    #[test]
+    fn a_name_near_to_nothing_gets_the_list() {
+        let unknown = find("transport", "zzz", &["tcp", "udp"]).unwrap_err();
+        assert_eq!(unknown.to_string(), "unknown transport `zzz` (hint: one of tcp, udp)");
+    }
+}

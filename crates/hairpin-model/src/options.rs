@@ -1,0 +1,246 @@
+//! Options: what can be asked of a socket, and what was granted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names;
+use crate::words;
+
+words! {
+    /// A socket option by its word on the command line.
+    pub enum OptionName: "option" {
+        /// `TCP_NODELAY`: send small segments at once (no Nagle).
+        Nodelay = "nodelay",
+        /// `TCP_CORK`: hold partial segments back until it is released, 200 ms at most.
+        Cork = "cork",
+        /// `TCP_QUICKACK`: acknowledge at once; the kernel may leave this mode by itself.
+        Quickack = "quickack",
+        /// `SO_SNDBUF` in bytes; the kernel doubles it.
+        Sndbuf = "sndbuf",
+        /// `SO_RCVBUF` in bytes; the kernel doubles it.
+        Rcvbuf = "rcvbuf",
+        /// `SO_BUSY_POLL` in microseconds.
+        BusyPoll = "busy-poll",
+        /// `IP_TOS` / `IPV6_TCLASS`, the whole byte (DSCP is its upper six bits).
+        Tos = "tos",
+        /// DSCP, 0 to 63: the upper six bits of the TOS byte.
+        Dscp = "dscp",
+        /// `TCP_CONGESTION`: the congestion control's name.
+        Congestion = "congestion",
+        /// `TCP_NOTSENT_LOWAT` in bytes.
+        NotsentLowat = "notsent-lowat",
+        /// `SO_PRIORITY`, 0 to 6 without privilege.
+        Priority = "priority",
+    }
+}
+
+/// What values an option takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// `on` or `off`.
+    Switch,
+    /// A whole number in the range.
+    Number {
+        /// Smallest.
+        min: u64,
+        /// Greatest.
+        max: u64,
+        /// Its unit, or an empty text.
+        unit: &'static str,
+    },
+    /// A name.
+    Word,
+}
+
+impl OptionName {
+    /// What values it takes.
+    #[must_use]
+    pub fn values(self) -> ValueKind {
+        const INT_MAX: u64 = i32::MAX as u64;
+        match self {
+            Self::Nodelay | Self::Cork | Self::Quickack => ValueKind::Switch,
+            Self::Sndbuf | Self::Rcvbuf => ValueKind::Number { min: 1, max: INT_MAX / 2, unit: "bytes" },
+            Self::BusyPoll => ValueKind::Number { min: 0, max: INT_MAX, unit: "us" },
+            Self::Tos => ValueKind::Number { min: 0, max: 255, unit: "" },
+            Self::Dscp => ValueKind::Number { min: 0, max: 63, unit: "" },
+            Self::NotsentLowat => ValueKind::Number { min: 0, max: INT_MAX, unit: "bytes" },
+            Self::Priority => ValueKind::Number { min: 0, max: 15, unit: "" },
+            Self::Congestion => ValueKind::Word,
+        }
+    }
+
+    /// What it does, in a line, with the kernel's name for it.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::Nodelay => "TCP_NODELAY: send small segments at once (no Nagle)",
+            Self::Cork => "TCP_CORK: hold partial segments back, 200 ms at most",
+            Self::Quickack => "TCP_QUICKACK: acknowledge at once; the kernel may leave this mode by itself",
+            Self::Sndbuf => "SO_SNDBUF: send buffer; the kernel doubles what is asked",
+            Self::Rcvbuf => "SO_RCVBUF: receive buffer; the kernel doubles what is asked",
+            Self::BusyPoll => "SO_BUSY_POLL: busy-poll the device queue in receive calls",
+            Self::Tos => "IP_TOS / IPV6_TCLASS: the whole type-of-service byte",
+            Self::Dscp => "DSCP: the upper six bits of the type-of-service byte",
+            Self::Congestion => "TCP_CONGESTION: the congestion control, for instance cubic",
+            Self::NotsentLowat => "TCP_NOTSENT_LOWAT: unsent bytes above which a socket is not writable",
+            Self::Priority => "SO_PRIORITY: the queueing priority of what is sent",
+        }
+    }
+
+    /// The value that `--option all` tries, where trying it in a ping-pong makes sense.
+    #[must_use]
+    pub fn trial_value(self) -> Option<&'static str> {
+        match self {
+            Self::Nodelay | Self::Quickack => Some("on"),
+            Self::Sndbuf | Self::Rcvbuf => Some("65536"),
+            Self::BusyPoll => Some("50"),
+            Self::Dscp => Some("46"),
+            Self::Congestion => Some("cubic"),
+            Self::NotsentLowat => Some("16384"),
+            Self::Priority => Some("6"),
+            Self::Cork | Self::Tos => None,
+        }
+    }
+}
+
+/// Why an `--option` text was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    /// The name is not known.
+    #[error(transparent)]
+    Unknown(#[from] names::UnknownName),
+    /// No `=` in it.
+    #[error("option `{0}` has no value (hint: write name=value, for instance nodelay=on)")]
+    NoValue(String),
+    /// The value does not fit the option.
+    #[error("option `{name}` does not take `{value}` (hint: {expected})")]
+    BadValue {
+        /// The option.
+        name: OptionName,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+    /// Two values for one option.
+    #[error("option `{0}` is given twice (hint: use --option twice to compare two choices)")]
+    Twice(OptionName),
+    /// `tos` and `dscp` set the same byte.
+    #[error("options `tos` and `dscp` set the same byte (hint: give one of them)")]
+    TosAndDscp,
+}
+
+/// The options asked for, by name; values are checked texts (`on`, `4096`, `cubic`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Options(BTreeMap<OptionName, String>);
+
+impl Options {
+    /// Parses `nodelay=on,sndbuf=4096`; an empty text asks for nothing.
+    ///
+    /// # Errors
+    /// [`OptionError`] for an unknown name, a missing or unfit value, or a name given twice.
+    pub fn parse(text: &str) -> Result<Self, OptionError> {
+        let mut options = BTreeMap::new();
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').ok_or_else(|| OptionError::NoValue(part.to_owned()))?;
+            let name: OptionName = name.trim().parse()?;
+            let value = checked(name, value.trim())?;
+            if options.insert(name, value).is_some() {
+                return Err(OptionError::Twice(name));
+            }
+        }
+        if options.contains_key(&OptionName::Tos) && options.contains_key(&OptionName::Dscp) {
+            return Err(OptionError::TosAndDscp);
+        }
+        Ok(Self(options))
+    }
+
+    /// The pairs, in the order of [`OptionName::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (OptionName, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+
+    /// The value asked for, if any.
+    #[must_use]
+    pub fn get(&self, name: OptionName) -> Option<&str> {
+        self.0.get(&name).map(String::as_str)
+    }
+
+    /// The same options with one more asked for (or changed); the value must be one that [`Options::parse`] takes.
+    #[must_use]
+    pub fn with(mut self, name: OptionName, value: &str) -> Self {
+        self.0.insert(name, value.to_owned());
+        self
+    }
+
+    /// Nothing is asked for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn checked(name: OptionName, value: &str) -> Result<String, OptionError> {
+    let bad = |expected: String| OptionError::BadValue { name, value: value.to_owned(), expected };
+    match name.values() {
+        ValueKind::Switch => match value {
+            "on" | "1" | "true" => Ok("on".to_owned()),
+            "off" | "0" | "false" => Ok("off".to_owned()),
+            _ => Err(bad("on or off".to_owned())),
+        },
+        ValueKind::Number { min, max, unit } => {
+            let number = crate::parse::bytes(value).ok().filter(|number| (min..=max).contains(number));
+            let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
+            number
+                .map(|number| number.to_string())
+                .ok_or_else(|| bad(format!("a whole number from {min} to {max}{unit}")))
+        }
+        ValueKind::Word if !value.is_empty() && value.len() < 16 => Ok(value.to_owned()),
+        ValueKind::Word => Err(bad("a name of 1 to 15 letters".to_owned())),
+    }
+}
+
+/// One option at one end: asked for, and what the kernel says before and after the round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effective {
+    /// The option.
+    pub name: OptionName,
+    /// What was asked, or null where the kernel's default was left alone.
+    pub asked: Option<String>,
+    /// Read back before the first message.
+    pub before: String,
+    /// Read back after the last message.
+    pub after: String,
+    /// Whether `before` is what was asked (true where nothing was asked).
+    pub met: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_parsed_checked_and_kept_in_order() {
+        let options = Options::parse("sndbuf=4KiB, nodelay=1").unwrap();
+        let pairs: Vec<_> = options.iter().collect();
+        assert_eq!(pairs, [(OptionName::Nodelay, "on"), (OptionName::Sndbuf, "4096")]);
+    }
+
+    #[test]
+    fn refusals_name_the_option_and_what_it_takes() {
+        let text = |given: &str| Options::parse(given).unwrap_err().to_string();
+        assert_eq!(text("nodlay=on"), "unknown option `nodlay` (hint: did you mean `nodelay`?)");
+        assert_eq!(
+            text("nodelay"),
+            "option `nodelay` has no value (hint: write name=value, for instance nodelay=on)"
+        );
+        assert_eq!(text("dscp=64"), "option `dscp` does not take `64` (hint: a whole number from 0 to 63)");
+        assert_eq!(
+            text("cork=on,cork=off"),
+            "option `cork` is given twice (hint: use --option twice to compare two choices)"
+        );
+        assert_eq!(text("tos=1,dscp=1"), "options `tos` and `dscp` set the same byte (hint: give one of them)");
+    }
+}

@@ -1,0 +1,118 @@
+//! Quantities as the user types them: `4KiB`, `1.5ms`, `10000`.
+
+/// A quantity that could not be read, with what would be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is not {expected} (hint: {hint})")]
+pub struct BadQuantity {
+    /// What was typed.
+    pub given: String,
+    /// What was expected, for instance `a duration`.
+    pub expected: &'static str,
+    /// Examples.
+    pub hint: &'static str,
+}
+
+const BYTE_UNITS: &[(&str, f64)] = &[
+    ("GiB", 1_073_741_824.0),
+    ("MiB", 1_048_576.0),
+    ("KiB", 1024.0),
+    ("GB", 1e9),
+    ("MB", 1e6),
+    ("kB", 1e3),
+    ("B", 1.0),
+];
+const TIME_UNITS: &[(&str, f64)] = &[("min", 60e9), ("ms", 1e6), ("us", 1e3), ("µs", 1e3), ("ns", 1.0), ("s", 1e9)];
+
+/// A number of bytes: `4096`, `4KiB`, `1.5MB`.
+///
+/// # Errors
+/// [`BadQuantity`] when it is not a whole, finite number of bytes.
+pub fn bytes(text: &str) -> Result<u64, BadQuantity> {
+    let bad = || BadQuantity {
+        given: text.to_owned(),
+        expected: "a number of bytes",
+        hint: "for instance 4096, 64KiB or 1MiB",
+    };
+    whole(scaled(text, BYTE_UNITS, Some(1.0))).ok_or_else(bad)
+}
+
+/// A duration in nanoseconds: `250ms`, `1.5s`, `20us`. The unit is needed.
+///
+/// # Errors
+/// [`BadQuantity`] when the unit is missing or the number is not finite and positive or zero.
+pub fn duration_ns(text: &str) -> Result<u64, BadQuantity> {
+    let bad =
+        || BadQuantity { given: text.to_owned(), expected: "a duration", hint: "for instance 250ms, 1.5s or 20us" };
+    whole(scaled(text, TIME_UNITS, None).map(f64::round)).ok_or_else(bad)
+}
+
+/// A positive rate a second: `1000`, `1k`, `2.5M`.
+///
+/// # Errors
+/// [`BadQuantity`] when it is not finite and above zero.
+pub fn rate_per_s(text: &str) -> Result<f64, BadQuantity> {
+    let units = &[("k", 1e3), ("K", 1e3), ("M", 1e6)];
+    scaled(text.trim_end_matches("/s"), units, Some(1.0)).filter(|rate| rate.is_finite() && *rate > 0.0).ok_or_else(
+        || BadQuantity {
+            given: text.to_owned(),
+            expected: "a rate",
+            hint: "messages a second above 0, for instance 1000 or 20k",
+        },
+    )
+}
+
+/// A share: `5%` or `0.05`.
+///
+/// # Errors
+/// [`BadQuantity`] when it is not a finite number.
+pub fn share(text: &str) -> Result<f64, BadQuantity> {
+    scaled(text.trim_start_matches('+'), &[("%", 0.01)], Some(1.0))
+        .filter(|share| share.is_finite())
+        .ok_or_else(|| BadQuantity { given: text.to_owned(), expected: "a share", hint: "for instance 5% or 0.05" })
+}
+
+fn scaled(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {
+    let text = text.trim();
+    let suffixed = units.iter().find_map(|(unit, scale)| text.strip_suffix(unit).map(|number| (number, *scale)));
+    let (number, scale) = suffixed.or_else(|| bare.map(|scale| (text, scale)))?;
+    number.trim().parse::<f64>().ok().map(|number| number * scale)
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range and wholeness are checked first")]
+fn whole(number: Option<f64>) -> Option<u64> {
+    let number = number?;
+    let fits = number.is_finite() && (0.0..=9e15).contains(&number) && number.fract() == 0.0;
+    fits.then_some(number as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn units_are_read() {
+        assert_eq!(bytes("64KiB").unwrap(), 65_536);
+        assert_eq!(bytes("1.5kB").unwrap(), 1500);
+        assert_eq!(duration_ns("1.5ms").unwrap(), 1_500_000);
+        assert_eq!(duration_ns("20us").unwrap(), 20_000);
+        assert!((rate_per_s("20k").unwrap() - 20_000.0).abs() < f64::EPSILON);
+        assert!((share("+5%").unwrap() - 0.05).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_an_example() {
+        for text in ["", "-1", "nan", "inf", "1.5", "4 KB B", "1e30"] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+        assert!(duration_ns("5").is_err(), "a bare number has no unit of time");
+        assert!(rate_per_s("0").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in ".*") {
+            let _ = (bytes(&text), duration_ns(&text), rate_per_s(&text), share(&text));
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! A round: one trial of one case, with fresh ends and a fresh connection. The unit of replication.
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::fact::Fact;
+use crate::ledger::Ledger;
+use crate::options::Effective;
+use crate::samples::Samples;
+use crate::summary::RoundFigures;
+
+/// How much to do: so many messages, or so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// A number of messages.
+    Count(u64),
+    /// A duration in nanoseconds.
+    DurationNs(u64),
+}
+
+/// What the engine is asked to do: one round of one case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundOrder {
+    /// The case.
+    pub case: Case,
+    /// Which repetition of the whole set of cases this round belongs to, from 0. Rounds of one block are neighbours
+    /// in time, so a comparison may pair them.
+    pub block: u32,
+    /// How much to measure.
+    pub extent: Extent,
+    /// How much to send first, unmeasured.
+    pub warm_up: Extent,
+    /// How long an answer may take before it counts as late or lost (or the round as failed, on a lossless transport).
+    pub timeout_ns: u64,
+    /// How many samples to keep raw at most; a histogram holds all of them.
+    pub keep_samples: u64,
+    /// Go on although an option was not granted.
+    pub allow_unmet_options: bool,
+    /// The port to listen on; 0 lets the kernel choose a free one.
+    pub port: u16,
+}
+
+/// One line of `rounds.jsonl`: what was ordered and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundRecord {
+    /// The round's number in order of execution, from 0.
+    pub number: u32,
+    /// When it began, in nanoseconds since the run began.
+    pub started_ns: u64,
+    /// The identity of its case.
+    pub case_id: String,
+    /// The order.
+    pub order: RoundOrder,
+    /// The outcome.
+    pub outcome: Outcome,
+}
+
+/// What came of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It ran.
+    Measured(Box<Measured>),
+    /// It did not, or not to its end.
+    Failed(Failure),
+}
+
+/// Why a round failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// The operation, its object and the cause, in one sentence.
+    pub cause: String,
+    /// What would help.
+    pub hint: String,
+}
+
+/// A measured round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The figures that `hairpin-analysis` computed from its samples.
+    pub figures: RoundFigures,
+    /// Its ledger.
+    pub ledger: Ledger,
+    /// From the connect call to a connected wire, in ns.
+    pub setup_ns: u64,
+    /// Latency of the very first message of the connection, in ns.
+    pub first_message_ns: u64,
+    /// From the first measured message to the end of the last, in ns.
+    pub duration_ns: u64,
+    /// The client half.
+    pub client: EndReport,
+    /// The echo half; null where the kernel answered.
+    pub echo: Option<EndReport>,
+    /// The machine meanwhile.
+    pub noise: Noise,
+    /// The file with its raw samples, relative to the run folder; null where none was written.
+    pub samples_file: Option<String>,
+    /// How many samples are in that file, warm-up included.
+    pub samples_kept: u64,
+    /// Ended early by the user: its figures count for nothing but are kept.
+    #[serde(default)]
+    pub interrupted: bool,
+}
+
+/// What one end says of itself after a round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EndReport {
+    /// The CPU it was pinned to; null where it was free.
+    pub pinned_cpu: Option<usize>,
+    /// The CPUs on which it was seen at the start and at the end.
+    pub seen_cpus: Vec<usize>,
+    /// CPU time of its thread while measuring, in ns.
+    pub cpu_ns: u64,
+    /// Times it slept (voluntary context switches).
+    pub voluntary_switches: u64,
+    /// Times it was pushed off its CPU (involuntary context switches).
+    pub involuntary_switches: u64,
+    /// Times it moved to another CPU; null where the kernel does not tell.
+    pub migrations: Option<u64>,
+    /// Its options, asked and effective.
+    pub options: Vec<Effective>,
+    /// Counters of the kernel, for instance `tcp_info.retransmits`.
+    pub facts: Vec<Fact>,
+    /// How long the echo half held each message; null at the client, and where stamping would disturb (`shm`, `memory`).
+    pub turnaround: Option<Turnaround>,
+}
+
+/// How long the echo half held messages: counts by power of two of nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turnaround {
+    /// `counts[k]` messages were held for 2^k to 2^(k+1) - 1 ns (0 ns counts as 1).
+    pub counts: Vec<u64>,
+    /// Their sum, in ns.
+    pub total_ns: u64,
+    /// The longest, in ns.
+    pub max_ns: u64,
+}
+
+/// The machine while a round ran.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Noise {
+    /// Load average over one minute before the round.
+    pub load_before: f64,
+    /// The same after it.
+    pub load_after: f64,
+    /// CPU time that the hypervisor gave to others, all CPUs, in ns (10 ms resolution).
+    pub steal_ns: u64,
+    /// CPU time that all processes used, all CPUs, in ns (10 ms resolution).
+    pub busy_ns: u64,
+    /// Wall time of the round, in ns.
+    pub wall_ns: u64,
+    /// Runnable tasks (`/proc/loadavg`'s fourth field) before the round, this process's own among them.
+    pub runnable_before: u64,
+}
+
+/// A round as it leaves the engine: the record, and its samples where it was measured.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The record, its figures still empty.
+    pub record: RoundRecord,
+    /// The samples.
+    pub samples: Option<Samples>,
+}
+
+impl RoundRecord {
+    /// The measured part, if it was measured to its end.
+    #[must_use]
+    pub fn measured(&self) -> Option<&Measured> {
+        match &self.outcome {
+            Outcome::Measured(measured) if !measured.interrupted => Some(measured),
+            Outcome::Measured(_) | Outcome::Failed(_) => None,
+        }
+    }
+}

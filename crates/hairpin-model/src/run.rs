@@ -1,0 +1,110 @@
+//! A run: plan, environment, summaries, findings. `run.json` and `--json` are this, and `rounds.jsonl` its rounds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::environment::Environment;
+use crate::finding::Finding;
+use crate::round::RoundRecord;
+use crate::summary::{CaseSummary, Comparison};
+use crate::words;
+
+/// The version of the saved-run format that this build writes. docs/run-format.md describes it.
+pub const FORMAT: u32 = 1;
+
+words! {
+    /// How far a run got.
+    pub enum State: "state" {
+        /// It is running, or it was killed.
+        Running = "running",
+        /// All its rounds were attempted.
+        Complete = "complete",
+        /// The user ended it.
+        Interrupted = "interrupted",
+    }
+}
+
+/// The program that made the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// `hairpin`.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The git commit it was built from, with `-dirty` where the tree had changes; null where there was no git.
+    pub commit: Option<String>,
+    /// `release` or `debug`.
+    pub build: String,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Its question.
+    pub question: String,
+    /// Its knobs as given or by default, in order.
+    pub knobs: Vec<(String, Vec<String>)>,
+    /// Rounds ordered so far.
+    pub rounds_ordered: u64,
+}
+
+/// Something that was not run, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The transport.
+    pub transport: String,
+    /// The case in words, where it is about one case and not about the whole transport.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<String>,
+    /// Why, and what would help.
+    pub reason: String,
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The format's version, [`FORMAT`].
+    pub format: u32,
+    /// The program.
+    pub tool: Tool,
+    /// The exact command line.
+    pub command_line: Vec<String>,
+    /// When it began: seconds since 1970-01-01 UTC.
+    pub started_unix_s: u64,
+    /// How long it took, in ns; 0 while it runs.
+    pub duration_ns: u64,
+    /// How far it got.
+    pub state: State,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// What was asked for.
+    pub plan: Plan,
+    /// The machine.
+    pub environment: Environment,
+    /// A summary of each case, in the order of the plan.
+    pub cases: Vec<CaseSummary>,
+    /// Cases compared.
+    pub comparisons: Vec<Comparison>,
+    /// What explains the figures, the greatest share first.
+    pub findings: Vec<Finding>,
+    /// What was not run.
+    pub skipped: Vec<Skipped>,
+    /// The rounds in order of execution; in the run folder they stand in `rounds.jsonl`, not in `run.json`.
+    #[serde(skip)]
+    pub rounds: Vec<RoundRecord>,
+}
+
+impl Run {
+    /// The summary of the case with that identity.
+    #[must_use]
+    pub fn case(&self, id: &str) -> Option<&CaseSummary> {
+        self.cases.iter().find(|summary| summary.id == id)
+    }
+
+    /// How many rounds failed.
+    #[must_use]
+    pub fn failed_rounds(&self) -> usize {
+        self.cases.iter().map(|summary| summary.failed_rounds.len()).sum()
+    }
+}

@@ -1,0 +1,78 @@
+//! The samples of one round, as columns, and the histogram of all of them.
+
+use hdrhistogram::Histogram;
+
+use crate::words;
+
+words! {
+    /// What became of a message.
+    pub enum Fate: "fate" {
+        /// The answer arrived in time.
+        Received = "received",
+        /// The answer arrived after the time-out.
+        Late = "late",
+        /// No answer arrived.
+        Lost = "lost",
+    }
+}
+
+/// Longest latency a histogram holds, in nanoseconds (one hour); anything longer is recorded as this.
+pub const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// An empty histogram of nanoseconds: 1 ns to an hour, three significant digits, fixed size (about 270 KB).
+#[must_use]
+#[expect(clippy::missing_panics_doc, reason = "the bounds are constants and valid")]
+pub fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("constant bounds are valid")
+}
+
+/// The samples of one round: columns of the first `capacity` messages, and a histogram of every measured one.
+///
+/// Times are nanoseconds since the round began. Rows `0..warm_up` are warm-up and are in no histogram.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// How many leading rows are warm-up.
+    pub warm_up: usize,
+    /// The message's number in the round, from 0, warm-up included.
+    pub sequence: Vec<u64>,
+    /// When it was due. In a closed loop this is when it was sent.
+    pub due_ns: Vec<u64>,
+    /// When its send call began.
+    pub sent_ns: Vec<u64>,
+    /// When its answer had been received; 0 where none was.
+    pub received_ns: Vec<u64>,
+    /// What became of it.
+    pub fate: Vec<Fate>,
+    /// Latency of every measured message: from due to received.
+    pub latency: Histogram<u64>,
+    /// Service time of every measured message: from sent to received. Only where it differs (an open loop).
+    pub service: Option<Histogram<u64>>,
+    /// How late the generator sent, from due to sent. Only in an open loop.
+    pub lateness: Option<Histogram<u64>>,
+    /// Measured messages, kept or not.
+    pub measured: u64,
+}
+
+impl Samples {
+    /// Rows kept.
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.sequence.len()
+    }
+
+    /// Latencies, in ns, of the kept and received messages after the warm-up, in order of arrival.
+    pub fn latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.rows(self.warm_up..self.kept())
+    }
+
+    /// Latencies, in ns, of the received warm-up messages, in order of arrival.
+    pub fn warm_up_latencies_ns(&self) -> impl Iterator<Item = u64> + '_ {
+        self.rows(0..self.warm_up.min(self.kept()))
+    }
+
+    fn rows(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = u64> + '_ {
+        range
+            .filter(|row| self.fate[*row] != Fate::Lost)
+            .map(|row| self.received_ns[row].saturating_sub(self.due_ns[row]))
+    }
+}

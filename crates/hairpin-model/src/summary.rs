@@ -1,0 +1,225 @@
+//! Figures of a round, and the summary of a case over its rounds.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::Case;
+use crate::fact::Fact;
+use crate::figure::Figure;
+use crate::ledger::Ledger;
+use crate::options::Effective;
+use crate::words;
+
+/// What `hairpin-analysis` computes from the samples of one round.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoundFigures {
+    /// Measured messages that were answered.
+    pub samples: u64,
+    /// Latency percentiles of the round, in ns, from its histogram.
+    pub latency_ns: Percentiles,
+    /// Service time (from the actual send) percentiles; only in an open loop.
+    pub service_ns: Option<Percentiles>,
+    /// How late the generator sent; only in an open loop.
+    pub lateness_ns: Option<Percentiles>,
+    /// Messages answered a second.
+    pub rate_per_s: f64,
+    /// Medians of the first ten warm-up messages and of the last half of the round, in ns; null without raw samples.
+    pub cold_start: Option<ColdStart>,
+    /// Medians along the round, in ns, in ten equal parts; empty without raw samples.
+    pub course_ns: Vec<f64>,
+    /// Modes of the latency distribution, the greatest share first.
+    pub modes: Vec<Mode>,
+}
+
+/// Percentiles of one round, in ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Median.
+    pub p50: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p999: f64,
+    /// Greatest.
+    pub max: f64,
+    /// Arithmetic mean.
+    pub mean: f64,
+}
+
+/// The start of a connection against its steady state.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ColdStart {
+    /// Latency of the first message, in ns.
+    pub first_ns: f64,
+    /// Median of messages 2 to 11, in ns.
+    pub early_ns: f64,
+    /// Median of the last half of the round, in ns.
+    pub steady_ns: f64,
+}
+
+/// A peak of the distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mode {
+    /// Where it is, in ns.
+    pub latency_ns: f64,
+    /// Its share of the messages, 0 to 1.
+    pub share: f64,
+}
+
+/// The figures of a case under `latency_ns`: each over its rounds, null where the samples do not suffice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyFigures {
+    /// Median over rounds of the rounds' medians.
+    pub p50: Option<Figure>,
+    /// The same of the 90th percentiles.
+    pub p90: Option<Figure>,
+    /// The same of the 99th; needs 1 000 samples of the case.
+    pub p99: Option<Figure>,
+    /// The same of the 99.9th; needs 10 000 samples of the case.
+    pub p999: Option<Figure>,
+    /// The greatest of all rounds; low and high are the smallest and the greatest of the rounds' greatest.
+    pub max: Option<Figure>,
+    /// Median over rounds of the rounds' means.
+    pub mean: Option<Figure>,
+}
+
+/// A point of the percentile curve of all samples of a case.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CurvePoint {
+    /// The quantile, 0 to 1.
+    pub quantile: f64,
+    /// Latency at it, in ns.
+    pub latency_ns: f64,
+}
+
+/// One round of a case, as the report draws it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoundPoint {
+    /// The round's number in the run.
+    pub number: u32,
+    /// Its block.
+    pub block: u32,
+    /// When it began, in ns since the run began.
+    pub started_ns: u64,
+    /// Its median, in ns.
+    pub p50_ns: f64,
+    /// Its 99th percentile, in ns.
+    pub p99_ns: f64,
+    /// Its greatest, in ns.
+    pub max_ns: f64,
+    /// Answers a second.
+    pub rate_per_s: f64,
+}
+
+/// CPU time of both ends over all rounds, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuSeconds {
+    /// The client half.
+    pub client: f64,
+    /// The echo half; null where the kernel answered.
+    pub echo: Option<f64>,
+}
+
+/// The effective options at both ends, of the first measured round; `differs` says if a later round had others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EffectiveOptions {
+    /// At the client.
+    pub client: Vec<Effective>,
+    /// At the echo half.
+    pub echo: Vec<Effective>,
+    /// Names of options whose effective value was not the same in all rounds.
+    pub differs: Vec<String>,
+}
+
+/// One case over its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaseSummary {
+    /// The case's identity; findings and comparisons refer to it.
+    pub id: String,
+    /// The case in words.
+    pub label: String,
+    /// The case.
+    pub case: Case,
+    /// Rounds measured.
+    pub rounds: u64,
+    /// Rounds that failed, with their causes.
+    pub failed_rounds: Vec<String>,
+    /// Answered messages over all measured rounds.
+    pub samples: u64,
+    /// Latency, from due to received.
+    pub latency_ns: LatencyFigures,
+    /// Service time, from the actual send to received; only in an open loop.
+    pub service_ns: Option<LatencyFigures>,
+    /// Generator lateness, from due to sent; only in an open loop.
+    pub lateness_ns: Option<LatencyFigures>,
+    /// Answers a second.
+    pub rate_per_s: Option<Figure>,
+    /// From the connect call to a connected wire.
+    pub setup_ns: Option<Figure>,
+    /// Latency of a connection's first message.
+    pub first_message_ns: Option<Figure>,
+    /// The ledger over all rounds.
+    pub ledger: Ledger,
+    /// CPU time while measuring.
+    pub cpu_seconds: CpuSeconds,
+    /// Options as granted.
+    pub effective_options: EffectiveOptions,
+    /// Kernel counters, summed or taken from the last round as the name's nature asks (`tcp_info.*`, `socket.*`).
+    pub facts: BTreeMap<String, Vec<Fact>>,
+    /// False when the figures must not be used.
+    pub valid: bool,
+    /// Why not, one reason each.
+    pub why_invalid: Vec<String>,
+    /// The percentile curve of all samples.
+    pub curve: Vec<CurvePoint>,
+    /// The rounds.
+    pub round_points: Vec<RoundPoint>,
+    /// Modes over all samples, the greatest share first.
+    pub modes: Vec<Mode>,
+}
+
+words! {
+    /// The verdict of a comparison.
+    pub enum Verdict: "verdict" {
+        /// The candidate is faster.
+        Faster = "faster",
+        /// The candidate is slower.
+        Slower = "slower",
+        /// The interval of the difference includes zero.
+        CannotTell = "cannot-tell",
+    }
+}
+
+words! {
+    /// Why two cases are compared.
+    pub enum Role: "role" {
+        /// The same case twice: calibration.
+        AgainstItself = "a-a",
+        /// Neighbours on the ladder.
+        Neighbours = "neighbours",
+        /// One thing changed, to refute an explanation.
+        CounterExperiment = "counter-experiment",
+    }
+}
+
+/// Two cases compared by their p50, block by block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Why they are compared.
+    pub role: Role,
+    /// The case that is the reference.
+    pub baseline: String,
+    /// The case compared with it.
+    pub candidate: String,
+    /// candidate / baseline, with its interval over paired rounds.
+    pub ratio: Figure,
+    /// candidate - baseline, in ns, with its interval.
+    pub difference_ns: Figure,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How many paired blocks it rests on.
+    pub blocks: u64,
+}

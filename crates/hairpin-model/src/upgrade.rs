@@ -1,0 +1,69 @@
+//! Loading runs of older formats: each step lifts the JSON by one version.
+
+use serde_json::Value;
+
+use crate::run::{FORMAT, Run};
+
+/// Why a saved run could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Not JSON, or not of the shape that its format promises.
+    #[error("the run does not have the shape of format {format}: {source} (hint: was run.json edited or cut short?)")]
+    Shape {
+        /// The format it claims.
+        format: u32,
+        /// What serde found.
+        source: serde_json::Error,
+    },
+    /// Not JSON at all.
+    #[error("the run is not JSON: {0} (hint: was run.json edited or cut short?)")]
+    Json(#[from] serde_json::Error),
+    /// No format number in it.
+    #[error("the file has no `format` number (hint: is this the run.json of a Hairpin run?)")]
+    NoFormat,
+    /// Written by a newer Hairpin.
+    #[error("the run has format {0}, this build reads up to {FORMAT} (hint: use a newer hairpin)")]
+    Newer(u32),
+}
+
+/// One step: lifts a run from format `n` to `n + 1`, where `n` is its place in the list plus one.
+type Step = fn(&mut Value);
+
+/// The steps, oldest first. A new format adds one line here and a saved run to `tests/formats/`.
+const STEPS: &[Step] = &[];
+
+/// Reads the text of a `run.json` of this or any older format.
+///
+/// # Errors
+/// [`LoadError`] when it is not a run, or one of a newer format.
+pub fn load(text: &str) -> Result<Run, LoadError> {
+    let mut json: Value = serde_json::from_str(text)?;
+    let format = json.get("format").and_then(Value::as_u64).ok_or(LoadError::NoFormat)?;
+    let format = u32::try_from(format).ok().filter(|format| *format > 0).ok_or(LoadError::NoFormat)?;
+    if format > FORMAT {
+        return Err(LoadError::Newer(format));
+    }
+    for step in STEPS.iter().skip(format as usize - 1) {
+        step(&mut json);
+    }
+    json["format"] = FORMAT.into();
+    serde_json::from_value(json).map_err(|source| LoadError::Shape { format, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_has_a_step_to_the_next() {
+        assert_eq!(STEPS.len() + 1, FORMAT as usize);
+    }
+
+    #[test]
+    fn what_is_no_run_is_refused_with_the_cause() {
+        assert!(matches!(load("{"), Err(LoadError::Json(_))));
+        assert!(matches!(load("{}"), Err(LoadError::NoFormat)));
+        assert!(matches!(load(r#"{"format": 99}"#), Err(LoadError::Newer(99))));
+        assert!(matches!(load(r#"{"format": 1}"#), Err(LoadError::Shape { format: 1, .. })));
+    }
+}

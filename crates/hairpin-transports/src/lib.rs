@@ -1,0 +1,12 @@
+//! Transports: one interface, a file each, and the system calls they stand on.
+//!
+//! A new transport is one file in `transports/` and its line in [`transports::ALL`].
+
+pub mod options;
+pub mod transports;
+pub mod wire;
+
+mod system;
+
+pub use transports::{ALL, find};
+pub use wire::{Accept, Setup, Transport, TransportError, Wire, WireError};

@@ -1,0 +1,1 @@
+//! System calls behind safe functions; the only place of this crate with `unsafe`.

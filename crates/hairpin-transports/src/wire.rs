@@ -1,0 +1,166 @@
+//! The two interfaces that matter: a [`Transport`] makes [`Wire`]s, and a wire carries messages.
+
+use std::time::Duration;
+
+use hairpin_model::card::{Card, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::fact::Fact;
+use hairpin_model::options::{OptionName, Options};
+
+/// A way to carry bytes between two ends.
+pub trait Transport: Sync {
+    /// Its name and its promises.
+    fn card(&self) -> Card;
+
+    /// Whether it can run here.
+    ///
+    /// # Errors
+    /// The reason why not, and what would help.
+    fn can_run(&self) -> Result<Receipt, WhyNot>;
+
+    /// Opens the far end: from here on the address can be connected to.
+    ///
+    /// A transport that the kernel answers returns an error: it has no far end of ours.
+    ///
+    /// # Errors
+    /// [`TransportError`] names the operation, the object and the cause.
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError>;
+
+    /// Connects the near end to an address that [`Accept::address`] gave (or, where the kernel answers, to a host).
+    ///
+    /// # Errors
+    /// [`TransportError`] names the operation, the object and the cause.
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError>;
+}
+
+/// The far end before anybody connected.
+pub trait Accept: Send {
+    /// Where to connect to, as a text that another process on this machine can use.
+    fn address(&self) -> String;
+
+    /// Waits for the near end, [`Setup::timeout`] at most.
+    ///
+    /// # Errors
+    /// [`TransportError`], also when nobody came in time.
+    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError>;
+}
+
+/// One open, connected transport. Dropping it closes it, and the other end's calls then answer
+/// [`WireError::Closed`] once they have taken what was sent before.
+pub trait Wire: Send {
+    /// Sends one whole message, waiting for room as the setup's waiting says.
+    ///
+    /// # Errors
+    /// [`WireError::TimedOut`] when there was no room in time.
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
+
+    /// Waits, as the setup's waiting says, for bytes, and takes what is there: one message where the transport
+    /// keeps boundaries, else any number of bytes from 1. With [`Waiting::Block`] it is exactly one system call.
+    ///
+    /// # Errors
+    /// [`WireError::TimedOut`] when nothing came in time, [`WireError::Closed`] when the other end is gone.
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError>;
+
+    /// Takes what is there without ever waiting; `None` when there is nothing.
+    ///
+    /// # Errors
+    /// As [`Wire::receive`], but for the time-out.
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError>;
+
+    /// Waits until there is something to receive, or until `at_most` has passed; says whether there is.
+    ///
+    /// Spinning wires spin here too. Only the open loop uses it: it must send on time whatever has come back.
+    ///
+    /// # Errors
+    /// [`WireError::System`] when the system call fails.
+    fn wait(&mut self, at_most: Duration) -> Result<bool, WireError>;
+
+    /// What the kernel says now: `option.NAME` for every option on the card (in [`crate::options`]'s words), and
+    /// its counters such as `tcp_info.retransmits` or `socket.drops`.
+    fn effective(&self) -> Vec<Fact>;
+}
+
+/// What both ends are told when they open.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// What to ask of the socket. Options that the card does not list are refused.
+    pub options: Options,
+    /// How to wait.
+    pub waiting: Waiting,
+    /// How long accept, connect, send and receive may take before they time out.
+    pub timeout: Duration,
+    /// The largest message that will be sent or received, in bytes.
+    pub largest_message: usize,
+    /// The port to listen on; 0 for any.
+    pub port: u16,
+}
+
+/// Why a transport could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum TransportError {
+    /// A system call failed.
+    #[error("cannot {operation} {object}: {source}{hint}")]
+    System {
+        /// What was tried, for instance `bind`.
+        operation: &'static str,
+        /// On what, for instance `127.0.0.1:7777`.
+        object: String,
+        /// The system's answer.
+        source: std::io::Error,
+        /// ` (hint: ...)`, or empty.
+        hint: String,
+    },
+    /// An option was refused by the kernel.
+    #[error("option {name}={asked} cannot be set: {source} (hint: `hairpin list` shows what each transport takes)")]
+    Option {
+        /// The option.
+        name: OptionName,
+        /// The value asked for.
+        asked: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The transport does not know the option.
+    #[error("{transport} has no option {name} (hint: `hairpin list` shows what each transport takes)")]
+    NoSuchOption {
+        /// The transport.
+        transport: &'static str,
+        /// The option.
+        name: OptionName,
+    },
+    /// Nobody connected, or nobody answered, in time.
+    #[error("nobody {what} within {} ms (hint: is the other half running?)", .after.as_millis())]
+    TimedOut {
+        /// `connected` or `answered`.
+        what: &'static str,
+        /// The time-out.
+        after: Duration,
+    },
+    /// It cannot be done on this transport at all.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+/// Why a message could not be sent or received.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// Nothing came, or there was no room, within the time-out.
+    #[error("timed out: {operation} made no progress for {} ms", .after.as_millis())]
+    TimedOut {
+        /// `send` or `receive`.
+        operation: &'static str,
+        /// The time-out.
+        after: Duration,
+    },
+    /// The other end is gone.
+    #[error("the other end closed the connection or is gone")]
+    Closed,
+    /// A system call failed.
+    #[error("{operation} failed: {source}")]
+    System {
+        /// `send`, `receive` or `poll`.
+        operation: &'static str,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+}
