@@ -1,1 +1,21 @@
-//! stub
+//! The engine: the only clock. It runs rounds, paces, stamps and stores them.
+//!
+//! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. What the two
+//! ends do stands in [`halves`]; what is stamped stands in [`recorder`], and no transport can reach it.
+
+pub mod clock;
+pub mod ends;
+pub mod engine;
+pub mod environment;
+pub mod halves;
+pub mod keep_awake;
+pub mod noise;
+pub mod pacing;
+pub mod placement;
+pub mod recorder;
+pub mod store;
+mod system;
+pub mod usage;
+
+pub use engine::Engine;
+pub use store::RunFolder;

@@ -1,0 +1,181 @@
+//! The one clock.
+//!
+//! On x86-64 with a constant time stamp counter that the kernel itself trusts as its clock source, a read is one
+//! RDTSC and a multiplication (about 10 ns); everywhere else it is CLOCK_MONOTONIC. Its cost, step and calibration
+//! error are measured and stand in the run's environment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use hairpin_model::environment::ClockFacts;
+use serde::{Deserialize, Serialize};
+
+use crate::system::time::{monotonic_ns, ticks};
+
+/// Time as nanoseconds since some moment in the past; it never goes back.
+pub trait Clock {
+    /// Now.
+    fn now_ns(&self) -> u64;
+}
+
+/// How long the tick rate is compared with CLOCK_MONOTONIC, in ns.
+const CALIBRATION_NS: u64 = 20_000_000;
+
+/// The machine's clock. The echo half is given the client half's: the counter is the same on all CPUs, and
+/// calibrating again would take 20 ms a round.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RealClock {
+    origin_ticks: u64,
+    origin_ns: u64,
+    /// Nanoseconds a tick as a fixed-point number with 32 fractional bits.
+    scale: u64,
+    error_ppm: f64,
+    counts_ticks: bool,
+}
+
+impl RealClock {
+    /// Chooses the source and calibrates it (20 ms).
+    #[must_use]
+    pub fn calibrated() -> Self {
+        if !counter_is_trusted() {
+            return Self { origin_ticks: 0, origin_ns: 0, scale: 1 << 32, error_ppm: 0.0, counts_ticks: false };
+        }
+        let first = Bracket::read();
+        while monotonic_ns() < first.ns + CALIBRATION_NS {
+            std::hint::spin_loop();
+        }
+        let last = Bracket::read();
+        let elapsed_ns = (last.ns - first.ns) as f64;
+        let ns_per_tick = elapsed_ns / (last.ticks - first.ticks) as f64;
+        let error_ppm = (first.width_ticks + last.width_ticks) as f64 * ns_per_tick / elapsed_ns * 1e6;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a tick is a fraction of 1 ns to some ns"
+        )]
+        let scale = (ns_per_tick * (1_u64 << 32) as f64).round() as u64;
+        Self { origin_ticks: first.ticks, origin_ns: first.ns, scale, error_ppm, counts_ticks: true }
+    }
+
+    /// What is known of the clock, its step and cost measured now (about 1 ms).
+    #[must_use]
+    pub fn facts(&self) -> ClockFacts {
+        const READS: usize = 2000;
+        let mut steps: Vec<u64> = Vec::with_capacity(READS);
+        let mut batches: Vec<u64> = Vec::with_capacity(READS / 20);
+        let mut last = self.now_ns();
+        for _ in 0..READS {
+            let now = self.now_ns();
+            steps.push(now - last);
+            last = now;
+        }
+        for _ in 0..READS / 20 {
+            let begin = self.now_ns();
+            (0..20).for_each(|_| {
+                std::hint::black_box(self.now_ns());
+            });
+            batches.push(self.now_ns() - begin);
+        }
+        batches.sort_unstable();
+        let resolution_ns = steps.iter().copied().filter(|step| *step > 0).min().unwrap_or(0) as f64;
+        ClockFacts {
+            source: if self.counts_ticks { "tsc" } else { "clock_monotonic" }.to_owned(),
+            kernel_source: kernel_source(),
+            resolution_ns,
+            read_cost_ns: batches[batches.len() / 2] as f64 / 21.0,
+            ns_per_tick: self.scale as f64 / (1_u64 << 32) as f64,
+            calibration_error_ppm: self.error_ppm,
+        }
+    }
+}
+
+impl Clock for RealClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        if !self.counts_ticks {
+            return monotonic_ns();
+        }
+        // Two CPUs' counters may differ by a few ticks: never let that wrap around.
+        let elapsed = ticks().saturating_sub(self.origin_ticks);
+        #[expect(clippy::cast_possible_truncation, reason = "2^64 ns are 584 years")]
+        let elapsed_ns = ((u128::from(elapsed) * u128::from(self.scale)) >> 32) as u64;
+        self.origin_ns + elapsed_ns
+    }
+}
+
+/// A pair of readings, the narrowest of several, with the width of the bracket around the monotonic one.
+struct Bracket {
+    ticks: u64,
+    ns: u64,
+    width_ticks: u64,
+}
+
+impl Bracket {
+    fn read() -> Self {
+        let one = || {
+            let before = ticks();
+            let ns = monotonic_ns();
+            let after = ticks();
+            Self { ticks: before + (after - before) / 2, ns, width_ticks: after - before }
+        };
+        (0..64).map(|_| one()).min_by_key(|bracket| bracket.width_ticks).expect("64 readings were made")
+    }
+}
+
+fn kernel_source() -> String {
+    std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// The kernel uses the counter itself only when it is constant, runs in idle states and agrees between CPUs.
+fn counter_is_trusted() -> bool {
+    cfg!(target_arch = "x86_64") && kernel_source() == "tsc"
+}
+
+/// A clock that stands still until it is told to move: exact numbers in tests, no sleeping.
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+impl ManualClock {
+    /// Moves on by so many ns.
+    pub fn advance(&self, ns: u64) {
+        self.0.fetch_add(ns, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_real_clock_agrees_with_the_kernels_and_never_goes_back() {
+        let clock = RealClock::calibrated();
+        let mut last = 0;
+        for _ in 0..10_000 {
+            let now = clock.now_ns();
+            assert!(now >= last);
+            last = now;
+        }
+        // Both clocks are read around the same moment: the kernel's second reading must not lie before ours by more
+        // than the calibration error since the origin allows.
+        let before = monotonic_ns();
+        let ours = clock.now_ns();
+        let after = monotonic_ns();
+        let slack = 1_000 + (after - clock.origin_ns.min(after)) / 1_000;
+        assert!(ours + slack >= before && ours <= after + slack, "{before} {ours} {after}");
+    }
+
+    #[test]
+    fn the_manual_clock_moves_only_when_told() {
+        let clock = ManualClock::default();
+        assert_eq!(clock.now_ns(), 0);
+        clock.clone().advance(5);
+        assert_eq!(clock.now_ns(), 5);
+    }
+}

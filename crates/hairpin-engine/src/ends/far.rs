@@ -1,0 +1,200 @@
+//! What the echo half does from its order to its last word, wherever it runs.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hairpin_model::card::Card;
+use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::options::{Effective, Options};
+use hairpin_model::round::{EndReport, Failure, RoundOrder};
+use hairpin_transports::{Setup, Transport, options};
+use serde::{Deserialize, Serialize};
+
+use super::Word;
+use crate::clock::RealClock;
+use crate::halves::echo::Echo;
+use crate::placement::place;
+use crate::usage::Usage;
+
+/// What the echo half is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EchoOrder {
+    /// The round.
+    pub round: RoundOrder,
+    /// The CPU to run on; `None` leaves it free.
+    pub cpu: Option<usize>,
+    /// All CPUs that may be used.
+    pub allowed_cpus: Vec<usize>,
+    /// The client half's clock.
+    pub clock: RealClock,
+}
+
+/// Listens, accepts and echoes until the other end closes; `say` carries its words to the client half.
+pub fn serve(order: &EchoOrder, stop: &AtomicBool, mut say: impl FnMut(Word)) {
+    match attempt(order, stop, &mut say) {
+        Ok(report) => say(Word::Done(Box::new(report))),
+        Err(failure) => say(Word::Failed(failure)),
+    }
+}
+
+fn attempt(order: &EchoOrder, stop: &AtomicBool, say: &mut impl FnMut(Word)) -> Result<EndReport, Failure> {
+    let case = &order.round.case;
+    let transport = transport(&case.transport)?;
+    let card = transport.card();
+    place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
+    let accept = transport.listen(&setup(&order.round)).map_err(|error| unopened("echo half", &error))?;
+    say(Word::Listening(accept.address()));
+    let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
+    let before = wire.effective();
+    check_options("echo half", &card, &order.round, &before)?;
+    let usage = Usage::now();
+    say(Word::Ready);
+    let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, stop }.run(&mut *wire)?;
+    let report = usage.since(order.cpu);
+    let facts = wire.effective();
+    Ok(EndReport {
+        options: effective(&card, &case.options, &before, &facts),
+        facts: counters(facts),
+        turnaround,
+        ..report
+    })
+}
+
+/// The transport of that name, which the plan has already checked.
+///
+/// # Errors
+/// It is not known to this build.
+pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
+    hairpin_transports::find(name).ok_or_else(|| Failure {
+        cause: format!("this build has no transport `{name}`"),
+        hint: "`hairpin list` shows the transports".to_owned(),
+    })
+}
+
+/// What both ends are told when they open.
+#[must_use]
+pub fn setup(round: &RoundOrder) -> Setup {
+    let case = &round.case;
+    let largest = case.size_bytes.max(case.reply_size_bytes);
+    Setup {
+        options: case.options.clone(),
+        waiting: case.waiting,
+        timeout: Duration::from_nanos(round.timeout_ns),
+        largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
+        port: round.port,
+    }
+}
+
+/// A failure to open, with the end it happened at; the error carries its own hint.
+pub fn unopened(end: &str, error: &hairpin_transports::TransportError) -> Failure {
+    let text = error.to_string();
+    let (cause, hint) =
+        text.rsplit_once(" (hint: ").map_or((text.as_str(), ""), |(cause, hint)| (cause, hint.trim_end_matches(')')));
+    Failure { cause: format!("{end}: {cause}"), hint: hint.to_owned() }
+}
+
+/// A thread that could not be put where it belongs.
+pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
+    let place = cpu.map_or_else(|| "all allowed CPUs".to_owned(), |cpu| format!("CPU {cpu}"));
+    Failure {
+        cause: format!("cannot run on {place}: {error}"),
+        hint: "did the allowed CPUs change meanwhile?".to_owned(),
+    }
+}
+
+/// Every option on the card: asked for, and read back before and after.
+#[must_use]
+pub fn effective(card: &Card, asked: &Options, before: &[Fact], after: &[Fact]) -> Vec<Effective> {
+    card.options
+        .iter()
+        .filter_map(|name| {
+            let before = option_text(before, name.word())?;
+            let after = option_text(after, name.word()).unwrap_or_else(|| before.clone());
+            let asked = asked.get(*name).map(str::to_owned);
+            let met = asked.as_deref().is_none_or(|asked| options::is_met(*name, asked, &before));
+            Some(Effective { name: *name, asked, before, after, met })
+        })
+        .collect()
+}
+
+/// The facts that are no options.
+#[must_use]
+pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
+    facts.into_iter().filter(|fact| !fact.name.starts_with("option.")).collect()
+}
+
+/// Refuses to go on when an option was not granted, unless that is allowed.
+///
+/// # Errors
+/// Names the option, what was asked and what the kernel says.
+pub fn check_options(end: &str, card: &Card, round: &RoundOrder, facts: &[Fact]) -> Result<(), Failure> {
+    let effective = effective(card, &round.case.options, facts, facts);
+    let unmet = effective.iter().find(|option| !option.met);
+    match unmet {
+        Some(option) if !round.allow_unmet_options => {
+            let asked = option.asked.as_deref().unwrap_or_default();
+            Err(Failure {
+                cause: format!(
+                    "{end}: option {}={asked} was not granted: the kernel says {}",
+                    option.name, option.before
+                ),
+                hint: "--allow-unmet-options goes on with what was granted".to_owned(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn option_text(facts: &[Fact], name: &str) -> Option<String> {
+    let fact = facts.iter().find(|fact| fact.name.strip_prefix("option.") == Some(name))?;
+    Some(match &fact.value {
+        FactValue::Number(number) => number.to_string(),
+        FactValue::Word(word) => word.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_model::case::Case;
+    use hairpin_model::options::OptionName;
+    use hairpin_model::round::Extent;
+
+    fn card() -> Card {
+        let mut card = hairpin_transports::find("tcp").expect("tcp is always built").card();
+        card.options = &[OptionName::Nodelay, OptionName::Sndbuf];
+        card
+    }
+
+    fn round(options: &str, allow_unmet_options: bool) -> RoundOrder {
+        RoundOrder {
+            case: Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") },
+            block: 0,
+            extent: Extent::Count(1),
+            warm_up: Extent::Count(0),
+            timeout_ns: 1,
+            keep_samples: 1,
+            allow_unmet_options,
+            port: 0,
+        }
+    }
+
+    #[test]
+    fn an_unmet_option_is_an_error_unless_it_is_allowed() {
+        let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 4608.0)];
+        let failure = check_options("client half", &card(), &round("sndbuf=1", false), &facts).unwrap_err();
+        assert_eq!(failure.cause, "client half: option sndbuf=1 was not granted: the kernel says 4608");
+        assert!(check_options("client half", &card(), &round("sndbuf=1", true), &facts).is_ok());
+        assert!(check_options("client half", &card(), &round("sndbuf=2304,nodelay=off", false), &facts).is_ok());
+    }
+
+    #[test]
+    fn options_that_were_not_asked_for_are_reported_too() {
+        let before = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 1.0)];
+        let after = [Fact::word("option.nodelay", "on"), Fact::number("tcp_info.lost", 0.0)];
+        let effective = effective(&card(), &Options::default(), &before, &after);
+        let texts: Vec<_> = effective.iter().map(|one| (one.before.as_str(), one.after.as_str(), one.met)).collect();
+        assert_eq!(texts, [("off", "on", true), ("1", "1", true)]);
+        assert_eq!(counters(after.to_vec()).len(), 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! The echo half as a process or a thread of its own, and how the client half talks to it outside the wire.
+
+pub mod far;
+pub mod process;
+pub mod thread;
+
+use hairpin_model::round::{EndReport, Failure};
+use serde::{Deserialize, Serialize};
+
+/// What the echo half says, in this order: `Listening`, `Ready`, `Done`; or `Failed` at any time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// It can be connected to at this address.
+    Listening(String),
+    /// It is connected, its options are read back, and it waits for the first message.
+    Ready,
+    /// The client half closed; this is what the echo half used and saw.
+    Done(Box<EndReport>),
+    /// It could not go on.
+    Failed(Failure),
+}
+
+/// The echo half as the client half sees it.
+pub trait EchoEnd {
+    /// Its next word, or why there will be none.
+    ///
+    /// # Errors
+    /// It failed, is gone, or said nothing in time.
+    fn next_word(&mut self) -> Result<Word, Failure>;
+
+    /// Tells it that the wire is closed and that it is no longer wanted.
+    fn release(&mut self);
+
+    /// Why it ended, if it has ended with a cause of its own: that explains the client half's broken wire.
+    fn own_cause(&mut self) -> Option<Failure>;
+}
+
+/// A word that came out of turn.
+fn out_of_turn(word: &Word) -> Failure {
+    Failure {
+        cause: format!("the echo half said {word:?} out of turn"),
+        hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
+    }
+}
+
+impl dyn EchoEnd + '_ {
+    /// Where to connect to.
+    ///
+    /// # Errors
+    /// The echo half cannot listen.
+    pub fn address(&mut self) -> Result<String, Failure> {
+        match self.next_word()? {
+            Word::Listening(address) => Ok(address),
+            word => Err(out_of_turn(&word)),
+        }
+    }
+
+    /// Waits until it is connected and ready.
+    ///
+    /// # Errors
+    /// It cannot accept, or an option was not granted.
+    pub fn ready(&mut self) -> Result<(), Failure> {
+        match self.next_word()? {
+            Word::Ready => Ok(()),
+            word => Err(out_of_turn(&word)),
+        }
+    }
+
+    /// Its report, after the wire was closed.
+    ///
+    /// # Errors
+    /// It failed meanwhile, or is gone.
+    pub fn report(&mut self) -> Result<EndReport, Failure> {
+        match self.next_word()? {
+            Word::Done(report) => Ok(*report),
+            word => Err(out_of_turn(&word)),
+        }
+    }
+}

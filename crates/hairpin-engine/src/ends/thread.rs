@@ -1,0 +1,86 @@
+//! The echo half as a thread of this process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hairpin_model::round::Failure;
+
+use super::far::{EchoOrder, serve};
+use super::{EchoEnd, Word};
+
+/// The thread, and the way its words come.
+pub struct EchoThread {
+    words: Receiver<Word>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    patience: Duration,
+}
+
+impl EchoThread {
+    /// Starts the echo half.
+    ///
+    /// # Errors
+    /// The system refuses another thread.
+    pub fn start(order: EchoOrder) -> Result<Self, Failure> {
+        let (tell, words) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let patience = patience(&order);
+        let raised = Arc::clone(&stop);
+        let serve = move || {
+            // The client half may have gone: then nobody is left to hear it.
+            serve(&order, &raised, |word| drop(tell.send(word)));
+        };
+        let thread =
+            std::thread::Builder::new().name("hairpin-echo".to_owned()).spawn(serve).map_err(|error| Failure {
+                cause: format!("cannot start the echo half's thread: {error}"),
+                hint: "is a limit on threads (ulimit -u) reached?".to_owned(),
+            })?;
+        Ok(Self { words, stop, thread: Some(thread), patience })
+    }
+}
+
+/// How long to wait for a word: the wire's own time-outs come first, so this only ends a hang.
+pub(super) fn patience(order: &EchoOrder) -> Duration {
+    Duration::from_nanos(order.round.timeout_ns) * 2 + Duration::from_secs(5)
+}
+
+impl EchoEnd for EchoThread {
+    fn next_word(&mut self) -> Result<Word, Failure> {
+        match self.words.recv_timeout(self.patience) {
+            Ok(Word::Failed(failure)) => Err(failure),
+            Ok(word) => Ok(word),
+            Err(RecvTimeoutError::Timeout) => Err(Failure {
+                cause: format!("the echo half said nothing for {} s", self.patience.as_secs()),
+                hint: "is the machine overloaded?".to_owned(),
+            }),
+            Err(RecvTimeoutError::Disconnected) => Err(Failure {
+                cause: "the echo half's thread ended without a word".to_owned(),
+                hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
+            }),
+        }
+    }
+
+    fn release(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn own_cause(&mut self) -> Option<Failure> {
+        self.words.recv_timeout(Duration::from_millis(100)).ok().and_then(|word| match word {
+            Word::Failed(failure) => Some(failure),
+            _ => None,
+        })
+    }
+}
+
+impl Drop for EchoThread {
+    fn drop(&mut self) {
+        self.release();
+        if let Some(thread) = self.thread.take() {
+            // Its wire is closed or times out, so it ends; a panic there has already been reported as a failure.
+            drop(thread.join());
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! One round from order to record.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hairpin_model::card::{AnsweredBy, Card};
+use hairpin_model::case::{CpuIdle, Ends};
+use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::round::{EndReport, Failure, Finished, Measured, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::samples::Samples;
+use hairpin_model::summary::RoundFigures;
+use hairpin_transports::{Transport, Wire};
+
+use crate::clock::{Clock, RealClock};
+use crate::ends::EchoEnd;
+use crate::ends::far::{self, EchoOrder};
+use crate::ends::process::EchoProcess;
+use crate::ends::thread::EchoThread;
+use crate::halves::{Client, Journey, run_client};
+use crate::keep_awake;
+use crate::noise::Reading;
+use crate::placement::{Cpus, place};
+use crate::system::cpu;
+use crate::usage::Usage;
+
+/// Runs rounds on this machine.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// The one clock.
+    pub clock: RealClock,
+    /// The CPUs for the two ends.
+    pub cpus: Cpus,
+    /// The program that is started as the echo half.
+    pub echo_program: PathBuf,
+    /// When the run began, on the clock.
+    pub started_ns: u64,
+    /// Raised when the user ends the run: the round in flight stops early.
+    pub stop: Arc<AtomicBool>,
+}
+
+impl Engine {
+    /// An engine with a calibrated clock.
+    ///
+    /// # Errors
+    /// The kernel does not tell which CPUs are allowed.
+    pub fn new(echo_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
+        let clock = RealClock::calibrated();
+        Ok(Self { clock, cpus: Cpus::choose()?, echo_program, started_ns: clock.now_ns(), stop })
+    }
+
+    /// Nanoseconds since the run began.
+    #[must_use]
+    pub fn elapsed_ns(&self) -> u64 {
+        self.clock.now_ns().saturating_sub(self.started_ns)
+    }
+
+    /// Runs one round on a thread of its own, so that its placement and its counters are its own too. Whatever goes
+    /// wrong is a failed round, never a lost run.
+    #[must_use]
+    pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
+        let started_ns = self.elapsed_ns();
+        let attempt = std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().name("hairpin-client".to_owned());
+            match thread.spawn_scoped(scope, || attempt(self, order)) {
+                Ok(thread) => thread.join().unwrap_or_else(|_| Err(panicked())),
+                Err(error) => Err(unstarted(&error)),
+            }
+        });
+        let (outcome, samples) = match attempt {
+            Ok((measured, samples)) => (Outcome::Measured(Box::new(measured)), Some(samples)),
+            Err(failure) => (Outcome::Failed(failure), None),
+        };
+        let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
+        Finished { record, samples }
+    }
+}
+
+/// What can run here, for the experiments to plan on.
+///
+/// # Errors
+/// The kernel does not tell which CPUs are allowed.
+pub fn ground() -> io::Result<Ground> {
+    let candidate = |transport: &&dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
+    let setting = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
+    Ok(Ground {
+        candidates: hairpin_transports::ALL.iter().map(candidate).collect(),
+        cpus: cpu::allowed()?,
+        may_keep_cpus_awake: keep_awake::may_keep_awake(),
+        congestion_controls: setting("tcp_available_congestion_control")
+            .split_whitespace()
+            .map(str::to_owned)
+            .collect(),
+        default_congestion_control: setting("tcp_congestion_control").trim().to_owned(),
+    })
+}
+
+/// One round: fresh ends, a fresh connection, then the client half's journey.
+fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), Failure> {
+    let transport = far::transport(&order.case.transport)?;
+    let card = transport.card();
+    let awake = match order.case.cpu_idle {
+        CpuIdle::Deep => None,
+        CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
+    };
+    // The echo half starts before this thread is pinned: a process inherits where it may run.
+    let mut echo = start_echo(engine, order, &card)?;
+    let pinned = engine.cpus.cpu_for(order.case.placement, true);
+    place(pinned, &engine.cpus.allowed).map_err(|error| far::unplaced(pinned, &error))?;
+    cpu::sharpen_timers();
+    let noise = Reading::now();
+    let begin_ns = engine.clock.now_ns();
+
+    let near = near_half(engine, order, &card, transport, echo.as_deref_mut(), pinned);
+
+    let noise = noise.until(&Reading::now(), engine.clock.now_ns() - begin_ns);
+    drop(awake);
+    let near = near.map_err(|failure| explained(failure, echo.as_deref_mut()))?;
+    let echo_report = echo.as_deref_mut().map(<dyn EchoEnd>::report).transpose()?;
+    let Near { journey, setup_ns, report } = near;
+    let echo_facts = echo_report.as_ref().map_or(&[][..], |report| &report.facts);
+    let ledger = journey.tally.ledger(&report.facts, echo_facts);
+    let first_message_ns = journey.recorder.first_message_ns();
+    let samples = journey.recorder.finish(journey.origin_ns);
+    let measured = Measured {
+        figures: RoundFigures::default(),
+        ledger,
+        setup_ns,
+        first_message_ns,
+        duration_ns: journey.duration_ns,
+        client: report,
+        echo: echo_report,
+        noise,
+        samples_file: None,
+        samples_kept: samples.kept() as u64,
+        interrupted: journey.interrupted,
+    };
+    Ok((measured, samples))
+}
+
+/// What the client half brings home, with its own report.
+struct Near {
+    journey: Journey,
+    setup_ns: u64,
+    report: EndReport,
+}
+
+/// Connects, runs the client half and closes the wire, which tells the echo half to end.
+fn near_half(
+    engine: &Engine,
+    order: &RoundOrder,
+    card: &Card,
+    transport: &dyn Transport,
+    mut echo: Option<&mut (dyn EchoEnd + 'static)>,
+    pinned: Option<usize>,
+) -> Result<Near, Failure> {
+    let address = match echo.as_deref_mut() {
+        Some(echo) => echo.address()?,
+        None => "127.0.0.1".to_owned(),
+    };
+    let connect_ns = engine.clock.now_ns();
+    let opened = transport.connect(&address, &far::setup(order));
+    let setup_ns = engine.clock.now_ns() - connect_ns;
+    let mut wire = opened.map_err(|error| far::unopened("client half", &error))?;
+    let before = wire.effective();
+    far::check_options("client half", card, order, &before)?;
+    if let Some(echo) = echo.as_deref_mut() {
+        echo.ready()?;
+    }
+    let client = Client {
+        clock: &engine.clock,
+        order,
+        lossy: !card.lossless,
+        boundaries: card.boundaries,
+        stop: &engine.stop,
+    };
+    let usage = Usage::now();
+    let journey = run_client(&client, &mut *wire);
+    let report = usage.since(pinned);
+    let facts = wire.effective();
+    close(wire, echo);
+    let options = far::effective(card, &order.case.options, &before, &facts);
+    Ok(Near { journey: journey?, setup_ns, report: EndReport { options, facts: far::counters(facts), ..report } })
+}
+
+fn close(wire: Box<dyn Wire>, echo: Option<&mut (dyn EchoEnd + 'static)>) {
+    drop(wire);
+    if let Some(echo) = echo {
+        echo.release();
+    }
+}
+
+fn start_echo(engine: &Engine, order: &RoundOrder, card: &Card) -> Result<Option<Box<dyn EchoEnd>>, Failure> {
+    if card.answered_by == AnsweredBy::Kernel {
+        return Ok(None);
+    }
+    let echo_order = EchoOrder {
+        round: order.clone(),
+        cpu: engine.cpus.cpu_for(order.case.placement, false),
+        allowed_cpus: engine.cpus.allowed.clone(),
+        clock: engine.clock,
+    };
+    Ok(Some(match order.case.ends {
+        Ends::Processes => Box::new(EchoProcess::start(&engine.echo_program, &echo_order)?),
+        Ends::Threads => Box::new(EchoThread::start(echo_order)?),
+    }))
+}
+
+/// The echo half's own cause explains a broken wire better than the wire does.
+fn explained(failure: Failure, echo: Option<&mut (dyn EchoEnd + 'static)>) -> Failure {
+    match echo.and_then(EchoEnd::own_cause) {
+        Some(cause) if cause != failure => {
+            Failure { cause: format!("{}; {}", failure.cause, cause.cause), hint: cause.hint }
+        }
+        _ => failure,
+    }
+}
+
+fn not_awake(error: &io::Error) -> Failure {
+    Failure {
+        cause: format!("cannot hold /dev/cpu_dma_latency at 0: {error}"),
+        hint: "run as root, or leave --cpu-idle at deep".to_owned(),
+    }
+}
+
+fn unstarted(error: &io::Error) -> Failure {
+    Failure {
+        cause: format!("cannot start the client half's thread: {error}"),
+        hint: "is a limit on threads (ulimit -u) reached?".to_owned(),
+    }
+}
+
+fn panicked() -> Failure {
+    Failure {
+        cause: "the client half's thread panicked".to_owned(),
+        hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
+    }
+}
+
+/// Raises the sign that ends the round in flight.
+pub fn raise(stop: &AtomicBool) {
+    stop.store(true, Ordering::Relaxed);
+}

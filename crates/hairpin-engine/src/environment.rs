@@ -1,0 +1,147 @@
+//! Reads the machine a run is made on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use hairpin_model::environment::Environment;
+
+use crate::engine::Engine;
+use crate::system::process;
+
+/// Kernel settings that shape transports, under `/proc/sys`.
+const SETTINGS: &[&str] = &[
+    "net/core/default_qdisc",
+    "net/core/busy_poll",
+    "net/core/busy_read",
+    "net/core/rmem_default",
+    "net/core/rmem_max",
+    "net/core/wmem_default",
+    "net/core/wmem_max",
+    "net/core/netdev_max_backlog",
+    "net/ipv4/ping_group_range",
+    "net/ipv4/tcp_autocorking",
+    "net/ipv4/tcp_available_congestion_control",
+    "net/ipv4/tcp_congestion_control",
+    "net/ipv4/tcp_rmem",
+    "net/ipv4/tcp_wmem",
+    "net/ipv4/tcp_slow_start_after_idle",
+    "net/ipv4/tcp_timestamps",
+    "fs/pipe-max-size",
+    "kernel/sched_autogroup_enabled",
+    "kernel/numa_balancing",
+];
+
+/// Reads everything that DESIGN's rule 5 asks for; what this kernel does not tell is left out.
+#[must_use]
+pub fn read(engine: &Engine) -> Environment {
+    let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
+    Environment {
+        kernel: kernel(),
+        architecture: std::env::consts::ARCH.to_owned(),
+        cpu_model: field(&cpu_info, "model name").unwrap_or_else(|| "unknown".to_owned()),
+        cpus_online: cpu_info.lines().filter(|line| line.starts_with("processor")).count().max(1),
+        cpus_allowed: engine.cpus.allowed.clone(),
+        cpus_used: [Some(engine.cpus.client), engine.cpus.echo].into_iter().flatten().collect(),
+        cpus_share_core: engine.cpus.share_core,
+        memory_bytes: memory_bytes(),
+        hypervisor: hypervisor(&cpu_info),
+        clock: engine.clock.facts(),
+        governor: text("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        idle_states: idle_states(),
+        mitigations: mitigations(),
+        settings: settings(),
+        loopback: loopback(),
+        load: load(),
+        load_after: Vec::new(),
+        root: process::is_root(),
+    }
+}
+
+/// Load averages over 1, 5 and 15 minutes now.
+#[must_use]
+pub fn load() -> Vec<f64> {
+    let text = text("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().take(3).filter_map(|field| field.parse().ok()).collect()
+}
+
+fn text(path: impl AsRef<Path>) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn kernel() -> String {
+    let part = |name: &str| text(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    format!("{} {} {}", part("ostype"), part("osrelease"), part("version"))
+}
+
+/// The value of the first `name : value` line.
+fn field(text: &str, name: &str) -> Option<String> {
+    let line = text.lines().find(|line| line.split(':').next().is_some_and(|key| key.trim() == name))?;
+    line.split_once(':').map(|(_, value)| value.trim().to_owned())
+}
+
+fn memory_bytes() -> u64 {
+    let info = text("/proc/meminfo").unwrap_or_default();
+    let kib = field(&info, "MemTotal").and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
+
+fn hypervisor(cpu_info: &str) -> Option<String> {
+    let flagged = field(cpu_info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    let product = || text("/sys/class/dmi/id/product_name").filter(|name| !name.is_empty());
+    flagged.then(|| product().unwrap_or_else(|| "a hypervisor that does not tell its name".to_owned()))
+}
+
+fn sorted_names(folder: &str) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .map(|entries| entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        .unwrap_or_default();
+    names.sort();
+    names
+}
+
+fn idle_states() -> Vec<String> {
+    let folder = "/sys/devices/system/cpu/cpu0/cpuidle";
+    let states = sorted_names(folder).into_iter().filter_map(|state| text(format!("{folder}/{state}/name")));
+    let governor = text("/sys/devices/system/cpu/cpuidle/current_governor").map(|name| format!("governor {name}"));
+    states.chain(governor).collect()
+}
+
+fn mitigations() -> BTreeMap<String, String> {
+    let folder = "/sys/devices/system/cpu/vulnerabilities";
+    let states =
+        sorted_names(folder).into_iter().filter_map(|name| Some((name.clone(), text(format!("{folder}/{name}"))?)));
+    states.filter(|(_, state)| state != "Not affected").collect()
+}
+
+fn settings() -> BTreeMap<String, String> {
+    let read = |path: &&str| Some((path.replace('/', "."), text(format!("/proc/sys/{path}"))?.replace('\t', " ")));
+    SETTINGS.iter().filter_map(read).collect()
+}
+
+/// The loopback device as sysfs tells it. Offloads need an ioctl for each and are read where sysfs has them.
+fn loopback() -> BTreeMap<String, String> {
+    let keys = ["mtu", "tx_queue_len", "gro_flush_timeout", "operstate"];
+    let facts = keys.iter().filter_map(|key| Some(((*key).to_owned(), text(format!("/sys/class/net/lo/{key}"))?)));
+    facts.chain(crate::system::device::offloads("lo")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_by_their_whole_name() {
+        let text = "model\t\t: 17\nmodel name\t: AMD EPYC\nflags : a hypervisor b\n";
+        assert_eq!(field(text, "model name").as_deref(), Some("AMD EPYC"));
+        assert_eq!(field(text, "name"), None);
+        assert!(hypervisor(text).is_some());
+        assert!(hypervisor("flags : a b\n").is_none());
+    }
+
+    #[test]
+    fn this_machine_tells_the_settings_that_shape_tcp() {
+        assert!(settings().contains_key("net.ipv4.tcp_congestion_control"));
+        assert_eq!(load().len(), 3);
+    }
+}

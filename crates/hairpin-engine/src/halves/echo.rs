@@ -1,0 +1,94 @@
+//! The echo half: it sends every message back, or its beginning, or more, as the order says.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hairpin_model::case::{Case, Plant, Waiting};
+use hairpin_model::round::{Failure, Turnaround};
+use hairpin_transports::{Wire, WireError};
+
+use super::broken;
+use super::message::patterned;
+use crate::clock::Clock;
+use crate::recorder::TurnaroundCounter;
+
+/// What the echo half needs besides its wire.
+pub struct Echo<'a, C> {
+    /// The clock, for the turnaround and for planted faults.
+    pub clock: &'a C,
+    /// The case.
+    pub case: &'a Case,
+    /// The transport keeps message boundaries.
+    pub boundaries: bool,
+    /// Raised when the client half is done and its farewell may have been lost.
+    pub stop: &'a AtomicBool,
+}
+
+impl<C: Clock> Echo<'_, C> {
+    /// Echoes until the other end closes. Answers how long messages were held, where that is stamped.
+    ///
+    /// # Errors
+    /// The wire failed.
+    pub fn run(&self, wire: &mut dyn Wire) -> Result<Option<Turnaround>, Failure> {
+        let size = usize::try_from(self.case.size_bytes).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(self.case.reply_size_bytes).expect("sizes are at most 1 GiB");
+        let mut buffer = patterned(size.max(reply_size));
+        let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
+        let mut number = 0;
+        while self.receive_whole(wire, &mut buffer[..size], number)? {
+            let begin_ns = turnaround.as_ref().map(|_| self.clock.now_ns());
+            number += 1;
+            if let Some(plant) = self.case.plant.filter(|plant| number % plant.every == 0) {
+                self.hold(plant);
+            }
+            // Before the send: the peer may run on this very CPU as soon as the call wakes it.
+            if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
+                counter.record(self.clock.now_ns() - begin_ns);
+            }
+            match wire.send(&buffer[..reply_size]) {
+                Ok(()) => {}
+                Err(WireError::Closed) => break,
+                Err(error) => return Err(broken("echo", number, &error)),
+            }
+        }
+        Ok(turnaround.map(TurnaroundCounter::finish))
+    }
+
+    /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one through spinning
+    /// shared memory: there the echo half does not stamp.
+    fn stamps_turnaround(&self) -> bool {
+        let shared = matches!(self.case.transport.as_str(), "shm" | "memory");
+        self.case.plant.is_some() || !(shared && self.case.waiting == Waiting::Spin)
+    }
+
+    /// False when the other end is gone.
+    #[inline]
+    fn receive_whole(&self, wire: &mut dyn Wire, into: &mut [u8], number: u64) -> Result<bool, Failure> {
+        let mut len = 0;
+        loop {
+            match wire.receive(&mut into[len..]) {
+                Ok(some) => len += some,
+                Err(WireError::Closed) => return Ok(false),
+                // Silence is the client half's to judge; the echo half only asks whether it is still wanted.
+                Err(WireError::TimedOut { .. }) if !self.stop.load(Ordering::Relaxed) => {}
+                Err(WireError::TimedOut { .. }) => return Ok(false),
+                Err(error) => return Err(broken("receive", number, &error)),
+            }
+            if len > 0 && (self.boundaries || len == into.len()) {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The planted fault.
+    fn hold(&self, plant: Plant) {
+        if plant.sleeps {
+            std::thread::sleep(Duration::from_nanos(plant.stall_ns));
+            return;
+        }
+        let until_ns = self.clock.now_ns() + plant.stall_ns;
+        while self.clock.now_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What is in a message: its sequence number in the first bytes (as many of 8 as fit), then a fixed pattern.
+
+/// The pattern's byte at `index`.
+#[inline]
+fn pattern(index: usize) -> u8 {
+    #[expect(clippy::cast_possible_truncation, reason = "the pattern repeats every 256 bytes on purpose")]
+    let byte = (index as u8).wrapping_mul(31).wrapping_add(7);
+    byte
+}
+
+/// A buffer of `len` bytes of the pattern.
+#[must_use]
+pub fn patterned(len: usize) -> Vec<u8> {
+    (0..len).map(pattern).collect()
+}
+
+/// The message being sent and the answer it must get: the reply is the message's own beginning, continued by the
+/// pattern where it is longer.
+#[derive(Debug)]
+pub struct Message {
+    bytes: Vec<u8>,
+    size: usize,
+    reply_size: usize,
+    numbered: usize,
+}
+
+impl Message {
+    /// A message of `size` bytes whose answer has `reply_size`.
+    #[must_use]
+    pub fn new(size: usize, reply_size: usize) -> Self {
+        Self { bytes: patterned(size.max(reply_size)), size, reply_size, numbered: size.min(8) }
+    }
+
+    /// Puts the sequence number in, as many bytes of it as fit.
+    #[inline]
+    pub fn number(&mut self, sequence: u64) {
+        self.bytes[..self.numbered].copy_from_slice(&sequence.to_le_bytes()[..self.numbered]);
+    }
+
+    /// What is sent.
+    #[inline]
+    #[must_use]
+    pub fn request(&self) -> &[u8] {
+        &self.bytes[..self.size]
+    }
+
+    /// What must come back.
+    #[inline]
+    #[must_use]
+    pub fn expected(&self) -> &[u8] {
+        &self.bytes[..self.reply_size]
+    }
+
+    /// How many bytes of an answer hold the sequence number.
+    #[must_use]
+    pub fn numbered_reply(&self) -> usize {
+        self.numbered.min(self.reply_size)
+    }
+
+    /// The sequence number in an answer, given one that it must be near to (numbers are cut to the bytes that fit):
+    /// the greatest number not above `newest` whose low bytes are those of the answer.
+    #[must_use]
+    pub fn sequence_of(&self, reply: &[u8], newest: u64) -> Option<u64> {
+        let width = self.numbered_reply();
+        if width == 8 {
+            let number = u64::from_le_bytes(reply.get(..8)?.try_into().ok()?);
+            return (number <= newest).then_some(number);
+        }
+        let mut low = [0; 8];
+        low[..width].copy_from_slice(reply.get(..width)?);
+        let modulus = 1_u64 << (8 * width);
+        let behind = newest.wrapping_sub(u64::from_le_bytes(low)) % modulus;
+        newest.checked_sub(behind)
+    }
+
+    /// What is wrong with an answer besides its number, if anything.
+    #[must_use]
+    pub fn difference(&self, reply: &[u8]) -> Option<String> {
+        if reply.len() != self.reply_size {
+            return Some(format!("it has {} bytes and not {}", reply.len(), self.reply_size));
+        }
+        let from = self.numbered_reply();
+        let wrong = (from..reply.len()).find(|index| reply[*index] != self.bytes[*index])?;
+        Some(format!("byte {wrong} is {:#04x} and not {:#04x}", reply[wrong], self.bytes[wrong]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sequence_number_takes_as_many_bytes_as_fit() {
+        let mut message = Message::new(2, 2);
+        message.number(0x01_02_03);
+        assert_eq!(message.request(), [3, 2]);
+        assert_eq!(message.sequence_of(&[3, 2], 0x01_02_05), Some(0x01_02_03));
+        assert_eq!(message.sequence_of(&[9, 2], 0x01_02_05), Some(0x02_09));
+        assert_eq!(message.sequence_of(&[9, 2], 5), None, "there was no such message yet");
+    }
+
+    #[test]
+    fn a_longer_answer_is_the_message_and_the_pattern() {
+        let mut message = Message::new(4, 10);
+        message.number(7);
+        assert_eq!(message.expected()[..4], [7, 0, 0, 0]);
+        assert_eq!(message.expected()[4..], patterned(10)[4..]);
+    }
+
+    #[test]
+    fn differences_are_named_by_byte() {
+        let message = Message::new(12, 12);
+        let mut reply = message.expected().to_vec();
+        assert_eq!(message.difference(&reply), None);
+        reply[11] ^= 0xff;
+        assert!(message.difference(&reply).unwrap().starts_with("byte 11 is"));
+        assert_eq!(message.difference(&reply[..5]).unwrap(), "it has 5 bytes and not 12");
+    }
+}

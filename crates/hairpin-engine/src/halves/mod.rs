@@ -1,0 +1,98 @@
+//! What the two ends do: the client half in a closed loop ([`ping_pong`]) or an open one ([`paced`]), and the
+//! [`echo`] half. They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests.
+
+pub mod echo;
+pub mod message;
+pub mod paced;
+pub mod ping_pong;
+#[cfg(test)]
+pub(crate) mod scripted;
+pub mod tally;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::AtomicBool;
+
+use hairpin_model::case::Pattern;
+use hairpin_model::round::{Extent, Failure, RoundOrder};
+use hairpin_transports::{Wire, WireError};
+
+use crate::clock::Clock;
+use crate::recorder::Recorder;
+use tally::Tally;
+
+/// What the client half needs besides its wire.
+pub struct Client<'a, C> {
+    /// The only clock.
+    pub clock: &'a C,
+    /// The order.
+    pub order: &'a RoundOrder,
+    /// The transport accepts that messages are lost: a time-out is then a loss and not a failure.
+    pub lossy: bool,
+    /// The transport keeps message boundaries: one receive is one answer.
+    pub boundaries: bool,
+    /// Raised when the user ends the run.
+    pub stop: &'a AtomicBool,
+}
+
+/// What the client half brings home.
+#[derive(Debug)]
+pub struct Journey {
+    /// The stamps.
+    pub recorder: Recorder,
+    /// What was sent and what came back.
+    pub tally: Tally,
+    /// When the first message was sent, on the engine's clock.
+    pub origin_ns: u64,
+    /// From the first measured message to the end of the last, in ns.
+    pub duration_ns: u64,
+    /// The user ended it early.
+    pub interrupted: bool,
+}
+
+/// Runs the client half over `wire` to its end.
+///
+/// # Errors
+/// The wire failed, an answer was garbage, or a lossless transport did not answer in time.
+pub fn run_client<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Result<Journey, Failure> {
+    match client.order.case.pattern {
+        Pattern::PingPong => ping_pong::run(client, wire),
+        Pattern::Paced { rate_per_s } => paced::run(client, wire, rate_per_s),
+    }
+}
+
+/// How many rows to reserve: all of them where their number is known and below the limit.
+fn capacity(order: &RoundOrder) -> usize {
+    let wanted = match (order.warm_up, order.extent) {
+        (Extent::Count(warm_up), Extent::Count(count)) => warm_up.saturating_add(count),
+        _ => u64::MAX,
+    };
+    usize::try_from(wanted.min(order.keep_samples)).expect("the limit fits memory")
+}
+
+/// Whether an extent is used up after `count` messages and `elapsed_ns`.
+#[inline]
+fn is_done(extent: Extent, count: u64, elapsed_ns: u64) -> bool {
+    match extent {
+        Extent::Count(wanted) => count >= wanted,
+        Extent::DurationNs(wanted) => elapsed_ns >= wanted,
+    }
+}
+
+/// A wire's error as the cause of a failed round.
+fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
+    let hint = match error {
+        WireError::Closed => "the other end ended early; its own cause, if it had one, stands beside this",
+        WireError::TimedOut { .. } => "a longer --timeout tells a slow peer from a dead one",
+        WireError::System { .. } => "the system's answer names what it refused",
+    };
+    Failure { cause: format!("cannot {what} message {sequence}: {error}"), hint: hint.to_owned() }
+}
+
+/// An answer that is not what was sent.
+fn garbage(sequence: u64, difference: &str) -> Failure {
+    Failure {
+        cause: format!("the answer to message {sequence} is not what was sent: {difference}"),
+        hint: "is something else than Hairpin's echo half answering?".to_owned(),
+    }
+}

@@ -1,0 +1,243 @@
+//! The client half in an open loop: messages leave when they are due, whatever has come back.
+//!
+//! Latency is counted from when a message was due, so a stall shows in every message that it delayed (no coordinated
+//! omission); service time, from the actual send, is kept beside it, and so is how late the generator was.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use hairpin_model::case::Waiting;
+use hairpin_model::round::Failure;
+use hairpin_model::samples::Fate;
+use hairpin_transports::{Wire, WireError};
+
+use super::message::{Message, patterned};
+use super::tally::Tally;
+use super::{Client, Journey, broken, capacity, garbage, is_done};
+use crate::clock::Clock;
+use crate::pacing::Timetable;
+use crate::recorder::{Recorder, Stamps};
+
+/// The most messages in flight at once; a power of two.
+const MOST_IN_FLIGHT: usize = 1 << 16;
+
+/// Longest single wait, so that Ctrl-C is seen, in ns.
+const LONGEST_WAIT_NS: u64 = 50_000_000;
+
+/// A message that was sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flying {
+    sequence: u64,
+    due_ns: u64,
+    sent_ns: u64,
+    measured: bool,
+    answered: bool,
+}
+
+/// One open loop.
+struct Paced<'a, C> {
+    client: &'a Client<'a, C>,
+    message: Message,
+    reply: Vec<u8>,
+    /// Bytes of a partial answer, where the transport keeps no boundaries.
+    partial: usize,
+    recorder: Recorder,
+    tally: Tally,
+    timetable: Timetable,
+    /// By sequence number modulo its length; the messages from `oldest` to `next` are in it.
+    flying: Vec<Flying>,
+    next: u64,
+    oldest: u64,
+    last_progress_ns: u64,
+}
+
+/// Runs the warm-up and the round at `rate_per_s`.
+///
+/// # Errors
+/// As [`super::run_client`].
+pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f64) -> Result<Journey, Failure> {
+    let origin_ns = client.clock.now_ns();
+    let mut this = Paced::new(client, Timetable::new(origin_ns, rate_per_s), origin_ns);
+    let (mut measuring, mut begin_ns, mut first) = (false, origin_ns, 0);
+    let interrupted = loop {
+        if client.stop.load(Ordering::Relaxed) {
+            break true;
+        }
+        let due_ns = this.timetable.due_ns(this.next);
+        if measuring && is_done(client.order.extent, this.next - first, due_ns - begin_ns) {
+            break false;
+        }
+        if this.client.clock.now_ns() >= due_ns && this.has_room() {
+            if !measuring && is_done(client.order.warm_up, this.next, due_ns - origin_ns) {
+                // The extent counts from the timetable, not from now: a late generator gains no time by it.
+                this.recorder.begin_measuring();
+                (measuring, begin_ns, first) = (true, due_ns, this.next);
+            }
+            this.send(wire, due_ns, measuring)?;
+        } else {
+            this.listen(wire, due_ns)?;
+        }
+    };
+    if !interrupted {
+        this.drain(wire)?;
+    }
+    this.give_up_to(this.next);
+    let duration_ns = this.last_progress_ns.saturating_sub(begin_ns);
+    Ok(Journey { recorder: this.recorder, tally: this.tally, origin_ns, duration_ns, interrupted })
+}
+
+impl<'a, C: Clock> Paced<'a, C> {
+    fn new(client: &'a Client<'a, C>, timetable: Timetable, now_ns: u64) -> Self {
+        let case = &client.order.case;
+        let size = usize::try_from(case.size_bytes).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(case.reply_size_bytes).expect("sizes are at most 1 GiB");
+        let message = Message::new(size, reply_size);
+        // A number cut to one byte tells 256 messages apart, half of which may be in flight.
+        let most = if message.numbered_reply() == 1 { 128 } else { MOST_IN_FLIGHT / 2 };
+        Self {
+            client,
+            message,
+            reply: patterned(reply_size + usize::from(client.boundaries)),
+            partial: 0,
+            recorder: Recorder::new(capacity(client.order), true),
+            tally: Tally::default(),
+            timetable,
+            flying: vec![Flying::default(); most],
+            next: 0,
+            oldest: 0,
+            last_progress_ns: now_ns,
+        }
+    }
+
+    fn slot(&self, sequence: u64) -> usize {
+        usize::try_from(sequence % self.flying.len() as u64).expect("a remainder of a usize")
+    }
+
+    /// Whether one more message may be in flight; the oldest unanswered one is given up when it has timed out.
+    fn has_room(&mut self) -> bool {
+        if self.next - self.oldest < self.flying.len() as u64 {
+            return true;
+        }
+        let waited_ns = self.client.clock.now_ns().saturating_sub(self.flying[self.slot(self.oldest)].sent_ns);
+        if self.client.lossy && waited_ns > self.client.order.timeout_ns {
+            self.give_up_to(self.oldest + 1);
+            return true;
+        }
+        false
+    }
+
+    /// Sends the message that is due.
+    fn send(&mut self, wire: &mut dyn Wire, due_ns: u64, measured: bool) -> Result<(), Failure> {
+        let sequence = self.next;
+        self.message.number(sequence);
+        let sent_ns = self.client.clock.now_ns();
+        wire.send(self.message.request()).map_err(|error| broken("send", sequence, &error))?;
+        let slot = self.slot(sequence);
+        self.flying[slot] = Flying { sequence, due_ns, sent_ns, measured, answered: false };
+        self.next += 1;
+        *(if measured { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
+        Ok(())
+    }
+
+    /// Takes an answer if there is one, or waits for one until `until_ns`.
+    fn listen(&mut self, wire: &mut dyn Wire, until_ns: u64) -> Result<(), Failure> {
+        let now_ns = self.client.clock.now_ns();
+        if self.client.order.case.waiting != Waiting::Spin {
+            // A message that is due but has no room waits for an answer, not for its time.
+            let wait_ns = if until_ns > now_ns { until_ns - now_ns } else { LONGEST_WAIT_NS };
+            let at_most = Duration::from_nanos(wait_ns.min(LONGEST_WAIT_NS));
+            if !wire.wait(at_most).map_err(|error| broken("wait for the answer to", self.oldest, &error))? {
+                return self.check_silence();
+            }
+        }
+        match wire.try_receive(&mut self.reply[self.partial..]) {
+            Ok(Some(len)) => self.took(len),
+            Ok(None) => self.check_silence(),
+            Err(error) => Err(broken("receive the answer to", self.oldest, &error)),
+        }
+    }
+
+    /// A lossless transport that has answered nothing for the time-out has failed.
+    fn check_silence(&self) -> Result<(), Failure> {
+        if self.client.lossy || self.oldest == self.next {
+            return Ok(());
+        }
+        let oldest = &self.flying[self.slot(self.oldest)];
+        let since_ns = self.last_progress_ns.max(oldest.sent_ns);
+        if self.client.clock.now_ns().saturating_sub(since_ns) <= self.client.order.timeout_ns {
+            return Ok(());
+        }
+        let after = Duration::from_nanos(self.client.order.timeout_ns);
+        Err(broken("receive the answer to", self.oldest, &WireError::TimedOut { operation: "receive", after }))
+    }
+
+    /// Stamps what was received, once it is whole.
+    fn took(&mut self, len: usize) -> Result<(), Failure> {
+        let received_ns = self.client.clock.now_ns();
+        self.last_progress_ns = received_ns;
+        let len = self.partial + len;
+        if !self.client.boundaries && len < self.reply.len() {
+            self.partial = len;
+            return Ok(());
+        }
+        self.partial = 0;
+        let reply = &self.reply[..len];
+        let newest = self.next.saturating_sub(1);
+        if let Some(difference) = self.message.difference(reply) {
+            return Err(garbage(newest, &difference));
+        }
+        let Some(sequence) = self.message.sequence_of(reply, newest) else {
+            return Err(garbage(newest, "it has the sequence number of a message that was never sent"));
+        };
+        let slot = self.slot(sequence);
+        let flying = self.flying[slot];
+        if flying.sequence != sequence || flying.answered || sequence < self.oldest {
+            self.tally.duplicated += 1;
+            return Ok(());
+        }
+        self.answered(flying, received_ns);
+        self.flying[slot].answered = true;
+        while self.oldest < self.next && self.flying[self.slot(self.oldest)].answered {
+            self.oldest += 1;
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, flying: Flying, received_ns: u64) {
+        let Flying { sequence, due_ns, sent_ns, measured, .. } = flying;
+        let in_time = received_ns.saturating_sub(sent_ns) <= self.client.order.timeout_ns;
+        let count = match (measured, in_time) {
+            (true, true) => &mut self.tally.received,
+            (true, false) => &mut self.tally.late,
+            (false, true) => &mut self.tally.warm_up_received,
+            (false, false) => &mut self.tally.warm_up_late,
+        };
+        *count += 1;
+        let fate = if in_time { Fate::Received } else { Fate::Late };
+        self.recorder.record_as(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
+    }
+
+    /// Waits for the answers still in flight, the time-out at most after the last send.
+    fn drain(&mut self, wire: &mut dyn Wire) -> Result<(), Failure> {
+        let until_ns = self.client.clock.now_ns() + self.client.order.timeout_ns;
+        while self.oldest < self.next && self.client.clock.now_ns() < until_ns {
+            if self.client.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            self.listen(wire, until_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Records every message before `end` that was never answered as lost.
+    fn give_up_to(&mut self, end: u64) {
+        while self.oldest < end {
+            let Flying { sequence, due_ns, sent_ns, measured, answered } = self.flying[self.slot(self.oldest)];
+            if !answered {
+                self.recorder
+                    .record_as(Stamps { sequence, due_ns, sent_ns, received_ns: 0, fate: Fate::Lost }, measured);
+            }
+            self.oldest += 1;
+        }
+    }
+}

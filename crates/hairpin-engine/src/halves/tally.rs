@@ -1,0 +1,78 @@
+//! What one end counted, and the ledger made of both ends' counts.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::fact::{self, Fact};
+use hairpin_model::ledger::Ledger;
+
+/// Counts of the client half, the warm-up included and apart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Messages sent after the warm-up.
+    pub sent: u64,
+    /// Answers in time after the warm-up.
+    pub received: u64,
+    /// Answers after the time-out, to messages sent after the warm-up.
+    pub late: u64,
+    /// Answers that had come before.
+    pub duplicated: u64,
+    /// Warm-up messages sent.
+    pub warm_up_sent: u64,
+    /// Warm-up messages answered in time.
+    pub warm_up_received: u64,
+    /// Warm-up messages answered late.
+    pub warm_up_late: u64,
+}
+
+impl Tally {
+    /// Closes the ledger with the kernel's own counters of both ends.
+    ///
+    /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
+    /// else it covers the measured messages only.
+    #[must_use]
+    pub fn ledger(&self, client: &[Fact], echo: &[Fact]) -> Ledger {
+        let warm_up_lost = self.warm_up_received != self.warm_up_sent;
+        let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
+        let mut lost = BTreeMap::new();
+        for (cause, facts) in [("receive-buffer-overflow-echo", echo), ("receive-buffer-overflow-client", client)] {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a kernel counter of 32 bits"
+            )]
+            let drops = fact::number(facts, "socket.drops").unwrap_or(0.0) as u64;
+            if drops > 0 {
+                lost.insert(cause.to_owned(), drops);
+            }
+        }
+        Ledger {
+            sent: with(self.sent, self.warm_up_sent),
+            received: with(self.received, self.warm_up_received),
+            late: with(self.late, self.warm_up_late),
+            duplicated: self.duplicated,
+            lost,
+            unexplained: 0,
+        }
+        .closed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clean_warm_up_stays_out_of_the_ledger() {
+        let tally = Tally { sent: 10, received: 9, warm_up_sent: 5, warm_up_received: 5, ..Tally::default() };
+        let ledger = tally.ledger(&[], &[Fact::number("socket.drops", 1.0)]);
+        assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (10, 9, 0));
+        assert_eq!(ledger.lost, BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 1)]));
+    }
+
+    #[test]
+    fn a_warm_up_that_lost_messages_is_covered_too() {
+        let tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received: 3, ..Tally::default() };
+        let ledger = tally.ledger(&[Fact::number("socket.drops", 2.0)], &[]);
+        assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
+    }
+}

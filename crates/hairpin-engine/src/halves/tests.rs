@@ -1,0 +1,142 @@
+//! The client half on the manual clock: exact numbers, no sleeping.
+
+use std::sync::atomic::AtomicBool;
+
+use hairpin_model::case::{Case, Pattern};
+use hairpin_model::round::{Extent, Failure, RoundOrder};
+use hairpin_model::samples::Fate;
+
+use super::scripted::{Act, ScriptedWire};
+use super::{Client, Journey, run_client};
+use crate::clock::ManualClock;
+
+const TIMEOUT_NS: u64 = 1_000_000;
+
+fn order(pattern: Pattern, count: u64, warm_up: u64) -> RoundOrder {
+    RoundOrder {
+        case: Case { pattern, size_bytes: 12, reply_size_bytes: 12, ..Case::ping_pong("memory") },
+        block: 0,
+        extent: Extent::Count(count),
+        warm_up: Extent::Count(warm_up),
+        timeout_ns: TIMEOUT_NS,
+        keep_samples: 1000,
+        allow_unmet_options: false,
+        port: 0,
+    }
+}
+
+fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<Journey, Failure> {
+    let clock = ManualClock::default();
+    let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
+    let stop = AtomicBool::new(false);
+    run_client(&Client { clock: &clock, order, lossy, boundaries: true, stop: &stop }, &mut wire)
+}
+
+#[test]
+fn a_closed_loop_measures_exactly_what_the_wire_took() {
+    let order = order(Pattern::PingPong, 4, 2);
+    let journey =
+        travel(&order, &[Act::After(9000), Act::After(500), Act::After(100), Act::After(300)], false).unwrap();
+    assert_eq!(journey.recorder.first_message_ns(), 9000);
+    assert_eq!(journey.duration_ns, 100 + 300 + 9000 + 500);
+    assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.warm_up_sent), (4, 4, 2));
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [100, 300, 9000, 500]);
+    assert_eq!(samples.warm_up_latencies_ns().collect::<Vec<_>>(), [9000, 500]);
+}
+
+#[test]
+fn a_duration_ends_with_the_first_message_past_it() {
+    let order = RoundOrder { extent: Extent::DurationNs(1000), ..order(Pattern::PingPong, 0, 0) };
+    let journey = travel(&order, &[Act::After(300)], false).unwrap();
+    assert_eq!((journey.tally.sent, journey.duration_ns), (4, 1200));
+}
+
+#[test]
+fn loss_is_counted_and_the_loop_goes_on() {
+    let order = order(Pattern::PingPong, 4, 0);
+    let acts = [Act::After(100), Act::Never, Act::Twice(200), Act::After(300)];
+    let journey = travel(&order, &acts, true).unwrap();
+    let tally = &journey.tally;
+    assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (4, 3, 0, 1));
+    assert_eq!(tally.ledger(&[], &[]).unexplained, 1, "no counter of the kernel tells where it went");
+    let samples = journey.recorder.finish(0);
+    assert_eq!(samples.fate, [Fate::Received, Fate::Lost, Fate::Received, Fate::Received]);
+}
+
+#[test]
+fn an_answer_after_the_time_out_is_late_and_not_lost() {
+    let order = order(Pattern::PingPong, 3, 0);
+    let acts = [Act::After(TIMEOUT_NS + 50), Act::After(100), Act::After(100)];
+    let journey = travel(&order, &acts, true).unwrap();
+    assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.late), (3, 2, 1));
+    assert_eq!(journey.tally.ledger(&[], &[]).unexplained, 0);
+    let samples = journey.recorder.finish(0);
+    assert_eq!(samples.fate, [Fate::Late, Fate::Received, Fate::Received]);
+    assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [TIMEOUT_NS + 50, 100, 100]);
+}
+
+#[test]
+fn silence_and_garbage_fail_a_lossless_round() {
+    let order = order(Pattern::PingPong, 3, 0);
+    let silent = travel(&order, &[Act::After(1), Act::Never], false).unwrap_err();
+    assert_eq!(silent.cause, "cannot receive the answer to message 1: timed out: receive made no progress for 1 ms");
+    let garbled = travel(&order, &[Act::Garbled(5)], false).unwrap_err();
+    assert!(
+        garbled.cause.starts_with("the answer to message 0 is not what was sent: byte 11 is"),
+        "{}",
+        garbled.cause
+    );
+    let twice = travel(&order, &[Act::Twice(5)], false).unwrap_err();
+    assert!(twice.cause.contains("a second time"), "{}", twice.cause);
+}
+
+#[test]
+fn an_open_loop_counts_from_when_a_message_was_due() {
+    // Every 1000 ns a message; the second one is held for 3500 ns while the others take 100.
+    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 5, 0);
+    let journey =
+        travel(&order, &[Act::After(100), Act::After(3500), Act::After(100), Act::After(100), Act::After(100)], true)
+            .unwrap();
+    assert_eq!((journey.tally.sent, journey.tally.received), (5, 5));
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!(samples.due_ns, [0, 2000, 3000, 4000, 1000], "rows stand in order of arrival");
+    assert_eq!(samples.sent_ns, samples.due_ns, "the generator was never late");
+    assert_eq!(samples.latency.max(), samples.service.unwrap().max());
+}
+
+#[test]
+fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_were_due() {
+    // A wire whose sends take time: modelled by a clock that a slow answer has moved on.
+    let order = RoundOrder {
+        case: Case { size_bytes: 1, reply_size_bytes: 1, ..order(Pattern::Paced { rate_per_s: 1e9 }, 1, 0).case },
+        ..order(Pattern::Paced { rate_per_s: 1e9 }, 130, 0)
+    };
+    let journey = travel(&order, &[Act::After(500)], true).unwrap();
+    assert_eq!((journey.tally.sent, journey.tally.received), (130, 130));
+    let samples = journey.recorder.finish(journey.origin_ns);
+    // One byte tells 256 numbers apart, so 128 may be in flight: message 128, due at 128 ns, waits for the first
+    // answer at 500 ns and has its own at 1000 ns.
+    let row = samples.sequence.iter().position(|sequence| *sequence == 128).unwrap();
+    assert_eq!((samples.due_ns[row], samples.sent_ns[row], samples.received_ns[row]), (128, 500, 1000));
+    assert_eq!(samples.lateness.unwrap().max(), 372);
+    assert_eq!(samples.latency.max(), 872);
+}
+
+#[test]
+fn an_open_loop_gives_up_what_never_came() {
+    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 1);
+    let journey = travel(&order, &[Act::After(10), Act::After(10), Act::Never], true).unwrap();
+    let tally = &journey.tally;
+    assert_eq!((tally.warm_up_sent, tally.warm_up_received, tally.sent, tally.received), (1, 1, 4, 3));
+    let samples = journey.recorder.finish(0);
+    assert_eq!(samples.fate.iter().filter(|fate| **fate == Fate::Lost).count(), 1);
+    assert_eq!(samples.warm_up, 1);
+}
+
+#[test]
+fn an_open_loop_over_a_lossless_transport_fails_when_answers_stop() {
+    let order = order(Pattern::Paced { rate_per_s: 1e3 }, 10, 0);
+    let failure = travel(&order, &[Act::After(10), Act::Never], false).unwrap_err();
+    assert!(failure.cause.contains("timed out"), "{}", failure.cause);
+}

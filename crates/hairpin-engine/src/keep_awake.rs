@@ -1,0 +1,38 @@
+//! Holding `/dev/cpu_dma_latency` at 0: idle CPUs then keep polling instead of halting.
+//!
+//! The kernel (Documentation/power/pm_qos_interface.rst) keeps the request as long as the file is open, so it ends
+//! with this value, also when the process is killed.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+
+use hairpin_model::card::WhyNot;
+
+const DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// The request; dropping it ends it.
+#[derive(Debug)]
+pub struct KeptAwake {
+    _file: File,
+}
+
+/// Asks the kernel to keep idle CPUs awake.
+///
+/// # Errors
+/// The file cannot be opened or written.
+pub fn keep_awake() -> io::Result<KeptAwake> {
+    let mut file = OpenOptions::new().write(true).open(DEVICE)?;
+    file.write_all(&0_i32.to_ne_bytes())?;
+    Ok(KeptAwake { _file: file })
+}
+
+/// Whether this process may keep CPUs awake. Asking sets nothing: the file is only opened.
+///
+/// # Errors
+/// Why not, and what would help.
+pub fn may_keep_awake() -> Result<(), WhyNot> {
+    OpenOptions::new().write(true).open(DEVICE).map(drop).map_err(|error| WhyNot {
+        reason: format!("{DEVICE} cannot be opened for writing: {error}"),
+        hint: "run as root, or let an administrator give your user write access to it".to_owned(),
+    })
+}

@@ -1,0 +1,73 @@
+//! The machine while a round runs: load, stolen time, busy time.
+
+use std::fs;
+
+use hairpin_model::round::Noise;
+
+/// Nanoseconds of one tick of `/proc/stat`: USER_HZ is 100 on every Linux.
+const TICK_NS: u64 = 10_000_000;
+
+/// A reading of the machine's counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Reading {
+    load: f64,
+    runnable: u64,
+    steal_ns: u64,
+    busy_ns: u64,
+}
+
+impl Reading {
+    /// Reads `/proc/loadavg` and `/proc/stat`; what cannot be read counts as 0.
+    #[must_use]
+    pub fn now() -> Self {
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self::parse(&load, &stat)
+    }
+
+    fn parse(load: &str, stat: &str) -> Self {
+        let mut fields = load.split_whitespace();
+        let average = fields.next().and_then(|field| field.parse().ok()).unwrap_or(0.0);
+        let runnable = fields.nth(2).and_then(|field| field.split('/').next()?.parse().ok()).unwrap_or(0);
+        // proc_stat(5): user nice system idle iowait irq softirq steal ...
+        let cpu: Vec<u64> = stat
+            .lines()
+            .next()
+            .map(|line| line.split_whitespace().skip(1).filter_map(|field| field.parse().ok()).collect())
+            .unwrap_or_default();
+        let at = |index: usize| cpu.get(index).copied().unwrap_or(0) * TICK_NS;
+        Self { load: average, runnable, steal_ns: at(7), busy_ns: at(0) + at(1) + at(2) + at(5) + at(6) }
+    }
+
+    /// The noise between two readings.
+    #[must_use]
+    pub fn until(&self, after: &Self, wall_ns: u64) -> Noise {
+        Noise {
+            load_before: self.load,
+            load_after: after.load,
+            steal_ns: after.steal_ns.saturating_sub(self.steal_ns),
+            busy_ns: after.busy_ns.saturating_sub(self.busy_ns),
+            wall_ns,
+            runnable_before: self.runnable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_texts_are_read() {
+        let before = Reading::parse("0.50 0.40 0.30 2/120 4711\n", "cpu  10 0 5 100 0 1 1 2 0 0\ncpu0 1 2\n");
+        let after = Reading::parse("0.75 0.40 0.30 3/120 4712\n", "cpu  14 0 6 110 0 1 2 5 0 0\n");
+        let noise = before.until(&after, 7);
+        assert_eq!((noise.steal_ns, noise.busy_ns, noise.runnable_before), (30_000_000, 60_000_000, 2));
+        assert!((noise.load_after - 0.75).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn unreadable_texts_count_as_nothing() {
+        assert_eq!(Reading::parse("", "garbage"), Reading::default());
+    }
+}

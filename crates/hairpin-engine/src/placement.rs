@@ -1,0 +1,105 @@
+//! Which CPUs the two ends run on.
+
+use std::fs;
+use std::io;
+
+use hairpin_model::case::Placement;
+
+use crate::system::cpu;
+
+/// The CPUs for the two ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// All that this process may use.
+    pub allowed: Vec<usize>,
+    /// For the client half when apart.
+    pub client: usize,
+    /// For the echo half when apart, and for both when together; null with a single CPU.
+    pub echo: Option<usize>,
+    /// Whether those two are threads of one core; null where the kernel does not tell.
+    pub share_core: Option<bool>,
+}
+
+impl Cpus {
+    /// Chooses two allowed CPUs, on different cores where there are such.
+    ///
+    /// # Errors
+    /// The kernel does not tell which CPUs are allowed.
+    pub fn choose() -> io::Result<Self> {
+        Ok(Self::among(&cpu::allowed()?, core_of))
+    }
+
+    fn among(allowed: &[usize], core: impl Fn(usize) -> Option<u64>) -> Self {
+        let client = allowed.first().copied().unwrap_or(0);
+        let others = allowed.iter().copied().skip(1);
+        let echo = others.clone().find(|other| core(*other) != core(client)).or_else(|| others.clone().next());
+        let share_core = echo.and_then(|echo| Some(core(echo)? == core(client)?));
+        Self { allowed: allowed.to_vec(), client, echo, share_core }
+    }
+
+    /// Where an end is pinned: the client half if `is_client`, else the echo half; `None` leaves it free.
+    #[must_use]
+    pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
+        match placement {
+            Placement::Free => None,
+            Placement::Apart if is_client => Some(self.client),
+            Placement::Apart | Placement::Together => Some(self.echo.unwrap_or(self.client)),
+        }
+    }
+}
+
+/// Pins the calling thread to `cpu`, or frees it to run on all of `allowed`.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn place(cpu: Option<usize>, allowed: &[usize]) -> io::Result<()> {
+    match cpu {
+        Some(cpu) => cpu::pin(&[cpu]),
+        None => cpu::pin(allowed),
+    }
+}
+
+/// A number that two CPUs share when they are threads of one core.
+fn core_of(cpu: usize) -> Option<u64> {
+    let read = |name: &str| -> Option<u64> {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
+        fs::read_to_string(path).ok()?.trim().parse().ok()
+    };
+    Some((read("physical_package_id")? << 32) | read("core_id")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn different_cores_are_preferred() {
+        let siblings = |cpu: usize| Some(cpu as u64 / 2);
+        let cpus = Cpus::among(&[0, 1, 2, 3], siblings);
+        assert_eq!((cpus.client, cpus.echo, cpus.share_core), (0, Some(2), Some(false)));
+        let cpus = Cpus::among(&[4, 5], siblings);
+        assert_eq!((cpus.client, cpus.echo, cpus.share_core), (4, Some(5), Some(true)));
+    }
+
+    #[test]
+    fn placements_name_the_cpu_of_each_end() {
+        let cpus = Cpus::among(&[0, 1], |cpu| Some(cpu as u64));
+        assert_eq!(cpus.cpu_for(Placement::Apart, true), Some(0));
+        assert_eq!(cpus.cpu_for(Placement::Apart, false), Some(1));
+        assert_eq!(cpus.cpu_for(Placement::Together, true), cpus.cpu_for(Placement::Together, false));
+        assert_eq!(cpus.cpu_for(Placement::Free, true), None);
+    }
+
+    #[test]
+    fn a_pinned_thread_runs_where_it_was_pinned() {
+        let cpus = Cpus::choose().unwrap();
+        std::thread::spawn(move || {
+            place(Some(cpus.client), &cpus.allowed).unwrap();
+            assert_eq!(crate::system::cpu::allowed().unwrap(), [cpus.client]);
+            place(None, &cpus.allowed).unwrap();
+            assert_eq!(crate::system::cpu::allowed().unwrap(), cpus.allowed);
+        })
+        .join()
+        .unwrap();
+    }
+}

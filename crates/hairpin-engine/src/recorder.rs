@@ -1,0 +1,239 @@
+//! The recorder: the one place that stamps.
+//!
+//! It writes one row a message into memory that was reserved and touched before the round, so the loop allocates
+//! nothing and meets no page fault. Beyond its capacity only the histograms go on, so its memory is bounded however
+//! long a round lasts.
+
+use hairpin_model::round::Turnaround;
+use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
+use hdrhistogram::Histogram;
+
+/// One message, in ns of the engine's clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamps {
+    /// Its number in the round.
+    pub sequence: u64,
+    /// When it was due.
+    pub due_ns: u64,
+    /// When its send call began.
+    pub sent_ns: u64,
+    /// When its answer was there; ignored where it is lost.
+    pub received_ns: u64,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Collects the stamps of one round.
+#[derive(Debug)]
+pub struct Recorder {
+    rows: Vec<Stamps>,
+    capacity: usize,
+    warm_up: usize,
+    measuring: bool,
+    measured: u64,
+    first_ns: Option<u64>,
+    open_loop: bool,
+    latency: Histogram<u64>,
+    service: Histogram<u64>,
+    lateness: Histogram<u64>,
+}
+
+impl Recorder {
+    /// A recorder that keeps `capacity` rows; `open_loop` says whether due and sent differ.
+    #[must_use]
+    pub fn new(capacity: usize, open_loop: bool) -> Self {
+        let nothing = Stamps { sequence: 0, due_ns: 0, sent_ns: 0, received_ns: 0, fate: Fate::Lost };
+        // Filled and cleared, so that the pages are there before the first message.
+        let mut rows = vec![nothing; capacity];
+        rows.clear();
+        Self {
+            rows,
+            capacity,
+            warm_up: 0,
+            measuring: false,
+            measured: 0,
+            first_ns: None,
+            open_loop,
+            latency: latency_histogram(),
+            service: latency_histogram(),
+            lateness: latency_histogram(),
+        }
+    }
+
+    /// Ends the warm-up: what is recorded from here on counts.
+    pub fn begin_measuring(&mut self) {
+        self.measuring = true;
+        self.warm_up = self.rows.len();
+    }
+
+    /// Records one message of the phase that runs now.
+    #[inline]
+    pub fn record(&mut self, stamps: Stamps) {
+        self.record_as(stamps, self.measuring);
+    }
+
+    /// Records one message that was sent in the warm-up or after it. A warm-up message whose answer comes after the
+    /// warm-up is left out: the leading rows are the warm-up, and the rest is measured.
+    #[inline]
+    pub fn record_as(&mut self, stamps: Stamps, measured: bool) {
+        if self.first_ns.is_none() && stamps.fate != Fate::Lost {
+            self.first_ns = Some(stamps.received_ns.saturating_sub(stamps.sent_ns));
+        }
+        if self.measuring && !measured {
+            return;
+        }
+        self.measured += u64::from(measured);
+        if self.rows.len() < self.capacity {
+            self.rows.push(stamps);
+        } else if measured {
+            self.count(&stamps);
+        }
+    }
+
+    /// Turns a message that was recorded as lost into one that came late.
+    pub fn arrived_late(&mut self, stamps: Stamps, measured: bool) {
+        match self.rows.iter_mut().rev().find(|row| row.sequence == stamps.sequence) {
+            Some(row) => *row = stamps,
+            None if measured => self.count(&stamps),
+            None => {}
+        }
+    }
+
+    /// Measured messages so far.
+    #[must_use]
+    pub fn measured(&self) -> u64 {
+        self.measured
+    }
+
+    /// Service time of the very first message, in ns; 0 when none was answered.
+    #[must_use]
+    pub fn first_message_ns(&self) -> u64 {
+        self.first_ns.unwrap_or(0)
+    }
+
+    fn count(&mut self, stamps: &Stamps) {
+        if self.open_loop {
+            self.lateness.saturating_record(stamps.sent_ns.saturating_sub(stamps.due_ns).max(1));
+        }
+        if stamps.fate == Fate::Lost {
+            return;
+        }
+        self.latency.saturating_record(stamps.received_ns.saturating_sub(stamps.due_ns).clamp(1, LONGEST_NS));
+        if self.open_loop {
+            self.service.saturating_record(stamps.received_ns.saturating_sub(stamps.sent_ns).clamp(1, LONGEST_NS));
+        }
+    }
+
+    /// The samples, with times since `origin_ns`. The rows kept enter the histograms here, outside the loop.
+    #[must_use]
+    pub fn finish(mut self, origin_ns: u64) -> Samples {
+        let rows = std::mem::take(&mut self.rows);
+        for stamps in rows.iter().skip(self.warm_up) {
+            self.count(stamps);
+        }
+        let since = |ns: u64| ns.saturating_sub(origin_ns);
+        Samples {
+            warm_up: self.warm_up,
+            sequence: rows.iter().map(|row| row.sequence).collect(),
+            due_ns: rows.iter().map(|row| since(row.due_ns)).collect(),
+            sent_ns: rows.iter().map(|row| since(row.sent_ns)).collect(),
+            received_ns: rows
+                .iter()
+                .map(|row| if row.fate == Fate::Lost { 0 } else { since(row.received_ns) })
+                .collect(),
+            fate: rows.iter().map(|row| row.fate).collect(),
+            latency: self.latency,
+            service: self.open_loop.then_some(self.service),
+            lateness: self.open_loop.then_some(self.lateness),
+            measured: self.measured,
+        }
+    }
+}
+
+/// Counts how long the echo half held each message.
+#[derive(Clone, Debug)]
+pub struct TurnaroundCounter {
+    counts: [u64; 64],
+    total_ns: u64,
+    max_ns: u64,
+}
+
+impl Default for TurnaroundCounter {
+    fn default() -> Self {
+        Self { counts: [0; 64], total_ns: 0, max_ns: 0 }
+    }
+}
+
+impl TurnaroundCounter {
+    /// Records one turn.
+    #[inline]
+    pub fn record(&mut self, held_ns: u64) {
+        self.counts[held_ns.max(1).ilog2() as usize] += 1;
+        self.total_ns += held_ns;
+        self.max_ns = self.max_ns.max(held_ns);
+    }
+
+    /// The counts, without the empty powers at the end.
+    #[must_use]
+    pub fn finish(self) -> Turnaround {
+        let used = self.counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        Turnaround { counts: self.counts[..used].to_vec(), total_ns: self.total_ns, max_ns: self.max_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stamps(sequence: u64, due_ns: u64, sent_ns: u64, received_ns: u64) -> Stamps {
+        Stamps { sequence, due_ns, sent_ns, received_ns, fate: Fate::Received }
+    }
+
+    #[test]
+    fn warm_up_is_kept_but_not_counted() {
+        let mut recorder = Recorder::new(10, false);
+        recorder.record(stamps(0, 100, 100, 900));
+        recorder.begin_measuring();
+        recorder.record(stamps(1, 1000, 1000, 1050));
+        assert_eq!((recorder.measured(), recorder.first_message_ns()), (1, 800));
+        let samples = recorder.finish(100);
+        assert_eq!((samples.warm_up, samples.kept(), samples.latency.len()), (1, 2, 1));
+        assert_eq!(samples.latency.max(), 50);
+        assert_eq!(samples.sent_ns, [0, 900]);
+        assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [50]);
+    }
+
+    #[test]
+    fn beyond_its_capacity_the_histogram_goes_on() {
+        let mut recorder = Recorder::new(3, false);
+        recorder.begin_measuring();
+        for number in 0..100 {
+            recorder.record(stamps(number, number, number, number + 7));
+        }
+        let samples = recorder.finish(0);
+        assert_eq!((samples.kept(), samples.latency.len(), samples.measured), (3, 100, 100));
+    }
+
+    #[test]
+    fn an_open_loop_keeps_latency_service_time_and_lateness_apart() {
+        let mut recorder = Recorder::new(4, true);
+        recorder.begin_measuring();
+        recorder.record(stamps(0, 100, 130, 180));
+        recorder.record(Stamps { fate: Fate::Lost, ..stamps(1, 200, 210, 0) });
+        let samples = recorder.finish(0);
+        assert_eq!(samples.latency.max(), 80);
+        assert_eq!(samples.service.unwrap().max(), 50);
+        let lateness = samples.lateness.unwrap();
+        assert_eq!((lateness.len(), lateness.max()), (2, 30));
+        assert_eq!(samples.received_ns, [180, 0]);
+    }
+
+    #[test]
+    fn turnarounds_are_counted_by_power_of_two() {
+        let mut counter = TurnaroundCounter::default();
+        [0, 1, 5, 7, 1024].into_iter().for_each(|held| counter.record(held));
+        let turnaround = counter.finish();
+        assert_eq!((turnaround.total_ns, turnaround.max_ns), (1037, 1024));
+        assert_eq!(turnaround.counts, [2, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1]);
+    }
+}

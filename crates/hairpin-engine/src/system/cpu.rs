@@ -1,0 +1,55 @@
+//! CPUs: which are allowed, pinning, and what a thread has used.
+
+use std::io;
+use std::mem;
+
+/// The CPUs that the calling thread may run on.
+pub(crate) fn allowed() -> io::Result<Vec<usize>> {
+    // SAFETY: cpu_set_t is a plain bit set, for which all zeroes is a valid value.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: `set` is a valid place for a set of the size given.
+    let result = unsafe { libc::sched_getaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw mut set) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let size = usize::try_from(libc::CPU_SETSIZE).expect("CPU_SETSIZE is positive");
+    // SAFETY: every index is below CPU_SETSIZE.
+    Ok((0..size).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect())
+}
+
+/// Lets the calling thread run on these CPUs only.
+pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
+    // SAFETY: as in `allowed`.
+    let mut set: libc::cpu_set_t = unsafe { mem::zeroed() };
+    let size = usize::try_from(libc::CPU_SETSIZE).expect("CPU_SETSIZE is positive");
+    for cpu in cpus.iter().filter(|cpu| **cpu < size) {
+        // SAFETY: the index is below CPU_SETSIZE.
+        unsafe { libc::CPU_SET(*cpu, &mut set) };
+    }
+    // SAFETY: `set` is a valid set of the size given; 0 is the calling thread.
+    let result = unsafe { libc::sched_setaffinity(0, mem::size_of::<libc::cpu_set_t>(), &raw const set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The CPU that the calling thread is on now.
+pub(crate) fn current() -> Option<usize> {
+    // SAFETY: takes no argument.
+    usize::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
+/// Voluntary and involuntary context switches of the calling thread so far.
+pub(crate) fn thread_switches() -> (u64, u64) {
+    // SAFETY: rusage is plain numbers, for which all zeroes is a valid value.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: `usage` is a valid place for one rusage.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    #[expect(clippy::cast_sign_loss, reason = "the kernel counts up from zero")]
+    let switches = (usage.ru_nvcsw as u64, usage.ru_nivcsw as u64);
+    switches
+}
+
+/// Asks for timers of the calling thread to fire within 1 ns of their time instead of the default 50 us (prctl(2)).
+pub(crate) fn sharpen_timers() {
+    // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
+}

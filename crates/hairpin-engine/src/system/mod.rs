@@ -1,0 +1,7 @@
+//! System calls behind safe functions; the only place of this crate with `unsafe`.
+#![allow(unsafe_code, reason = "system calls and the time stamp counter have no safe wrapper in std")]
+
+pub(crate) mod cpu;
+pub(crate) mod device;
+pub(crate) mod process;
+pub(crate) mod time;

@@ -1,0 +1,35 @@
+//! Reading clocks.
+
+/// CLOCK_MONOTONIC in ns, by the vDSO.
+pub(crate) fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// CPU time of the calling thread, in ns.
+pub(crate) fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for one timespec, and both clocks exist on every Linux.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    #[expect(clippy::cast_sign_loss, reason = "neither clock is ever negative")]
+    let ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+    ns
+}
+
+/// The time stamp counter, where the architecture has one that user space may read.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: every x86-64 has RDTSC; whether its rate is constant is checked before it is used as a clock.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Without a time stamp counter the ticks are nanoseconds of CLOCK_MONOTONIC.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(crate) fn ticks() -> u64 {
+    monotonic_ns()
+}
