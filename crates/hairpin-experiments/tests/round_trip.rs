@@ -200,6 +200,12 @@ fn twins_follow_their_case_and_carry_their_own_fault() {
     let plan = round_trip(&[("transport", "tcp"), ("plant-twin", "busy=1300ns")]).unwrap();
     let planted = Plant { stall_ns: 1300, every: 1, sleeps: false };
     assert_eq!((plan.cases[0].plant, plan.cases[1].plant), (None, Some(planted)));
+    let both = [("transport", "tcp"), ("plant", "sleep=1ms"), ("plant-twin", "busy=1300ns")];
+    let plan = round_trip(&both).unwrap();
+    assert_eq!(plan.cases[0].plant.map(|plant| plant.stall_ns), Some(1_000_000));
+    assert_eq!(plan.cases[1].plant, Some(planted), "the twin's own fault comes first");
+    let plan = round_trip(&[("transport", "tcp"), ("plant", "busy=1300ns"), ("twin", "on")]).unwrap();
+    assert_eq!((plan.cases[0].plant, plan.cases[1].plant), (Some(planted), Some(planted)));
 }
 
 #[test]
