@@ -99,7 +99,7 @@ fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
 }
 
 fn some_ground() -> impl Strategy<Value = Ground> {
-    (1_usize..3, any::<bool>(), prop::collection::vec(any::<bool>(), 10)).prop_map(|(cpus, may, can_run)| {
+    (1_usize..3, any::<bool>(), prop::collection::vec(any::<bool>(), 12)).prop_map(|(cpus, may, can_run)| {
         let mut ground = ground();
         ground.cpus.truncate(cpus);
         let why = || hairpin_model::card::WhyNot { reason: "refused".to_owned(), hint: "run as root".to_owned() };

@@ -8,7 +8,7 @@
 //! holds the sum for every transport under [`BUDGET_NS`]. The sum is dominated by the line `waking`: each of its
 //! rounds spends 40 ms in warm-up, because the first 40 ms of a connection that wakes CPUs read differently from the
 //! rest, and 26 ms in 400 messages of about 66 us. With 4000 samples over ten rounds it has its p99 and shows a dash
-//! for p99.9; samples for that (10 000) would cost four more seconds over ten transports.
+//! for p99.9; samples for that (10 000) would cost four more seconds.
 
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::{Case, CpuIdle, Ends, Placement, Waiting};
@@ -148,18 +148,20 @@ pub fn table() -> &'static [Line] {
 }
 
 /// Round trips of bare loops, 4 B, p50 in ns, by transport: block/together, block/apart, spin (apart, or together
-/// where the kernel answers). From hand-written C loops on a 2-CPU KVM guest with Linux 6.18; for `memory`, `fifo` and
-/// `unix-seqpacket` their nearest relative stands in. They are used for the time budget and for nothing else.
+/// where the kernel answers). From hand-written C loops on a 2-CPU KVM guest with Linux 6.18; for `memory`, `fifo`,
+/// `unix-seqpacket` and IPv6 their nearest relative stands in. They are used for the time budget and for nothing else.
 pub const FLOORS: &[(&str, [u64; 3])] = &[
     ("memory", [4_500, 56_000, 140]),
     ("shm", [4_500, 56_000, 140]),
     ("pipe", [5_000, 54_000, 4_000]),
     ("fifo", [5_000, 54_000, 4_000]),
     ("unix-stream", [9_400, 60_000, 3_300]),
-    ("unix-datagram", [7_800, 66_000, 3_400]),
     ("unix-seqpacket", [7_800, 66_000, 3_400]),
+    ("unix-datagram", [7_800, 66_000, 3_400]),
     ("udp", [10_200, 69_000, 6_100]),
+    ("udp6", [10_200, 69_000, 6_100]),
     ("tcp", [13_400, 70_000, 8_100]),
+    ("tcp6", [13_400, 70_000, 8_100]),
     ("icmp", [4_000, 45_000, 4_000]),
 ];
 

@@ -36,10 +36,24 @@ pub fn ladder() -> Vec<Card> {
         plain.clone(),
         Card { name: "fifo", ..plain.clone() },
         Card { name: "unix-stream", options: BUFFERS, ..plain.clone() },
-        Card { name: "unix-datagram", options: BUFFERS, max_message_bytes: 200_000, ..datagram.clone() },
-        Card { name: "unix-seqpacket", options: BUFFERS, max_message_bytes: 200_000, ..datagram.clone() },
+        Card {
+            name: "unix-seqpacket",
+            options: BUFFERS,
+            lossless: true,
+            max_message_bytes: 200_000,
+            ..datagram.clone()
+        },
+        Card {
+            name: "unix-datagram",
+            options: BUFFERS,
+            lossless: true,
+            max_message_bytes: 200_000,
+            ..datagram.clone()
+        },
         Card { name: "udp", reach: Reach::Network, ..datagram.clone() },
-        Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain },
+        Card { name: "udp6", reach: Reach::Network, max_message_bytes: 65_527, ..datagram.clone() },
+        Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
+        Card { name: "tcp6", reach: Reach::Network, options: OptionName::ALL, ..plain },
         Card {
             name: "icmp",
             reach: Reach::Network,
