@@ -1,1 +1,20 @@
-//! stub
+//! Experiments: each one is a question, and a pure function from its knobs and the results so far to the next rounds.
+//!
+//! A new experiment is one new file in `experiments/` and one line in [`experiments::ALL`]. Command-line flags,
+//! `hairpin list` and the catalogue derive from its [`experiment::Experiment::knobs`].
+#![forbid(unsafe_code)]
+
+pub mod experiment;
+pub mod experiments;
+pub mod knob;
+pub mod knobs;
+pub mod possible;
+pub mod quantity;
+pub mod refused;
+pub mod selection;
+pub mod sequence;
+
+pub use experiment::{Experiment, Step};
+pub use knob::{Knob, KnobKind};
+pub use knobs::Knobs;
+pub use refused::Refused;

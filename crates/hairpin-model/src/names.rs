@@ -34,17 +34,25 @@ pub fn find<'k>(kind: &'static str, given: &str, known: &[&'k str]) -> Result<&'
     })
 }
 
-/// The known name nearest to `given` by Jaro-Winkler similarity, if any is near enough to be a slip of the finger.
+/// The known name nearest to `given`, if any is near enough to be a slip of the finger.
+///
+/// One slip (a letter more, less, wrong, or two swapped: Damerau-Levenshtein) is near whatever the length, since
+/// Jaro-Winkler alone finds nothing in common between `tpc` and `tcp`; beyond one slip Jaro-Winkler decides.
 #[must_use]
 pub fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
     let given = given.to_lowercase();
     known
         .iter()
         .copied()
-        .map(|name| (strsim::jaro_winkler(&given, name), name))
+        .map(|name| (similarity(&given, name), name))
         .filter(|(similarity, _)| *similarity > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
+}
+
+fn similarity(given: &str, name: &str) -> f64 {
+    let one_slip = name.len() > 2 && strsim::osa_distance(given, name) == 1;
+    strsim::jaro_winkler(given, name).max(if one_slip { 0.9 } else { 0.0 })
 }
 
 /// Declares an enum whose variants are words of the command line and of the saved run.
@@ -92,6 +100,12 @@ mod tests {
         let unknown = find("transport", "unix-steam", &["tcp", "unix-stream", "udp"]).unwrap_err();
         assert_eq!(unknown.nearest.as_deref(), Some("unix-stream"));
         assert_eq!(unknown.to_string(), "unknown transport `unix-steam` (hint: did you mean `unix-stream`?)");
+    }
+
+    #[test]
+    fn two_swapped_letters_are_one_slip_in_a_short_name_too() {
+        assert_eq!(nearest("tpc", &["udp", "tcp", "pipe"]), Some("tcp"));
+        assert_eq!(nearest("shn", &["tcp", "shm"]), Some("shm"));
     }
 
     #[test]

@@ -1,0 +1,46 @@
+//! The interface of an experiment.
+
+use hairpin_model::case::Case;
+use hairpin_model::ground::Ground;
+use hairpin_model::round::{RoundOrder, RoundRecord};
+use hairpin_model::run::Skipped;
+
+use crate::knob::Knob;
+use crate::knobs::Knobs;
+use crate::refused::Refused;
+
+/// A question, and the rounds that answer it.
+pub trait Experiment: Sync {
+    /// Its word on the command line, for instance `round-trip`; its file is named after it.
+    fn name(&self) -> &'static str;
+
+    /// What it answers, as a question in one line.
+    fn question(&self) -> &'static str;
+
+    /// What the user can turn. Flags and their help derive from this.
+    fn knobs(&self) -> &'static [Knob];
+
+    /// The next rounds, given those that are done. It is called until it says [`Step::Done`].
+    ///
+    /// The same arguments always give the same answer: every random choice comes from the knob `seed`.
+    ///
+    /// # Errors
+    /// [`Refused`] when the knobs ask for something impossible; then nothing of this step has run.
+    fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused>;
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Run these rounds in this order, then ask again.
+    Run {
+        /// The cases in the order of the plan, which is the order of tables.
+        cases: Vec<Case>,
+        /// The rounds in the order in which they run.
+        rounds: Vec<RoundOrder>,
+        /// What was asked for and is not run, with the reasons.
+        skipped: Vec<Skipped>,
+    },
+    /// The question is answered.
+    Done,
+}

@@ -1,0 +1,171 @@
+//! A knob: what the user can turn, as data, so that flags, help and checks derive from one place.
+
+use hairpin_model::names;
+use hairpin_model::options::Options;
+
+use crate::quantity;
+use crate::refused::Refused;
+
+/// One thing that the user can turn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knob {
+    /// Its word: the flag without its dashes.
+    pub name: &'static str,
+    /// What stands for its value in the help, in capitals; empty for a switch.
+    pub value_name: &'static str,
+    /// Its values where none are given; empty where the absence has a meaning of its own, which the help says.
+    pub default: &'static [&'static str],
+    /// One line of help: a capital first, no full stop at the end.
+    pub help: &'static str,
+    /// What values it takes.
+    pub kind: KnobKind,
+    /// It takes a comma list.
+    pub many: bool,
+    /// The flag may be repeated.
+    pub repeat: bool,
+    /// It is not shown in the help.
+    pub hidden: bool,
+}
+
+/// What values a knob takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KnobKind {
+    /// Nothing: it is on where it is given.
+    Switch,
+    /// Words of a finite list, or `all` of them.
+    Words(&'static [&'static str]),
+    /// Names of transports, or `all`.
+    Transport,
+    /// A set of socket options such as `nodelay=on,sndbuf=4096`, or `none`, or `all`.
+    OptionSet,
+    /// The name of a link.
+    Link,
+    /// A whole number.
+    Whole {
+        /// Smallest.
+        min: u64,
+        /// Greatest.
+        max: u64,
+    },
+    /// A number of bytes.
+    Bytes {
+        /// Smallest.
+        min: u64,
+        /// Greatest.
+        max: u64,
+    },
+    /// A duration above 0.
+    Duration {
+        /// Longest, in nanoseconds.
+        max_ns: u64,
+    },
+    /// Messages a second, above 0.
+    Rate {
+        /// Greatest, a second.
+        max_per_s: f64,
+    },
+    /// A number of messages or a duration, or this word.
+    ExtentOr(&'static str),
+    /// A planted fault.
+    Plant,
+}
+
+/// The word that stands for every value of a finite list.
+pub const EVERY: &str = "all";
+/// The word for an empty set of options.
+pub const NO_OPTIONS: &str = "none";
+
+impl KnobKind {
+    /// Checks one value. Names of transports and links are checked against the ground, later.
+    ///
+    /// # Errors
+    /// [`Refused`] with what it takes.
+    pub fn check(self, text: &str) -> Result<(), Refused> {
+        match self {
+            Self::Switch => switch(text).map(drop),
+            Self::Words(_) if text == EVERY => Ok(()),
+            Self::Words(words) => Ok(names::find("value", text, words).map(drop)?),
+            Self::Transport | Self::Link => Ok(()),
+            Self::OptionSet if text == EVERY || text == NO_OPTIONS => Ok(()),
+            Self::OptionSet => Ok(Options::parse(text).map(drop)?),
+            Self::Whole { min, max } => quantity::whole(text, min, max).map(drop),
+            Self::Bytes { min, max } => quantity::bytes(text, min, max).map(drop),
+            Self::Duration { max_ns } => quantity::duration_ns(text, max_ns).map(drop),
+            Self::Rate { max_per_s } => quantity::rate_per_s(text, max_per_s).map(drop),
+            Self::ExtentOr(word) if text == word => Ok(()),
+            Self::ExtentOr(_) => quantity::extent(text).map(drop),
+            Self::Plant => quantity::plant(text).map(drop),
+        }
+    }
+}
+
+/// Reads a switch: `on` or `off`.
+///
+/// # Errors
+/// [`Refused`] for any other word.
+pub(crate) fn switch(text: &str) -> Result<bool, Refused> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(Refused::new(format!("`{text}` is refused"), "on or off")),
+    }
+}
+
+impl Knob {
+    /// A visible knob with one value and no default.
+    #[must_use]
+    pub const fn new(name: &'static str, value_name: &'static str, kind: KnobKind, help: &'static str) -> Self {
+        Self { name, value_name, default: &[], help, kind, many: false, repeat: false, hidden: false }
+    }
+
+    /// A switch: off where it is not given.
+    #[must_use]
+    pub const fn switch(name: &'static str, help: &'static str) -> Self {
+        Self::new(name, "", KnobKind::Switch, help)
+    }
+
+    /// The same knob with its values where none are given.
+    #[must_use]
+    pub const fn or(mut self, default: &'static [&'static str]) -> Self {
+        self.default = default;
+        self
+    }
+
+    /// The same knob, taking a comma list.
+    #[must_use]
+    pub const fn many(mut self) -> Self {
+        self.many = true;
+        self
+    }
+
+    /// The same knob, whose flag may be repeated.
+    #[must_use]
+    pub const fn repeat(mut self) -> Self {
+        self.repeat = true;
+        self
+    }
+
+    /// The same knob, not shown in the help.
+    #[must_use]
+    pub const fn hidden(mut self) -> Self {
+        self.hidden = true;
+        self
+    }
+}
+
+/// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
+pub const SEED: Knob = Knob::new(
+    "seed",
+    "NUMBER",
+    KnobKind::Whole { min: 0, max: u64::MAX },
+    "Seed of the rounds' order and of resampling; without it one is drawn and recorded",
+);
+
+/// A fault planted in the echo half of every case: the canary.
+pub const PLANT: Knob =
+    Knob::new("plant", "FAULT", KnobKind::Plant, "Stall the echo half, for instance sleep=5ms/100 or busy=1300ns")
+        .hidden();
+
+/// A fault planted in the echo half of the second of each A/A pair: the calibration of "slower".
+pub const PLANT_TWIN: Knob =
+    Knob::new("plant-twin", "FAULT", KnobKind::Plant, "The same, in the second of each A/A pair only").hidden();

@@ -1,0 +1,159 @@
+//! What knobs say, read and held to their bounds.
+
+use hairpin_model::case::Plant;
+use hairpin_model::parse;
+use hairpin_model::round::Extent;
+
+use crate::refused::Refused;
+
+/// Nanoseconds in a second.
+pub const SECOND_NS: u64 = 1_000_000_000;
+/// The longest duration that can be asked for: 24 hours.
+pub const DAY_NS: u64 = 86_400 * SECOND_NS;
+/// The largest number of messages of a round.
+pub const MOST_MESSAGES: u64 = 10_000_000_000;
+/// The longest that a planted fault may hold a message back.
+const LONGEST_STALL_NS: u64 = 10 * SECOND_NS;
+
+/// A whole number in a range, with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
+///
+/// # Errors
+/// [`Refused`] when it is no whole number or out of range.
+pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
+    let digits = text.trim().replace('_', "");
+    let (digits, scale) = match digits.strip_suffix(['k', 'M']) {
+        Some(number) if digits.ends_with('k') => (number, 1000),
+        Some(number) => (number, 1_000_000),
+        None => (digits.as_str(), 1),
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(scale))
+        .filter(|number| (min..=max).contains(number))
+        .ok_or_else(|| Refused::new(format!("`{text}` is refused"), format!("a whole number from {min} to {max}")))
+}
+
+/// A number of bytes in a range.
+///
+/// # Errors
+/// [`Refused`] when it is no number of bytes or out of range.
+pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
+    let number = parse::bytes(text)?;
+    if (min..=max).contains(&number) {
+        return Ok(number);
+    }
+    Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", in_bytes(min), in_bytes(max))))
+}
+
+/// A duration in nanoseconds, above 0 and up to `max_ns`.
+///
+/// # Errors
+/// [`Refused`] when it is no duration or out of range.
+pub fn duration_ns(text: &str, max_ns: u64) -> Result<u64, Refused> {
+    let duration_ns = parse::duration_ns(text)?;
+    if (1..=max_ns).contains(&duration_ns) {
+        return Ok(duration_ns);
+    }
+    let hours = max_ns / (3600 * SECOND_NS);
+    Err(Refused::new(format!("`{text}` is refused"), format!("a duration above 0 and up to {hours} h")))
+}
+
+/// Messages a second: at least one a day, at most `max_per_s`.
+///
+/// # Errors
+/// [`Refused`] when it is no rate or out of range.
+pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
+    let rate = parse::rate_per_s(text)?;
+    if (1.0 / 86_400.0..=max_per_s).contains(&rate) {
+        return Ok(rate);
+    }
+    Err(Refused::new(format!("`{text}` is refused"), format!("from one message a day up to {max_per_s} a second")))
+}
+
+/// A number of messages (`500`) or a duration (`40ms`); 0 is none.
+///
+/// # Errors
+/// [`Refused`] when it is neither, or too much.
+pub fn extent(text: &str) -> Result<Extent, Refused> {
+    if let Ok(duration_ns) = parse::duration_ns(text)
+        && duration_ns <= DAY_NS
+    {
+        return Ok(Extent::DurationNs(duration_ns));
+    }
+    whole(text, 0, MOST_MESSAGES).map(Extent::Count).map_err(|refused| {
+        Refused::new(refused.what, "a number of messages such as 500, or a duration such as 40ms, up to 24 h")
+    })
+}
+
+/// A planted fault: `sleep=5ms/100` sleeps 5 ms in every 100th message, `busy=1300ns` keeps the CPU busy in each.
+///
+/// # Errors
+/// [`Refused`] when it is not of that form, or holds a message for more than 10 s.
+pub fn plant(text: &str) -> Result<Plant, Refused> {
+    let bad = || {
+        Refused::new(
+            format!("`{text}` is not a planted fault"),
+            "for instance sleep=5ms/100 or busy=1300ns, up to 10 s, in every 1st to 1000000th message",
+        )
+    };
+    let (kind, rest) = text.split_once('=').ok_or_else(bad)?;
+    let sleeps = match kind.trim() {
+        "sleep" => true,
+        "busy" => false,
+        _ => return Err(bad()),
+    };
+    let (stall, every) = rest.split_once('/').unwrap_or((rest, "1"));
+    let stall_ns = duration_ns(stall, LONGEST_STALL_NS).map_err(|_| bad())?;
+    let every = whole(every, 1, 1_000_000).map_err(|_| bad())?;
+    Ok(Plant { stall_ns, every, sleeps })
+}
+
+/// Bytes for a message to the user: `1 B`, `64 KiB`, `1 GiB`; exact, never rounded.
+#[must_use]
+pub fn in_bytes(bytes: u64) -> String {
+    const UNITS: &[(u64, &str)] = &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = UNITS.iter().find(|(scale, _)| bytes >= *scale && bytes.is_multiple_of(*scale));
+    unit.map_or_else(|| format!("{bytes} B"), |(scale, name)| format!("{} {name}", bytes / scale))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_take_a_suffix_and_keep_to_their_range() {
+        assert_eq!(whole("2k", 1, 10_000).unwrap(), 2000);
+        assert_eq!(whole("1_000", 1, 10_000).unwrap(), 1000);
+        assert_eq!(whole("18446744073709551615", 0, u64::MAX).unwrap(), u64::MAX);
+        for text in ["0", "10001", "-1", "1.5", "", "k", "99999999999999999999", "18446744073709551615M"] {
+            assert!(whole(text, 1, 10_000).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_extent_is_a_count_or_a_duration() {
+        assert_eq!(extent("500").unwrap(), Extent::Count(500));
+        assert_eq!(extent("40ms").unwrap(), Extent::DurationNs(40_000_000));
+        assert_eq!(extent("0").unwrap(), Extent::Count(0));
+        assert!(extent("90000s").is_err(), "more than a day");
+        assert!(extent("40 parsecs").is_err());
+    }
+
+    #[test]
+    fn planted_faults_are_read() {
+        assert_eq!(plant("sleep=5ms/100").unwrap(), Plant { stall_ns: 5_000_000, every: 100, sleeps: true });
+        assert_eq!(plant("busy=1300ns").unwrap(), Plant { stall_ns: 1300, every: 1, sleeps: false });
+        for text in ["", "sleep", "sleep=0ns", "sleep=11s", "nap=5ms", "busy=5ms/0", "busy=5ms/1/2"] {
+            assert!(plant(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn bounds_are_refused_with_the_range() {
+        assert_eq!(bytes("0", 1, 1 << 30).unwrap_err().to_string(), "`0` is refused (hint: 1 B to 1 GiB)");
+        assert!(bytes("2GiB", 1, 1 << 30).is_err());
+        assert!(duration_ns("0s", DAY_NS).is_err() && duration_ns("25h", DAY_NS).is_err());
+        assert!(rate_per_s("11M", 1e7).is_err() && rate_per_s("1e-300", 1e7).is_err());
+    }
+}

@@ -1,0 +1,147 @@
+//! From what was asked for to what is run: the transports, the possible cases, and what is skipped with its reason.
+
+use std::collections::HashSet;
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
+use hairpin_model::case::{Case, Ends};
+use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::names;
+use hairpin_model::run::Skipped;
+
+use crate::knob::EVERY;
+use crate::possible;
+use crate::refused::Refused;
+use crate::sequence::Planned;
+
+/// The candidates of that name, in the order given and each once; `all`, or no name, is every one in the ladder's order.
+///
+/// # Errors
+/// [`Refused`] for an unknown name, with the nearest one.
+pub fn candidates<'g>(given: &[String], ground: &'g Ground) -> Result<Vec<&'g Candidate>, Refused> {
+    let known = ground.names();
+    let mut chosen: Vec<&str> = Vec::new();
+    for text in given.iter().filter(|text| *text != EVERY) {
+        let name = names::find("transport", text, &known)?;
+        if !chosen.contains(&name) {
+            chosen.push(name);
+        }
+    }
+    if chosen.is_empty() || given.iter().any(|text| text == EVERY) {
+        chosen = known;
+    }
+    Ok(chosen.into_iter().filter_map(|name| ground.candidate(name)).collect())
+}
+
+/// What the two ends are on a transport, when `wanted` is asked for.
+///
+/// A kernel that answers has one end, reported as a process. A transport within one process runs as threads, unless
+/// the user asked for processes in so many words: then the case is impossible and says so.
+#[must_use]
+pub fn ends(card: &Card, wanted: Ends, in_so_many_words: bool) -> Ends {
+    if card.answered_by == AnsweredBy::Kernel {
+        Ends::Processes
+    } else if card.reach == Reach::Process && !in_so_many_words {
+        Ends::Threads
+    } else {
+        wanted
+    }
+}
+
+/// Collects the possible cases, each once, and the reasons for the others.
+#[derive(Debug)]
+pub struct Sieve<'g> {
+    ground: &'g Ground,
+    kept: Vec<Planned>,
+    turned_away: Vec<(Case, WhyNot)>,
+    cannot_run: Vec<(&'static str, WhyNot)>,
+    seen: HashSet<String>,
+}
+
+impl<'g> Sieve<'g> {
+    /// An empty one.
+    #[must_use]
+    pub fn new(ground: &'g Ground) -> Self {
+        let (kept, turned_away, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
+        Self { ground, kept, turned_away, cannot_run, seen: HashSet::new() }
+    }
+
+    /// Of these candidates those that can run here; the others are noted with their reasons.
+    pub fn runnable<'c>(&mut self, candidates: &[&'c Candidate]) -> Vec<&'c Candidate> {
+        let mut runnable = Vec::new();
+        for candidate in candidates {
+            match &candidate.can_run {
+                Ok(_) => runnable.push(*candidate),
+                Err(why) => self.cannot_run.push((candidate.card.name, why.clone())),
+            }
+        }
+        runnable
+    }
+
+    /// Keeps the case if it is possible, and notes why not otherwise. A case that came before is left out.
+    pub fn offer(&mut self, card: &Card, planned: Planned) {
+        if !self.seen.insert(planned.case.id()) {
+            return;
+        }
+        match possible::check(&planned.case, card, self.ground) {
+            Ok(()) => self.kept.push(planned),
+            Err(why) => self.turned_away.push((planned.case, why)),
+        }
+    }
+
+    /// What is run and what is skipped, one entry for each transport and reason.
+    ///
+    /// # Errors
+    /// [`Refused`] when nothing is left to run.
+    pub fn finish(self) -> Result<(Vec<Planned>, Vec<Skipped>), Refused> {
+        if self.kept.is_empty() {
+            return Err(self.nothing_left());
+        }
+        let mut skipped: Vec<Skipped> = self.cannot_run.iter().map(|(name, why)| whole(name, why)).collect();
+        for (transport, why, cases) in self.groups() {
+            let still_runs = self.kept.iter().any(|planned| planned.case.transport == transport);
+            let case = still_runs.then(|| several(&cases));
+            skipped.push(Skipped { case, ..whole(transport, why) });
+        }
+        Ok((self.kept, skipped))
+    }
+
+    /// Impossible cases by transport and reason, in the order in which they first came.
+    fn groups(&self) -> Vec<(&str, &WhyNot, Vec<&Case>)> {
+        let mut groups: Vec<(&str, &WhyNot, Vec<&Case>)> = Vec::new();
+        for (case, why) in &self.turned_away {
+            match groups.iter_mut().find(|(transport, other, _)| *transport == case.transport && *other == why) {
+                Some((_, _, cases)) => cases.push(case),
+                None => groups.push((&case.transport, why, vec![case])),
+            }
+        }
+        groups
+    }
+
+    fn nothing_left(&self) -> Refused {
+        let of_transports = self.cannot_run.iter().map(|(name, why)| ((*name).to_owned(), why));
+        let of_cases = self.groups().into_iter().map(|(_, why, cases)| (several(&cases), why));
+        let reasons: Vec<(String, &WhyNot)> = of_transports.chain(of_cases).collect();
+        match reasons.as_slice() {
+            [] => Refused::new("there is no transport to measure", "`hairpin list` shows what can run here"),
+            [(what, why)] => Refused::new(format!("cannot run {what}: {}", why.reason), why.hint.clone()),
+            [(what, why), others @ ..] => {
+                let same = others.iter().all(|(_, other)| *other == *why);
+                let more = if same { "for the same reason" } else { "for other reasons" };
+                let rest = format!("{} more cannot run {more}", others.len());
+                Refused::new(format!("cannot run {what}: {}; {rest}", why.reason), why.hint.clone())
+            }
+        }
+    }
+}
+
+fn whole(transport: &str, why: &WhyNot) -> Skipped {
+    Skipped { transport: transport.to_owned(), case: None, reason: why.to_string() }
+}
+
+fn several(cases: &[&Case]) -> String {
+    match cases {
+        [] => String::new(),
+        [case] => case.label(),
+        [case, others @ ..] => format!("{} and {} more", case.label(), others.len()),
+    }
+}

@@ -1,0 +1,119 @@
+//! The order of rounds: block by block, each block holding every case once, in a seeded random order.
+//!
+//! Slow changes of the machine then fall on all cases alike, and rounds of one block are neighbours in time, so a
+//! comparison may pair them.
+
+use hairpin_model::case::Case;
+use hairpin_model::round::{Extent, RoundOrder};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
+
+use crate::refused::Refused;
+
+/// The most rounds that one plan may hold.
+pub const MOST_ROUNDS: u64 = 100_000;
+
+/// A case and how much to do of it in each round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The case.
+    pub case: Case,
+    /// How much to measure.
+    pub extent: Extent,
+    /// How much to send first, unmeasured.
+    pub warm_up: Extent,
+}
+
+/// What all rounds of a plan have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Common {
+    /// How long an answer may take, in nanoseconds.
+    pub timeout_ns: u64,
+    /// Samples to keep raw in each round, at most.
+    pub keep_samples: u64,
+    /// Go on although an option was not granted.
+    pub allow_unmet_options: bool,
+    /// The port to listen on; 0 for any.
+    pub port: u16,
+}
+
+/// The orders of `blocks` blocks of every planned case.
+///
+/// # Errors
+/// [`Refused`] when there would be more than [`MOST_ROUNDS`].
+pub fn orders(planned: &[Planned], blocks: u64, seed: u64, common: Common) -> Result<Vec<RoundOrder>, Refused> {
+    let total = (planned.len() as u64).saturating_mul(blocks);
+    if total > MOST_ROUNDS {
+        return Err(Refused::new(
+            format!("{} cases x {blocks} rounds are {total} rounds, more than {MOST_ROUNDS}", planned.len()),
+            "sweep fewer values, or lower --rounds",
+        ));
+    }
+    let block_numbers = 0..u32::try_from(blocks).expect("at most MOST_ROUNDS where there is a case");
+    let in_order = block_numbers.flat_map(|block| {
+        permutation(planned.len(), seed, block).into_iter().map(move |index| order(&planned[index], block, common))
+    });
+    Ok(in_order.collect())
+}
+
+fn order(planned: &Planned, block: u32, common: Common) -> RoundOrder {
+    RoundOrder {
+        case: planned.case.clone(),
+        block,
+        extent: planned.extent,
+        warm_up: planned.warm_up,
+        timeout_ns: common.timeout_ns,
+        keep_samples: common.keep_samples,
+        allow_unmet_options: common.allow_unmet_options,
+        port: common.port,
+    }
+}
+
+/// A random order of `0..len` that depends on the seed and on the block's number, and on nothing else.
+///
+/// Fisher-Yates (Knuth, The Art of Computer Programming, volume 2, algorithm P), written out here because the order
+/// of a seed is part of the saved run and must not change with a library's version.
+#[must_use]
+pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
+    // The odd constant (2^64 divided by the golden ratio) spreads block numbers over the seed's bits.
+    let mixed = seed ^ u64::from(block).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(mixed);
+    let mut order: Vec<usize> = (0..len).collect();
+    for last in (1..len).rev() {
+        order.swap(last, below(&mut random, last as u64 + 1));
+    }
+    order
+}
+
+/// A uniform number below `bound`, by rejection, so that no order is likelier than another.
+#[expect(clippy::cast_possible_truncation, reason = "the result is below a length")]
+fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> usize {
+    let unfair = u64::MAX - u64::MAX % bound;
+    loop {
+        let number = random.next_u64();
+        if number < unfair {
+            return (number % bound) as usize;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_a_seed_never_changes() {
+        // Saved runs can be repeated only while these stay as they are.
+        assert_eq!(permutation(8, 42, 0), [4, 5, 6, 3, 7, 2, 1, 0]);
+    }
+
+    #[test]
+    fn every_order_of_three_is_about_equally_likely() {
+        let mut counts = std::collections::BTreeMap::<Vec<usize>, u32>::new();
+        for block in 0..6000 {
+            *counts.entry(permutation(3, 7, block)).or_default() += 1;
+        }
+        assert_eq!(counts.len(), 6);
+        assert!(counts.values().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,129 @@
+//! A ground to plan on: cards like the real ones, all of which can run unless a test says otherwise.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use hairpin_experiments::{Experiment, Knobs, Refused, Step, experiments};
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::{Case, Waiting};
+use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::options::OptionName;
+use hairpin_model::round::RoundOrder;
+use hairpin_model::run::Skipped;
+
+const GIB: u64 = 1 << 30;
+const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
+const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp];
+
+/// The ladder.
+pub fn ladder() -> Vec<Card> {
+    let plain = Card {
+        name: "pipe",
+        summary: "a pair of pipes",
+        ordered: true,
+        lossless: true,
+        boundaries: false,
+        max_message_bytes: GIB,
+        min_message_bytes: 1,
+        answered_by: AnsweredBy::EchoHalf,
+        reach: Reach::Machine,
+        waitings: Waiting::ALL,
+        options: &[],
+    };
+    let datagram =
+        Card { boundaries: true, max_message_bytes: 65_507, lossless: false, options: DATAGRAM, ..plain.clone() };
+    vec![
+        Card { name: "memory", reach: Reach::Process, waitings: &[Waiting::Block, Waiting::Spin], ..plain.clone() },
+        Card { name: "shm", waitings: &[Waiting::Block, Waiting::Spin], ..plain.clone() },
+        plain.clone(),
+        Card { name: "fifo", ..plain.clone() },
+        Card { name: "unix-stream", options: BUFFERS, ..plain.clone() },
+        Card {
+            name: "unix-seqpacket",
+            options: BUFFERS,
+            lossless: true,
+            max_message_bytes: 200_000,
+            ..datagram.clone()
+        },
+        Card {
+            name: "unix-datagram",
+            options: BUFFERS,
+            lossless: true,
+            max_message_bytes: 200_000,
+            ..datagram.clone()
+        },
+        Card { name: "udp", reach: Reach::Network, ..datagram.clone() },
+        Card { name: "udp6", reach: Reach::Network, max_message_bytes: 65_527, ..datagram.clone() },
+        Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
+        Card { name: "tcp6", reach: Reach::Network, options: OptionName::ALL, ..plain },
+        Card {
+            name: "icmp",
+            reach: Reach::Network,
+            answered_by: AnsweredBy::Kernel,
+            options: &[OptionName::Tos],
+            ..datagram
+        },
+    ]
+}
+
+/// Two CPUs, everything can run, everything may be asked.
+pub fn ground() -> Ground {
+    let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
+    Ground {
+        candidates: ladder().into_iter().map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
+        cpus: vec![0, 1],
+        may_keep_cpus_awake: Ok(()),
+        congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
+        default_congestion_control: "bbr".to_owned(),
+    }
+}
+
+/// The same ground, on which one transport cannot run.
+pub fn ground_without(name: &str, reason: &str, hint: &str) -> Ground {
+    let mut ground = ground();
+    for candidate in ground.candidates.iter_mut().filter(|candidate| candidate.card.name == name) {
+        candidate.can_run = Err(WhyNot { reason: reason.to_owned(), hint: hint.to_owned() });
+    }
+    ground
+}
+
+/// A plan that runs.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub cases: Vec<Case>,
+    pub rounds: Vec<RoundOrder>,
+    pub skipped: Vec<Skipped>,
+}
+
+impl Plan {
+    pub fn labels(&self) -> Vec<String> {
+        self.cases.iter().map(Case::label).collect()
+    }
+
+    pub fn only_order(&self) -> &RoundOrder {
+        assert_eq!(self.cases.len(), 1, "{:?}", self.labels());
+        &self.rounds[0]
+    }
+}
+
+/// The first step of an experiment for flags such as `("size", "4,8")`; a seed is added where none is given.
+pub fn plan_on(ground: &Ground, experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Plan, Refused> {
+    let mut given: Vec<(String, Vec<String>)> =
+        flags.iter().map(|(name, text)| ((*name).to_owned(), vec![(*text).to_owned()])).collect();
+    if !flags.iter().any(|(name, _)| *name == "seed") {
+        given.push(("seed".to_owned(), vec!["7".to_owned()]));
+    }
+    let knobs = Knobs::from_given(experiment, given)?;
+    match experiment.next(&knobs, ground, &[])? {
+        Step::Run { cases, rounds, skipped } => Ok(Plan { cases, rounds, skipped }),
+        Step::Done => panic!("nothing was done yet"),
+    }
+}
+
+/// The plan of `round-trip` on the whole ground.
+pub fn round_trip(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
+    plan_on(&ground(), &experiments::round_trip::RoundTrip, flags)
+}
+
+/// The refusal's text.
+pub fn refusal(flags: &[(&str, &str)]) -> String {
+    round_trip(flags).map(|plan| plan.labels()).expect_err("it should be refused").to_string()
+}

@@ -1,0 +1,163 @@
+//! Whatever the user types: no panic, and no order that its card does not allow.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Plan, ground, plan_on};
+use hairpin_experiments::experiments::ALL;
+use hairpin_experiments::sequence::permutation;
+use hairpin_experiments::{Knob, KnobKind};
+use hairpin_model::card::{AnsweredBy, Reach};
+use hairpin_model::case::{CpuIdle, Ends, LOOPBACK, Pattern, Placement, Waiting};
+use hairpin_model::ground::Ground;
+use hairpin_model::round::{Extent, RoundOrder};
+use proptest::prelude::*;
+
+const DAY_NS: u64 = 86_400_000_000_000;
+
+/// Says again, in its own words, what an order must be; it shares no code with the rules under test.
+fn assert_valid(order: &RoundOrder, ground: &Ground) {
+    let case = &order.case;
+    let label = case.label();
+    let candidate = ground.candidate(&case.transport).expect("a known transport");
+    let card = &candidate.card;
+    assert!(candidate.can_run.is_ok(), "{label} cannot run");
+    assert!(card.waitings.contains(&case.waiting), "{label}");
+    assert!(case.options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
+    for size in [case.size_bytes, case.reply_size_bytes] {
+        assert!(size >= card.min_message_bytes.max(1) && size <= card.max_message_bytes.min(1 << 30), "{label}");
+    }
+    assert!(case.placement != Placement::Apart || ground.cpus.len() >= 2, "{label}");
+    assert!(case.cpu_idle == CpuIdle::Deep || ground.may_keep_cpus_awake.is_ok(), "{label}");
+    assert_eq!(case.link, LOOPBACK);
+    if card.answered_by == AnsweredBy::Kernel {
+        assert!(case.size_bytes == case.reply_size_bytes && case.plant.is_none(), "{label}");
+        assert!(case.ends == Ends::Processes && case.placement != Placement::Apart, "{label}");
+    } else {
+        let may_spin = case.placement != Placement::Together && ground.cpus.len() >= 2;
+        assert!(case.waiting != Waiting::Spin || may_spin, "{label}");
+        assert!(card.reach != Reach::Process || case.ends == Ends::Threads, "{label}");
+    }
+    if let Pattern::Paced { rate_per_s } = case.pattern {
+        assert!(rate_per_s > 0.0 && rate_per_s <= 1e7, "{label}");
+    }
+    match order.extent {
+        Extent::Count(count) => assert!((1..=10_000_000_000).contains(&count)),
+        Extent::DurationNs(duration_ns) => assert!((1..=DAY_NS).contains(&duration_ns)),
+    }
+    assert!(order.timeout_ns > 0);
+}
+
+fn assert_consistent(plan: &Plan, ground: &Ground) {
+    assert!(!plan.cases.is_empty() && plan.rounds.len() <= 100_000);
+    assert_eq!(plan.rounds.len() % plan.cases.len(), 0);
+    let ids: BTreeSet<String> = plan.cases.iter().map(hairpin_model::case::Case::id).collect();
+    assert_eq!(ids.len(), plan.cases.len(), "no case twice");
+    for block in plan.rounds.chunks(plan.cases.len()) {
+        assert_eq!(block.iter().map(|order| order.case.id()).collect::<BTreeSet<_>>(), ids);
+    }
+    plan.rounds.iter().take(plan.cases.len()).for_each(|order| assert_valid(order, ground));
+}
+
+/// Values that a knob of that kind may take; whether they go together is for the rules to say.
+fn fitting(kind: KnobKind) -> Vec<&'static str> {
+    match kind {
+        KnobKind::Switch => vec!["on", "off"],
+        KnobKind::Words(words) => words.iter().copied().chain(["all"]).collect(),
+        KnobKind::Transport => {
+            vec!["all", "tcp", "icmp", "memory", "udp,pipe,tcp", "shm,memory,icmp", "unix-stream,udp"]
+        }
+        KnobKind::OptionSet => {
+            vec!["all", "none", "nodelay=on", "sndbuf=4096,rcvbuf=8192", "congestion=cubic", "tos=4"]
+        }
+        KnobKind::Link => vec!["loopback"],
+        KnobKind::Whole { .. } => vec!["1", "2", "3", "40"],
+        KnobKind::Bytes { .. } => vec!["1", "4", "1,64KiB", "65508", "1GiB", "4,200001"],
+        KnobKind::Duration { .. } => vec!["40ms", "1s"],
+        KnobKind::Rate { .. } => vec!["0.5", "100,1k", "2M"],
+        KnobKind::ExtentOr(word) => vec![word, "0", "500", "40ms"],
+        KnobKind::Plant => vec!["sleep=5ms/100", "busy=1300ns"],
+    }
+}
+
+/// Some knobs of an experiment turned: nearly always to what fits, now and then to anything at all.
+fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
+    (0..ALL.len()).prop_flat_map(|which| {
+        let knobs = ALL[which].knobs();
+        let turned = prop::sample::subsequence(knobs.to_vec(), 0..knobs.len().min(7));
+        let texts = turned.prop_flat_map(|turned| {
+            let text = |knob: &Knob| {
+                let name = knob.name;
+                let fitting = prop::sample::select(fitting(knob.kind)).prop_map(str::to_owned);
+                prop_oneof![19 => fitting, 1 => ".{0,12}"].prop_map(move |text| (name, text))
+            };
+            turned.iter().map(text).collect::<Vec<_>>()
+        });
+        texts.prop_map(move |texts| (which, texts))
+    })
+}
+
+fn some_ground() -> impl Strategy<Value = Ground> {
+    (1_usize..3, any::<bool>(), prop::collection::vec(any::<bool>(), 12)).prop_map(|(cpus, may, can_run)| {
+        let mut ground = ground();
+        ground.cpus.truncate(cpus);
+        let why = || hairpin_model::card::WhyNot { reason: "refused".to_owned(), hint: "run as root".to_owned() };
+        if !may {
+            ground.may_keep_cpus_awake = Err(why());
+        }
+        for (candidate, can_run) in ground.candidates.iter_mut().zip(can_run) {
+            if !can_run {
+                candidate.can_run = Err(why());
+            }
+        }
+        ground
+    })
+}
+
+/// Plans the flags on the ground and checks what comes out; says whether it was accepted.
+fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bool {
+    let flags: Vec<(&str, &str)> = flags.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    match plan_on(ground, ALL[which], &flags) {
+        Ok(plan) => {
+            assert_consistent(&plan, ground);
+            true
+        }
+        Err(refused) => {
+            assert!(!refused.what.is_empty() && !refused.hint.is_empty(), "{refused:?}");
+            false
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn no_text_panics_and_every_order_is_valid((which, flags) in flags(), ground in some_ground()) {
+        plan_and_check(which, &flags, &ground);
+    }
+
+    #[test]
+    fn a_permutation_holds_every_index_once(len in 0_usize..60, seed: u64, block: u32) {
+        let order = permutation(len, seed, block);
+        prop_assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), (0..len).collect::<BTreeSet<_>>());
+        prop_assert_eq!(order.len(), len);
+        prop_assert_eq!(order, permutation(len, seed, block));
+    }
+}
+
+/// The first property would prove little if nearly everything were refused.
+#[test]
+fn a_good_part_of_what_is_tried_is_accepted() {
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+    let mut runner = TestRunner::deterministic();
+    let accepted = (0..300).filter(|_| {
+        let (which, flags) = flags().new_tree(&mut runner).unwrap().current();
+        let ground = some_ground().new_tree(&mut runner).unwrap().current();
+        plan_and_check(which, &flags, &ground)
+    });
+    let accepted = accepted.count();
+    assert!(accepted > 120, "{accepted} of 300");
+}

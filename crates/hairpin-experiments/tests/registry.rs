@@ -1,0 +1,114 @@
+//! The list of experiments is the folder, and every knob keeps to the rules that flags and help derive from.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hairpin_experiments::experiments::{self, ALL};
+use hairpin_experiments::{Knob, KnobKind, Knobs};
+
+#[test]
+fn every_file_in_the_folder_is_in_the_list() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/experiments");
+    let stems = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files: BTreeSet<String> = stems
+        .map(|path| path.file_stem().unwrap().to_string_lossy().replace('_', "-"))
+        .filter(|stem| stem != "mod")
+        .collect();
+    let listed: BTreeSet<String> = ALL.iter().map(|experiment| experiment.name().to_owned()).collect();
+    assert_eq!(files, listed);
+}
+
+#[test]
+fn an_experiment_is_found_by_name_or_the_nearest_is_named() {
+    assert_eq!(experiments::find("survey").unwrap().name(), "survey");
+    let text = experiments::find("round-tripp").err().unwrap().to_string();
+    assert_eq!(text, "unknown experiment `round-tripp` (hint: did you mean `round-trip`?)");
+}
+
+#[test]
+fn every_question_is_one() {
+    for experiment in ALL {
+        let question = experiment.question();
+        assert!(question.ends_with('?') && question.len() <= 100, "{question}");
+    }
+}
+
+/// The rule for help: one line of at most 110 characters, a capital first, no full stop at the end.
+#[test]
+fn every_knob_keeps_the_rules() {
+    for experiment in ALL {
+        let mut names = BTreeSet::new();
+        for knob in experiment.knobs() {
+            let Knob { name, help, .. } = *knob;
+            assert!(names.insert(name), "{name} twice");
+            assert!(name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'), "{name}");
+            assert!(help.starts_with(char::is_uppercase) && !help.ends_with('.'), "{name}: {help}");
+            assert!(!help.contains('\n') && help.len() <= 110, "{name}: {} characters", help.len());
+            assert_eq!(knob.value_name.is_empty(), knob.kind == KnobKind::Switch, "{name}");
+            assert!(knob.value_name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_'), "{name}");
+            for text in knob.default {
+                knob.kind.check(text).unwrap_or_else(|refused| panic!("default of {name}: {refused}"));
+            }
+        }
+        assert!(names.contains("seed"), "{} makes random choices without a seed", experiment.name());
+    }
+}
+
+/// The words that knobs offer are the model's own, so that a new one cannot be forgotten here.
+#[test]
+fn word_lists_are_those_of_the_model() {
+    use hairpin_model::case::{CpuIdle, Ends, Placement, Waiting};
+    fn words<W: std::fmt::Display>(all: &[W]) -> Vec<String> {
+        all.iter().map(ToString::to_string).collect()
+    }
+    let expected = [
+        ("waiting", words(Waiting::ALL)),
+        ("placement", words(Placement::ALL)),
+        ("ends", words(Ends::ALL)),
+        ("cpu-idle", words(CpuIdle::ALL)),
+    ];
+    let knobs = experiments::find("round-trip").unwrap().knobs();
+    for (name, all) in expected {
+        let knob = knobs.iter().find(|knob| knob.name == name).unwrap();
+        let KnobKind::Words(listed) = knob.kind else { panic!("{name} is {:?}", knob.kind) };
+        assert_eq!(listed, all, "{name}");
+    }
+}
+
+#[test]
+fn knobs_are_filled_with_defaults_and_say_what_was_given() {
+    let round_trip = experiments::find("round-trip").unwrap();
+    let given = vec![("size", vec!["4,64KiB".to_owned(), "8".to_owned()]), ("allow-unmet-options", vec![])];
+    let knobs = Knobs::from_given(round_trip, given).unwrap();
+    assert_eq!(knobs.bytes("size").unwrap(), [4, 65_536, 8]);
+    assert_eq!(knobs.whole("rounds").unwrap(), Some(10));
+    assert!(knobs.is_given("size") && !knobs.is_given("rounds") && knobs.is_on("allow-unmet-options"));
+    assert!(knobs.pairs().contains(&("waiting".to_owned(), vec!["block".to_owned()])));
+    assert!(knobs.texts("no-such-knob").is_empty());
+}
+
+#[test]
+fn option_sets_keep_their_commas_and_add_up() {
+    let round_trip = experiments::find("round-trip").unwrap();
+    let set = |text: &str| ("option", vec![text.to_owned()]);
+    let knobs = Knobs::from_given(round_trip, [set("nodelay=on,sndbuf=4096"), set("none")]).unwrap();
+    assert_eq!(knobs.texts("option"), ["nodelay=on,sndbuf=4096", "none"]);
+}
+
+#[test]
+fn what_cannot_be_a_knob_is_refused() {
+    let round_trip = experiments::find("round-trip").unwrap();
+    let refusal = |name: &str, texts: &[&str]| {
+        let texts = texts.iter().map(|text| (*text).to_owned()).collect();
+        Knobs::from_given(round_trip, [(name, texts)]).unwrap_err().to_string()
+    };
+    assert_eq!(refusal("sise", &["4"]), "unknown knob `sise` (hint: did you mean `size`?)");
+    assert_eq!(refusal("size", &[]), "--size: it has no value (hint: --size BYTES)");
+    assert_eq!(refusal("rounds", &["1", "2"]), "--rounds: it takes one value (hint: run it once for each value)");
+    assert_eq!(refusal("size", &["0"]), "--size: `0` is refused (hint: 1 B to 1 GiB)");
+    let twice = [("rounds", vec!["1".to_owned()]), ("rounds", vec!["2".to_owned()])];
+    let text = Knobs::from_given(round_trip, twice).unwrap_err().to_string();
+    assert_eq!(text, "--rounds: it is given twice (hint: give it once)");
+}

@@ -1,0 +1,272 @@
+//! `round-trip`: knobs to cases, what is skipped and why, what is refused, and the order of rounds.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{ground, ground_without, plan_on, refusal, round_trip};
+use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES, WARM_UP_NS};
+use hairpin_experiments::{Experiment, Knobs, Step};
+use hairpin_model::case::{Ends, Pattern, Plant};
+use hairpin_model::round::{Extent, Failure, Outcome, RoundRecord};
+
+#[test]
+fn without_flags_every_transport_is_measured_once_in_each_block() {
+    let plan = round_trip(&[]).unwrap();
+    let names: Vec<&str> = plan.cases.iter().map(|case| case.transport.as_str()).collect();
+    assert_eq!(names, ground().names());
+    assert_eq!(plan.rounds.len(), 10 * plan.cases.len());
+    assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
+    let order = plan.rounds.iter().find(|order| order.case.transport == "tcp").unwrap();
+    assert_eq!((order.extent, order.warm_up), (Extent::Count(2000), Extent::Count(WARM_UP_MESSAGES)));
+    assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
+    assert!(order.case.options.is_empty(), "TCP keeps the kernel's NODELAY");
+}
+
+#[test]
+fn once_rounds_are_done_so_is_the_experiment() {
+    let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
+    let failed = Outcome::Failed(Failure { cause: "the echo half was killed".to_owned(), hint: String::new() });
+    let record = RoundRecord { number: 0, started_ns: 0, case_id: order.case.id(), order, outcome: failed };
+    let knobs = Knobs::from_given(&RoundTrip, [("seed", vec!["7".to_owned()])]).unwrap();
+    assert_eq!(RoundTrip.next(&knobs, &ground(), &[record]).unwrap(), Step::Done);
+}
+
+#[test]
+fn every_block_is_a_permutation_and_blocks_differ() {
+    let plan = round_trip(&[("rounds", "20")]).unwrap();
+    let all: BTreeSet<String> = plan.cases.iter().map(hairpin_model::case::Case::id).collect();
+    let mut orders = BTreeSet::new();
+    for (number, block) in plan.rounds.chunks(plan.cases.len()).enumerate() {
+        assert!(block.iter().all(|order| order.block as usize == number));
+        let ids: Vec<String> = block.iter().map(|order| order.case.id()).collect();
+        assert_eq!(ids.iter().cloned().collect::<BTreeSet<_>>(), all);
+        orders.insert(ids);
+    }
+    assert_eq!(orders.len(), 20, "20 blocks of 12 cases have 20 orders");
+}
+
+#[test]
+fn the_seed_alone_decides_the_order() {
+    let with = |seed: &str| round_trip(&[("seed", seed)]).unwrap().rounds;
+    assert_eq!(with("1"), with("1"));
+    assert_ne!(with("1"), with("2"));
+}
+
+#[test]
+fn lists_are_swept_in_the_order_given_and_each_value_once() {
+    let plan = round_trip(&[("transport", "udp,tcp,udp"), ("size", "8,4,8"), ("placement", "apart")]).unwrap();
+    assert_eq!(plan.labels(), ["udp block apart 8 B", "udp block apart", "tcp block apart 8 B", "tcp block apart"]);
+}
+
+#[test]
+fn unequal_answers_and_rates_are_cases_of_their_own() {
+    let plan = round_trip(&[("transport", "tcp"), ("reply-size", "4,100"), ("rate", "1k,2k")]).unwrap();
+    let labels = ["tcp block together 1000/s", "tcp block together 2000/s"].map(str::to_owned).to_vec();
+    assert_eq!(plan.labels()[..2], labels);
+    assert_eq!(plan.labels()[2..], ["tcp block together 4/100 B 1000/s", "tcp block together 4/100 B 2000/s"]);
+    assert_eq!(plan.cases[0].pattern, Pattern::Paced { rate_per_s: 1000.0 });
+}
+
+#[test]
+fn all_takes_every_value_and_leaves_out_what_is_impossible_with_the_reason() {
+    let plan = round_trip(&[("transport", "tcp"), ("waiting", "all"), ("placement", "all")]).unwrap();
+    assert_eq!(plan.cases.len(), 8, "{:?}", plan.labels());
+    assert_eq!(plan.skipped.len(), 1);
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin together"));
+    let reason =
+        "a spinning end would keep the other off their one CPU (hint: use placement apart, or waiting block)";
+    assert_eq!(plan.skipped[0].reason, reason);
+}
+
+#[test]
+fn skips_are_one_for_each_transport_and_reason() {
+    let plan = round_trip(&[("option", "nodelay=on"), ("size", "4,8,100000")]).unwrap();
+    assert_eq!(plan.labels().len(), 6, "only TCP has the option: two transports, three sizes");
+    let pipe: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == "pipe").collect();
+    assert_eq!(pipe.len(), 1, "{pipe:?}");
+    assert_eq!(pipe[0].case, None, "nothing of pipe is left");
+    assert_eq!(pipe[0].reason, "it has no option `nodelay` (hint: it takes none)");
+    let plan = round_trip(&[("transport", "udp"), ("size", "4,70000,80000")]).unwrap();
+    let cases: Vec<_> = plan.skipped.iter().map(|skipped| skipped.case.as_deref().unwrap()).collect();
+    assert_eq!(cases, ["udp block together 70000 B", "udp block together 80000 B"], "each size has its own reason");
+}
+
+#[test]
+fn one_reason_for_several_cases_is_said_once() {
+    let plan = round_trip(&[("transport", "tcp"), ("waiting", "block,spin"), ("size", "4,8,16")]).unwrap();
+    assert_eq!(plan.skipped.len(), 1);
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin together and 2 more"));
+}
+
+#[test]
+fn options_are_compared_as_sets() {
+    let plan = round_trip(&[("transport", "tcp"), ("option", "none")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block together"]);
+    let every = round_trip(&[("transport", "tcp"), ("option", "all")]).unwrap();
+    assert_eq!(every.labels()[0], "tcp block together", "no option first");
+    assert!(every.labels().contains(&"tcp block together nodelay=on".to_owned()));
+    assert!(every.cases.iter().all(|case| case.options.iter().count() <= 1), "each alone");
+    assert!(!every.labels().iter().any(|label| label.contains("cork")), "cork has no trial value");
+    let pipe = round_trip(&[("transport", "pipe"), ("option", "all")]).unwrap();
+    assert_eq!((pipe.labels(), pipe.skipped), (vec!["pipe block together".to_owned()], vec![]));
+}
+
+#[test]
+fn a_congestion_control_must_be_there() {
+    let text = refusal(&[("transport", "tcp"), ("option", "congestion=vegas")]);
+    let hint = "(hint: one of bbr, cubic, reno)";
+    assert_eq!(
+        text,
+        format!(
+            "cannot run tcp block together congestion=vegas: congestion control `vegas` is not available here {hint}"
+        )
+    );
+}
+
+#[test]
+fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
+    assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends, Ends::Threads);
+    let plan = round_trip(&[("transport", "memory,shm"), ("ends", "processes")]).unwrap();
+    assert_eq!(plan.labels(), ["shm block together"]);
+    assert_eq!(plan.skipped[0].transport, "memory");
+    assert!(plan.skipped[0].reason.contains("two threads of one process only"));
+    let all = round_trip(&[("transport", "memory"), ("ends", "all")]).unwrap();
+    assert_eq!((all.cases.len(), all.skipped.len()), (1, 1));
+}
+
+#[test]
+fn what_the_kernel_answers_has_one_end() {
+    let plan = round_trip(&[("transport", "icmp"), ("ends", "all"), ("waiting", "all")]).unwrap();
+    assert_eq!(plan.labels(), ["icmp block together", "icmp poll together", "icmp spin together"]);
+    assert!(refusal(&[("transport", "icmp"), ("reply-size", "8")]).contains("as long as the message"));
+    assert!(refusal(&[("transport", "icmp"), ("placement", "apart")]).contains("nothing can be apart"));
+    assert!(refusal(&[("transport", "icmp"), ("plant", "busy=1us")]).contains("cannot be planted in the kernel"));
+}
+
+#[test]
+fn apart_and_spinning_need_two_cpus() {
+    let mut one_cpu = ground();
+    one_cpu.cpus.truncate(1);
+    let text = |flags: &[(&str, &str)]| plan_on(&one_cpu, &RoundTrip, flags).unwrap_err().to_string();
+    assert!(text(&[("transport", "tcp"), ("placement", "apart")]).contains("two CPUs are needed"));
+    assert!(text(&[("transport", "tcp"), ("placement", "free"), ("waiting", "spin")]).contains("spinning"));
+    assert!(plan_on(&one_cpu, &RoundTrip, &[("placement", "free")]).is_ok());
+}
+
+#[test]
+fn what_cannot_run_here_is_skipped_or_refused_with_its_own_reason() {
+    let ground = ground_without("icmp", "the raw socket was refused: EPERM", "run as root");
+    let plan = plan_on(&ground, &RoundTrip, &[("transport", "icmp,tcp")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block together"]);
+    assert_eq!(plan.skipped[0].reason, "the raw socket was refused: EPERM (hint: run as root)");
+    let text = plan_on(&ground, &RoundTrip, &[("transport", "icmp")]).unwrap_err().to_string();
+    assert_eq!(text, "cannot run icmp: the raw socket was refused: EPERM (hint: run as root)");
+    assert_eq!(plan_on(&ground, &RoundTrip, &[]).unwrap().skipped.len(), 1, "also where it was not named");
+}
+
+#[test]
+fn cpus_are_kept_awake_only_where_they_may_be() {
+    let mut ground = ground();
+    ground.may_keep_cpus_awake = Err(hairpin_model::card::WhyNot {
+        reason: "/dev/cpu_dma_latency cannot be opened: EACCES".to_owned(),
+        hint: "run as root".to_owned(),
+    });
+    let plan = plan_on(&ground, &RoundTrip, &[("transport", "tcp"), ("cpu-idle", "all")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block together"]);
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp block together CPUs kept awake"));
+    assert!(plan.skipped[0].reason.starts_with("/dev/cpu_dma_latency"));
+}
+
+#[test]
+fn warm_up_is_a_time_where_cpus_may_sleep_and_a_count_elsewhere() {
+    let warm_up = |flags: &[(&str, &str)]| round_trip(flags).unwrap().only_order().warm_up;
+    let time = Extent::DurationNs(WARM_UP_NS);
+    let count = Extent::Count(WARM_UP_MESSAGES);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "apart")]), time);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "apart"), ("waiting", "poll")]), time);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "apart"), ("waiting", "spin")]), count);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("rate", "1000")]), time);
+    assert_eq!(warm_up(&[("transport", "icmp"), ("placement", "free")]), count);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("warmup", "7")]), Extent::Count(7));
+    assert_eq!(warm_up(&[("transport", "tcp"), ("warmup", "1ms")]), Extent::DurationNs(1_000_000));
+}
+
+#[test]
+fn twins_follow_their_case_and_carry_their_own_fault() {
+    let plan = round_trip(&[("transport", "tcp"), ("twin", "on")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block together", "tcp block together (again)"]);
+    assert_eq!(plan.cases[0], plan.cases[1].without_twin());
+    let plan = round_trip(&[("transport", "tcp"), ("plant-twin", "busy=1300ns")]).unwrap();
+    let planted = Plant { stall_ns: 1300, every: 1, sleeps: false };
+    assert_eq!((plan.cases[0].plant, plan.cases[1].plant), (None, Some(planted)));
+    let both = [("transport", "tcp"), ("plant", "sleep=1ms"), ("plant-twin", "busy=1300ns")];
+    let plan = round_trip(&both).unwrap();
+    assert_eq!(plan.cases[0].plant.map(|plant| plant.stall_ns), Some(1_000_000));
+    assert_eq!(plan.cases[1].plant, Some(planted), "the twin's own fault comes first");
+    let plan = round_trip(&[("transport", "tcp"), ("plant", "busy=1300ns"), ("twin", "on")]).unwrap();
+    assert_eq!((plan.cases[0].plant, plan.cases[1].plant), (Some(planted), Some(planted)));
+}
+
+#[test]
+fn bad_input_is_refused_with_a_hint_before_anything_runs() {
+    let refused: &[(&[(&str, &str)], &str)] = &[
+        (&[("transport", "tpc")], "unknown transport `tpc` (hint: did you mean `tcp`?)"),
+        (&[("waiting", "blok")], "--waiting: unknown value `blok` (hint: did you mean `block`?)"),
+        (&[("size", "2GiB")], "--size: `2GiB` is refused (hint: 1 B to 1 GiB)"),
+        (&[("rate", "-5")], "--rate: `-5` is not a rate (hint: messages a second above 0, for instance 1000 or 20k)"),
+        (&[("rate", "11M")], "--rate: `11M` is refused (hint: from one message a day up to 10000000 a second)"),
+        (&[("duration", "0s")], "--duration: `0s` is refused (hint: a duration above 0 and up to 24 h)"),
+        (&[("duration", "5")], "--duration: `5` is not a duration (hint: for instance 250ms, 1.5s or 20us)"),
+        (&[("rounds", "0")], "--rounds: `0` is refused (hint: a whole number from 1 to 10000)"),
+        (
+            &[("count", "10000000001")],
+            "--count: `10000000001` is refused (hint: a whole number from 1 to 10000000000)",
+        ),
+        (&[("port", "65536")], "--port: `65536` is refused (hint: a whole number from 0 to 65535)"),
+        (
+            &[("option", "nodelay")],
+            "--option: option `nodelay` has no value (hint: write name=value, for instance nodelay=on)",
+        ),
+        (
+            &[("link", "lopback")],
+            "link `lopback` is not known; emulated links are not in this version (hint: did you mean `loopback`?)",
+        ),
+        (
+            &[("link", "wan")],
+            "link `wan` is not known; emulated links are not in this version (hint: the only link is `loopback`)",
+        ),
+        (
+            &[("count", "10"), ("duration", "1s")],
+            "--count and --duration are both given, and each says how much a round measures (hint: give one of them)",
+        ),
+        (
+            &[("count", "1000000"), ("rate", "1")],
+            "1000000 messages at 1 a second take more than 24 h (hint: lower --count, raise --rate, or give --duration)",
+        ),
+        (
+            &[("transport", "tcp,udp"), ("waiting", "spin")],
+            "cannot run tcp spin together: a spinning end would keep the other off their one CPU; \
+             1 more cannot run for the same reason (hint: use placement apart, or waiting block)",
+        ),
+    ];
+    for (flags, text) in refused {
+        assert_eq!(refusal(flags), *text, "{flags:?}");
+    }
+}
+
+#[test]
+fn plans_that_would_never_end_are_refused() {
+    let text = refusal(&[("size", "1,2,3,4,5,6,7,8,9,10,11"), ("rounds", "10000"), ("transport", "tcp")]);
+    let hint = "(hint: sweep fewer values, or lower --rounds)";
+    assert_eq!(text, format!("11 cases x 10000 rounds are 110000 rounds, more than 100000 {hint}"));
+    let many = (1..1000).map(|size| size.to_string()).collect::<Vec<_>>().join(",");
+    assert!(refusal(&[("size", &many), ("reply-size", &many)]).contains("more than 100000"));
+}
+
+#[test]
+fn nothing_random_is_done_without_a_seed() {
+    let knobs = Knobs::from_given(&RoundTrip, Vec::<(&str, Vec<String>)>::new()).unwrap();
+    let text = RoundTrip.next(&knobs, &ground(), &[]).unwrap_err().to_string();
+    assert_eq!(text, "no seed was passed (hint: pass one with --seed NUMBER)");
+}

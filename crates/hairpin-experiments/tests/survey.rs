@@ -1,0 +1,122 @@
+//! `survey`: its cases, its samples, its time, and that METHODOLOGY.md lists it as it is.
+
+mod common;
+
+use common::{Plan, ground, ground_without, plan_on};
+use hairpin_experiments::experiments::survey::{BUDGET_NS, LINES, Line, QUICK_ROUNDS, ROUNDS, Survey, estimate};
+use hairpin_experiments::sequence::Planned;
+use hairpin_model::case::{Ends, Placement, Waiting};
+use hairpin_model::round::Extent;
+
+fn survey(flags: &[(&str, &str)]) -> Plan {
+    plan_on(&ground(), &Survey, flags).unwrap()
+}
+
+fn planned(plan: &Plan) -> Vec<Planned> {
+    let first_block = plan.rounds.iter().filter(|order| order.block == 0);
+    first_block
+        .map(|order| Planned { case: order.case.clone(), extent: order.extent, warm_up: order.warm_up })
+        .collect()
+}
+
+#[test]
+fn it_covers_every_transport_and_what_makes_it_slower() {
+    let plan = survey(&[]);
+    let labels = plan.labels();
+    for name in ground().names() {
+        assert!(plan.cases.iter().any(|case| case.transport == name), "{name}");
+    }
+    for label in ["tcp block together", "tcp block apart", "tcp spin apart", "tcp block apart CPUs kept awake"] {
+        assert!(labels.iter().any(|other| other == label), "{label} in {labels:?}");
+    }
+    assert!(labels.contains(&"tcp block together (again)".to_owned()));
+    assert!(labels.contains(&"icmp spin together".to_owned()) && !labels.contains(&"icmp block apart".to_owned()));
+    assert!(
+        plan.cases.iter().all(|case| case.options.is_empty() && case.size_bytes == 4 && case.reply_size_bytes == 4)
+    );
+    assert!(plan.cases.iter().all(|case| (case.ends == Ends::Threads) == (case.transport == "memory")));
+    assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
+}
+
+#[test]
+fn percentiles_have_their_samples() {
+    for order in survey(&[]).rounds {
+        let Extent::Count(count) = order.extent else { panic!("{:?}", order.extent) };
+        let samples = count * ROUNDS;
+        let waking = order.case.waiting == Waiting::Block && order.case.placement == Placement::Apart;
+        let needed = if waking { 1000 } else { 10_000 };
+        assert!(samples >= needed, "{}: {samples}", order.case.label());
+        let kept = match order.warm_up {
+            Extent::Count(warm_up) => warm_up + count,
+            Extent::DurationNs(duration_ns) => duration_ns / 10_000 + count,
+        };
+        assert!(kept <= order.keep_samples, "{}: all samples are kept raw", order.case.label());
+    }
+}
+
+#[test]
+fn it_ends_in_time_by_the_arithmetic() {
+    let plan = survey(&[]);
+    let planned = planned(&plan);
+    assert_eq!(planned.len(), plan.cases.len());
+    let full = estimate(&planned, ROUNDS);
+    assert!(full <= BUDGET_NS, "{} ms", full / 1_000_000);
+    assert!(full > BUDGET_NS / 2, "{} ms leave room for more samples", full / 1_000_000);
+    let quick = estimate(&planned, QUICK_ROUNDS);
+    assert!(quick < 6_000_000_000, "{} ms", quick / 1_000_000);
+}
+
+#[test]
+fn quick_has_fewer_rounds_of_the_same_cases() {
+    let (full, quick) = (survey(&[]), survey(&[("quick", "on")]));
+    assert_eq!(full.cases, quick.cases);
+    assert_eq!(quick.rounds.len() as u64, QUICK_ROUNDS * quick.cases.len() as u64);
+}
+
+#[test]
+fn a_planted_fault_is_in_every_echo_half_and_in_no_kernel() {
+    let plan = survey(&[("plant", "sleep=5ms/100")]);
+    assert!(plan.cases.iter().all(|case| case.plant.is_some()));
+    assert_eq!(plan.skipped.len(), 1);
+    assert_eq!((plan.skipped[0].transport.as_str(), plan.skipped[0].case.as_deref()), ("icmp", None));
+    let twin = survey(&[("plant-twin", "busy=1300ns")]);
+    assert!(twin.cases.iter().all(|case| case.plant.is_some() == (case.twin == 1)));
+}
+
+#[test]
+fn on_one_cpu_what_needs_two_is_skipped_with_the_reason() {
+    let mut one_cpu = ground();
+    one_cpu.cpus.truncate(1);
+    let plan = plan_on(&one_cpu, &Survey, &[]).unwrap();
+    assert!(plan.cases.iter().all(|case| case.placement == Placement::Together));
+    assert!(plan.skipped.iter().any(|skipped| skipped.transport == "tcp" && skipped.reason.contains("two CPUs")));
+}
+
+#[test]
+fn without_tcp_another_transport_is_the_a_a_pair() {
+    let ground = ground_without("tcp", "no IPv4 loopback", "ip link set lo up");
+    let plan = plan_on(&ground, &Survey, &[]).unwrap();
+    let twin = plan.cases.iter().find(|case| case.twin == 1).unwrap();
+    assert!(plan.cases.contains(&twin.without_twin()), "its other half is there");
+    assert_eq!(plan.skipped[0].transport, "tcp");
+}
+
+/// The document's table is this code's table, row by row.
+#[test]
+fn the_methodology_lists_the_survey_as_it_is() {
+    let document = include_str!("../../../METHODOLOGY.md");
+    let after_header = document.lines().skip_while(|row| !row.starts_with("| line | transports |")).skip(2);
+    let tabled: Vec<&str> = after_header.take_while(|row| row.starts_with('|')).collect();
+    let listed: Vec<String> = LINES.iter().map(row).collect();
+    assert_eq!(tabled, listed);
+}
+
+fn row(line: &Line) -> String {
+    let Line { name, waiting, placement, cpu_idle, count, .. } = line;
+    let warm_up = match line.warm_up {
+        Extent::Count(count) => format!("{count} messages"),
+        Extent::DurationNs(duration_ns) => format!("{} ms", duration_ns / 1_000_000),
+    };
+    let (over, samples) = (line.over.words(), count * ROUNDS);
+    format!("| `{name}` | {over} | {waiting} | {placement} | {cpu_idle} | {count} | {warm_up} | {samples} |")
+}
