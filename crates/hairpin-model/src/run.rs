@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::case::Case;
 use crate::environment::Environment;
 use crate::finding::Finding;
-use crate::round::RoundRecord;
+use crate::round::{Failure, RoundRecord};
 use crate::summary::{CaseSummary, Comparison};
 use crate::words;
 
@@ -47,6 +48,9 @@ pub struct Plan {
     pub knobs: Vec<(String, Vec<String>)>,
     /// Rounds ordered so far.
     pub rounds_ordered: u64,
+    /// The cases in the order of the plan.
+    #[serde(default)]
+    pub cases: Vec<Case>,
 }
 
 /// Something that was not run, and why.
@@ -90,6 +94,9 @@ pub struct Run {
     pub findings: Vec<Finding>,
     /// What was not run.
     pub skipped: Vec<Skipped>,
+    /// What was measured but could not be saved, or saved but not in full, with the causes.
+    #[serde(default)]
+    pub unsaved: Vec<Failure>,
     /// The rounds in order of execution; in the run folder they stand in `rounds.jsonl`, not in `run.json`.
     #[serde(skip)]
     pub rounds: Vec<RoundRecord>,

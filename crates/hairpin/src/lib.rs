@@ -1,1 +1,11 @@
-//! stub
+//! Hairpin as a library: plan, rounds, samples, summaries, findings, report, in one direction.
+//!
+//! The loop stands in [`measure::carry_out`] and prints nothing. The command line in [`cli`] is thin: it reads words,
+//! calls the library, and is the only place that prints or chooses an exit code.
+
+pub mod cli;
+pub mod interrupt;
+pub mod measure;
+pub mod progress;
+pub mod saved;
+pub mod tool;

@@ -61,13 +61,15 @@ pub fn run_client<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Resu
     }
 }
 
-/// How many rows to reserve: all of them where their number is known and below the limit.
-fn capacity(order: &RoundOrder) -> usize {
+/// A recorder for the order: room for every message where their number is known and below the limit, and for a
+/// warm-up of a quarter of the limit at most.
+fn recorder(order: &RoundOrder, open_loop: bool) -> Recorder {
     let wanted = match (order.warm_up, order.extent) {
         (Extent::Count(warm_up), Extent::Count(count)) => warm_up.saturating_add(count),
         _ => u64::MAX,
     };
-    usize::try_from(wanted.min(order.keep_samples)).expect("the limit fits memory")
+    let rows = |count: u64| usize::try_from(count).expect("the limit fits memory");
+    Recorder::new(rows(wanted.min(order.keep_samples)), rows(order.keep_samples / 4), open_loop)
 }
 
 /// Whether an extent is used up after `count` messages and `elapsed_ns`.

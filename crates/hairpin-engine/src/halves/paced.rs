@@ -13,7 +13,7 @@ use hairpin_transports::{Wire, WireError};
 
 use super::message::{Message, patterned};
 use super::tally::Tally;
-use super::{Client, Journey, broken, capacity, garbage, is_done};
+use super::{Client, Journey, broken, garbage, is_done, recorder};
 use crate::clock::Clock;
 use crate::pacing::Timetable;
 use crate::recorder::{Recorder, Stamps};
@@ -99,7 +99,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             message,
             reply: patterned(reply_size + usize::from(client.boundaries)),
             partial: 0,
-            recorder: Recorder::new(capacity(client.order), true),
+            recorder: recorder(client.order, true),
             tally: Tally::default(),
             timetable,
             flying: vec![Flying::default(); most],

@@ -12,7 +12,7 @@ use hairpin_transports::{Wire, WireError};
 
 use super::message::{Message, patterned};
 use super::tally::Tally;
-use super::{Client, Journey, broken, capacity, garbage, is_done};
+use super::{Client, Journey, broken, garbage, is_done, recorder};
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
 
@@ -59,7 +59,7 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Result<Jour
         message: Message::new(size, reply_size),
         // One byte more where a message could come too long, so that this shows.
         reply: patterned(reply_size + usize::from(client.boundaries)),
-        recorder: Recorder::new(capacity(client.order), false),
+        recorder: recorder(client.order, false),
         tally: Tally::default(),
         sequence: 0,
         measuring: false,

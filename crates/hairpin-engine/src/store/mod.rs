@@ -137,6 +137,15 @@ impl RunFolder {
         self.write(RUN, json.as_bytes())
     }
 
+    /// Writes `rounds.jsonl` anew, in one step, after the figures were computed anew.
+    ///
+    /// # Errors
+    /// [`StoreError::File`].
+    pub fn rewrite_rounds(&self, records: &[RoundRecord]) -> Result<(), StoreError> {
+        let line = |record: &RoundRecord| serde_json::to_string(record).expect("a record has only string keys") + "\n";
+        self.write(ROUNDS, records.iter().map(line).collect::<String>().as_bytes())
+    }
+
     /// Writes a file of the run in one step.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ fn run(state: State) -> Run {
         comparisons: Vec::new(),
         findings: Vec::new(),
         skipped: Vec::new(),
+        unsaved: Vec::new(),
         rounds: Vec::new(),
     }
 }
@@ -62,7 +63,7 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
 
 /// One warm-up message, then four of which one is lost and one is beyond the capacity.
 fn samples(open_loop: bool) -> Samples {
-    let mut recorder = Recorder::new(4, open_loop);
+    let mut recorder = Recorder::new(4, 1, open_loop);
     let stamps = |sequence: u64, fate| Stamps {
         sequence,
         due_ns: sequence * 1000,

@@ -1,0 +1,30 @@
+//! `hairpin analyse RUN`: figures, summaries and findings computed anew from the samples.
+
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use hairpin_engine::RunFolder;
+use hairpin_model::run::State;
+
+use super::exit::{Exit, Stopped};
+use super::measure::PAGE;
+use super::report::{show, write_page};
+use crate::saved;
+
+/// Computes the run anew, saves it and shows it.
+///
+/// # Errors
+/// There is no run, or its samples cannot be read, or the result cannot be saved.
+pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
+    let (folder, mut run) = RunFolder::open(path).map_err(Stopped::usage)?;
+    saved::analyse(&folder, &mut run).map_err(Stopped::usage)?;
+    // A run that was killed stays one: only what it saved can be told, and that stands in its state.
+    if run.state == State::Running {
+        run.state = State::Interrupted;
+    }
+    folder.rewrite_rounds(&run.rounds).and_then(|()| folder.write_run(&run)).map_err(Stopped::usage)?;
+    write_page(&run, &folder.path().join(PAGE)).map_err(Stopped::usage)?;
+    show(&folder, &run, matches)?;
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,168 @@
+//! The command line's words. Every experiment is a command, and its flags derive from its knobs.
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, Command, value_parser};
+use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
+use std::path::PathBuf;
+
+/// The experiment that `hairpin` without a word runs.
+pub const WITHOUT_A_WORD: &str = "survey";
+
+const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage or input; \
+     3 some rounds failed (the rest is reported); 130 ended by Ctrl-C (reported too).";
+
+/// The whole command line.
+#[must_use]
+pub fn command() -> Command {
+    let survey = experiments::find(WITHOUT_A_WORD).expect("the survey is an experiment");
+    let root = Command::new("hairpin")
+        .version(crate::tool::version())
+        .about("How fast can a transport go here, and what makes it slow?")
+        .long_about(
+            "How fast can a transport go here, and what makes it slow?\n\n\
+             Without a command it surveys this machine: round trips over every local transport, in 25 s.",
+        )
+        .after_help(AFTER_HELP)
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true);
+    let measuring = experiments::ALL.iter().map(|experiment| experiment_command(*experiment));
+    with_knobs(root, survey)
+        .subcommands(measuring)
+        .subcommand(list())
+        .subcommand(report())
+        .subcommand(analyse())
+        .subcommand(compare())
+        .subcommand(completions())
+        .subcommand(man())
+}
+
+fn experiment_command(experiment: &'static dyn Experiment) -> Command {
+    with_knobs(Command::new(experiment.name()).about(experiment.question()).after_help(AFTER_HELP), experiment)
+}
+
+fn with_knobs(command: Command, experiment: &'static dyn Experiment) -> Command {
+    let knobs = experiment.knobs().iter().map(knob_argument);
+    command
+        .args(knobs)
+        .arg(folder("out", "Folder to save the run in; it must not hold one yet [default: hairpin-runs/TIME-NAME]"))
+        .args(printing())
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"))
+}
+
+fn knob_argument(knob: &'static Knob) -> Arg {
+    let default = knob.default.join(",");
+    let help = match default.as_str() {
+        "" => knob.help.to_owned(),
+        default => format!("{} [default: {default}]", knob.help),
+    };
+    let argument = Arg::new(knob.name).long(knob.name).help(help).hide(knob.hidden);
+    if knob.kind == KnobKind::Switch {
+        return argument.action(ArgAction::SetTrue);
+    }
+    let action = if knob.repeat || knob.many { ArgAction::Append } else { ArgAction::Set };
+    // A wrong sign deserves the knob's own answer, not that of an unknown flag.
+    argument.action(action).value_name(knob.value_name).allow_hyphen_values(true)
+}
+
+/// How a run is printed on standard output.
+fn printing() -> [Arg; 2] {
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).conflicts_with("csv");
+    let csv = Arg::new("csv").long("csv").num_args(0..=1).require_equals(true).default_missing_value("summary");
+    [
+        json.help("Print the run as one JSON object instead of a table"),
+        csv.value_name("PART")
+            .value_parser(PossibleValuesParser::new(["summary", "samples"]))
+            .help("Print CSV instead of a table: the summary of each case, or every raw sample"),
+    ]
+}
+
+fn folder(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name("DIR").value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn saved_run(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(name).required(true).value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn list() -> Command {
+    Command::new("list")
+        .about("Transports, experiments, findings and options, with what can run here")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print them as one JSON object"))
+        .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
+}
+
+fn report() -> Command {
+    Command::new("report")
+        .about("Show a saved run, also one that was killed, and make its report.html anew")
+        .arg(saved_run("RUN", "The run folder"))
+        .args(printing())
+        .arg(
+            Arg::new("html")
+                .long("html")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write the page there instead of into the run folder"),
+        )
+}
+
+fn analyse() -> Command {
+    Command::new("analyse")
+        .about("Compute a saved run's figures, summaries and findings anew from its samples, and save them")
+        .arg(saved_run("RUN", "The run folder"))
+        .args(printing())
+}
+
+fn compare() -> Command {
+    Command::new("compare")
+        .about("Compare two saved runs of like configuration, case by case")
+        .arg(saved_run("BASELINE", "The run folder to compare with"))
+        .arg(saved_run("CANDIDATE", "The run folder to compare"))
+        .arg(
+            Arg::new("budget")
+                .long("budget")
+                .value_name("FIGURE=+SHARE")
+                .action(ArgAction::Append)
+                .value_delimiter(',')
+                .help("Exit with 1 where a figure got worse by more, for instance p99=+5%; may be repeated"),
+        )
+        .arg(
+            Arg::new("allow-unlike")
+                .long("allow-unlike")
+                .action(ArgAction::SetTrue)
+                .help("Compare although machine, settings or tool differ"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the comparison as one JSON object"))
+}
+
+fn completions() -> Command {
+    Command::new("completions").about("Print a shell's completion script").arg(
+        Arg::new("SHELL").required(true).value_parser(value_parser!(clap_complete::Shell)).help("The shell"),
+    )
+}
+
+fn man() -> Command {
+    Command::new("man")
+        .about("Print the manual page of the program or of one of its commands")
+        .arg(Arg::new("COMMAND").help("The command; the program itself where none is given"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn every_experiment_and_every_knob_is_a_word() {
+        let command = command();
+        for experiment in experiments::ALL {
+            let own = command.find_subcommand(experiment.name()).expect("every experiment is a command");
+            for knob in experiment.knobs() {
+                assert!(own.get_arguments().any(|argument| argument.get_long() == Some(knob.name)), "{}", knob.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `hairpin compare BASELINE CANDIDATE`: two saved runs, case by case, with budgets.
+
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use hairpin_analysis::compare::budget::Kept;
+use hairpin_analysis::compare::runs::Compared;
+use hairpin_analysis::compare::unlike::Kind;
+use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
+use hairpin_report::comparison::{BudgetResult, ComparisonReport, ComparisonRow, Unlike};
+use hairpin_report::{json, terminal};
+
+use super::exit::{Exit, Stopped};
+use super::output;
+use crate::saved;
+
+/// Compares two runs and checks the budgets.
+///
+/// # Errors
+/// A run cannot be read, a budget cannot be understood, or the runs are unlike and that was not allowed.
+pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let path = |name: &str| matches.get_one::<PathBuf>(name).expect("it is required");
+    let texts = matches.get_many::<String>("budget").unwrap_or_default();
+    let budgets: Vec<Budget> = texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)?;
+    let (_, baseline) = saved::open(path("BASELINE")).map_err(Stopped::usage)?;
+    let (_, candidate) = saved::open(path("CANDIDATE")).map_err(Stopped::usage)?;
+    let differences = unlike(&baseline, &candidate);
+    let unlike: Vec<Unlike> = differences
+        .iter()
+        .filter(|difference| difference.kind != Kind::Case)
+        .map(|difference| Unlike {
+            what: format!("{}: {}", difference.kind, difference.what),
+            baseline: difference.baseline.clone(),
+            candidate: difference.candidate.clone(),
+        })
+        .collect();
+    if !unlike.is_empty() && !matches.get_flag("allow-unlike") {
+        return Err(Stopped::usage(refusal(&unlike)));
+    }
+    let compared = compare_runs(&baseline, &candidate, baseline.seed);
+    if compared.cases.is_empty() {
+        return Err(Stopped::usage("the two runs have no case in common (hint: run the same command for both)"));
+    }
+    let outcomes: Vec<BudgetOutcome> = budgets.iter().flat_map(|budget| budget.check(&compared)).collect();
+    let names = [path("BASELINE"), path("CANDIDATE")].map(|path| path.display().to_string());
+    let report = report(names, &compared, unlike, &outcomes);
+    if matches.get_flag("json") {
+        output::text(&format!("{}\n", json::render_comparison(&report)));
+    } else {
+        output::text(&terminal::render_comparison(&report, &output::look()));
+    }
+    let exceeded = outcomes.iter().any(|outcome| outcome.kept == Kept::Exceeded);
+    Ok(if exceeded { Exit::CheckFailed } else { Exit::Fine })
+}
+
+fn refusal(unlike: &[Unlike]) -> String {
+    let lines = unlike.iter().map(|one| format!("\n  {}: {} against {}", one.what, one.baseline, one.candidate));
+    let lines: String = lines.collect();
+    format!("the two runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
+}
+
+fn report(
+    [baseline, candidate]: [String; 2],
+    compared: &RunComparison,
+    unlike: Vec<Unlike>,
+    outcomes: &[BudgetOutcome],
+) -> ComparisonReport {
+    let mut rows = Vec::new();
+    for case in &compared.cases {
+        for figure in &case.figures {
+            let (Some(one), Some(other), Some(ratio)) = (figure.baseline, figure.candidate, figure.ratio) else { continue };
+            rows.push(ComparisonRow {
+                case: case.label.clone(),
+                figure: figure.figure.to_string(),
+                unit: if figure.figure == Compared::Rate { "per_s" } else { "ns" }.to_owned(),
+                baseline: one,
+                candidate: other,
+                ratio,
+                verdict: figure.verdict,
+            });
+        }
+    }
+    let only = |labels: &[String], run: &str| labels.iter().map(|label| (label.clone(), run.to_owned())).collect::<Vec<_>>();
+    let budget = |outcome: &BudgetOutcome| {
+        Some(BudgetResult {
+            case: outcome.label.clone(),
+            figure: outcome.budget.figure.to_string(),
+            allowed_share: outcome.budget.share,
+            ratio: outcome.ratio?,
+            kept: outcome.kept != Kept::Exceeded,
+        })
+    };
+    ComparisonReport {
+        only_in: [only(&compared.only_in_baseline, &baseline), only(&compared.only_in_candidate, &candidate)].concat(),
+        baseline,
+        candidate,
+        rows,
+        unlike,
+        budgets: outcomes.iter().filter_map(budget).collect(),
+    }
+}

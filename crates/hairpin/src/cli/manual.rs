@@ -1,0 +1,40 @@
+//! `hairpin completions SHELL` and `hairpin man`: made from the command line's own words.
+
+use clap::ArgMatches;
+
+use super::command::command;
+use super::exit::{Exit, Stopped};
+use super::output;
+
+/// Prints a shell's completion script.
+///
+/// # Errors
+/// None: clap has checked the shell's name.
+pub fn completions(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let shell = *matches.get_one::<clap_complete::Shell>("SHELL").expect("it is required");
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "hairpin", &mut script);
+    output::text(&String::from_utf8_lossy(&script));
+    Ok(Exit::Fine)
+}
+
+/// Prints a manual page.
+///
+/// # Errors
+/// There is no such command.
+pub fn man(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let mut root = command();
+    root.build();
+    let page = match matches.get_one::<String>("COMMAND") {
+        None => root,
+        Some(name) => {
+            let known: Vec<&str> = root.get_subcommands().map(clap::Command::get_name).collect();
+            let name = hairpin_model::names::find("command", name, &known).map_err(Stopped::usage)?;
+            root.find_subcommand(name).expect("found among their names").clone()
+        }
+    };
+    let mut text = Vec::new();
+    clap_mangen::Man::new(page).render(&mut text).map_err(Stopped::usage)?;
+    output::text(&String::from_utf8_lossy(&text));
+    Ok(Exit::Fine)
+}

@@ -1,0 +1,54 @@
+//! The command line: words in, text out, an exit code. Everything else is the library's.
+
+pub mod analyse;
+pub mod command;
+pub mod compare;
+pub mod exit;
+pub mod hidden;
+pub mod list;
+pub mod manual;
+pub mod measure;
+pub mod output;
+pub mod report;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::ArgMatches;
+use exit::{Exit, Stopped};
+
+/// Runs the program with these arguments, its own name first.
+#[must_use]
+pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    if let Some(exit) = hidden::run(&arguments) {
+        return exit.into();
+    }
+    let matches = match command::command().try_get_matches_from(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are no errors; clap prints each where it belongs.
+            drop(error.print());
+            return if error.use_stderr() { Exit::Usage } else { Exit::Fine }.into();
+        }
+    };
+    match dispatch(&matches, &arguments) {
+        Ok(exit) => exit.into(),
+        Err(stopped) => {
+            output::error(&stopped.to_string());
+            stopped.exit.into()
+        }
+    }
+}
+
+fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+    match matches.subcommand() {
+        Some(("list", matches)) => list::run(matches),
+        Some(("report", matches)) => report::run(matches),
+        Some(("analyse", matches)) => analyse::run(matches),
+        Some(("compare", matches)) => compare::run(matches),
+        Some(("completions", matches)) => manual::completions(matches),
+        Some(("man", matches)) => manual::man(matches),
+        Some((experiment, matches)) => measure::run(experiment, matches, arguments),
+        None => measure::run(command::WITHOUT_A_WORD, matches, arguments),
+    }
+}

@@ -1,0 +1,41 @@
+//! Writing to the terminal. A reader that has gone (a closed pipe) is no error of ours.
+
+use std::io::Write;
+
+use hairpin_report::terminal::Look;
+
+/// The narrowest and the widest report, in columns.
+const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
+/// The width where there is no terminal to ask.
+const DEFAULT_WIDTH: usize = 100;
+
+/// Prints a text on standard output.
+pub fn text(text: &str) {
+    let mut output = std::io::stdout().lock();
+    drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+}
+
+/// Prints a line on standard error.
+pub fn note(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// Prints an error on standard error, once.
+pub fn error(message: &str) {
+    use anstyle::{AnsiColor, Style};
+    let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+    drop(writeln!(anstream::stderr(), "{red}error:{red:#} {message}"));
+}
+
+/// How a report should look on standard output: colour on a terminal that wants it, and its width.
+#[must_use]
+pub fn look() -> Look {
+    let colour = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+    let columns = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let width = terminal_width().or(columns).unwrap_or(DEFAULT_WIDTH);
+    Look { width: width.clamp(*WIDTHS.start(), *WIDTHS.end()), colour }
+}
+
+fn terminal_width() -> Option<usize> {
+    terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
+}

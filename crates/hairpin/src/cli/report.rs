@@ -1,0 +1,77 @@
+//! `hairpin report RUN`: a saved run shown again, in any format.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use hairpin_engine::RunFolder;
+use hairpin_model::run::Run;
+use hairpin_report::csv_table::{self, SampleRow, Samples};
+use hairpin_report::{html, json, terminal};
+
+use super::exit::{Exit, Stopped};
+use super::measure::PAGE;
+use super::output;
+use crate::saved;
+
+/// Shows the run and makes its page anew.
+///
+/// # Errors
+/// There is no run, or it cannot be read, or the page cannot be written.
+pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
+    let (folder, run) = saved::open(path).map_err(Stopped::usage)?;
+    show(&folder, &run, matches)?;
+    let page = matches.get_one::<PathBuf>("html").cloned().unwrap_or_else(|| folder.path().join(PAGE));
+    write_page(&run, &page).map_err(Stopped::usage)?;
+    output::note(&format!("\nReport      {}", page.display()));
+    Ok(Exit::Fine)
+}
+
+/// Prints the run as the flags ask: a table, JSON or CSV.
+///
+/// # Errors
+/// Raw samples cannot be read.
+pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), Stopped> {
+    match matches.get_one::<String>("csv").map(String::as_str) {
+        _ if matches.get_flag("json") => output::text(&format!("{}\n", json::render(run).trim_end())),
+        Some("samples") => samples(folder, run)?,
+        Some(_) => output::text(&csv_table::summary(run)),
+        None => output::text(&terminal::render(run, &output::look())),
+    }
+    Ok(())
+}
+
+/// Every raw sample, one round in memory at a time.
+fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
+    let unwritten = |error: &dyn std::fmt::Display| Stopped::usage(format!("cannot write the samples: {error} (hint: was the output closed early?)"));
+    let output = BufWriter::new(std::io::stdout().lock());
+    let mut writer = Samples::new(output).map_err(|error| unwritten(&error))?;
+    for record in &run.rounds {
+        for row in folder.rows(record).map_err(Stopped::usage)? {
+            let row = SampleRow {
+                round: record.number,
+                case_id: &record.case_id,
+                sequence: row.sequence,
+                warm_up: row.warm_up,
+                due_ns: row.due_ns,
+                sent_ns: row.sent_ns,
+                received_ns: row.received_ns.unwrap_or(0),
+                fate: row.fate,
+            };
+            writer.row(&row).map_err(|error| unwritten(&error))?;
+        }
+    }
+    let mut output = writer.finish().map_err(|error| unwritten(&error))?;
+    output.flush().map_err(|error| unwritten(&error))
+}
+
+/// Writes the page.
+///
+/// # Errors
+/// A text that names the file and the cause.
+pub fn write_page(run: &Run, path: &Path) -> Result<(), String> {
+    fs::write(path, html::render(run))
+        .map_err(|error| format!("cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)", path.display()))
+}

@@ -1,0 +1,123 @@
+//! The one loop: plan, rounds, samples, summaries, findings. It prints nothing.
+
+use std::sync::atomic::Ordering;
+
+use hairpin_analysis::{Digest, comparisons, findings, round_figures};
+use hairpin_engine::{Engine, RunFolder};
+use hairpin_experiments::{Experiment, Knobs, Refused, Step};
+use hairpin_model::case::Case;
+use hairpin_model::ground::Ground;
+use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::run::{Run, State};
+use hairpin_model::samples::Samples;
+
+/// What is to be measured, on what, and where it is kept.
+pub struct Task<'a> {
+    /// The question.
+    pub experiment: &'a dyn Experiment,
+    /// How its knobs are turned.
+    pub knobs: &'a Knobs,
+    /// What can run here.
+    pub ground: &'a Ground,
+    /// What runs the rounds.
+    pub engine: &'a Engine,
+    /// Where they are saved.
+    pub folder: &'a RunFolder,
+}
+
+/// What the loop tells while it runs, between rounds.
+pub trait Watch {
+    /// So many rounds more have been ordered.
+    fn ordered(&mut self, rounds: usize);
+    /// This round comes next.
+    fn next(&mut self, order: &RoundOrder);
+    /// It is done.
+    fn done(&mut self, record: &RoundRecord);
+}
+
+/// Carries the task out: `run` comes in with its head filled and goes out complete or interrupted.
+///
+/// # Errors
+/// The experiment refuses its knobs. Everything else that goes wrong is part of the run.
+pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result<Run, Refused> {
+    let mut digest = Digest::new();
+    run.state = State::Complete;
+    while let Step::Run { cases, rounds, skipped } = task.experiment.next(task.knobs, task.ground, &run.rounds)? {
+        run.plan.cases.extend(cases);
+        run.plan.rounds_ordered += rounds.len() as u64;
+        run.skipped.extend(skipped);
+        save_head(task, &mut run);
+        watch.ordered(rounds.len());
+        for order in &rounds {
+            watch.next(order);
+            let record = one_round(task, &mut digest, &mut run.unsaved, run.rounds.len(), order);
+            watch.done(&record);
+            run.rounds.push(record);
+            if task.engine.stop.load(Ordering::Relaxed) {
+                run.state = State::Interrupted;
+                break;
+            }
+        }
+        if run.state == State::Interrupted {
+            break;
+        }
+    }
+    run.duration_ns = task.engine.elapsed_ns();
+    run.environment.load_after = hairpin_engine::environment::load();
+    conclude(&mut run, &digest);
+    Ok(run)
+}
+
+/// One round: run, figures, saved at once.
+fn one_round(
+    task: &Task<'_>,
+    digest: &mut Digest,
+    unsaved: &mut Vec<Failure>,
+    number: usize,
+    order: &RoundOrder,
+) -> RoundRecord {
+    let number = u32::try_from(number).expect("plans have at most 100 000 rounds");
+    let finished = task.engine.run(number, order);
+    let (mut record, samples) = (finished.record, finished.samples);
+    figure(&mut record, samples.as_ref());
+    digest.add(&record, samples.as_ref());
+    if let Err(error) = task.folder.append(&mut record, samples.as_ref()) {
+        unsaved.push(Failure { cause: format!("round {number} was measured but not saved: {error}"), hint: String::new() });
+    }
+    record
+}
+
+/// Fills in the figures of a measured round.
+pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>) {
+    if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
+        measured.figures = round_figures(samples, measured.duration_ns);
+    }
+}
+
+/// From rounds to summaries, comparisons and findings.
+pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
+    let plan_order = plan_order(run);
+    run.cases = digest.summaries(&plan_order, &run.rounds, run.seed);
+    run.comparisons = comparisons(&run.cases, run.seed);
+    run.findings = findings(run);
+}
+
+/// The cases in the order of the plan; a killed run's plan stands in its head too.
+fn plan_order(run: &Run) -> Vec<Case> {
+    let mut order = run.plan.cases.clone();
+    for record in &run.rounds {
+        if !order.contains(&record.order.case) {
+            order.push(record.order.case.clone());
+        }
+    }
+    order
+}
+
+/// Writes the head of a run that is still running, so that a killed one can be reported.
+fn save_head(task: &Task<'_>, run: &mut Run) {
+    let state = std::mem::replace(&mut run.state, State::Running);
+    if let Err(error) = task.folder.write_run(run) {
+        run.unsaved.push(Failure { cause: format!("the plan was not saved: {error}"), hint: String::new() });
+    }
+    run.state = state;
+}

@@ -1,0 +1,38 @@
+//! Saved runs: opened for a report, or computed anew from their samples.
+
+use std::path::Path;
+
+use hairpin_analysis::Digest;
+use hairpin_engine::RunFolder;
+use hairpin_engine::store::StoreError;
+use hairpin_model::run::{Run, State};
+
+use crate::measure::{conclude, figure};
+
+/// Opens a run. One that was killed has no summaries: they are computed from what it saved.
+///
+/// # Errors
+/// [`StoreError`] when there is no run, or it cannot be read.
+pub fn open(path: &Path) -> Result<(RunFolder, Run), StoreError> {
+    let (folder, mut run) = RunFolder::open(path)?;
+    if run.state == State::Running {
+        analyse(&folder, &mut run)?;
+    }
+    Ok((folder, run))
+}
+
+/// Computes figures, summaries, comparisons and findings anew, one round's samples in memory at a time.
+///
+/// # Errors
+/// [`StoreError`] when samples cannot be read.
+pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
+    let mut digest = Digest::new();
+    let mut samples_of = folder.samples()?;
+    for record in &mut run.rounds {
+        let samples = samples_of(record)?;
+        figure(record, samples.as_ref());
+        digest.add(record, samples.as_ref());
+    }
+    conclude(run, &digest);
+    Ok(())
+}
