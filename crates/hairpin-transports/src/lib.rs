@@ -6,7 +6,9 @@ pub mod options;
 pub mod transports;
 pub mod wire;
 
+#[cfg(target_os = "linux")]
 mod system;
+mod wires;
 
 pub use transports::{ALL, find};
 pub use wire::{Accept, Setup, Transport, TransportError, Wire, WireError};

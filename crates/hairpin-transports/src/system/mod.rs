@@ -1,1 +1,23 @@
 //! System calls behind safe functions; the only place of this crate with `unsafe`.
+#![allow(unsafe_code)]
+
+pub(crate) mod descriptor;
+pub(crate) mod futex;
+pub(crate) mod map;
+pub(crate) mod pipe;
+pub(crate) mod process;
+pub(crate) mod socket;
+pub(crate) mod sockopt;
+pub(crate) mod watchdog;
+
+use std::io;
+
+/// The system's answer: -1 is an error that `errno` names, anything else a count.
+fn counted(answer: isize) -> io::Result<usize> {
+    usize::try_from(answer).map_err(|_| io::Error::last_os_error())
+}
+
+/// The system's answer where only success matters.
+fn done(answer: i32) -> io::Result<()> {
+    if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,12 +1,90 @@
 //! Every transport, a file each. A test fails when a file in this folder is not in [`ALL`].
 
+#[cfg(target_os = "linux")]
+mod fifo;
+#[cfg(target_os = "linux")]
+mod icmp;
+mod memory;
+#[cfg(target_os = "linux")]
+mod pipe;
+#[cfg(target_os = "linux")]
+mod shm;
+#[cfg(target_os = "linux")]
+mod tcp;
+#[cfg(target_os = "linux")]
+mod udp;
+#[cfg(target_os = "linux")]
+mod unix_datagram;
+#[cfg(target_os = "linux")]
+mod unix_seqpacket;
+#[cfg(target_os = "linux")]
+mod unix_stream;
+
 use crate::wire::Transport;
 
 /// Every transport, in the order of the ladder: the shortest path first.
-pub const ALL: &[&dyn Transport] = &[];
+pub const ALL: &[&dyn Transport] = &[
+    &memory::Memory,
+    #[cfg(target_os = "linux")]
+    &shm::Shm,
+    #[cfg(target_os = "linux")]
+    &pipe::Pipe,
+    #[cfg(target_os = "linux")]
+    &fifo::Fifo,
+    #[cfg(target_os = "linux")]
+    &unix_stream::UnixStream,
+    #[cfg(target_os = "linux")]
+    &unix_seqpacket::UnixSeqpacket,
+    #[cfg(target_os = "linux")]
+    &unix_datagram::UnixDatagram,
+    #[cfg(target_os = "linux")]
+    &udp::UDP,
+    #[cfg(target_os = "linux")]
+    &udp::UDP6,
+    #[cfg(target_os = "linux")]
+    &tcp::TCP,
+    #[cfg(target_os = "linux")]
+    &tcp::TCP6,
+    #[cfg(target_os = "linux")]
+    &icmp::Icmp,
+];
 
 /// The transport of that name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static dyn Transport> {
     ALL.iter().copied().find(|transport| transport.card().name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_file_in_this_folder_is_in_the_list_and_the_other_way_round() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/transports");
+        let files: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().replace('_', "-"))
+            .filter(|stem| stem != "mod")
+            .collect();
+        // A file holds a protocol over both versions of IP.
+        let listed: BTreeSet<String> =
+            ALL.iter().map(|transport| transport.card().name.trim_end_matches('6').to_owned()).collect();
+        assert_eq!(files, listed);
+    }
+
+    #[test]
+    fn names_are_unique_and_cards_make_sense() {
+        let names: BTreeSet<_> = ALL.iter().map(|transport| transport.card().name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for card in ALL.iter().map(|transport| transport.card()) {
+            assert!(find(card.name).is_some_and(|found| found.card() == card), "{}", card.name);
+            assert!((1..card.max_message_bytes).contains(&card.min_message_bytes), "{}", card.name);
+            assert!(!card.waitings.is_empty() && !card.summary.is_empty(), "{}", card.name);
+        }
+        assert!(find("no-such-transport").is_none());
+    }
 }

@@ -1,0 +1,65 @@
+//! What every file descriptor can do: read, write, be waited for.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use super::{counted, done};
+
+/// `poll(2)` events for a descriptor that is to be read.
+pub(crate) const READABLE: i16 = libc::POLLIN;
+/// `poll(2)` events for a descriptor that is to be written.
+pub(crate) const WRITABLE: i16 = libc::POLLOUT;
+
+/// `read(2)`.
+pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
+    counted(unsafe { libc::read(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
+}
+
+/// `write(2)`.
+pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    counted(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
+}
+
+/// `ppoll(2)` on one descriptor: whether anything is there (also an error or a hang-up, which the next call on the
+/// descriptor will tell) before `at_most` has passed. `ppoll` because `poll`'s milliseconds are too coarse for an
+/// open loop.
+pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {
+    let mut polled = libc::pollfd { fd: on.as_raw_fd(), events, revents: 0 };
+    let at_most = timespec(at_most);
+    // SAFETY: one `pollfd` and one `timespec`, both alive during the call; no signal mask.
+    counted(unsafe { libc::ppoll(&raw mut polled, 1, &raw const at_most, std::ptr::null()) } as isize)
+        .map(|ready| ready > 0)
+}
+
+/// A duration as the kernel takes it; what is too long for it becomes the longest that it takes.
+pub(crate) fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX),
+        // Below 10^9, so it fits.
+        tv_nsec: duration.subsec_nanos() as libc::c_long,
+    }
+}
+
+/// Switches `O_NONBLOCK` of the open file description.
+pub(crate) fn set_nonblocking(on: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
+    // SAFETY: F_GETFL and F_SETFL take and give plain integers.
+    unsafe {
+        let flags = libc::fcntl(on.as_raw_fd(), libc::F_GETFL);
+        done(flags)?;
+        let flags = if nonblocking { flags | libc::O_NONBLOCK } else { flags & !libc::O_NONBLOCK };
+        done(libc::fcntl(on.as_raw_fd(), libc::F_SETFL, flags))
+    }
+}
+
+/// Takes ownership of a descriptor that a system call has just made.
+///
+/// # Safety
+/// `raw` is -1 or a new descriptor that nobody else owns.
+pub(super) unsafe fn owned(raw: i32) -> io::Result<OwnedFd> {
+    done(raw)?;
+    // SAFETY: the caller vouches that nobody else owns it, and it is not -1.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}

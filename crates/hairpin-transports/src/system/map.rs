@@ -1,0 +1,82 @@
+//! Memory that two processes share, behind bounds-checked access.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// A shared mapping of a whole memory file.
+///
+/// Its bytes may change at any time: the other process writes them. Words are therefore only reached as atomics, and
+/// bytes are only copied; who may copy when is agreed by the words.
+pub(crate) struct Map {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the mapping belongs to no thread; all access is by atomics or by copies that the ring's words order.
+unsafe impl Send for Map {}
+
+impl Map {
+    /// Maps `length` bytes of `file`, with every page present at once: a page fault in the first lap of a ring would
+    /// be measured as latency.
+    pub(crate) fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing of ours.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Ok(Self { start, length })
+    }
+
+    /// The 32-bit word at `offset`.
+    #[inline]
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU32 {
+        let start = self.checked(offset, 4, 4);
+        // SAFETY: inside the mapping, aligned (both checked), and reached only as an atomic.
+        unsafe { AtomicU32::from_ptr(start.cast()) }
+    }
+
+    /// The 64-bit word at `offset`.
+    #[inline]
+    pub(crate) fn long_word(&self, offset: usize) -> &AtomicU64 {
+        let start = self.checked(offset, 8, 8);
+        // SAFETY: as in `word`.
+        unsafe { AtomicU64::from_ptr(start.cast()) }
+    }
+
+    /// Copies `bytes` to `offset`.
+    #[inline]
+    pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
+        let start = self.checked(offset, bytes.len(), 1);
+        // SAFETY: inside the mapping (checked); a mapping and a Rust slice never overlap.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
+    }
+
+    /// Fills `into` from `offset`.
+    #[inline]
+    pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
+        let start = self.checked(offset, into.len(), 1);
+        // SAFETY: as in `copy_in`.
+        unsafe { std::ptr::copy_nonoverlapping(start, into.as_mut_ptr(), into.len()) }
+    }
+
+    #[inline]
+    fn checked(&self, offset: usize, bytes: usize, align: usize) -> *mut u8 {
+        assert!(offset.is_multiple_of(align), "the rings' layout keeps words aligned");
+        assert!(bytes <= self.length && offset <= self.length - bytes, "the rings' layout keeps inside the mapping");
+        // SAFETY: inside the mapping, as just checked; the mapping starts at a page, so alignment is the offset's.
+        unsafe { self.start.as_ptr().add(offset) }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped; no reference into it outlives `self`. It cannot fail for such a range.
+        unsafe {
+            libc::munmap(self.start.as_ptr().cast(), self.length);
+        }
+    }
+}

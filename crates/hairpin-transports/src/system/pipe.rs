@@ -1,0 +1,128 @@
+//! Pipes, named pipes and anonymous memory files: made here, opened from another process through `/proc/PID/fd/N`.
+
+use std::ffi::{CString, OsString};
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use super::descriptor::owned;
+use super::{counted, done};
+
+/// The read end and the write end of a new pipe.
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut ends = [-1_i32; 2];
+    // SAFETY: the array has room for the two descriptors that the call writes; both are new and owned from here on.
+    unsafe {
+        done(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
+        Ok((owned(ends[0])?, owned(ends[1])?))
+    }
+}
+
+/// How many bytes the pipe holds.
+pub(crate) fn capacity_bytes(of: BorrowedFd<'_>) -> io::Result<usize> {
+    // SAFETY: F_GETPIPE_SZ takes no argument.
+    counted(unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GETPIPE_SZ) } as isize)
+}
+
+/// The two ends of each of two new named pipes, whose names are gone again when this returns.
+///
+/// A name in the file system would survive SIGKILL, so the names live only for the few system calls between making
+/// and opening them; another process then opens the descriptors through `/proc`, which needs no name.
+pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
+    let folder = private_folder()?;
+    let opened = open_fifo(&folder.join("to-far")).and_then(|far| Ok([far, open_fifo(&folder.join("to-near"))?]));
+    // Nobody else knows the folder, and a failure to remove it must not hide the answer; both names are gone by now.
+    let _ = std::fs::remove_dir(&folder);
+    opened
+}
+
+/// A new folder that only this user can enter.
+fn private_folder() -> io::Result<PathBuf> {
+    let template = std::env::temp_dir().join("hairpin-XXXXXX");
+    let mut template = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
+    // SAFETY: a NUL-terminated, writable text that ends in XXXXXX, as mkdtemp(3) wants it.
+    let made = unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) };
+    if made.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    template.pop();
+    Ok(PathBuf::from(OsString::from_vec(template)))
+}
+
+/// Makes a named pipe, opens both its ends and removes the name.
+fn open_fifo(name: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
+    let path = CString::new(name.as_os_str().as_bytes())?;
+    // SAFETY: a NUL-terminated path.
+    done(unsafe { libc::mkfifo(path.as_ptr(), 0o600) })?;
+    // The read end must not wait for a writer, nor the write end for a reader: each is opened when the other is there.
+    let read_end = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name);
+    let write_end = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(name);
+    std::fs::remove_file(name)?;
+    let ends = (OwnedFd::from(read_end?), OwnedFd::from(write_end?));
+    for end in [&ends.0, &ends.1] {
+        super::descriptor::set_nonblocking(std::os::fd::AsFd::as_fd(end), false)?;
+    }
+    Ok(ends)
+}
+
+/// What is asked of a descriptor of another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// The read end of a pipe.
+    Read,
+    /// The write end of a pipe.
+    Write,
+    /// Both, for a memory file.
+    Both,
+}
+
+/// Opens anew what descriptor `number` of process `pid` stands for; close-on-exec.
+///
+/// The kernel allows it where it would allow to inspect the process (ptrace(2), `PTRACE_MODE_READ`): the same user.
+pub(crate) fn open_of_process(pid: u32, number: i32, access: Access) -> io::Result<OwnedFd> {
+    let path = path_of(pid, number);
+    let read = access != Access::Write;
+    let write = access != Access::Read;
+    let file = OpenOptions::new().read(read).write(write).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if access != Access::Both && !file.metadata()?.file_type().is_fifo() {
+        // The number may by now mean something else there.
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the address does not name a pipe"));
+    }
+    super::descriptor::set_nonblocking(std::os::fd::AsFd::as_fd(&file), false)?;
+    Ok(file.into())
+}
+
+/// Where the kernel shows descriptor `number` of process `pid`.
+pub(crate) fn path_of(pid: u32, number: i32) -> String {
+    format!("/proc/{pid}/fd/{number}")
+}
+
+/// A new anonymous memory file of that length, all zeros, whose length can never change again: so no end can make
+/// the other fault (SIGBUS) by shortening it.
+pub(crate) fn memory_file(length: usize) -> io::Result<OwnedFd> {
+    // SAFETY: a NUL-terminated name; the descriptor is new and owned from here on.
+    let file =
+        unsafe { owned(libc::memfd_create(c"hairpin".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING))? };
+    let file = File::from(file);
+    file.set_len(length as u64)?;
+    let file = OwnedFd::from(file);
+    // SAFETY: F_ADD_SEALS takes a plain integer.
+    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, LENGTH_SEALS | libc::F_SEAL_SEAL) })?;
+    Ok(file)
+}
+
+const LENGTH_SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+
+/// The length of a memory file that [`memory_file`] made.
+pub(crate) fn sealed_length(of: BorrowedFd<'_>) -> io::Result<usize> {
+    // SAFETY: F_GET_SEALS takes no argument.
+    let seals = unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals == -1 || seals & LENGTH_SEALS != LENGTH_SEALS {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the address does not name a sealed memory file"));
+    }
+    let length = File::from(of.try_clone_to_owned()?).metadata()?.len();
+    usize::try_from(length).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge))
+}

@@ -1,0 +1,68 @@
+//! Sending and receiving on sockets.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use super::counted;
+
+/// `recv(2)`. With `true_length` (`MSG_TRUNC`, for datagrams only) the answer is the datagram's whole length, which may
+/// be more than fitted.
+#[inline]
+pub(crate) fn receive(
+    from: BorrowedFd<'_>,
+    into: &mut [u8],
+    may_block: bool,
+    true_length: bool,
+) -> io::Result<usize> {
+    let flags = if may_block { 0 } else { libc::MSG_DONTWAIT } | if true_length { libc::MSG_TRUNC } else { 0 };
+    // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
+    counted(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
+}
+
+/// `send(2)`; a peer that is gone is an error, never SIGPIPE.
+#[inline]
+pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
+    let flags = libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT };
+    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    counted(unsafe { libc::send(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
+}
+
+/// `recvmsg(2)` into two buffers, the first filled first: takes a header off a packet without a copy.
+#[inline]
+pub(crate) fn receive_parted(
+    from: BorrowedFd<'_>,
+    header: &mut [u8],
+    into: &mut [u8],
+    may_block: bool,
+) -> io::Result<usize> {
+    let flags = if may_block { 0 } else { libc::MSG_DONTWAIT };
+    let mut parts = [
+        libc::iovec { iov_base: header.as_mut_ptr().cast(), iov_len: header.len() },
+        libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() },
+    ];
+    // SAFETY: an all-zero `msghdr` is valid (no address, no control data); the two parts are live, exclusively
+    // borrowed slices that do not overlap.
+    counted(unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len() as _;
+        libc::recvmsg(from.as_raw_fd(), &raw mut message, flags)
+    })
+}
+
+/// `sendmsg(2)` of two buffers as one packet.
+#[inline]
+pub(crate) fn send_parted(to: BorrowedFd<'_>, header: &[u8], bytes: &[u8], may_block: bool) -> io::Result<usize> {
+    let flags = libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT };
+    let mut parts = [
+        libc::iovec { iov_base: header.as_ptr().cast_mut().cast(), iov_len: header.len() },
+        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() },
+    ];
+    // SAFETY: as in `receive_parted`; the kernel only reads the parts.
+    counted(unsafe {
+        let mut message: libc::msghdr = std::mem::zeroed();
+        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iovlen = parts.len() as _;
+        libc::sendmsg(to.as_raw_fd(), &raw const message, flags)
+    })
+}

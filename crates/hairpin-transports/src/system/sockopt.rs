@@ -1,0 +1,128 @@
+//! Socket options as whole numbers and as texts, and the counters that sockets keep.
+
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use hairpin_model::fact::Fact;
+
+use super::done;
+
+/// An option's place: its level and its number, as setsockopt(2) takes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place(pub(crate) i32, pub(crate) i32);
+
+pub(crate) const NODELAY: Place = Place(libc::IPPROTO_TCP, libc::TCP_NODELAY);
+pub(crate) const CORK: Place = Place(libc::IPPROTO_TCP, libc::TCP_CORK);
+pub(crate) const QUICKACK: Place = Place(libc::IPPROTO_TCP, libc::TCP_QUICKACK);
+pub(crate) const NOTSENT_LOWAT: Place = Place(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+pub(crate) const CONGESTION: Place = Place(libc::IPPROTO_TCP, libc::TCP_CONGESTION);
+pub(crate) const SNDBUF: Place = Place(libc::SOL_SOCKET, libc::SO_SNDBUF);
+pub(crate) const RCVBUF: Place = Place(libc::SOL_SOCKET, libc::SO_RCVBUF);
+pub(crate) const BUSY_POLL: Place = Place(libc::SOL_SOCKET, libc::SO_BUSY_POLL);
+pub(crate) const PRIORITY: Place = Place(libc::SOL_SOCKET, libc::SO_PRIORITY);
+pub(crate) const TOS: Place = Place(libc::IPPROTO_IP, libc::IP_TOS);
+pub(crate) const TRAFFIC_CLASS: Place = Place(libc::IPPROTO_IPV6, libc::IPV6_TCLASS);
+/// `ICMP_FILTER` of `linux/icmp.h`: a bit mask of the ICMP types that a raw socket does not want.
+pub(crate) const ICMP_FILTER: Place = Place(libc::SOL_RAW, 1);
+
+/// Sets an option that is an `int`.
+pub(crate) fn set(on: BorrowedFd<'_>, place: Place, value: i32) -> io::Result<()> {
+    set_bytes(on, place, &value.to_ne_bytes())
+}
+
+/// Reads an option that is an `int`.
+pub(crate) fn get(on: BorrowedFd<'_>, place: Place) -> io::Result<i32> {
+    let mut value = [0_u8; 4];
+    get_bytes(on, place, &mut value)?;
+    Ok(i32::from_ne_bytes(value))
+}
+
+/// Sets an option that is a text.
+pub(crate) fn set_text(on: BorrowedFd<'_>, place: Place, value: &str) -> io::Result<()> {
+    set_bytes(on, place, value.as_bytes())
+}
+
+/// Reads an option that is a text of at most 16 bytes, as congestion control's names are.
+pub(crate) fn get_text(on: BorrowedFd<'_>, place: Place) -> io::Result<String> {
+    let mut value = [0_u8; 16];
+    let length = get_bytes(on, place, &mut value)?;
+    let text = &value[..length.min(value.len())];
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(String::from_utf8_lossy(text).into_owned())
+}
+
+fn set_bytes(on: BorrowedFd<'_>, Place(level, name): Place, value: &[u8]) -> io::Result<()> {
+    let length = value.len() as libc::socklen_t;
+    // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
+    done(unsafe { libc::setsockopt(on.as_raw_fd(), level, name, value.as_ptr().cast(), length) })
+}
+
+fn get_bytes(on: BorrowedFd<'_>, Place(level, name): Place, into: &mut [u8]) -> io::Result<usize> {
+    let mut length = into.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which is the slice's length, and says how many it wrote.
+    done(unsafe { libc::getsockopt(on.as_raw_fd(), level, name, into.as_mut_ptr().cast(), &raw mut length) })?;
+    Ok(length as usize)
+}
+
+/// Messages that the socket threw away because its receive buffer was full (`SK_MEMINFO_DROPS` of `SO_MEMINFO`,
+/// linux/sock_diag.h).
+pub(crate) fn drops(of: BorrowedFd<'_>) -> io::Result<u32> {
+    const FIRST: usize = libc::SK_MEMINFO_DROPS as usize * 4;
+    let mut memory = [0_u8; FIRST + 4];
+    let length = get_bytes(of, Place(libc::SOL_SOCKET, libc::SO_MEMINFO), &mut memory)?;
+    memory
+        .get(FIRST..length)
+        .and_then(|word| word.try_into().ok())
+        .map(u32::from_ne_bytes)
+        .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
+}
+
+macro_rules! tcp_info_field {
+    ($name:literal, $field:ident, $kind:ty) => {
+        ($name, offset_of!(libc::tcp_info, $field), size_of::<$kind>())
+    };
+}
+
+/// A counter's name, and its first byte and its width in `struct tcp_info` (linux/tcp.h).
+const TCP_INFO: &[(&str, usize, usize)] = &[
+    tcp_info_field!("tcp_info.retransmits", tcpi_total_retrans, u32),
+    tcp_info_field!("tcp_info.lost", tcpi_lost, u32),
+    tcp_info_field!("tcp_info.cwnd_packets", tcpi_snd_cwnd, u32),
+    tcp_info_field!("tcp_info.min_rtt_us", tcpi_min_rtt, u32),
+    tcp_info_field!("tcp_info.rtt_us", tcpi_rtt, u32),
+    tcp_info_field!("tcp_info.rttvar_us", tcpi_rttvar, u32),
+    tcp_info_field!("tcp_info.snd_mss_bytes", tcpi_snd_mss, u32),
+    tcp_info_field!("tcp_info.rcv_mss_bytes", tcpi_rcv_mss, u32),
+    tcp_info_field!("tcp_info.pacing_rate_bytes_per_s", tcpi_pacing_rate, u64),
+    tcp_info_field!("tcp_info.delivery_rate_bytes_per_s", tcpi_delivery_rate, u64),
+    tcp_info_field!("tcp_info.segments_out", tcpi_segs_out, u32),
+    tcp_info_field!("tcp_info.segments_in", tcpi_segs_in, u32),
+    tcp_info_field!("tcp_info.data_segments_out", tcpi_data_segs_out, u32),
+    tcp_info_field!("tcp_info.data_segments_in", tcpi_data_segs_in, u32),
+    tcp_info_field!("tcp_info.reordering_seen", tcpi_reord_seen, u32),
+    tcp_info_field!("tcp_info.delivered_ce", tcpi_delivered_ce, u32),
+    tcp_info_field!("tcp_info.busy_time_us", tcpi_busy_time, u64),
+    tcp_info_field!("tcp_info.rto_us", tcpi_rto, u32),
+    tcp_info_field!("tcp_info.ato_us", tcpi_ato, u32),
+];
+
+/// The counters of a TCP connection. An older kernel knows fewer; all bits set means that it has no figure yet (or,
+/// for the pacing rate, that there is no limit), and then there is no fact.
+pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
+    let mut info = [0_u8; size_of::<libc::tcp_info>()];
+    let Ok(length) = get_bytes(of, Place(libc::IPPROTO_TCP, libc::TCP_INFO), &mut info) else { return Vec::new() };
+    let known = &info[..length.min(info.len())];
+    TCP_INFO
+        .iter()
+        .filter_map(|(name, first, width)| {
+            let bytes = known.get(*first..first + width)?;
+            let value = match width {
+                4 => u32::from_ne_bytes(bytes.try_into().ok()?).into(),
+                _ => u64::from_ne_bytes(bytes.try_into().ok()?),
+            };
+            let none = if *width == 4 { u64::from(u32::MAX) } else { u64::MAX };
+            (value != none).then(|| Fact::number(name, value as f64))
+        })
+        .collect()
+}

@@ -1,0 +1,55 @@
+//! Two named pipes, one each way (fifo(7)).
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+
+use crate::system::pipe::{Access, open_of_process, two_fifos};
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::pipe::{PipeListener, connect};
+use crate::wires::{check, failed};
+
+/// `fifo`.
+pub(super) struct Fifo;
+
+impl Transport for Fifo {
+    fn card(&self) -> Card {
+        Card {
+            name: "fifo",
+            summary: "two named pipes, one each way",
+            ordered: true,
+            lossless: true,
+            boundaries: false,
+            max_message_bytes: 1 << 30,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Machine,
+            waitings: Waiting::ALL,
+            options: &[],
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        let folder = std::env::temp_dir();
+        let why_not = |error: std::io::Error| WhyNot {
+            reason: format!("cannot make a named pipe in {}: {error}", folder.display()),
+            hint: "set TMPDIR to a folder on a writable file system that allows named pipes".to_owned(),
+        };
+        let [(read_end, _write_end), _] = two_fifos().map_err(why_not)?;
+        let number = std::os::fd::AsRawFd::as_raw_fd(&read_end);
+        open_of_process(std::process::id(), number, Access::Read).map_err(why_not)?;
+        Ok(Receipt { detail: format!("named pipes in {}", folder.display()) })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        let folder = std::env::temp_dir().display().to_string();
+        let pipes = two_fifos()
+            .map_err(|source| failed("make named pipes in", &folder, source, "set TMPDIR to a writable folder"))?;
+        Ok(Box::new(PipeListener::new(pipes, setup)))
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        connect(address, setup)
+    }
+}

@@ -1,0 +1,201 @@
+//! ICMP echo over IPv4 (RFC 792): the kernel of the other end answers, so there is no echo half of ours.
+//!
+//! An unprivileged ping socket where the system allows it, else a raw socket, on which the header, its checksum and
+//! telling our replies from those of others are left to us.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::fact::Fact;
+use hairpin_model::options::OptionName;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::options::{self, Family};
+use crate::system::{socket, sockopt};
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::descriptor::{DescriptorWire, Miss, Port};
+use crate::wires::socket::{facts, loopback_detail, set_timeouts};
+use crate::wires::{bad_address, check, failed};
+
+/// `icmp`.
+pub(super) struct Icmp;
+
+const OPTIONS: &[OptionName] =
+    &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp, OptionName::Priority];
+
+/// An ICMP echo header: type, code, checksum, identifier, sequence number (RFC 792).
+const HEADER_BYTES: usize = 8;
+/// An IPv4 header without options; echo replies carry options only where the request did, and ours does not.
+const IP_HEADER_BYTES: usize = 20;
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+
+impl Transport for Icmp {
+    fn card(&self) -> Card {
+        Card {
+            name: "icmp",
+            summary: "ICMP echo over IPv4, answered by the kernel",
+            ordered: false,
+            lossless: false,
+            boundaries: true,
+            // 65535 bytes less the two headers.
+            max_message_bytes: 65_507,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::Kernel,
+            reach: Reach::Network,
+            waitings: Waiting::ALL,
+            options: OPTIONS,
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        let (_, is_raw) = open().map_err(|error| WhyNot {
+            reason: format!("neither a ping socket nor a raw socket can be opened: {error}"),
+            hint: HINT.to_owned(),
+        })?;
+        let socket = if is_raw { "raw socket" } else { "ping socket" };
+        Ok(Receipt { detail: format!("{socket}, {}", loopback_detail("IPv4")) })
+    }
+
+    fn listen(&self, _setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        let text = "icmp has no far end of ours: the kernel answers (hint: connect to 127.0.0.1)";
+        Err(TransportError::Impossible(text.to_owned()))
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        let to: Ipv4Addr = address.parse().map_err(|_| bad_address(address, "127.0.0.1"))?;
+        let (socket, is_raw) = open().map_err(|source| failed("open", "an ICMP socket", source, HINT))?;
+        options::apply(socket.as_fd(), Family::V4, &setup.options)?;
+        let prepared = if is_raw { want_replies_only(&socket) } else { Ok(()) };
+        prepared
+            .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
+            .and_then(|()| set_timeouts(&socket, setup))
+            .map_err(|source| failed("connect to", address, source, ""))?;
+        let port = IcmpPort { socket, is_raw, identifier: new_identifier(), sequence: 0 };
+        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout)))
+    }
+}
+
+const HINT: &str = "have net.ipv4.ping_group_range include your group, or run with CAP_NET_RAW";
+
+/// A ping socket or, where the system does not allow one, a raw socket; whether it is raw.
+fn open() -> io::Result<(Socket, bool)> {
+    let ping = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::ICMPV4));
+    match ping {
+        Ok(socket) => Ok((socket, false)),
+        Err(_) => Ok((Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?, true)),
+    }
+}
+
+/// On the loopback device a raw socket also sees the requests, and whatever else arrives: the kernel drops all of
+/// it but replies (raw(7), `ICMP_FILTER`).
+fn want_replies_only(socket: &Socket) -> io::Result<()> {
+    let unwanted = !(1_u32 << ECHO_REPLY);
+    sockopt::set(socket.as_fd(), sockopt::ICMP_FILTER, unwanted.cast_signed())
+}
+
+/// An identifier that no other wire of this process has, and hardly any of another.
+fn new_identifier() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let pid = std::process::id();
+    // Truncation is meant: it is a hash.
+    ((pid ^ (pid >> 16)) as u16).wrapping_add(NEXT.fetch_add(0x9e37, Ordering::Relaxed))
+}
+
+struct IcmpPort {
+    socket: Socket,
+    is_raw: bool,
+    /// Marks our requests on a raw socket; a ping socket has one from the kernel.
+    identifier: u16,
+    sequence: u16,
+}
+
+impl IcmpPort {
+    fn request_header(&self, payload: &[u8]) -> [u8; HEADER_BYTES] {
+        let [identifier_high, identifier_low] = self.identifier.to_be_bytes();
+        let [sequence_high, sequence_low] = self.sequence.to_be_bytes();
+        let mut header = [ECHO_REQUEST, 0, 0, 0, identifier_high, identifier_low, sequence_high, sequence_low];
+        // A ping socket's kernel fills in the checksum.
+        if self.is_raw {
+            [header[2], header[3]] = checksum(&header, payload).to_be_bytes();
+        }
+        header
+    }
+}
+
+impl Port for IcmpPort {
+    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+        let mut headers = [0; IP_HEADER_BYTES + HEADER_BYTES];
+        let length = if self.is_raw { headers.len() } else { HEADER_BYTES };
+        let headers = &mut headers[..length];
+        let bytes = socket::receive_parted(self.socket.as_fd(), headers, into, may_block)?;
+        let icmp = &headers[length - HEADER_BYTES..];
+        let has_options = self.is_raw && headers[0] & 0x0f != 5;
+        let is_ours = !self.is_raw || icmp[4..6] == self.identifier.to_be_bytes();
+        // Somebody else's reply, or a bare one: no message of ours.
+        if has_options || !is_ours || icmp[0] != ECHO_REPLY || bytes <= length {
+            return Err(Miss::Again);
+        }
+        Ok(bytes - length)
+    }
+
+    fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        let header = self.request_header(bytes);
+        let sent = socket::send_parted(self.socket.as_fd(), &header, bytes, may_block)?;
+        self.sequence = self.sequence.wrapping_add(1);
+        Ok(sent.saturating_sub(HEADER_BYTES))
+    }
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn writable(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        facts(&self.socket, Family::V4, OPTIONS)
+    }
+}
+
+/// The Internet checksum (RFC 1071) of a header and a payload; the header's length is even.
+fn checksum(header: &[u8], payload: &[u8]) -> u16 {
+    let words = |bytes: &[u8]| -> u64 {
+        let pairs = bytes.chunks_exact(2);
+        let odd = pairs.remainder().first().map_or(0, |byte| u64::from(*byte) << 8);
+        odd + pairs.map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u64>()
+    };
+    let mut sum = words(header) + words(payload);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    // At most 16 bits are left.
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_checksum_is_that_of_the_rfc() {
+        // The example of RFC 1071, section 3: the sum is ddf2.
+        assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03], &[0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    }
+
+    proptest! {
+        #[test]
+        fn a_packet_with_its_checksum_sums_to_zero(payload in proptest::collection::vec(any::<u8>(), 1..200)) {
+            let mut header = [ECHO_REQUEST, 0, 0, 0, 1, 2, 3, 4];
+            [header[2], header[3]] = checksum(&header, &payload).to_be_bytes();
+            prop_assert_eq!(checksum(&header, &payload), 0);
+        }
+    }
+}

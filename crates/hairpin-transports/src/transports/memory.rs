@@ -1,0 +1,279 @@
+//! A queue each way inside one process: the baseline, and the double for tests. It needs no system but threads.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::fact::Fact;
+
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire, WireError};
+use crate::wires::{Deadline, bad_address, check, failed};
+
+/// `memory`.
+pub(super) struct Memory;
+
+impl Transport for Memory {
+    fn card(&self) -> Card {
+        Card {
+            name: "memory",
+            summary: "queues inside one process, without the kernel",
+            ordered: true,
+            lossless: true,
+            boundaries: true,
+            max_message_bytes: 16 << 20,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Process,
+            waitings: &[Waiting::Block, Waiting::Spin],
+            options: &[],
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        Ok(Receipt { detail: "needs nothing".to_owned() })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let queue = || Queue::new(setup.largest_message);
+        let pair = Arc::new(Pair { queues: [queue(), queue()], connected: Mutex::new(false), came: Condvar::new() });
+        locked(&LISTENERS).insert(number, Arc::clone(&pair));
+        Ok(Box::new(Listener { number, wire: Some(MemoryWire::new(pair, FAR, setup)) }))
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        let number = address
+            .strip_prefix("memory:")
+            .and_then(|number| number.parse::<u64>().ok())
+            .ok_or_else(|| bad_address(address, "memory:NUMBER"))?;
+        let pair = locked(&LISTENERS).remove(&number).ok_or_else(|| {
+            let source = io::Error::from(io::ErrorKind::ConnectionRefused);
+            failed("connect to", address, source, "nobody listens there: this transport joins threads of one process")
+        })?;
+        *locked(&pair.connected) = true;
+        pair.came.notify_one();
+        Ok(Box::new(MemoryWire::new(pair, NEAR, setup)))
+    }
+}
+
+/// Who listens, by the number in the address; taken out by whoever connects.
+static LISTENERS: Mutex<BTreeMap<u64, Arc<Pair>>> = Mutex::new(BTreeMap::new());
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whatever a thread that panicked left behind is still a queue.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Listener {
+    number: u64,
+    /// The far end; dropped unused, it closes the pair, as it must for a near end that nobody accepted.
+    wire: Option<MemoryWire>,
+}
+
+impl Accept for Listener {
+    fn address(&self) -> String {
+        format!("memory:{}", self.number)
+    }
+
+    fn accept(mut self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
+        let wire = self.wire.take().expect("only accept takes it, and accept consumes the listener");
+        let connected = locked(&wire.pair.connected);
+        let waited = wire.pair.came.wait_timeout_while(connected, wire.timeout, |connected| !*connected);
+        if !*waited.unwrap_or_else(PoisonError::into_inner).0 {
+            return Err(TransportError::TimedOut { what: "connected", after: wire.timeout });
+        }
+        Ok(Box::new(wire))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        locked(&LISTENERS).remove(&self.number);
+    }
+}
+
+const NEAR: usize = 0;
+const FAR: usize = 1;
+
+struct Pair {
+    /// What the near end receives, and what the far end receives.
+    queues: [Queue; 2],
+    connected: Mutex<bool>,
+    came: Condvar,
+}
+
+/// One sender, one receiver: at most one of them has to wait.
+struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// A ring of messages, allocated once.
+    slots: Box<[Vec<u8>]>,
+    first: usize,
+    used: usize,
+    /// One of the ends is gone.
+    closed: bool,
+    /// Somebody sleeps: waking is a system call, so it is done only then.
+    asleep: bool,
+}
+
+impl Queue {
+    fn new(largest_message: usize) -> Self {
+        /// A queue's memory, unless two messages need more.
+        const QUEUE_BYTES: usize = 1 << 20;
+        let count = (QUEUE_BYTES / largest_message).clamp(2, 256);
+        let slots = (0..count).map(|_| Vec::with_capacity(largest_message)).collect();
+        let state = State { slots, first: 0, used: 0, closed: false, asleep: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// Repeats `step` until it comes to something, waiting in between; `None` when the time is over.
+    fn until<T>(
+        &self,
+        waiting: Waiting,
+        timeout: Duration,
+        mut step: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
+        let mut deadline = Deadline::new(timeout);
+        match waiting {
+            Waiting::Spin => loop {
+                // The lock is held for a few instructions at a time: trying for it again is not a wait.
+                for _ in 0..TRIES_PER_LOOK {
+                    if let Ok(mut state) = self.state.try_lock()
+                        && let Some(outcome) = step(&mut state)
+                    {
+                        self.wake(state);
+                        return Some(outcome);
+                    }
+                    std::hint::spin_loop();
+                }
+                deadline.left()?;
+            },
+            Waiting::Block | Waiting::Poll => {
+                let mut state = locked(&self.state);
+                loop {
+                    if let Some(outcome) = step(&mut state) {
+                        self.wake(state);
+                        return Some(outcome);
+                    }
+                    state.asleep = true;
+                    let left = deadline.left()?;
+                    state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                }
+            }
+        }
+    }
+
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        if std::mem::take(&mut state.asleep) {
+            drop(state);
+            self.changed.notify_one();
+        }
+    }
+}
+
+/// How often a spinning end looks before it reads the clock.
+const TRIES_PER_LOOK: u32 = 1024;
+
+impl State {
+    fn push(&mut self, message: &[u8]) -> Option<Result<(), WireError>> {
+        if self.closed {
+            return Some(Err(WireError::Closed));
+        }
+        if self.used == self.slots.len() {
+            return None;
+        }
+        let last = (self.first + self.used) % self.slots.len();
+        self.slots[last].clear();
+        self.slots[last].extend_from_slice(message);
+        self.used += 1;
+        Some(Ok(()))
+    }
+
+    fn pop(&mut self, into: &mut [u8]) -> Option<Result<usize, WireError>> {
+        if self.used == 0 {
+            return self.closed.then_some(Err(WireError::Closed));
+        }
+        let message = &self.slots[self.first];
+        let bytes = message.len().min(into.len());
+        into[..bytes].copy_from_slice(&message[..bytes]);
+        self.first = (self.first + 1) % self.slots.len();
+        self.used -= 1;
+        Some(Ok(bytes))
+    }
+}
+
+struct MemoryWire {
+    pair: Arc<Pair>,
+    end: usize,
+    waiting: Waiting,
+    timeout: Duration,
+    largest_message: usize,
+}
+
+impl MemoryWire {
+    fn new(pair: Arc<Pair>, end: usize, setup: &Setup) -> Self {
+        let Setup { waiting, timeout, largest_message, .. } = *setup;
+        Self { pair, end, waiting, timeout, largest_message }
+    }
+
+    fn incoming(&self) -> &Queue {
+        &self.pair.queues[self.end]
+    }
+
+    fn outgoing(&self) -> &Queue {
+        &self.pair.queues[1 - self.end]
+    }
+}
+
+impl Wire for MemoryWire {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        if message.len() > self.largest_message {
+            let source = io::Error::from(io::ErrorKind::InvalidInput);
+            return Err(WireError::System { operation: "send", source });
+        }
+        let timed_out = || Err(Deadline::timed_out("send", self.timeout));
+        self.outgoing().until(self.waiting, self.timeout, |state| state.push(message)).unwrap_or_else(timed_out)
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        let timed_out = || Err(Deadline::timed_out("receive", self.timeout));
+        self.incoming().until(self.waiting, self.timeout, |state| state.pop(into)).unwrap_or_else(timed_out)
+    }
+
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        let mut state = locked(&self.incoming().state);
+        let taken = state.pop(into);
+        self.incoming().wake(state);
+        taken.transpose()
+    }
+
+    fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
+        let is_ready = |state: &mut State| (state.used > 0 || state.closed).then_some(());
+        Ok(self.incoming().until(self.waiting, at_most, is_ready).is_some())
+    }
+
+    fn effective(&self) -> Vec<Fact> {
+        let slots = locked(&self.outgoing().state).slots.len();
+        vec![Fact::number("memory.slots", slots as f64)]
+    }
+}
+
+impl Drop for MemoryWire {
+    fn drop(&mut self) {
+        for queue in &self.pair.queues {
+            let mut state = locked(&queue.state);
+            state.closed = true;
+            queue.wake(state);
+        }
+    }
+}

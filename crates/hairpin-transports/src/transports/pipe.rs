@@ -1,0 +1,53 @@
+//! Two anonymous pipes, one each way (pipe(7)).
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+
+use crate::system::pipe::{Access, capacity_bytes, open_of_process, pipe};
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::pipe::{PipeListener, connect};
+use crate::wires::{check, failed};
+
+/// `pipe`.
+pub(super) struct Pipe;
+
+impl Transport for Pipe {
+    fn card(&self) -> Card {
+        Card {
+            name: "pipe",
+            summary: "two anonymous pipes, one each way",
+            ordered: true,
+            lossless: true,
+            boundaries: false,
+            max_message_bytes: 1 << 30,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Machine,
+            waitings: Waiting::ALL,
+            options: &[],
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        let why_not = |error: std::io::Error| WhyNot {
+            reason: format!("cannot open a pipe through /proc: {error}"),
+            hint: "mount /proc, and allow more open files (ulimit -n)".to_owned(),
+        };
+        let (read_end, _write_end) = pipe().map_err(why_not)?;
+        let number = std::os::fd::AsRawFd::as_raw_fd(&read_end);
+        open_of_process(std::process::id(), number, Access::Read).map_err(why_not)?;
+        let bytes = capacity_bytes(std::os::fd::AsFd::as_fd(&read_end)).map_err(why_not)?;
+        Ok(Receipt { detail: format!("a pipe holds {bytes} bytes") })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        let error = |source| failed("make", "a pipe", source, "allow more open files (ulimit -n)");
+        Ok(Box::new(PipeListener::new([pipe().map_err(error)?, pipe().map_err(error)?], setup)))
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        connect(address, setup)
+    }
+}

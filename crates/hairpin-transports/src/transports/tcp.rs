@@ -1,0 +1,93 @@
+//! TCP over the loopback device, IPv4 and IPv6 (tcp(7)). Nagle's algorithm is left on, as the kernel has it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::options::OptionName;
+use socket2::{Protocol, Type};
+
+use crate::options::Family;
+use crate::system::sockopt;
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::internet::{cannot_bind, no_loopback, parse};
+use crate::wires::socket::{Kind, connect, listen, loopback_detail};
+use crate::wires::{check, trial};
+
+/// `tcp` or `tcp6`.
+pub(super) struct Tcp {
+    name: &'static str,
+    summary: &'static str,
+    family: Family,
+    loopback: IpAddr,
+}
+
+/// `tcp`.
+pub(super) const TCP: Tcp = Tcp {
+    name: "tcp",
+    summary: "TCP over IPv4, through the loopback device",
+    family: Family::V4,
+    loopback: IpAddr::V4(Ipv4Addr::LOCALHOST),
+};
+
+/// `tcp6`.
+pub(super) const TCP6: Tcp = Tcp {
+    name: "tcp6",
+    summary: "TCP over IPv6, through the loopback device",
+    family: Family::V6,
+    loopback: IpAddr::V6(Ipv6Addr::LOCALHOST),
+};
+
+impl Tcp {
+    fn kind(&self) -> Kind {
+        Kind { family: self.family, sort: Type::STREAM, protocol: Some(Protocol::TCP), options: self.card().options }
+    }
+
+    fn bound(&self, setup: &Setup) -> Result<socket2::Socket, TransportError> {
+        let address = SocketAddr::new(self.loopback, setup.port);
+        let socket = self.kind().open(setup)?;
+        // So that the same port can be used for one round after the other: connections of the last one linger.
+        socket
+            .set_reuse_address(true)
+            .and_then(|()| socket.bind(&address.into()))
+            .map_err(|source| cannot_bind(address, source))?;
+        Ok(socket)
+    }
+}
+
+impl Transport for Tcp {
+    fn card(&self) -> Card {
+        Card {
+            name: self.name,
+            summary: self.summary,
+            ordered: true,
+            lossless: true,
+            boundaries: false,
+            max_message_bytes: 1 << 30,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Network,
+            waitings: Waiting::ALL,
+            options: OptionName::ALL,
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        let socket = self.bound(&trial()).map_err(|error| no_loopback(self.loopback, &error))?;
+        let congestion = sockopt::get_text(std::os::fd::AsFd::as_fd(&socket), sockopt::CONGESTION);
+        let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
+        let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
+        Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        listen(self.bound(setup)?, &self.kind(), setup)
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        let to = parse(address, self.loopback)?;
+        connect(&to.into(), address, &self.kind(), setup)
+    }
+}

@@ -1,0 +1,99 @@
+//! UDP over the loopback device, IPv4 and IPv6 (udp(7)): datagrams may be lost, and overtake each other.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::options::OptionName;
+use socket2::{Protocol, Socket, Type};
+
+use crate::options::Family;
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::internet::{cannot_bind, no_loopback, parse};
+use crate::wires::socket::{Kind, connect_datagram, listen_datagram, loopback_detail};
+use crate::wires::{check, trial};
+
+/// `udp` or `udp6`.
+pub(super) struct Udp {
+    name: &'static str,
+    summary: &'static str,
+    family: Family,
+    loopback: IpAddr,
+    max_message_bytes: u64,
+}
+
+/// `udp`.
+pub(super) const UDP: Udp = Udp {
+    name: "udp",
+    summary: "UDP over IPv4, through the loopback device",
+    family: Family::V4,
+    loopback: IpAddr::V4(Ipv4Addr::LOCALHOST),
+    // The length field of IPv4 counts 65535 bytes, 20 of them its own header and 8 of them UDP's (RFC 791, RFC 768).
+    max_message_bytes: 65_507,
+};
+
+/// `udp6`.
+pub(super) const UDP6: Udp = Udp {
+    name: "udp6",
+    summary: "UDP over IPv6, through the loopback device",
+    family: Family::V6,
+    loopback: IpAddr::V6(Ipv6Addr::LOCALHOST),
+    // IPv6's length field does not count its own header (RFC 8200): only UDP's 8 bytes go off.
+    max_message_bytes: 65_527,
+};
+
+impl Udp {
+    fn kind(&self) -> Kind {
+        Kind { family: self.family, sort: Type::DGRAM, protocol: Some(Protocol::UDP), options: self.card().options }
+    }
+
+    fn bound(&self, setup: &Setup) -> Result<Socket, TransportError> {
+        let address = SocketAddr::new(self.loopback, setup.port);
+        let socket = self.kind().open(setup)?;
+        socket.bind(&address.into()).map_err(|source| cannot_bind(address, source))?;
+        Ok(socket)
+    }
+}
+
+impl Transport for Udp {
+    fn card(&self) -> Card {
+        Card {
+            name: self.name,
+            summary: self.summary,
+            ordered: false,
+            lossless: false,
+            boundaries: true,
+            max_message_bytes: self.max_message_bytes,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Network,
+            waitings: Waiting::ALL,
+            options: &[
+                OptionName::Sndbuf,
+                OptionName::Rcvbuf,
+                OptionName::BusyPoll,
+                OptionName::Tos,
+                OptionName::Dscp,
+                OptionName::Priority,
+            ],
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        let socket = self.bound(&trial()).map_err(|error| no_loopback(self.loopback, &error))?;
+        let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
+        let buffer = socket.recv_buffer_size().unwrap_or_default();
+        Ok(Receipt { detail: format!("{}, receive buffer {buffer} bytes", loopback_detail(version)) })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        Ok(listen_datagram(self.bound(setup)?, &self.kind(), setup))
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        let to = parse(address, self.loopback)?;
+        connect_datagram(self.kind().open(setup)?, &to.into(), address, &self.kind(), setup)
+    }
+}

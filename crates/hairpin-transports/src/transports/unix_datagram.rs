@@ -1,0 +1,58 @@
+//! A Unix domain datagram socket (unix(7)): connectionless, and yet ordered and lossless, because a sender waits for
+//! room in the receiver's queue.
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::options::OptionName;
+use socket2::Type;
+
+use crate::options::Family;
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::socket::{Kind, connect_datagram, listen_datagram};
+use crate::wires::{check, unix};
+
+/// `unix-datagram`.
+pub(super) struct UnixDatagram;
+
+/// A message must fit in the send buffer less 32 bytes (net/unix/af_unix.c), which is 212 992 bytes unless somebody
+/// changed net.core.wmem_default: this leaves a margin.
+pub(super) const MAX_MESSAGE_BYTES: u64 = 192 * 1024;
+
+/// `SO_RCVBUF` is granted and read back, but Unix sockets queue by the sender's buffer and by
+/// net.unix.max_dgram_qlen (unix(7)).
+const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
+const KIND: Kind = Kind { family: Family::Unix, sort: Type::DGRAM, protocol: None, options: OPTIONS };
+
+impl Transport for UnixDatagram {
+    fn card(&self) -> Card {
+        Card {
+            name: "unix-datagram",
+            summary: "a Unix domain datagram socket",
+            ordered: true,
+            lossless: true,
+            boundaries: true,
+            max_message_bytes: MAX_MESSAGE_BYTES,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Machine,
+            waitings: Waiting::ALL,
+            options: OPTIONS,
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        unix::can_run(&KIND)
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        Ok(listen_datagram(unix::named(&KIND, setup)?, &KIND, setup))
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        let to = unix::parse(address)?;
+        // The near end needs a name too, or nobody could answer it.
+        connect_datagram(unix::named(&KIND, setup)?, &to, address, &KIND, setup)
+    }
+}

@@ -1,0 +1,50 @@
+//! A connected Unix domain socket that keeps message boundaries (unix(7), `SOCK_SEQPACKET`).
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::options::OptionName;
+use socket2::Type;
+
+use crate::options::Family;
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::socket::{Kind, connect, listen};
+use crate::wires::{check, unix};
+
+/// `unix-seqpacket`.
+pub(super) struct UnixSeqpacket;
+
+/// `SO_RCVBUF` is granted and read back, but Unix sockets queue by the sender's buffer alone (unix(7)).
+const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
+const KIND: Kind = Kind { family: Family::Unix, sort: Type::SEQPACKET, protocol: None, options: OPTIONS };
+
+impl Transport for UnixSeqpacket {
+    fn card(&self) -> Card {
+        Card {
+            name: "unix-seqpacket",
+            summary: "a Unix domain socket that keeps message boundaries",
+            ordered: true,
+            lossless: true,
+            boundaries: true,
+            max_message_bytes: super::unix_datagram::MAX_MESSAGE_BYTES,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Machine,
+            waitings: Waiting::ALL,
+            options: OPTIONS,
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        unix::can_run(&KIND)
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        listen(unix::named(&KIND, setup)?, &KIND, setup)
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        connect(&unix::parse(address)?, address, &KIND, setup)
+    }
+}

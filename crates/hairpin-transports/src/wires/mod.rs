@@ -1,0 +1,102 @@
+//! What several transports share: one way to wait on a descriptor, and the checks before anything is opened.
+
+#[cfg(target_os = "linux")]
+pub(crate) mod descriptor;
+#[cfg(target_os = "linux")]
+pub(crate) mod hello;
+#[cfg(target_os = "linux")]
+pub(crate) mod internet;
+#[cfg(target_os = "linux")]
+pub(crate) mod pipe;
+#[cfg(target_os = "linux")]
+pub(crate) mod socket;
+#[cfg(target_os = "linux")]
+pub(crate) mod unix;
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use hairpin_model::card::Card;
+
+use crate::wire::{Setup, TransportError, WireError};
+
+/// Refuses what the card does not promise, before anything is opened.
+///
+/// # Errors
+/// [`TransportError::NoSuchOption`] or [`TransportError::Impossible`].
+pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
+    if let Some((name, _)) = setup.options.iter().find(|(name, _)| !card.options.contains(name)) {
+        return Err(TransportError::NoSuchOption { transport: card.name, name });
+    }
+    if !card.waitings.contains(&setup.waiting) {
+        let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
+        let text = format!("{} cannot wait by {} (hint: one of {})", card.name, setup.waiting, known.join(", "));
+        return Err(TransportError::Impossible(text));
+    }
+    let sizes = card.min_message_bytes..=card.max_message_bytes;
+    if !sizes.contains(&(setup.largest_message as u64)) {
+        let text = format!(
+            "{} cannot carry messages of {} bytes (hint: {} to {})",
+            card.name,
+            setup.largest_message,
+            sizes.start(),
+            sizes.end()
+        );
+        return Err(TransportError::Impossible(text));
+    }
+    Ok(())
+}
+
+/// A failed system call, with a hint (or none).
+pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, hint: &str) -> TransportError {
+    let hint = if hint.is_empty() { String::new() } else { format!(" (hint: {hint})") };
+    TransportError::System { operation, object: object.to_owned(), source, hint }
+}
+
+/// An address that this transport cannot read.
+pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
+    let source = io::Error::new(io::ErrorKind::InvalidInput, format!("not an address of the form {expected}"));
+    failed("connect to", address, source, "use the address that the other half printed")
+}
+
+/// A time-out whose clock starts at the first look: a call that need not wait reads no clock.
+#[derive(Debug)]
+pub(crate) struct Deadline {
+    timeout: Duration,
+    started: Option<Instant>,
+}
+
+impl Deadline {
+    pub(crate) fn new(timeout: Duration) -> Self {
+        Self { timeout, started: None }
+    }
+
+    /// What is left of it; `None` when it has passed.
+    pub(crate) fn left(&mut self) -> Option<Duration> {
+        let elapsed = self.started.get_or_insert_with(Instant::now).elapsed();
+        self.timeout.checked_sub(elapsed).filter(|left| !left.is_zero())
+    }
+
+    /// Counts a wait that took place before the clock was started.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn count(&mut self, waited: Duration) {
+        self.timeout = self.timeout.saturating_sub(waited);
+    }
+
+    /// The error for it.
+    pub(crate) fn timed_out(operation: &'static str, after: Duration) -> WireError {
+        WireError::TimedOut { operation, after }
+    }
+}
+
+/// A setup that asks for nothing, to try whether a transport can run.
+#[cfg(target_os = "linux")]
+pub(crate) fn trial() -> Setup {
+    Setup {
+        options: hairpin_model::options::Options::default(),
+        waiting: hairpin_model::case::Waiting::Block,
+        timeout: Duration::from_millis(100),
+        largest_message: 1,
+        port: 0,
+    }
+}

@@ -1,0 +1,144 @@
+//! Wires over two one-way descriptors, used by `pipe` and `fifo`: they differ only in how the pipes are made.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use hairpin_model::case::Waiting;
+use hairpin_model::fact::Fact;
+
+use super::descriptor::{DescriptorWire, Miss, Port};
+use super::{Deadline, bad_address, failed};
+use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write};
+use crate::system::pipe::{Access, capacity_bytes, open_of_process};
+use crate::system::watchdog::Watchdog;
+use crate::wire::{Accept, Setup, TransportError, Wire};
+
+/// What the near end writes first, so that the far end knows that its spare descriptors are no longer needed.
+const HELLO: u8 = 0x68;
+
+/// The far end, holding both ends of both pipes until the near end has opened its own.
+pub(crate) struct PipeListener {
+    setup: Setup,
+    from_near: OwnedFd,
+    to_near: OwnedFd,
+    /// The near end's descriptors, which it opens through `/proc`: its write end and its read end.
+    spare: (OwnedFd, OwnedFd),
+}
+
+impl PipeListener {
+    /// The far end over two new pipes, each a read end and a write end.
+    pub(crate) fn new([to_far, to_near]: [(OwnedFd, OwnedFd); 2], setup: &Setup) -> Self {
+        let (from_near, near_writes) = to_far;
+        let (near_reads, to_near) = to_near;
+        Self { setup: setup.clone(), from_near, to_near, spare: (near_writes, near_reads) }
+    }
+
+    fn hello(&self) -> Result<bool, io::Error> {
+        let mut deadline = Deadline::new(self.setup.timeout);
+        while let Some(left) = deadline.left() {
+            match poll(self.from_near.as_fd(), READABLE, left) {
+                Ok(true) => {
+                    let mut hello = [0];
+                    read(self.from_near.as_fd(), &mut hello)?;
+                    let garbage = || io::Error::new(io::ErrorKind::InvalidData, "the other end did not say hello");
+                    return if hello == [HELLO] { Ok(true) } else { Err(garbage()) };
+                }
+                Ok(false) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl Accept for PipeListener {
+    fn address(&self) -> String {
+        format!("{}:{}:{}", std::process::id(), self.spare.0.as_raw_fd(), self.spare.1.as_raw_fd())
+    }
+
+    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
+        let heard = self.hello().map_err(|source| failed("accept at", &self.address(), source, ""))?;
+        if !heard {
+            return Err(TransportError::TimedOut { what: "connected", after: self.setup.timeout });
+        }
+        // As long as a spare is open here, the end of the other process would not be seen: so they go now.
+        drop(self.spare);
+        wire(self.from_near, self.to_near, &self.setup)
+    }
+}
+
+/// The near end, to an address that [`PipeListener`] gave.
+pub(crate) fn connect(address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    let (pid, writes, reads) = parse(address).ok_or_else(|| bad_address(address, "PID:fd:fd"))?;
+    let open = |number, access| {
+        open_of_process(pid, number, access).map_err(|source| {
+            failed("connect to", address, source, "is the other half running, and as the same user?")
+        })
+    };
+    let to_far = open(writes, Access::Write)?;
+    let from_far = open(reads, Access::Read)?;
+    write(to_far.as_fd(), &[HELLO]).map_err(|source| failed("say hello to", address, source, ""))?;
+    wire(from_far, to_far, setup)
+}
+
+fn parse(address: &str) -> Option<(u32, i32, i32)> {
+    let mut parts = address.split(':');
+    let parsed = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    parts.next().is_none().then_some(parsed)
+}
+
+fn wire(from: OwnedFd, to: OwnedFd, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    let error = |source| failed("set up", "the pipe", source, "");
+    let blocks = setup.waiting == Waiting::Block;
+    for end in [&from, &to] {
+        set_nonblocking(end.as_fd(), !blocks).map_err(error)?;
+    }
+    let watchdog = blocks.then(|| Watchdog::start(setup.timeout)).transpose().map_err(error)?;
+    Ok(Box::new(DescriptorWire::new(PipePort { from, to, watchdog }, setup.waiting, setup.timeout)))
+}
+
+struct PipePort {
+    from: OwnedFd,
+    to: OwnedFd,
+    /// Present when the descriptors block.
+    watchdog: Option<Watchdog>,
+}
+
+impl Port for PipePort {
+    #[inline]
+    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+        let bytes = match &mut self.watchdog {
+            Some(watchdog) if may_block => watchdog.guard(|| read(self.from.as_fd(), into))?,
+            // A blocking pipe has no flag for one call that does not block; nobody else reads here, so what is there
+            // now is there for the read.
+            Some(_) if !poll(self.from.as_fd(), READABLE, Duration::ZERO)? => return Err(Miss::Nothing),
+            _ => read(self.from.as_fd(), into)?,
+        };
+        if bytes == 0 { Err(Miss::Ended) } else { Ok(bytes) }
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
+        Ok(match &mut self.watchdog {
+            Some(watchdog) => watchdog.guard(|| write(self.to.as_fd(), bytes))?,
+            None => write(self.to.as_fd(), bytes)?,
+        })
+    }
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.from.as_fd()
+    }
+
+    fn writable(&self) -> BorrowedFd<'_> {
+        self.to.as_fd()
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        capacity_bytes(self.to.as_fd())
+            .map(|bytes| Fact::number("pipe.capacity_bytes", bytes as f64))
+            .into_iter()
+            .collect()
+    }
+}

@@ -1,0 +1,299 @@
+//! Wires over sockets: connected ones (TCP, Unix stream and seqpacket) and datagrams (UDP, Unix datagram).
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use hairpin_model::case::Waiting;
+use hairpin_model::fact::Fact;
+use hairpin_model::options::OptionName;
+use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+
+use super::descriptor::{DescriptorWire, Miss, Port};
+use super::hello::{self, HELLO, WELCOME};
+use super::{Deadline, failed};
+use crate::options::{self, Family};
+use crate::system::descriptor::{READABLE, WRITABLE, poll};
+use crate::system::{socket, sockopt};
+use crate::wire::{Accept, Setup, TransportError, Wire};
+
+/// What a transport says about its sockets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kind {
+    pub(crate) family: Family,
+    pub(crate) sort: Type,
+    pub(crate) protocol: Option<Protocol>,
+    pub(crate) options: &'static [OptionName],
+}
+
+impl Kind {
+    /// Opens a socket and asks for every option, before anything is bound or connected: buffer sizes decide on the
+    /// window that the first packets offer (tcp(7)).
+    pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
+        let domain = match self.family {
+            Family::V4 => Domain::IPV4,
+            Family::V6 => Domain::IPV6,
+            Family::Unix => Domain::UNIX,
+        };
+        let socket = Socket::new(domain, self.sort, self.protocol)
+            .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
+        options::apply(socket.as_fd(), self.family, &setup.options)?;
+        Ok(socket)
+    }
+
+    fn is_datagram(&self) -> bool {
+        self.sort == Type::DGRAM
+    }
+
+    /// The wire over a connected socket. The options are asked again, because a listener passes only some of them on.
+    fn wire(&self, socket: Socket, setup: &Setup, side: Side) -> Result<Box<dyn Wire>, TransportError> {
+        options::apply(socket.as_fd(), self.family, &setup.options)?;
+        set_timeouts(&socket, setup).map_err(|source| failed("set the time-out of", "the socket", source, ""))?;
+        let greeting = self.is_datagram().then_some(side);
+        let port = SocketPort { socket, kind: *self, greeting };
+        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout)))
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let family = match self.family {
+            Family::V4 => "IPv4",
+            Family::V6 => "IPv6",
+            Family::Unix => "Unix",
+        };
+        let sort = match self.sort {
+            Type::STREAM => "stream",
+            Type::SEQPACKET => "seqpacket",
+            Type::DGRAM => "datagram",
+            _ => "raw",
+        };
+        write!(out, "{family} {sort}")
+    }
+}
+
+/// A blocking wire's time-outs are the socket's own, so that waiting stays one system call.
+pub(crate) fn set_timeouts(socket: &Socket, setup: &Setup) -> std::io::Result<()> {
+    if setup.waiting == Waiting::Block {
+        // The kernel takes 0 for "never".
+        let timeout = Some(setup.timeout.max(Duration::from_millis(1)));
+        socket.set_read_timeout(timeout)?;
+        socket.set_write_timeout(timeout)?;
+    }
+    Ok(())
+}
+
+/// Which end of the wire this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Near,
+    Far,
+}
+
+/// The far end of a connected socket, before anybody connected.
+pub(crate) struct Listener {
+    socket: Socket,
+    kind: Kind,
+    setup: Setup,
+}
+
+/// Listens on a bound socket.
+pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    // One near end is all that ever connects.
+    socket.listen(1).map_err(|source| failed("listen on", &local_address(&socket), source, ""))?;
+    Ok(Box::new(Listener { socket, kind: *kind, setup: setup.clone() }))
+}
+
+impl Accept for Listener {
+    fn address(&self) -> String {
+        local_address(&self.socket)
+    }
+
+    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
+        let error = |source| failed("accept at", &self.address(), source, "");
+        if !somebody_came(&self.socket, self.setup.timeout).map_err(error)? {
+            return Err(TransportError::TimedOut { what: "connected", after: self.setup.timeout });
+        }
+        let (socket, _) = self.socket.accept().map_err(error)?;
+        self.kind.wire(socket, &self.setup, Side::Far)
+    }
+}
+
+fn somebody_came(socket: &Socket, timeout: Duration) -> std::io::Result<bool> {
+    let mut deadline = Deadline::new(timeout);
+    while let Some(left) = deadline.left() {
+        match poll(socket.as_fd(), READABLE, left) {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// Connects a new socket to a listener.
+pub(crate) fn connect(
+    to: &SockAddr,
+    address: &str,
+    kind: &Kind,
+    setup: &Setup,
+) -> Result<Box<dyn Wire>, TransportError> {
+    let socket = kind.open(setup)?;
+    let connected = if kind.family == Family::Unix {
+        // A Unix socket connects at once or waits for room in the backlog as long as a send may.
+        socket.set_write_timeout(Some(setup.timeout.max(Duration::from_millis(1)))).and_then(|()| socket.connect(to))
+    } else {
+        socket.connect_timeout(to, setup.timeout.max(Duration::from_millis(1)))
+    };
+    connected.map_err(|source| match source.kind() {
+        std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
+            TransportError::TimedOut { what: "answered", after: setup.timeout }
+        }
+        _ => failed("connect to", address, source, "is the other half running, and is this its address?"),
+    })?;
+    kind.wire(socket, setup, Side::Near)
+}
+
+/// The far end of a datagram socket, before anybody said hello.
+pub(crate) struct DatagramListener {
+    socket: Socket,
+    kind: Kind,
+    setup: Setup,
+}
+
+/// The far end over a bound socket.
+pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Accept> {
+    Box::new(DatagramListener { socket, kind: *kind, setup: setup.clone() })
+}
+
+impl Accept for DatagramListener {
+    fn address(&self) -> String {
+        local_address(&self.socket)
+    }
+
+    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
+        hello::hear(&self.socket, &self.address(), self.setup.timeout)?;
+        self.kind.wire(self.socket, &self.setup, Side::Far)
+    }
+}
+
+/// Connects an open socket to a far end that waits for a hello.
+pub(crate) fn connect_datagram(
+    socket: Socket,
+    to: &SockAddr,
+    address: &str,
+    kind: &Kind,
+    setup: &Setup,
+) -> Result<Box<dyn Wire>, TransportError> {
+    const HINT: &str = "is the other half running, and is this its address?";
+    socket.connect(to).map_err(|source| failed("connect to", address, source, HINT))?;
+    hello::say(&socket, address, setup.timeout, Duration::from_millis(250))?;
+    kind.wire(socket, setup, Side::Near)
+}
+
+/// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract space, which no file stands for and which ends
+/// with the socket, however its process ends (unix(7)).
+pub(crate) fn local_address(socket: &Socket) -> String {
+    let Ok(address) = socket.local_addr() else { return "a socket".to_owned() };
+    match (address.as_socket(), address.as_abstract_namespace()) {
+        (Some(address), _) => address.to_string(),
+        (None, Some(name)) => format!("@{}", String::from_utf8_lossy(name)),
+        (None, None) => "unnamed".to_owned(),
+    }
+}
+
+/// The facts that every socket has.
+pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Vec<Fact> {
+    let mut facts = options::effective(socket.as_fd(), family, names);
+    facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number("socket.drops", drops.into())));
+    facts.push(Fact::word("socket.local_address", local_address(socket)));
+    facts
+}
+
+struct SocketPort {
+    socket: Socket,
+    kind: Kind,
+    /// Set for datagrams until the first message: the other end may have said its part of the greeting twice.
+    greeting: Option<Side>,
+}
+
+impl SocketPort {
+    /// Whether the datagram of `bytes` was a greeting that came again; a far end then answers again.
+    #[cold]
+    fn is_greeting(&mut self, start: &[u8], bytes: usize) -> bool {
+        let expected = match self.greeting.take() {
+            Some(Side::Far) => &HELLO,
+            Some(Side::Near) => &WELCOME,
+            None => return false,
+        };
+        let again = bytes == expected.len() && expected.starts_with(start);
+        if again && expected == &HELLO {
+            // If this answer is lost too, another hello follows.
+            let _ = socket::send(self.socket.as_fd(), &WELCOME, false);
+        }
+        if again {
+            self.greeting = Some(if expected == &HELLO { Side::Far } else { Side::Near });
+        }
+        again
+    }
+}
+
+impl Port for SocketPort {
+    #[inline]
+    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+        let bytes = socket::receive(self.socket.as_fd(), into, may_block, self.kind.is_datagram())?;
+        if bytes == 0 {
+            // A stream's end, or a datagram's bye; messages are never empty.
+            return Err(Miss::Ended);
+        }
+        let fitted = bytes.min(into.len());
+        if self.greeting.is_some() && self.is_greeting(&into[..fitted], bytes) {
+            return Err(Miss::Again);
+        }
+        Ok(fitted)
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        Ok(socket::send(self.socket.as_fd(), bytes, may_block)?)
+    }
+
+    fn readable(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn writable(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn facts(&self) -> Vec<Fact> {
+        let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
+        if self.kind.sort == Type::STREAM && self.kind.family != Family::Unix {
+            facts.extend(sockopt::tcp_info(self.socket.as_fd()));
+        }
+        facts
+    }
+}
+
+impl Drop for SocketPort {
+    /// Nothing tells a datagram's receiver that its sender has gone, so an empty datagram says bye.
+    fn drop(&mut self) {
+        if !self.kind.is_datagram() {
+            return;
+        }
+        let told = socket::send(self.socket.as_fd(), &[], false);
+        if told.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+            // The other end's queue is full: it is given a moment, and else finds out by its time-out.
+            let _ = poll(self.socket.as_fd(), WRITABLE, Duration::from_millis(100));
+            let _ = socket::send(self.socket.as_fd(), &[], false);
+        }
+    }
+}
+
+/// What [`hairpin_model::card::Receipt`] says of the loopback device.
+pub(crate) fn loopback_detail(family: &str) -> String {
+    match std::fs::read_to_string("/sys/class/net/lo/mtu") {
+        Ok(mtu) => format!("{family} loopback, MTU {}", mtu.trim()),
+        Err(_) => format!("{family} loopback"),
+    }
+}
