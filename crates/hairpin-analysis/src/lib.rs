@@ -1,1 +1,36 @@
-//! stub
+//! From samples to summaries to findings; slices in, numbers out.
+//!
+//! No clock, file, socket or thread: the same rounds and the same seed give the same numbers. The steps, in order:
+//!
+//! 1. [`round_figures`]: the samples of one round to its figures, between rounds;
+//! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] of each case;
+//! 3. [`comparisons`]: which cases differ, with intervals; [`compare_runs`] does so for two runs;
+//! 4. [`findings`]: what explains the figures.
+
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod counters;
+pub mod digest;
+pub mod findings;
+pub mod humane;
+pub mod modes;
+pub mod open_loop;
+pub mod round_figures;
+pub mod statistics;
+mod summary;
+
+pub use compare::budget::{Budget, BudgetOutcome};
+pub use compare::cases::comparisons;
+pub use compare::runs::{RunComparison, compare_runs};
+pub use compare::unlike::{Difference, unlike};
+pub use digest::Digest;
+pub use findings::findings;
+pub use round_figures::round_figures;
+
+// The made-up runs of tests/ serve the unit tests too; they speak of this crate by its name.
+#[cfg(test)]
+extern crate self as hairpin_analysis;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod made_up;

@@ -1,0 +1,139 @@
+//! Cases of one run compared by their p50, block by block where they share blocks.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::figure::Figure;
+use hairpin_model::summary::{CaseSummary, Comparison};
+
+use super::pairs::pairs;
+use super::{as_ratio, step_share, verdict, widened};
+use crate::statistics::interval::{median_difference, shift};
+use crate::statistics::location::median;
+
+/// Every comparison that a run calls for: A/A pairs, neighbours on each ladder (same choice of all but the transport),
+/// and pairs that differ in one thing, as a counter-experiment does.
+///
+/// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time,
+/// so what drifts with the machine cancels. Where under three quarters of the rounds have a partner, the rounds are
+/// compared unpaired (Hodges-Lehmann shift) and `blocks` is 0. Its interval is widened by one step of the histogram.
+/// `difference_ns` is the ratio applied to the baseline's p50, so the two never disagree.
+#[must_use]
+pub fn comparisons(cases: &[CaseSummary], seed: u64) -> Vec<Comparison> {
+    pairs(cases)
+        .into_iter()
+        .filter_map(|(role, baseline, candidate)| {
+            let (ratio, blocks) = ratio_of_p50(baseline, candidate, seed)?;
+            let reference = baseline.latency_ns.p50?.value;
+            let in_ns = |ratio: f64| (ratio - 1.0) * reference;
+            Some(Comparison {
+                role,
+                baseline: baseline.id.clone(),
+                candidate: candidate.id.clone(),
+                difference_ns: Figure {
+                    value: in_ns(ratio.value),
+                    low: ratio.low.map(in_ns),
+                    high: ratio.high.map(in_ns),
+                },
+                verdict: verdict(&ratio),
+                ratio,
+                blocks,
+            })
+        })
+        .collect()
+}
+
+fn ratio_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> Option<(Figure, u64)> {
+    let (one, other) = (logarithms_by_block(baseline), logarithms_by_block(candidate));
+    let differences: Vec<f64> =
+        one.iter().filter_map(|(block, value)| other.get(block).map(|other| other - value)).collect();
+    let about = format!("{} {}", baseline.id, candidate.id);
+    let paired = !differences.is_empty() && 4 * differences.len() >= 3 * one.len().min(other.len());
+    let (difference, blocks) = if paired {
+        (median_difference(&differences, seed, &about)?, differences.len() as u64)
+    } else {
+        let values = |by_block: BTreeMap<u32, f64>| by_block.into_values().collect::<Vec<_>>();
+        (shift(&values(one), &values(other), seed, &about)?, 0)
+    };
+    let step = step_share(baseline.latency_ns.p50?.value.min(candidate.latency_ns.p50?.value));
+    Some((as_ratio(&widened(difference, step)), blocks))
+}
+
+fn logarithms_by_block(case: &CaseSummary) -> BTreeMap<u32, f64> {
+    let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for point in &case.round_points {
+        by_block.entry(point.block).or_default().push(point.p50_ns.max(1.0).ln());
+    }
+    by_block.into_iter().filter_map(|(block, values)| median(&values).map(|median| (block, median))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::summary::{Role, Verdict};
+
+    use super::*;
+    use crate::made_up::{MadeUp, back_to_back};
+
+    fn compared(baseline: &[u64], candidate: &[u64]) -> Comparison {
+        let case = Case::ping_pong("tcp");
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&case, baseline);
+        made_up.rounds_of(&Case { twin: 1, ..case }, candidate);
+        let all = made_up.run().comparisons;
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].role, Role::AgainstItself);
+        all.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn drift_that_both_share_cancels_within_blocks() {
+        let drifting: Vec<u64> = (0..10).map(|block| 10_000 + 2_000 * block).collect();
+        let slower: Vec<u64> = drifting.iter().map(|latency| latency * 11 / 10).collect();
+        let comparison = compared(&drifting, &slower);
+        assert_eq!((comparison.verdict, comparison.blocks), (Verdict::Slower, 10));
+        assert!((comparison.ratio.value - 1.1).abs() < 0.001, "{comparison:?}");
+        assert_eq!(compared(&slower, &drifting).verdict, Verdict::Faster);
+    }
+
+    #[test]
+    fn a_step_of_the_clock_is_no_difference() {
+        assert_eq!(compared(&[140; 10], &[141; 10]).verdict, Verdict::CannotTell);
+        assert_eq!(compared(&[140; 10], &[143; 10]).verdict, Verdict::Slower);
+        assert_eq!(compared(&[66_000; 10], &[66_000; 10]).verdict, Verdict::CannotTell);
+    }
+
+    #[test]
+    fn one_round_of_each_cannot_tell() {
+        let comparison = compared(&[1_000], &[9_000]);
+        assert_eq!((comparison.verdict, comparison.ratio.low), (Verdict::CannotTell, None));
+    }
+
+    #[test]
+    fn rounds_without_partners_are_compared_unpaired() {
+        let case = Case::ping_pong("tcp");
+        let mut made_up = MadeUp::new();
+        for block in 0..8 {
+            let jitter = u64::from(block) * 20;
+            made_up.round(&case, block, &back_to_back(&[], &[10_000 + jitter; 50]));
+            made_up.round(&Case { twin: 1, ..case.clone() }, block + 100, &back_to_back(&[], &[12_000 + jitter; 50]));
+        }
+        let comparison = made_up.run().comparisons.remove(0);
+        assert_eq!((comparison.verdict, comparison.blocks), (Verdict::Slower, 0));
+    }
+
+    #[test]
+    fn a_ladder_has_neighbours_from_fast_to_slow_and_invalid_cases_stand_on_none() {
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&Case::ping_pong("tcp"), &[13_000; 6]);
+        made_up.rounds_of(&Case::ping_pong("pipe"), &[5_000; 6]);
+        made_up.rounds_of(&Case::ping_pong("udp"), &[10_000; 6]);
+        made_up.failed(&Case::ping_pong("icmp"), 0, "no permission");
+        let run = made_up.run();
+        let name = |id: &str| run.case(id).unwrap().case.transport.clone();
+        let pairs: Vec<_> =
+            run.comparisons.iter().map(|pair| (name(&pair.baseline), name(&pair.candidate))).collect();
+        let expected = [("pipe", "udp"), ("udp", "tcp")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+        assert_eq!(pairs, expected);
+        assert!(run.comparisons.iter().all(|pair| pair.role == Role::Neighbours && pair.verdict == Verdict::Slower));
+    }
+}

@@ -1,0 +1,155 @@
+//! Which cases of a run are worth comparing, and which of the two is the baseline.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
+use hairpin_model::summary::{CaseSummary, Role};
+
+/// A pair to compare: baseline, candidate.
+pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
+
+/// All pairs: A/A, neighbours on each ladder, and cases that differ in one thing. Cases whose figures must not be
+/// used are in none.
+pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
+    let usable: Vec<&CaseSummary> = cases.iter().filter(|case| case.valid && case.latency_ns.p50.is_some()).collect();
+    let mut pairs = against_themselves(&usable);
+    pairs.extend(neighbours(&usable));
+    pairs.extend(counter_experiments(&usable));
+    pairs
+}
+
+fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
+    let again = cases.iter().filter(|case| case.case.twin != 0);
+    let twin = |again: &&CaseSummary| {
+        let first = again.case.without_twin();
+        cases.iter().find(|case| case.case == first).copied()
+    };
+    again.filter_map(|again| Some((Role::AgainstItself, twin(again)?, *again))).collect()
+}
+
+/// Transports in all else alike, the faster of two neighbours first.
+fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
+    let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
+    for case in cases.iter().filter(|case| case.case.twin == 0) {
+        let rung = Case { transport: String::new(), ..case.case.clone() };
+        ladders.entry(rung.id()).or_default().push(case);
+    }
+    let mut pairs = Vec::new();
+    for mut ladder in ladders.into_values() {
+        ladder.sort_by(|a, b| p50(a).total_cmp(&p50(b)).then_with(|| a.label.cmp(&b.label)));
+        pairs.extend(ladder.windows(2).map(|pair| (Role::Neighbours, pair[0], pair[1])));
+    }
+    pairs
+}
+
+fn p50(case: &CaseSummary) -> f64 {
+    case.latency_ns.p50.map_or(f64::INFINITY, |p50| p50.value)
+}
+
+fn counter_experiments<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
+    let mut pairs = Vec::new();
+    for (place, first) in cases.iter().enumerate() {
+        for second in &cases[place + 1..] {
+            match one_change(&first.case, &second.case) {
+                Some(Baseline::First) => pairs.push((Role::CounterExperiment, *first, *second)),
+                Some(Baseline::Second) => pairs.push((Role::CounterExperiment, *second, *first)),
+                None => {}
+            }
+        }
+    }
+    pairs
+}
+
+/// Which of two cases is the baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Baseline {
+    First,
+    Second,
+}
+
+/// Whether two cases differ in exactly one of CPU idle state, one option, waiting (block against spin), placement or a
+/// planted fault; and if so, which is the baseline: the one as the machine is configured, that blocks, that is
+/// together (then apart, then free), that asks for less, that has no fault planted. Of two values of one option it
+/// is the one measured first.
+fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
+    if first.transport != second.transport || first.twin != 0 || second.twin != 0 {
+        return None;
+    }
+    let alike = |change: &dyn Fn(&mut Case)| {
+        let (mut a, mut b) = (first.clone(), second.clone());
+        change(&mut a);
+        change(&mut b);
+        a == b
+    };
+    let order = |first_rank: usize, second_rank: usize| {
+        Some(if second_rank < first_rank { Baseline::Second } else { Baseline::First })
+    };
+    if first.cpu_idle != second.cpu_idle && alike(&|case| case.cpu_idle = CpuIdle::Deep) {
+        return order(first.cpu_idle as usize, second.cpu_idle as usize);
+    }
+    let block_and_spin = [first.waiting, second.waiting].iter().all(|waiting| *waiting != Waiting::Poll);
+    if first.waiting != second.waiting && block_and_spin && alike(&|case| case.waiting = Waiting::Block) {
+        return order(first.waiting as usize, second.waiting as usize);
+    }
+    if first.placement != second.placement && alike(&|case| case.placement = Placement::Free) {
+        return order(first.placement as usize, second.placement as usize);
+    }
+    if first.plant != second.plant && alike(&|case| case.plant = None) {
+        return order(usize::from(first.plant.is_some()), usize::from(second.plant.is_some()));
+    }
+    if differing_options(first, second) == 1
+        && alike(&|case| case.options = hairpin_model::options::Options::default())
+    {
+        return order(first.options.iter().count(), second.options.iter().count());
+    }
+    None
+}
+
+fn differing_options(first: &Case, second: &Case) -> usize {
+    let names = hairpin_model::options::OptionName::ALL.iter();
+    names.filter(|name| first.options.get(**name) != second.options.get(**name)).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::options::Options;
+
+    use super::*;
+
+    fn with_options(options: &str) -> Case {
+        Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
+    }
+
+    #[test]
+    fn exactly_one_change_is_a_counter_experiment() {
+        let case = Case::ping_pong("tcp");
+        let spin = Case { waiting: Waiting::Spin, ..case.clone() };
+        assert_eq!(one_change(&case, &spin), Some(Baseline::First));
+        assert_eq!(one_change(&spin, &case), Some(Baseline::Second));
+        let shallow = Case { cpu_idle: CpuIdle::Shallow, ..case.clone() };
+        assert_eq!(one_change(&shallow, &case), Some(Baseline::Second));
+        let apart = Case { placement: Placement::Apart, ..case.clone() };
+        assert_eq!(one_change(&case, &apart), Some(Baseline::First));
+        assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
+        assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
+        assert_eq!(one_change(&with_options("nodelay=off"), &with_options("nodelay=on")), Some(Baseline::First));
+    }
+
+    #[test]
+    fn no_change_or_two_or_another_transport_is_none() {
+        let case = Case::ping_pong("tcp");
+        let others = [
+            case.clone(),
+            Case { waiting: Waiting::Poll, ..case.clone() },
+            Case { waiting: Waiting::Spin, placement: Placement::Apart, ..case.clone() },
+            Case { waiting: Waiting::Spin, ..with_options("nodelay=on") },
+            with_options("nodelay=on,quickack=on"),
+            Case { size_bytes: 5, ..case.clone() },
+            Case { waiting: Waiting::Spin, ..Case::ping_pong("udp") },
+            Case { twin: 1, ..case.clone() },
+        ];
+        for other in others {
+            assert_eq!(one_change(&case, &other), None, "{}", other.label());
+        }
+    }
+}

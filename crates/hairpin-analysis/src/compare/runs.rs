@@ -1,0 +1,223 @@
+//! Two runs compared, case by case, unpaired: rounds of different runs are no neighbours in time.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::figure::Figure;
+use hairpin_model::round::Measured;
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::words;
+
+use super::{as_ratio, step_share, verdict, widened};
+use crate::statistics::interval::shift;
+
+words! {
+    /// A figure that two runs are compared by.
+    pub enum Compared: "figure" {
+        /// Median latency.
+        P50 = "p50",
+        /// 90th percentile.
+        P90 = "p90",
+        /// 99th percentile.
+        P99 = "p99",
+        /// 99.9th percentile.
+        P999 = "p999",
+        /// Mean latency.
+        Mean = "mean",
+        /// Answers a second: more is better.
+        Rate = "rate",
+    }
+}
+
+/// Two runs compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunComparison {
+    /// Cases that both runs have, in the baseline's order.
+    pub cases: Vec<CaseComparison>,
+    /// Labels of cases that only the baseline has.
+    pub only_in_baseline: Vec<String>,
+    /// Labels of cases that only the candidate has.
+    pub only_in_candidate: Vec<String>,
+}
+
+/// One case in two runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CaseComparison {
+    /// Its identity.
+    pub id: String,
+    /// The case in words.
+    pub label: String,
+    /// Why its figures must not be used, from either run; empty where both are valid.
+    pub why_invalid: Vec<String>,
+    /// Its figures, in the order of [`Compared::ALL`].
+    pub figures: Vec<FigureComparison>,
+}
+
+/// One figure of one case in two runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FigureComparison {
+    /// Which figure.
+    pub figure: Compared,
+    /// In the baseline; null where its samples do not suffice.
+    pub baseline: Option<Figure>,
+    /// In the candidate.
+    pub candidate: Option<Figure>,
+    /// candidate / baseline with its 95 % interval (unpaired, over rounds); null where either is.
+    pub ratio: Option<Figure>,
+    /// Faster (for the rate: higher), slower, or cannot tell.
+    pub verdict: Verdict,
+}
+
+/// Compares the cases that two runs have in common by their rounds (`rounds` must be filled in; without them only p50,
+/// p99 and the rate are compared, from the summaries' own points).
+///
+/// The interval holds what differs between rounds, and not what differs between two runs for reasons of their own
+/// (memory layout, a neighbour on the host): repeat both runs before you trust a small difference.
+#[must_use]
+pub fn compare_runs(baseline: &Run, candidate: &Run, seed: u64) -> RunComparison {
+    let only = |of: &Run, other: &Run| {
+        of.cases.iter().filter(|case| other.case(&case.id).is_none()).map(|case| case.label.clone()).collect()
+    };
+    let (one, other) = (measured_by_case(baseline), measured_by_case(candidate));
+    let both = baseline.cases.iter().filter_map(|case| Some((case, candidate.case(&case.id)?)));
+    RunComparison {
+        cases: both
+            .map(|(a, b)| {
+                let one = Side { summary: a, rounds: one.get(a.id.as_str()).map_or(&[], Vec::as_slice) };
+                let other = Side { summary: b, rounds: other.get(b.id.as_str()).map_or(&[], Vec::as_slice) };
+                compare_case(&one, &other, seed)
+            })
+            .collect(),
+        only_in_baseline: only(baseline, candidate),
+        only_in_candidate: only(candidate, baseline),
+    }
+}
+
+fn measured_by_case(run: &Run) -> BTreeMap<&str, Vec<&Measured>> {
+    let mut by_case: BTreeMap<&str, Vec<&Measured>> = BTreeMap::new();
+    for round in &run.rounds {
+        if let Some(measured) = round.measured() {
+            by_case.entry(&round.case_id).or_default().push(measured);
+        }
+    }
+    by_case
+}
+
+/// A case in one of the runs.
+struct Side<'r> {
+    summary: &'r CaseSummary,
+    rounds: &'r [&'r Measured],
+}
+
+impl Side<'_> {
+    fn figure(&self, which: Compared) -> Option<Figure> {
+        let latency = &self.summary.latency_ns;
+        match which {
+            Compared::P50 => latency.p50,
+            Compared::P90 => latency.p90,
+            Compared::P99 => latency.p99,
+            Compared::P999 => latency.p999,
+            Compared::Mean => latency.mean,
+            Compared::Rate => self.summary.rate_per_s,
+        }
+    }
+
+    fn logarithms(&self, which: Compared) -> Vec<f64> {
+        let values: Vec<f64> = if self.rounds.is_empty() {
+            let points = self.summary.round_points.iter();
+            match which {
+                Compared::P50 => points.map(|point| point.p50_ns).collect(),
+                Compared::P99 => points.map(|point| point.p99_ns).collect(),
+                Compared::Rate => points.map(|point| point.rate_per_s).collect(),
+                Compared::P90 | Compared::P999 | Compared::Mean => Vec::new(),
+            }
+        } else {
+            self.rounds.iter().map(|measured| of_round(measured, which)).collect()
+        };
+        values.into_iter().filter(|value| *value > 0.0).map(f64::ln).collect()
+    }
+}
+
+fn of_round(measured: &Measured, which: Compared) -> f64 {
+    let latency = &measured.figures.latency_ns;
+    match which {
+        Compared::P50 => latency.p50,
+        Compared::P90 => latency.p90,
+        Compared::P99 => latency.p99,
+        Compared::P999 => latency.p999,
+        Compared::Mean => latency.mean,
+        Compared::Rate => measured.figures.rate_per_s,
+    }
+}
+
+fn compare_case(baseline: &Side<'_>, candidate: &Side<'_>, seed: u64) -> CaseComparison {
+    let compared = |figure: &Compared| {
+        let (one, other) = (baseline.figure(*figure), candidate.figure(*figure));
+        let ratio = one.zip(other).and_then(|(one, other)| {
+            let about = format!("{} {figure}", baseline.summary.id);
+            let shift = shift(&baseline.logarithms(*figure), &candidate.logarithms(*figure), seed, &about)?;
+            let step = if *figure == Compared::Rate { 0.0 } else { step_share(one.value.min(other.value)) };
+            Some(as_ratio(&widened(shift, step)))
+        });
+        let verdict = ratio.map_or(Verdict::CannotTell, |ratio| match (figure, verdict(&ratio)) {
+            (Compared::Rate, Verdict::Slower) => Verdict::Faster,
+            (Compared::Rate, Verdict::Faster) => Verdict::Slower,
+            (_, verdict) => verdict,
+        });
+        FigureComparison { figure: *figure, baseline: one, candidate: other, ratio, verdict }
+    };
+    let why = |side: &Side<'_>, name: &str| {
+        side.summary.why_invalid.iter().map(|reason| format!("{name}: {reason}")).collect::<Vec<_>>()
+    };
+    CaseComparison {
+        id: baseline.summary.id.clone(),
+        label: baseline.summary.label.clone(),
+        why_invalid: [why(baseline, "baseline"), why(candidate, "candidate")].concat(),
+        figures: Compared::ALL.iter().map(compared).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::MadeUp;
+
+    fn run(latencies: &[u64], transports: &[&str]) -> Run {
+        let mut made_up = MadeUp::new();
+        for transport in transports {
+            made_up.rounds_of(&Case::ping_pong(transport), latencies);
+        }
+        made_up.run()
+    }
+
+    #[test]
+    fn a_slower_run_is_called_slower_and_its_rate_too() {
+        let latencies: Vec<u64> = (0..10).map(|k| 10_000 + 50 * k).collect();
+        let slower: Vec<u64> = latencies.iter().map(|latency| latency * 6 / 5).collect();
+        let compared = compare_runs(&run(&latencies, &["tcp", "udp"]), &run(&slower, &["tcp", "pipe"]), 1);
+        assert_eq!(compared.only_in_baseline, ["udp block together"]);
+        assert_eq!(compared.only_in_candidate, ["pipe block together"]);
+        assert_eq!(compared.cases.len(), 1);
+        let figures = &compared.cases[0].figures;
+        let verdicts: Vec<_> = figures.iter().map(|figure| (figure.figure.word(), figure.verdict)).collect();
+        let (slower, dash) = (Verdict::Slower, Verdict::CannotTell);
+        // 10 rounds of 100 messages are 1 000 samples: enough for a p99, not for a p99.9.
+        let expected =
+            [("p50", slower), ("p90", slower), ("p99", slower), ("p999", dash), ("mean", slower), ("rate", slower)];
+        assert_eq!(verdicts, expected);
+        assert!((figures[0].ratio.unwrap().value - 1.2).abs() < 0.003);
+        assert_eq!(figures[3].ratio, None);
+    }
+
+    #[test]
+    fn without_rounds_the_points_of_the_summaries_serve() {
+        let mut one = run(&[10_000, 10_100, 10_200, 10_300, 10_400, 10_500], &["tcp"]);
+        one.rounds.clear();
+        let compared = compare_runs(&one, &one.clone(), 1);
+        let told: Vec<bool> = compared.cases[0].figures.iter().map(|figure| figure.ratio.is_some()).collect();
+        assert_eq!(told, [true, false, false, false, false, true], "600 samples have no p99");
+        assert_eq!(compared.cases[0].figures[0].verdict, Verdict::CannotTell);
+    }
+}

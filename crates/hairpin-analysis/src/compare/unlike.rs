@@ -1,0 +1,164 @@
+//! In what two runs are unlike: what must be known before their figures are compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hairpin_model::run::Run;
+use hairpin_model::words;
+
+words! {
+    /// What sort of thing differs.
+    pub enum Kind: "difference" {
+        /// The machine or its kernel.
+        Machine = "machine",
+        /// A setting of the kernel.
+        Setting = "setting",
+        /// The program that measured.
+        Tool = "tool",
+        /// How much was measured, and how.
+        Plan = "plan",
+        /// A case that one of the runs lacks; the others can still be compared.
+        Case = "case",
+    }
+}
+
+/// Something in which two runs differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What sort of thing it is.
+    pub kind: Kind,
+    /// What differs, for instance `kernel` or `net.ipv4.tcp_congestion_control`.
+    pub what: String,
+    /// Its value in the baseline; `-` where there is none.
+    pub baseline: String,
+    /// Its value in the candidate.
+    pub candidate: String,
+}
+
+/// Everything in which two runs differ that could shape their figures. Empty: alike. Load and clock calibration are
+/// not compared, as they differ between any two runs.
+#[must_use]
+pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
+    let sides = [baseline, candidate].map(described);
+    let what: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
+    what.into_iter()
+        .filter_map(|key| {
+            let [baseline, candidate] =
+                [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
+            let differ = baseline != candidate;
+            differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
+        })
+        .collect()
+}
+
+fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
+    let environment = &run.environment;
+    let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
+    let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+    let share_core = environment.cpus_share_core.map_or("unknown", |share| if share { "yes" } else { "no" });
+    let machine = [
+        ("kernel", environment.kernel.clone()),
+        ("architecture", environment.architecture.clone()),
+        ("CPU model", environment.cpu_model.clone()),
+        ("CPUs online", environment.cpus_online.to_string()),
+        ("CPUs allowed", numbers(&environment.cpus_allowed)),
+        ("CPUs used", numbers(&environment.cpus_used)),
+        ("CPUs share a core", share_core.to_owned()),
+        ("hypervisor", word(&environment.hypervisor)),
+        ("clock source", environment.clock.source.clone()),
+        ("kernel clock source", environment.clock.kernel_source.clone()),
+        ("governor", word(&environment.governor)),
+        ("idle states", environment.idle_states.join(" ")),
+    ];
+    let tool = [
+        ("name", run.tool.name.clone()),
+        ("version", run.tool.version.clone()),
+        ("commit", word(&run.tool.commit)),
+        ("build", run.tool.build.clone()),
+    ];
+    let named = |kind: Kind, prefix: &'static str, values: &BTreeMap<String, String>| {
+        values.iter().map(move |(name, value)| ((kind, format!("{prefix}{name}")), value.clone())).collect::<Vec<_>>()
+    };
+    let mut all: BTreeMap<(Kind, String), String> = BTreeMap::new();
+    all.extend(machine.map(|(name, value)| ((Kind::Machine, name.to_owned()), value)));
+    all.extend(named(Kind::Machine, "mitigation ", &environment.mitigations));
+    all.extend(named(Kind::Setting, "", &environment.settings));
+    all.extend(named(Kind::Setting, "loopback ", &environment.loopback));
+    all.extend(tool.map(|(name, value)| ((Kind::Tool, name.to_owned()), value)));
+    all.extend(orders(run).map(|(name, value)| ((Kind::Plan, name.to_owned()), value)));
+    all.extend(run.cases.iter().map(|case| ((Kind::Case, case.label.clone()), "measured".to_owned())));
+    all
+}
+
+/// What the rounds were ordered to be; the same words where all were alike.
+fn orders(run: &Run) -> [(&'static str, String); 3] {
+    let distinct = |of: &dyn Fn(&hairpin_model::round::RoundOrder) -> String| {
+        let values: BTreeSet<String> = run.rounds.iter().map(|round| of(&round.order)).collect();
+        values.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    [
+        ("messages a round", distinct(&|order| extent(order.extent))),
+        ("warm-up of a round", distinct(&|order| extent(order.warm_up))),
+        ("time-out", distinct(&|order| crate::humane::duration(order.timeout_ns as f64))),
+    ]
+}
+
+fn extent(extent: hairpin_model::round::Extent) -> String {
+    match extent {
+        hairpin_model::round::Extent::Count(count) => format!("{count} messages"),
+        hairpin_model::round::Extent::DurationNs(ns) => crate::humane::duration(ns as f64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::MadeUp;
+
+    fn run(transport: &str) -> Run {
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&Case::ping_pong(transport), &[1000]);
+        made_up.environment.kernel = "Linux 6.18".to_owned();
+        let congestion = ("net.ipv4.tcp_congestion_control".to_owned(), "bbr".to_owned());
+        made_up.environment.settings.extend([congestion]);
+        made_up.run()
+    }
+
+    #[test]
+    fn a_run_is_like_itself_whatever_the_load() {
+        let mut later = run("tcp");
+        later.environment.load = vec![9.0];
+        assert_eq!(unlike(&run("tcp"), &later), []);
+    }
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let mut other = run("udp");
+        other.environment.settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
+        other.environment.mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
+        other.tool.build = "debug".to_owned();
+        let differences = unlike(&run("tcp"), &other);
+        let words: Vec<String> = differences
+            .iter()
+            .map(|one| format!("{} {}: {} / {}", one.kind, one.what, one.baseline, one.candidate))
+            .collect();
+        let expected = [
+            "machine mitigation retbleed: - / IBRS",
+            "setting net.ipv4.tcp_congestion_control: bbr / cubic",
+            "tool build:  / debug",
+            "case tcp block together: measured / -",
+            "case udp block together: - / measured",
+        ];
+        assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn rounds_of_another_length_are_unlike() {
+        let mut other = run("tcp");
+        other.rounds[0].order.extent = hairpin_model::round::Extent::DurationNs(2_000_000_000);
+        let differences = unlike(&run("tcp"), &other);
+        assert_eq!((differences.len(), differences[0].kind), (1, Kind::Plan));
+        assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), ("100 messages", "2.00 s"));
+    }
+}

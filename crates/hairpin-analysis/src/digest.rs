@@ -1,0 +1,133 @@
+//! The accumulator of a run: rounds go in one by one, summaries come out at any time.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::Case;
+use hairpin_model::round::RoundRecord;
+use hairpin_model::samples::{Samples, latency_histogram};
+use hairpin_model::summary::CaseSummary;
+use hdrhistogram::Histogram;
+
+use crate::summary;
+
+/// One histogram of latencies for each case: its memory grows with the number of cases (about 270 KB each) and not
+/// with the number of rounds or messages.
+#[derive(Clone, Debug, Default)]
+pub struct Digest {
+    latencies: BTreeMap<String, Histogram<u64>>,
+}
+
+impl Digest {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in a round. Failed and interrupted rounds count for nothing, and neither do their samples.
+    pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
+        let (Some(_), Some(samples)) = (record.measured(), samples) else { return };
+        let all = self.latencies.entry(record.case_id.clone()).or_insert_with(latency_histogram);
+        if all.add(&samples.latency).is_err() {
+            // Of another shape than `latency_histogram` makes: what it holds is taken value by value.
+            for recorded in samples.latency.iter_recorded() {
+                all.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
+            }
+        }
+    }
+
+    /// A summary of each case: those of `plan_order` first (measured or not), then any other in order of appearance.
+    ///
+    /// `rounds` are all rounds of the run; `seed` seeds the resampling. Without samples of a case its curve and its
+    /// modes are empty.
+    #[must_use]
+    pub fn summaries(&self, plan_order: &[Case], rounds: &[RoundRecord], seed: u64) -> Vec<CaseSummary> {
+        let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
+        for round in rounds {
+            by_case.entry(&round.case_id).or_default().push(round);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        plan_order
+            .iter()
+            .map(|case| (case.id(), case))
+            .chain(rounds.iter().map(|round| (round.case_id.clone(), &round.order.case)))
+            .filter(|(id, _)| seen.insert(id.clone()))
+            .map(|(id, case)| {
+                let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
+                summary::summary(case, id.clone(), rounds, self.latencies.get(&id), seed)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::made_up::{MadeUp, back_to_back};
+
+    #[test]
+    fn summaries_stand_in_the_order_of_the_plan_and_strangers_after() {
+        let (tcp, udp, pipe) = (Case::ping_pong("tcp"), Case::ping_pong("udp"), Case::ping_pong("pipe"));
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&udp, &[10_000]);
+        made_up.rounds_of(&pipe, &[5_000]);
+        let summaries = Digest::new().summaries(&[tcp, pipe, Case::ping_pong("pipe")], &made_up.rounds, 1);
+        let order: Vec<&str> = summaries.iter().map(|summary| summary.case.transport.as_str()).collect();
+        assert_eq!(order, ["tcp", "pipe", "udp"]);
+        assert!(!summaries[0].valid && summaries[0].rounds == 0, "planned but never run");
+    }
+
+    #[test]
+    fn interrupted_and_failed_rounds_count_for_nothing() {
+        let case = Case::ping_pong("tcp");
+        let mut made_up = MadeUp::new();
+        made_up.round(&case, 0, &back_to_back(&[], &[1000; 50]));
+        made_up.round_with(&case, 1, &back_to_back(&[], &[9000; 50]), |measured| measured.interrupted = true);
+        made_up.failed(&case, 2, "the echo half is gone");
+        let run = made_up.run();
+        let summary = &run.cases[0];
+        assert_eq!((summary.rounds, summary.samples, summary.round_points.len()), (1, 50, 1));
+        assert_eq!(summary.curve.last().map(|point| point.latency_ns), Some(1000.0));
+        assert_eq!(summary.failed_rounds, ["round 2: the echo half is gone (hint: none)"]);
+        assert!(summary.valid);
+    }
+
+    proptest! {
+        #[test]
+        fn merging_rounds_is_as_if_all_were_one(a in proptest::collection::vec(1_u64..1_000_000_000, 1..50),
+                                                 b in proptest::collection::vec(1_u64..1_000_000_000, 1..50)) {
+            let case = Case::ping_pong("tcp");
+            let (mut parts, mut whole) = (MadeUp::new(), MadeUp::new());
+            parts.round(&case, 0, &back_to_back(&[], &a));
+            parts.round(&case, 1, &back_to_back(&[], &b));
+            whole.round(&case, 0, &back_to_back(&[], &[a, b].concat()));
+            let (parts, whole) = (parts.run(), whole.run());
+            prop_assert_eq!(&parts.cases[0].curve, &whole.cases[0].curve);
+            prop_assert_eq!(&parts.cases[0].modes, &whole.cases[0].modes);
+        }
+
+        #[test]
+        fn the_order_of_rounds_does_not_matter(latencies in proptest::collection::vec(1_u64..1_000_000_000, 1..12)) {
+            let case = Case::ping_pong("tcp");
+            let mut made_up = MadeUp::new();
+            made_up.rounds_of(&case, &latencies);
+            let mut rounds = made_up.rounds.clone();
+            let forwards = Digest::new().summaries(&made_up.plan, &rounds, 3);
+            rounds.reverse();
+            prop_assert_eq!(&Digest::new().summaries(&made_up.plan, &rounds, 3)[0].latency_ns, &forwards[0].latency_ns);
+        }
+
+        #[test]
+        fn the_interval_holds_the_figure(latencies in proptest::collection::vec(1_u64..3_000_000_000_000, 2..15)) {
+            let mut made_up = MadeUp::new();
+            made_up.rounds_of(&Case::ping_pong("tcp"), &latencies);
+            let run = made_up.run();
+            let figures = &run.cases[0].latency_ns;
+            for figure in [figures.p50, figures.p90, figures.max, figures.mean, run.cases[0].rate_per_s].into_iter().flatten() {
+                prop_assert!(figure.low.unwrap() <= figure.value && figure.value <= figure.high.unwrap(), "{figure:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! How much of the rate asked for an open loop reached.
+
+use hairpin_model::case::{Case, Pattern};
+use hairpin_model::round::Measured;
+
+use crate::statistics::location::median;
+
+/// Below this share of the rate asked for, the generator was saturated and the round says nothing of that rate.
+pub const SATURATED_BELOW: f64 = 0.99;
+
+/// The rate asked for, in messages a second; null in a closed loop.
+#[must_use]
+pub fn asked_per_s(case: &Case) -> Option<f64> {
+    match case.pattern {
+        Pattern::PingPong => None,
+        Pattern::Paced { rate_per_s } => Some(rate_per_s),
+    }
+}
+
+/// The rate at which the generator sent in one round, in messages a second.
+///
+/// Messages sent over the time for which they were due plus the generator's lag at the end. A saturated generator
+/// lags more and more, so that the lag at its end is about twice its median and never above its greatest lateness:
+/// the smaller of the two is taken, and one stall that was caught up with counts for nothing. Where the round was
+/// shorter than that (as it is counted to the last answer), the round's own length counts.
+#[must_use]
+pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
+    let sent = measured.ledger.sent as f64;
+    let by_length = if measured.duration_ns == 0 { 0.0 } else { sent * 1e9 / measured.duration_ns as f64 };
+    let by_lag = measured.figures.lateness_ns.map_or(0.0, |lateness| {
+        let lag_ns = lateness.max.min(2.0 * lateness.p50);
+        sent / (sent / asked_per_s + lag_ns / 1e9)
+    });
+    by_length.max(by_lag).min(asked_per_s)
+}
+
+/// The share of the rate asked for that was sent, median over `rounds`; null in a closed loop or without rounds.
+#[must_use]
+pub fn share_reached(case: &Case, rounds: &[&Measured]) -> Option<f64> {
+    let asked = asked_per_s(case)?;
+    let shares: Vec<f64> = rounds.iter().map(|measured| sent_per_s(asked, measured) / asked).collect();
+    median(&shares)
+}

@@ -1,0 +1,165 @@
+//! From the samples of one round to its figures. Runs between rounds, so it is quick: one pass over the histogram
+//! for each percentile, one partial sort over the raw columns.
+
+use hairpin_model::samples::Samples;
+use hairpin_model::summary::{ColdStart, Percentiles, RoundFigures};
+use hdrhistogram::Histogram;
+
+use crate::modes::modes;
+
+/// Parts of equal length that the course of a round is told in.
+pub const PARTS: usize = 10;
+/// Messages 2 to 11 are the early ones; the steady state is the last half of the measured ones, and may not be them.
+const EARLY: std::ops::Range<usize> = 1..11;
+
+/// The figures of one round: percentiles from its histogram (nearest rank), the rest from the raw columns.
+///
+/// `duration_ns` is from the first measured message to the end of the last; at 0 the rate is 0.
+#[must_use]
+pub fn round_figures(samples: &Samples, duration_ns: u64) -> RoundFigures {
+    let answered = samples.latency.len();
+    let mut measured: Vec<u64> = samples.latencies_ns().collect();
+    let mut early: Vec<u64> =
+        samples.warm_up_latencies_ns().chain(measured.iter().copied()).take(EARLY.end).collect();
+    RoundFigures {
+        samples: answered,
+        latency_ns: percentiles(&samples.latency),
+        service_ns: samples.service.as_ref().map(percentiles),
+        lateness_ns: samples.lateness.as_ref().map(percentiles),
+        rate_per_s: if duration_ns == 0 { 0.0 } else { answered as f64 * 1e9 / duration_ns as f64 },
+        cold_start: cold_start(&mut early, &measured, samples),
+        course_ns: course(&mut measured),
+        modes: modes(&samples.latency),
+    }
+}
+
+/// Percentiles by nearest rank, as HdrHistogram's `value_at_quantile` gives them: the greatest value that its bucket
+/// can hold, at most 0.1 % above the true one. All 0 of an empty histogram.
+#[must_use]
+pub fn percentiles(histogram: &Histogram<u64>) -> Percentiles {
+    let at = |quantile| histogram.value_at_quantile(quantile) as f64;
+    if histogram.is_empty() {
+        return Percentiles::default();
+    }
+    Percentiles {
+        p50: at(0.5),
+        p90: at(0.9),
+        p99: at(0.99),
+        p999: at(0.999),
+        max: histogram.max() as f64,
+        mean: histogram.mean(),
+    }
+}
+
+fn cold_start(early: &mut [u64], measured: &[u64], samples: &Samples) -> Option<ColdStart> {
+    let warm_up = samples.warm_up_latencies_ns().count();
+    let steady_from = measured.len() / 2;
+    if early.len() < EARLY.end || warm_up + steady_from < EARLY.end {
+        return None;
+    }
+    let first_ns = early[0] as f64;
+    let early_ns = median_of(&mut early[EARLY])?;
+    let steady_ns = median_of(&mut measured[steady_from..].to_vec())?;
+    Some(ColdStart { first_ns, early_ns, steady_ns })
+}
+
+fn course(measured: &mut [u64]) -> Vec<f64> {
+    if measured.len() < PARTS {
+        return Vec::new();
+    }
+    let length = measured.len();
+    (0..PARTS)
+        .filter_map(|part| median_of(&mut measured[part * length / PARTS..(part + 1) * length / PARTS]))
+        .collect()
+}
+
+/// The median, reordering the values; `None` of nothing.
+fn median_of(values: &mut [u64]) -> Option<f64> {
+    let (upper, even) = (values.len() / 2, values.len().is_multiple_of(2));
+    if values.is_empty() {
+        return None;
+    }
+    let (below, upper, _) = values.select_nth_unstable(upper);
+    let upper = *upper as f64;
+    let lower = if even { below.iter().max().map_or(upper, |value| *value as f64) } else { upper };
+    Some(lower.midpoint(upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::samples::{Fate, LONGEST_NS};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::made_up::{back_to_back, paced};
+
+    #[test]
+    fn a_round_of_known_latencies_has_known_figures() {
+        // 20 warm-up messages of 3 000 ns, then 1 000 messages of 1 001 to 2 000 ns.
+        let latencies: Vec<u64> = (1001..=2000).collect();
+        let samples = back_to_back(&[3000; 20], &latencies);
+        let figures = round_figures(&samples, 1_500_500);
+        let expected = Percentiles { p50: 1500.0, p90: 1900.0, p99: 1990.0, p999: 1999.0, max: 2000.0, mean: 1500.5 };
+        assert_eq!(figures.latency_ns, expected);
+        assert_eq!(figures.samples, 1000);
+        assert!((figures.rate_per_s - 1000.0 * 1e9 / 1_500_500.0).abs() < 1e-6);
+        assert_eq!(figures.cold_start, Some(ColdStart { first_ns: 3000.0, early_ns: 3000.0, steady_ns: 1750.5 }));
+        let parts: Vec<f64> = (0..10).map(|part| 1050.5 + 100.0 * f64::from(part)).collect();
+        assert_eq!(figures.course_ns, parts);
+        assert_eq!((figures.service_ns, figures.lateness_ns), (None, None));
+    }
+
+    #[test]
+    fn an_open_loop_has_service_time_and_lateness() {
+        let figures = round_figures(&paced(1_000_000, &[(500, 1500); 100]), 100_000_000);
+        assert_eq!(figures.latency_ns.p50, 2000.0);
+        assert_eq!(figures.service_ns.map(|service| service.p50), Some(1500.0));
+        assert_eq!(figures.lateness_ns.map(|lateness| lateness.p50), Some(500.0));
+    }
+
+    #[test]
+    fn a_lost_message_has_no_latency_and_shifts_no_part() {
+        let mut samples = back_to_back(&[], &[100; 30]);
+        for row in 0..10 {
+            samples.fate[row] = Fate::Lost;
+        }
+        let figures = round_figures(&samples, 1);
+        assert_eq!(figures.course_ns, vec![100.0; 10]);
+        assert_eq!(figures.cold_start, None, "twenty answered: their last half begins before message 12");
+    }
+
+    #[test]
+    fn nothing_at_all_is_no_panic_and_no_rate() {
+        let figures = round_figures(&back_to_back(&[], &[]), 0);
+        assert_eq!(figures, RoundFigures::default());
+    }
+
+    proptest! {
+        #[test]
+        fn percentiles_rise_and_stay_within_the_samples(values in proptest::collection::vec(0_u64..u64::MAX / 4, 1..200)) {
+            let figures = round_figures(&back_to_back(&[], &values), 1).latency_ns;
+            let order = [figures.p50, figures.p90, figures.p99, figures.p999, figures.max];
+            prop_assert!(order.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?}");
+            let (least, most) = (values.iter().min().unwrap(), values.iter().max().unwrap());
+            // A histogram bucket is at most 1/1024 wide.
+            prop_assert!(figures.p50 >= (*least).min(LONGEST_NS) as f64);
+            prop_assert!(figures.max <= (*most).clamp(1, LONGEST_NS) as f64 * (1.0 + 1.0 / 1024.0) + 1.0);
+            prop_assert!(figures.mean <= figures.max && figures.mean >= 0.0);
+        }
+
+        #[test]
+        fn scaled_samples_have_scaled_figures(values in proptest::collection::vec(1_000_u64..1_000_000, 25..100), scale in 2_u64..1000) {
+            let plain = round_figures(&back_to_back(&[], &values), 1_000_000);
+            let scaled: Vec<u64> = values.iter().map(|value| value * scale).collect();
+            let scaled = round_figures(&back_to_back(&[], &scaled), 1_000_000 * scale);
+            let near = |a: f64, b: f64| (a * scale as f64 / b - 1.0).abs() < 0.0025;
+            prop_assert!(near(plain.latency_ns.p50, scaled.latency_ns.p50));
+            prop_assert!(near(plain.latency_ns.p999, scaled.latency_ns.p999));
+            prop_assert!(near(plain.latency_ns.mean, scaled.latency_ns.mean));
+            prop_assert!((plain.rate_per_s / scaled.rate_per_s / scale as f64 - 1.0).abs() < 1e-9);
+            for (a, b) in plain.course_ns.iter().zip(&scaled.course_ns) {
+                prop_assert!((a * scale as f64 - b).abs() < 1e-6);
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! 95 % intervals over rounds.
+//!
+//! Six values and more: the bootstrap (Efron 1979) of the median or (unpaired) the Hodges-Lehmann shift, 2 000 resamples,
+//! with the *expanded* percentile interval of Hesterberg, "What Teachers Should Know About the Bootstrap" (The
+//! American Statistician 69(4), 2015, section on the t-adjustment): the plain percentile interval of ten values is
+//! too narrow, so alpha/2 = 2.5 % is replaced by Phi(-sqrt(n / (n - 1)) t), where t is Student's 97.5 % point of
+//! n - 1 degrees of freedom.
+//!
+//! Two to five values: no resample can lie beyond the values seen, and those hold the true median with less than
+//! 95 % (1 - 2^(1-n)). There the interval is Student's on the logarithms, which is wide, as it should be.
+//!
+//! One value: no interval.
+
+use hairpin_model::figure::Figure;
+use rand::RngExt as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::distribution::{normal_cdf, student_quantile};
+use super::generator;
+use super::location::{Differences, mean, median, median_of_sorted, standard_deviation};
+
+/// Resamples of every bootstrap.
+pub const RESAMPLES: usize = 2000;
+/// Fewer values than this cannot give 95 % by resampling.
+pub const FEWEST_TO_RESAMPLE: usize = 6;
+/// More pairs than this make the Hodges-Lehmann estimate too slow; the median takes its place.
+const MOST_TO_PAIR: usize = 200;
+
+/// The median over rounds and its 95 % interval. `about` names the figure, so that each has its own random numbers.
+/// `None` of nothing.
+#[must_use]
+pub fn median_figure(values: &[f64], seed: u64, about: &str) -> Option<Figure> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let value = median_of_sorted(&sorted)?;
+    let (low, high) = match sorted.len() {
+        1 => return Some(Figure::bare(value)),
+        few if few < FEWEST_TO_RESAMPLE => student_on_logarithms(&sorted),
+        _ => percentiles(resampled_medians(&sorted, &mut generator(seed, about)), expanded_tail(sorted.len())),
+    };
+    Some(Figure::new(value, low.min(value), high.max(value)))
+}
+
+/// The median of differences (of either sign, for instance log-ratios of paired rounds) and its 95 % interval.
+/// `None` of nothing.
+///
+/// The median and not the Hodges-Lehmann estimate: with ten pairs and 4 % noise both call a +10 % shift (96 % and
+/// 99 % of the time), but where one round in twenty is 1.5 times too slow the median still does so in 84 %, the other
+/// in 65 %, as resamples hold such pairs several times.
+#[must_use]
+pub fn median_difference(differences: &[f64], seed: u64, about: &str) -> Option<Figure> {
+    let mut sorted = differences.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let value = median_of_sorted(&sorted)?;
+    let (low, high) = match sorted.len() {
+        1 => return Some(Figure::bare(value)),
+        few if few < FEWEST_TO_RESAMPLE => student(&sorted)?,
+        _ => percentiles(resampled_medians(&sorted, &mut generator(seed, about)), expanded_tail(sorted.len())),
+    };
+    Some(Figure::new(value, low.min(value), high.max(value)))
+}
+
+/// The shift from `baseline` to `candidate`, unpaired (Hodges-Lehmann), and its 95 % interval. `None` of nothing.
+///
+/// Both samples are resampled; the tail is expanded as for a pooled sample of n + m values with n + m - 2 degrees of
+/// freedom. Below six values in either, Welch's interval of the difference of means stands in.
+#[must_use]
+pub fn shift(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Option<Figure> {
+    let fewest = baseline.len().min(candidate.len());
+    let plain = median(candidate)? - median(baseline)?;
+    if fewest < FEWEST_TO_RESAMPLE {
+        return Some(welch(baseline, candidate).unwrap_or(Figure::bare(plain)));
+    }
+    let (baseline, candidate) = (thinned(baseline), thinned(candidate));
+    let table = Differences::new(&baseline, &candidate);
+    let (n, m) = (baseline.len(), candidate.len());
+    let value = table.weighted_median(&vec![1; n], &vec![1; m]);
+    let mut random = generator(seed, about);
+    let resampled = (0..RESAMPLES).map(|_| {
+        let left = draw(n, &mut random);
+        table.weighted_median(&left, &draw(m, &mut random))
+    });
+    let degrees = n + m - 2;
+    let widening = ((n + m) as f64 / degrees as f64).sqrt();
+    let (low, high) = percentiles(resampled.collect(), tail(widening, degrees));
+    Some(Figure::new(value, low.min(value), high.max(value)))
+}
+
+/// In ascending order, and at most [`MOST_TO_PAIR`] of them, evenly spaced by rank.
+fn thinned(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    if sorted.len() <= MOST_TO_PAIR {
+        return sorted;
+    }
+    (0..MOST_TO_PAIR).map(|k| sorted[(2 * k + 1) * sorted.len() / (2 * MOST_TO_PAIR)]).collect()
+}
+
+/// How often each of `n` positions was drawn in `n` draws with replacement.
+fn draw(n: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+    let mut drawn = vec![0; n];
+    for _ in 0..n {
+        drawn[random.random_range(0..n)] += 1;
+    }
+    drawn
+}
+
+fn resampled_medians(sorted: &[f64], random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    (0..RESAMPLES)
+        .map(|_| {
+            let drawn = draw(sorted.len(), random);
+            let at_rank = |rank: usize| {
+                let mut below = 0;
+                let position = drawn.iter().position(|count| {
+                    below += *count as usize;
+                    below > rank
+                });
+                sorted[position.unwrap_or(sorted.len() - 1)]
+            };
+            at_rank((sorted.len() - 1) / 2).midpoint(at_rank(sorted.len() / 2))
+        })
+        .collect()
+}
+
+/// The interval between the `tail` and the 1 - `tail` quantile of a bootstrap distribution.
+fn percentiles(mut resampled: Vec<f64>, tail: f64) -> (f64, f64) {
+    resampled.sort_unstable_by(f64::total_cmp);
+    let tail = (tail * resampled.len() as f64).floor() as usize;
+    let tail = tail.min((resampled.len() - 1) / 2);
+    (resampled[tail], resampled[resampled.len() - 1 - tail])
+}
+
+/// What replaces alpha/2 = 2.5 % for `n` values: Phi(-sqrt(n / (n - 1)) t).
+#[must_use]
+pub fn expanded_tail(n: usize) -> f64 {
+    let n = n.max(2);
+    tail((n as f64 / (n - 1) as f64).sqrt(), n - 1)
+}
+
+fn tail(widening: f64, degrees: usize) -> f64 {
+    normal_cdf(-widening * student_quantile(0.975, u32::try_from(degrees).unwrap_or(u32::MAX)))
+}
+
+/// Student's interval of the mean; `None` below two values.
+fn student(values: &[f64]) -> Option<(f64, f64)> {
+    let (mean, deviation) = (mean(values)?, standard_deviation(values)?);
+    let n = values.len();
+    let half = student_quantile(0.975, u32::try_from(n - 1).ok()?) * deviation / (n as f64).sqrt();
+    Some((mean - half, mean + half))
+}
+
+/// Student's interval on the logarithms where all values are positive, else on the values.
+fn student_on_logarithms(values: &[f64]) -> (f64, f64) {
+    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
+    let interval = if values.iter().all(|value| *value > 0.0) {
+        student(&logarithms).map(|(low, high)| (low.exp(), high.exp()))
+    } else {
+        student(values)
+    };
+    interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY))
+}
+
+/// Welch's interval of the difference of means (Welch, Biometrika 34, 1947), degrees of freedom rounded down.
+fn welch(baseline: &[f64], candidate: &[f64]) -> Option<Figure> {
+    let part = |values: &[f64]| Some(standard_deviation(values)?.powi(2) / values.len() as f64);
+    let value = mean(candidate)? - mean(baseline)?;
+    let (a, b) = (part(baseline)?, part(candidate)?);
+    let share = |part: f64, n: usize| part * part / (n - 1) as f64;
+    let degrees = (a + b).powi(2) / (share(a, baseline.len()) + share(b, candidate.len()));
+    let degrees = if degrees.is_finite() { degrees.max(1.0) as u32 } else { 1 };
+    let half = student_quantile(0.975, degrees) * (a + b).sqrt();
+    Some(Figure::new(value, value - half, value + half))
+}

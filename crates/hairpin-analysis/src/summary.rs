@@ -1,0 +1,248 @@
+//! A case over its rounds.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::Case;
+use hairpin_model::figure::Figure;
+use hairpin_model::ledger::Ledger;
+use hairpin_model::options::Effective;
+use hairpin_model::round::{EndReport, Measured, Outcome, RoundRecord};
+use hairpin_model::summary::{
+    CaseSummary, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, Percentiles, RoundPoint,
+};
+use hdrhistogram::Histogram;
+
+use crate::statistics::interval::median_figure;
+use crate::{counters, humane, modes, open_loop};
+
+/// A p99 needs this many samples of the case: ten beyond it.
+pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
+/// A p99.9 needs this many.
+pub(crate) const SAMPLES_FOR_P999: u64 = 10_000;
+
+/// Transports that may lose messages by their nature, by the first part of their name.
+const MAY_LOSE: &[&str] = &["udp", "icmp"];
+
+/// Whether a message on that transport arrives unless the connection breaks.
+#[must_use]
+pub(crate) fn lossless(transport: &str) -> bool {
+    !MAY_LOSE.iter().any(|name| transport.starts_with(name))
+}
+
+/// The summary of `case` from its rounds and from the histogram of all their latencies, where there is one.
+pub(crate) fn summary(
+    case: &Case,
+    id: String,
+    rounds: &[&RoundRecord],
+    latencies: Option<&Histogram<u64>>,
+    seed: u64,
+) -> CaseSummary {
+    let mut kept: Vec<(&RoundRecord, &Measured)> =
+        rounds.iter().filter_map(|round| round.measured().map(|measured| (*round, measured))).collect();
+    kept.sort_by_key(|(round, _)| round.number);
+    let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
+    let samples = measured.iter().map(|measured| measured.figures.samples).sum();
+    let over_rounds = OverRounds { measured: &measured, samples, seed, id: &id };
+    let why_invalid = why_invalid(case, rounds, &measured);
+    CaseSummary {
+        label: case.label(),
+        case: case.clone(),
+        rounds: measured.len() as u64,
+        failed_rounds: rounds.iter().filter_map(|round| failure(round)).collect(),
+        samples,
+        latency_ns: over_rounds
+            .latencies("latency", |measured| Some(measured.figures.latency_ns))
+            .unwrap_or_default(),
+        service_ns: over_rounds.latencies("service", |measured| measured.figures.service_ns),
+        lateness_ns: over_rounds.latencies("lateness", |measured| measured.figures.lateness_ns),
+        rate_per_s: over_rounds.median("rate", |measured| Some(measured.figures.rate_per_s)),
+        setup_ns: over_rounds.median("setup", |measured| Some(measured.setup_ns as f64)),
+        first_message_ns: over_rounds.median("first", |measured| Some(measured.first_message_ns as f64)),
+        ledger: measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger)),
+        cpu_seconds: cpu_seconds(&measured),
+        effective_options: effective_options(&measured),
+        facts: facts(&measured),
+        valid: why_invalid.is_empty(),
+        why_invalid,
+        curve: latencies.map(curve).unwrap_or_default(),
+        round_points: kept.iter().map(|(round, measured)| round_point(round, measured)).collect(),
+        modes: latencies.map(modes::modes).unwrap_or_default(),
+        id,
+    }
+}
+
+fn failure(round: &RoundRecord) -> Option<String> {
+    match &round.outcome {
+        Outcome::Failed(failure) => {
+            Some(format!("round {}: {} (hint: {})", round.number, failure.cause, failure.hint))
+        }
+        Outcome::Measured(_) => None,
+    }
+}
+
+/// The measured rounds of a case, on the way to figures over them.
+struct OverRounds<'r> {
+    measured: &'r [&'r Measured],
+    samples: u64,
+    seed: u64,
+    id: &'r str,
+}
+
+impl OverRounds<'_> {
+    fn median(&self, name: &str, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
+        let values: Vec<f64> = self.measured.iter().filter_map(|measured| of(measured)).collect();
+        median_figure(&values, self.seed, &format!("{} {name}", self.id))
+    }
+
+    /// `None` where no round has those percentiles.
+    fn latencies(&self, name: &str, of: fn(&Measured) -> Option<Percentiles>) -> Option<LatencyFigures> {
+        // A round without an answer has percentiles of nothing.
+        let of = move |measured: &Measured| of(measured).filter(|_| measured.figures.samples > 0);
+        let median = |which: &str, part: fn(Percentiles) -> f64| {
+            self.median(&format!("{name} {which}"), |measured| of(measured).map(part))
+        };
+        let greatest: Vec<f64> =
+            self.measured.iter().filter_map(|measured| of(measured)).map(|all| all.max).collect();
+        let max = greatest.iter().copied().reduce(f64::max)?;
+        let least = greatest.iter().copied().fold(max, f64::min);
+        Some(LatencyFigures {
+            p50: median("p50", |all| all.p50),
+            p90: median("p90", |all| all.p90),
+            p99: median("p99", |all| all.p99).filter(|_| self.samples >= SAMPLES_FOR_P99),
+            p999: median("p999", |all| all.p999).filter(|_| self.samples >= SAMPLES_FOR_P999),
+            max: Some(if greatest.len() > 1 { Figure::new(max, least, max) } else { Figure::bare(max) }),
+            mean: median("mean", |all| all.mean),
+        })
+    }
+}
+
+fn round_point(round: &RoundRecord, measured: &Measured) -> RoundPoint {
+    let latency = &measured.figures.latency_ns;
+    RoundPoint {
+        number: round.number,
+        block: round.order.block,
+        started_ns: round.started_ns,
+        p50_ns: latency.p50,
+        p99_ns: latency.p99,
+        max_ns: latency.max,
+        rate_per_s: measured.figures.rate_per_s,
+    }
+}
+
+fn cpu_seconds(measured: &[&Measured]) -> CpuSeconds {
+    let seconds = |ends: &mut dyn Iterator<Item = &EndReport>| ends.map(|end| end.cpu_ns as f64 / 1e9).sum::<f64>();
+    let echo = measured.iter().any(|measured| measured.echo.is_some());
+    CpuSeconds {
+        client: seconds(&mut measured.iter().map(|measured| &measured.client)),
+        echo: echo.then(|| seconds(&mut measured.iter().filter_map(|measured| measured.echo.as_ref()))),
+    }
+}
+
+fn facts(measured: &[&Measured]) -> BTreeMap<String, Vec<hairpin_model::fact::Fact>> {
+    let client = counters::merged(measured.iter().map(|measured| measured.client.facts.as_slice()));
+    let echo = measured.iter().filter_map(|measured| measured.echo.as_ref());
+    let echo = counters::merged(echo.map(|end| end.facts.as_slice()));
+    let both = [("client", client), ("echo", echo)];
+    both.into_iter().filter(|(_, facts)| !facts.is_empty()).map(|(end, facts)| (end.to_owned(), facts)).collect()
+}
+
+fn effective_options(measured: &[&Measured]) -> EffectiveOptions {
+    let client = |measured: &Measured| measured.client.options.clone();
+    let echo = |measured: &Measured| measured.echo.as_ref().map_or_else(Vec::new, |end| end.options.clone());
+    let Some(first) = measured.first() else { return EffectiveOptions::default() };
+    let (client_first, echo_first) = (client(first), echo(first));
+    let mut differs: Vec<String> = Vec::new();
+    for measured in measured {
+        note_differences(&client_first, &client(measured), &mut differs);
+        note_differences(&echo_first, &echo(measured), &mut differs);
+    }
+    EffectiveOptions { client: client_first, echo: echo_first, differs }
+}
+
+fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<String>) {
+    for option in first.iter().chain(other) {
+        let value = |options: &[Effective]| {
+            options.iter().find(|candidate| candidate.name == option.name).map(|found| found.before.clone())
+        };
+        let name = option.name.to_string();
+        if value(first) != value(other) && !differs.contains(&name) {
+            differs.push(name);
+        }
+    }
+}
+
+fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if measured.is_empty() {
+        let failed = rounds.iter().filter_map(|round| failure(round)).count();
+        let reason = match failed {
+            0 => "no round of it was measured to its end".to_owned(),
+            _ => format!("all {failed} rounds failed"),
+        };
+        reasons.push(reason);
+    } else if measured.iter().all(|measured| measured.figures.samples == 0) {
+        reasons.push("no message was answered".to_owned());
+    }
+    if let (Some(asked), Some(reached)) = (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))
+        && reached < open_loop::SATURATED_BELOW
+    {
+        let (sent, asked) = (humane::count(asked * reached), humane::count(asked));
+        reasons
+            .push(format!("the generator was saturated: it sent {sent} of the {asked} messages a second asked for"));
+    }
+    reasons.extend(unmet_options(measured));
+    let ledger = measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger));
+    if lossless(&case.transport) && case.link == hairpin_model::case::LOOPBACK {
+        let lost = ledger.lost.values().sum::<u64>();
+        if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
+            reasons.push(format!(
+                "{} promises every message once, and {lost} were lost, {} came twice and {} are unaccounted for",
+                case.transport, ledger.duplicated, ledger.unexplained
+            ));
+        }
+    }
+    reasons
+}
+
+fn unmet_options(measured: &[&Measured]) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for measured in measured {
+        let echo = measured.echo.iter().flat_map(|end| &end.options).map(|option| ("echo half", option));
+        let all = measured.client.options.iter().map(|option| ("client", option)).chain(echo);
+        for (end, option) in all.filter(|(_, option)| !option.met) {
+            let asked = option.asked.as_deref().unwrap_or("nothing");
+            let reason = format!(
+                "option {} at the {end}: asked for {asked}, the kernel granted {}",
+                option.name, option.before
+            );
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+        }
+    }
+    reasons
+}
+
+/// The percentile curve: six quantiles for each power of ten that remains above them (0, 0.25, 0.5, 0.65, 0.75, 0.85,
+/// then 0.9, 0.925, ... 0.985, then 0.99, ...), as far as 1 / (1 - quantile) samples were taken.
+fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
+    /// Of every power of ten that remains above the quantile, these shares of it.
+    const REMAINING: &[f64] = &[1.0, 0.75, 0.5, 0.35, 0.25, 0.15];
+    if latencies.is_empty() {
+        return Vec::new();
+    }
+    let samples = latencies.len() as f64;
+    let mut quantiles = vec![0.0, 0.01, 0.05, 0.1];
+    let mut power = 1.0;
+    while power * samples >= 1.0 - 1e-9 {
+        let remaining = REMAINING.iter().map(|share| share * power).filter(|left| left * samples >= 1.0 - 1e-9);
+        quantiles.extend(remaining.map(|left| 1.0 - left).filter(|quantile| *quantile > 0.1));
+        power /= 10.0;
+    }
+    quantiles
+        .into_iter()
+        // 0.999 and not 0.9990000000000001.
+        .map(|quantile| (quantile * 1e12).round() / 1e12)
+        .map(|quantile| CurvePoint { quantile, latency_ns: latencies.value_at_quantile(quantile) as f64 })
+        .collect()
+}

@@ -1,0 +1,210 @@
+//! Made-up samples and runs, for the tests of this crate: every latency in them is given, so every figure is known.
+#![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its own part of this")]
+
+use hairpin_analysis::{Digest, comparisons, findings, round_figures};
+use hairpin_model::case::{Case, Ends, Pattern, Placement};
+use hairpin_model::environment::Environment;
+use hairpin_model::finding::Finding;
+use hairpin_model::ledger::Ledger;
+use hairpin_model::options::{Effective, OptionName};
+use hairpin_model::round::{EndReport, Extent, Failure, Measured, Noise, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
+use hairpin_model::samples::{Fate, Samples, latency_histogram};
+
+/// Samples of a closed loop: each message leaves when the last was answered.
+pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {
+    let mut samples = empty();
+    samples.warm_up = warm_up.len();
+    let mut now = 0_u64;
+    for (row, latency) in warm_up.iter().chain(latencies).enumerate() {
+        push(&mut samples, now, now, now.saturating_add(*latency));
+        now = now.saturating_add(*latency);
+        if row >= warm_up.len() {
+            samples.latency.saturating_record(*latency);
+        }
+    }
+    samples.measured = latencies.len() as u64;
+    samples
+}
+
+/// Samples of an open loop: one message every `interval_ns`, each with (lateness, service time).
+pub fn paced(interval_ns: u64, messages: &[(u64, u64)]) -> Samples {
+    let mut samples = empty();
+    let (mut service, mut late) = (latency_histogram(), latency_histogram());
+    for (row, (lateness_ns, service_ns)) in messages.iter().enumerate() {
+        let due = row as u64 * interval_ns;
+        push(&mut samples, due, due + lateness_ns, due + lateness_ns + service_ns);
+        samples.latency.saturating_record(lateness_ns + service_ns);
+        service.saturating_record(*service_ns);
+        late.saturating_record(*lateness_ns);
+    }
+    (samples.service, samples.lateness) = (Some(service), Some(late));
+    samples.measured = messages.len() as u64;
+    samples
+}
+
+fn empty() -> Samples {
+    Samples {
+        warm_up: 0,
+        sequence: Vec::new(),
+        due_ns: Vec::new(),
+        sent_ns: Vec::new(),
+        received_ns: Vec::new(),
+        fate: Vec::new(),
+        latency: latency_histogram(),
+        service: None,
+        lateness: None,
+        measured: 0,
+    }
+}
+
+fn push(samples: &mut Samples, due: u64, sent: u64, received: u64) {
+    samples.sequence.push(samples.sequence.len() as u64);
+    samples.due_ns.push(due);
+    samples.sent_ns.push(sent);
+    samples.received_ns.push(received);
+    samples.fate.push(Fate::Received);
+}
+
+/// A run in the making.
+#[derive(Default)]
+pub struct MadeUp {
+    pub plan: Vec<Case>,
+    pub rounds: Vec<RoundRecord>,
+    pub environment: Environment,
+    digest: Digest,
+}
+
+impl MadeUp {
+    pub fn new() -> Self {
+        let environment = Environment { cpus_online: 2, cpus_allowed: vec![0, 1], ..Environment::default() };
+        Self { environment, ..Self::default() }
+    }
+
+    /// One measured round, without noise.
+    pub fn round(&mut self, case: &Case, block: u32, samples: &Samples) {
+        self.round_with(case, block, samples, |_| {});
+    }
+
+    /// One measured round that `change` may alter before it counts.
+    pub fn round_with(&mut self, case: &Case, block: u32, samples: &Samples, change: impl FnOnce(&mut Measured)) {
+        let mut measured = measured(case, samples);
+        change(&mut measured);
+        self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
+    }
+
+    /// One failed round.
+    pub fn failed(&mut self, case: &Case, block: u32, cause: &str) {
+        let failure = Failure { cause: cause.to_owned(), hint: "none".to_owned() };
+        self.push(case, block, Outcome::Failed(failure), None);
+    }
+
+    /// Rounds of `case` with 100 messages each, all of a round with the latency given for it.
+    pub fn rounds_of(&mut self, case: &Case, latencies: &[u64]) {
+        self.rounds_with(case, latencies, |_| {});
+    }
+
+    /// The same, each altered by `change`.
+    pub fn rounds_with(&mut self, case: &Case, latencies: &[u64], change: impl Fn(&mut Measured)) {
+        for (block, latency) in latencies.iter().enumerate() {
+            self.round_with(case, block as u32, &back_to_back(&[*latency; 20], &[*latency; 100]), &change);
+        }
+    }
+
+    fn push(&mut self, case: &Case, block: u32, outcome: Outcome, samples: Option<&Samples>) {
+        if !self.plan.contains(case) {
+            self.plan.push(case.clone());
+        }
+        let number = self.rounds.len() as u32;
+        let record = RoundRecord {
+            number,
+            started_ns: u64::from(block) * 1_000_000_000 + u64::from(number) * 1_000_000,
+            case_id: case.id(),
+            order: order(case, block),
+            outcome,
+        };
+        self.digest.add(&record, samples);
+        self.rounds.push(record);
+    }
+
+    /// The run without findings.
+    pub fn run(self) -> Run {
+        let cases = self.digest.summaries(&self.plan, &self.rounds, 7);
+        Run {
+            format: FORMAT,
+            tool: Tool::default(),
+            command_line: vec!["hairpin".to_owned()],
+            started_unix_s: 0,
+            duration_ns: 1,
+            state: State::Complete,
+            seed: 7,
+            plan: Plan::default(),
+            environment: self.environment,
+            comparisons: comparisons(&cases, 7),
+            cases,
+            findings: Vec::new(),
+            skipped: Vec::new(),
+            rounds: self.rounds,
+        }
+    }
+
+    /// The findings of that code.
+    pub fn findings(self, code: &str) -> Vec<Finding> {
+        findings(&self.run()).into_iter().filter(|finding| finding.code == code).collect()
+    }
+}
+
+fn order(case: &Case, block: u32) -> RoundOrder {
+    RoundOrder {
+        case: case.clone(),
+        block,
+        extent: Extent::Count(100),
+        warm_up: Extent::Count(20),
+        timeout_ns: 1_000_000_000,
+        keep_samples: 1000,
+        allow_unmet_options: false,
+        port: 0,
+    }
+}
+
+/// A round on a quiet machine: client on CPU 0, echo half on CPU 0 or 1 as placed, no CPU time but the ends' own.
+fn measured(case: &Case, samples: &Samples) -> Measured {
+    let first = samples.due_ns.get(samples.warm_up).copied().unwrap_or(0);
+    let duration_ns = samples.received_ns.last().map_or(0, |last| last.saturating_sub(first));
+    let answered = samples.latency.len();
+    let end = |cpu: usize| EndReport { seen_cpus: vec![cpu, cpu], cpu_ns: duration_ns / 4, ..EndReport::default() };
+    let noise = Noise { busy_ns: duration_ns / 2, wall_ns: duration_ns, runnable_before: 1, ..Noise::default() };
+    Measured {
+        figures: round_figures(samples, duration_ns),
+        ledger: Ledger { sent: answered, received: answered, ..Ledger::default() }.closed(),
+        setup_ns: 50_000,
+        first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),
+        duration_ns,
+        client: end(0),
+        echo: Some(end(usize::from(case.placement == Placement::Apart))),
+        noise,
+        samples_file: None,
+        samples_kept: samples.kept() as u64,
+        interrupted: false,
+    }
+}
+
+/// An option as granted.
+pub fn granted(name: OptionName, value: &str) -> Effective {
+    Effective { name, asked: None, before: value.to_owned(), after: value.to_owned(), met: true }
+}
+
+/// `case` at a fixed rate.
+pub fn at_rate(case: Case, rate_per_s: f64) -> Case {
+    Case { pattern: Pattern::Paced { rate_per_s }, ..case }
+}
+
+/// `case` with both ends pinned apart.
+pub fn apart(case: Case) -> Case {
+    Case { placement: Placement::Apart, ..case }
+}
+
+/// `case` with threads for ends.
+pub fn threads(case: Case) -> Case {
+    Case { ends: Ends::Threads, ..case }
+}
