@@ -1,1 +1,20 @@
-//! stub
+//! A saved run as terminal text, JSON, CSV and one self-contained HTML page.
+//!
+//! This crate shows and never computes: every figure on a page stands in [`hairpin_model::run::Run`], and the only
+//! arithmetic here is that of showing (units, places on an axis, one figure over another in a sentence). It knows no
+//! clock, file, socket, thread or environment variable: the same run gives the same bytes.
+#![forbid(unsafe_code)]
+
+pub mod formats;
+
+pub mod csv_table;
+pub mod html;
+pub mod json;
+pub mod terminal;
+
+pub mod charts;
+pub mod comparison;
+pub mod quantities;
+
+mod ladder;
+mod wording;

@@ -1,0 +1,19 @@
+//! Shows a made-up run: `cargo run -p hairpin-report --example preview -- terminal 80`. For work on the looks.
+#![allow(clippy::print_stdout, clippy::disallowed_methods, missing_docs, reason = "a program for people")]
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use hairpin_report::formats;
+use hairpin_report::terminal::Look;
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let name = words.next().unwrap_or_else(|| "terminal".to_owned());
+    let width = words.next().and_then(|word| word.parse().ok()).unwrap_or(100);
+    let colour = words.next().is_some();
+    match formats::find(&name) {
+        Some(format) => print!("{}", (format.render)(&support::survey(1), &Look { width, colour })),
+        None => println!("unknown format {name} (hint: one of terminal, html, json, csv)"),
+    }
+}

@@ -1,0 +1,239 @@
+//! Axes: where a value stands, and which values are worth a label.
+
+use crate::quantities::{self, Micro};
+
+/// How values are spread over an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Equal distances are equal ratios.
+    Log,
+    /// Equal distances are equal differences.
+    Linear,
+}
+
+/// An axis from `low` to `high`, both finite, `low` below `high`, and above zero where the scale is logarithmic.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Axis {
+    scale: Scale,
+    low: f64,
+    high: f64,
+}
+
+/// A labelled place on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tick {
+    /// The value.
+    pub value: f64,
+    /// Where it stands, 0 to 1.
+    pub place: f64,
+    /// Its label, with the unit.
+    pub label: String,
+    /// Whether it is a power of ten (or, on a linear axis, any tick): others may be left out where it is narrow.
+    pub major: bool,
+}
+
+impl Axis {
+    /// A logarithmic axis that holds all of `values` with a little room; null where none is finite and above zero.
+    pub fn log(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let (low, high) = extremes(values.into_iter().filter(|value| *value > 0.0))?;
+        let room = ((high / low).ln() * 0.04).max(0.05).exp();
+        Some(Self { scale: Scale::Log, low: low / room, high: high * room })
+    }
+
+    /// The same, at least from `centre / (1 + share)` to `centre * (1 + share)`: small wobbles stay small.
+    pub fn log_around(centre: f64, share: f64, values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let bounds = [centre / (1.0 + share), centre * (1.0 + share)];
+        let (low, high) = extremes(values.into_iter().chain(bounds).filter(|value| *value > 0.0))?;
+        (low < high).then_some(Self { scale: Scale::Log, low, high })
+    }
+
+    /// A linear axis from zero that holds all of `values`; null where none is finite and above zero.
+    pub fn from_zero(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let (_, high) = extremes(values.into_iter().filter(|value| *value > 0.0))?;
+        Some(Self { scale: Scale::Linear, low: 0.0, high })
+    }
+
+    /// Its least value.
+    #[must_use]
+    pub fn low(&self) -> f64 {
+        self.low
+    }
+
+    /// Its greatest value.
+    #[must_use]
+    pub fn high(&self) -> f64 {
+        self.high
+    }
+
+    /// Where `value` stands, 0 to 1; values beyond the ends stand at the ends, and what is not finite at the low end.
+    #[must_use]
+    pub fn place(&self, value: f64) -> f64 {
+        let place = match self.scale {
+            Scale::Log => (value.max(self.low) / self.low).ln() / (self.high / self.low).ln(),
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+        };
+        if place.is_finite() { place.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// Ticks for an axis of nanoseconds, `at_most` of them or a few more.
+    #[must_use]
+    pub fn time_ticks(&self, at_most: usize) -> Vec<Tick> {
+        let values = match self.scale {
+            Scale::Log if self.high / self.low >= 8.0 => self.decades(at_most),
+            Scale::Log | Scale::Linear => self.steps(at_most),
+        };
+        let tick = |value: f64| Tick {
+            value,
+            place: self.place(value),
+            label: quantities::round_duration(value, Micro::Sign),
+            major: self.scale == Scale::Linear || self.high / self.low < 8.0 || is_power_of_ten(value),
+        };
+        values.into_iter().map(tick).collect()
+    }
+
+    /// Powers of ten, with 2 and 5 between them where that is not too many.
+    fn decades(&self, at_most: usize) -> Vec<f64> {
+        #[expect(clippy::cast_possible_truncation, reason = "an exponent of ten of a finite number")]
+        let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
+        let within = |value: &f64| (self.low..=self.high).contains(value);
+        let all = |factors: &[f64]| -> Vec<f64> {
+            let of_decade = |exponent: i32| factors.iter().map(move |factor| factor * 10_f64.powi(exponent));
+            (first..=last).flat_map(of_decade).filter(within).collect()
+        };
+        [&[1.0, 2.0, 5.0][..], &[1.0, 3.0]]
+            .into_iter()
+            .map(all)
+            .find(|values| values.len() <= at_most)
+            .unwrap_or_else(|| all(&[1.0]))
+    }
+
+    /// Multiples of 1, 2 or 5 times a power of ten.
+    fn steps(&self, at_most: usize) -> Vec<f64> {
+        #[expect(clippy::cast_precision_loss, reason = "a small count")]
+        let rough = (self.high - self.low) / at_most.max(1) as f64;
+        let magnitude = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * magnitude).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(10.0 * magnitude);
+        let mut values = Vec::new();
+        let mut number = (self.low / step).ceil();
+        while number * step <= self.high * (1.0 + 1e-12) && values.len() <= 2 * at_most {
+            values.push(number * step);
+            number += 1.0;
+        }
+        values
+    }
+}
+
+fn is_power_of_ten(value: f64) -> bool {
+    let exponent = value.log10();
+    (exponent - exponent.round()).abs() < 1e-9
+}
+
+fn extremes(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.filter(|value| value.is_finite()).fold(None, |so_far, value| {
+        let (low, high) = so_far.unwrap_or((value, value));
+        Some((low.min(value), high.max(value)))
+    })
+}
+
+/// The axis of a percentile curve: quantiles by their nines, log10(1 / (1 - q)), as HdrHistogram's plots have them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Nines {
+    most: f64,
+}
+
+impl Nines {
+    /// An axis to the last message of `samples`: the greatest of n messages stands at 1 - 1/n.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a logarithm is taken")]
+    pub fn of(samples: u64) -> Self {
+        Self { most: (samples.max(10) as f64).log10() }
+    }
+
+    /// Where a quantile of `samples` messages stands, 0 to 1.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a logarithm is taken")]
+    pub fn place(&self, quantile: f64, samples: u64) -> f64 {
+        let last = (samples.max(1) as f64).log10();
+        let nines = if quantile < 1.0 { -(1.0 - quantile.max(0.0)).log10() } else { last };
+        if nines.is_finite() { (nines.min(last) / self.most).clamp(0.0, 1.0) } else { 0.0 }
+    }
+
+    /// The labelled quantiles: 0, 50, 90, 99, 99.9 %, ... as far as the axis goes.
+    #[must_use]
+    pub fn ticks(&self) -> Vec<(f64, f64, String)> {
+        let mut ticks = vec![(0.0, 0.0, "0 %".to_owned()), (0.5, 0.301_03 / self.most, "50 %".to_owned())];
+        let mut nines = 1;
+        while f64::from(nines) <= self.most && nines <= 12 {
+            let quantile = 1.0 - 10_f64.powi(-nines);
+            let places = usize::try_from(nines - 2).unwrap_or(0);
+            ticks.push((quantile, f64::from(nines) / self.most, format!("{:.places$} %", quantile * 100.0)));
+            nines += 1;
+        }
+        ticks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(ticks: &[Tick]) -> Vec<&str> {
+        ticks.iter().map(|tick| tick.label.as_str()).collect()
+    }
+
+    #[test]
+    fn a_log_axis_puts_equal_ratios_at_equal_distances() {
+        let axis = Axis::log([100.0, 1e6]).unwrap();
+        let places = [100.0, 1e3, 1e4, 1e5, 1e6].map(|value| axis.place(value));
+        for pair in places.windows(3) {
+            assert!(((pair[1] - pair[0]) - (pair[2] - pair[1])).abs() < 1e-9, "{places:?}");
+        }
+        assert!(places[0] > 0.0 && places[4] < 1.0, "there is room at both ends: {places:?}");
+    }
+
+    #[test]
+    fn many_decades_are_labelled_by_powers_of_ten_and_few_in_between() {
+        let wide = Axis::log([100.0, 5e6]).unwrap().time_ticks(6);
+        assert_eq!(labels(&wide), ["100 ns", "1 µs", "10 µs", "100 µs", "1 ms"]);
+        let narrow = Axis::log([2500.0, 60_000.0]).unwrap().time_ticks(6);
+        assert_eq!(labels(&narrow), ["5 µs", "10 µs", "20 µs", "50 µs"]);
+        assert_eq!(narrow.iter().map(|tick| tick.major).collect::<Vec<_>>(), [false, true, false, false]);
+    }
+
+    #[test]
+    fn a_narrow_axis_still_has_labels() {
+        let ticks = Axis::log([2400.0, 2600.0]).unwrap().time_ticks(4);
+        assert!(ticks.len() >= 2, "{ticks:?}");
+        let time = Axis::from_zero([21.3e9]).unwrap().time_ticks(5);
+        assert_eq!(labels(&time), ["0", "5 s", "10 s", "15 s", "20 s"]);
+    }
+
+    #[test]
+    fn what_cannot_be_placed_does_not_leave_the_axis() {
+        let axis = Axis::log([1.0, 10.0]).unwrap();
+        for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0, 1e300] {
+            assert!((0.0..=1.0).contains(&axis.place(value)), "{value}");
+        }
+        assert_eq!(Axis::log([f64::NAN, 0.0, -1.0]), None);
+        assert_eq!(Axis::from_zero([]), None);
+    }
+
+    #[test]
+    fn a_single_value_has_an_axis_around_it() {
+        let axis = Axis::log([5.0]).unwrap();
+        assert!((axis.place(5.0) - 0.5).abs() < 1e-9);
+        let axis = Axis::log_around(100.0, 0.1, [101.0]).unwrap();
+        assert!((axis.low() - 90.909).abs() < 0.01 && (axis.high() - 110.0).abs() < 0.01, "{axis:?}");
+    }
+
+    #[test]
+    fn the_greatest_of_n_stands_where_one_in_n_does() {
+        let nines = Nines::of(1000);
+        assert!((nines.place(1.0, 1000) - 1.0).abs() < 1e-9);
+        assert!((nines.place(1.0, 100) - 2.0 / 3.0).abs() < 1e-9);
+        assert!((nines.place(0.9, 1000) - 1.0 / 3.0).abs() < 1e-9);
+        let labels: Vec<String> = nines.ticks().into_iter().map(|(_, _, label)| label).collect();
+        assert_eq!(labels, ["0 %", "50 %", "90 %", "99 %", "99.9 %"]);
+    }
+}

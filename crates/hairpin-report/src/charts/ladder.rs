@@ -1,0 +1,141 @@
+//! The ladder: a lane a case on one logarithmic axis. A dot is the p50, the box behind it its interval, the thick line
+//! runs to the p99, the thin one to the greatest.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::axis::{Axis, Tick};
+use super::series::Looks;
+use super::svg::{escape, percent};
+use crate::ladder::{self, Group};
+use crate::quantities::{self, Micro};
+
+/// Height of a lane, in pixels.
+const LANE: f64 = 24.0;
+
+/// The chart of all groups, or null where no case has a p50.
+pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String> {
+    let shown = run.cases.iter().filter(|row| ladder::p50_ns(row).is_some());
+    let axis = Axis::log(shown.flat_map(marks_ns))?;
+    let ticks = axis.time_ticks(9);
+    let grid = grid(&ticks);
+    let mut html = String::from("<div class=\"ladder\" role=\"list\">");
+    html.push_str(&scale(&ticks, "top"));
+    for group in ladder::groups(run) {
+        group_lanes(&mut html, &group, &axis, &grid, looks);
+    }
+    html.push_str(&scale(&ticks, "bottom"));
+    html.push_str("</div>");
+    Some(html)
+}
+
+/// Everything of a case that is drawn, in ns.
+fn marks_ns(row: &CaseSummary) -> Vec<f64> {
+    let latency = &row.latency_ns;
+    let mut marks: Vec<f64> =
+        [latency.p50, latency.p99, latency.max].into_iter().filter_map(ladder::finite).collect();
+    if let Some((low, high)) = ladder::interval(latency.p50) {
+        marks.extend([low, high]);
+    }
+    marks
+}
+
+fn group_lanes(html: &mut String, group: &Group<'_>, axis: &Axis, grid: &str, looks: &BTreeMap<String, Looks>) {
+    let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&group.name));
+    for row in &group.rows {
+        let name = ladder::row_name(row);
+        let Some(p50) = ladder::p50_ns(row) else {
+            let _ = write!(html, "<p class=\"lane-empty\">{}: no figures</p>", escape(&name));
+            continue;
+        };
+        let classes = looks.get(&name).map(|looks| looks.classes()).unwrap_or_default();
+        let invalid = if row.valid { "" } else { " invalid" };
+        let (transport, details) = (escape(&row.case.transport), escape(&row.case.details().join(" ")));
+        let details = if details.is_empty() { String::new() } else { format!(" <small>{details}</small>") };
+        let warning = if row.valid { "" } else { "<b class=\"bang\" title=\"invalid: do not use\">!</b> " };
+        let _ = write!(
+            html,
+            "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{warning}{transport}{details}\
+             </span>{}<span class=\"lane-value\">{}</span></div>",
+            lane(row, p50, axis, grid, &classes),
+            quantities::duration(p50, Micro::Sign)
+        );
+    }
+}
+
+/// The lane itself: marks over the grid, and a title that says them in words.
+fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> String {
+    let at = |ns: f64| percent(axis.place(ns));
+    let middle = LANE / 2.0;
+    let words = escape(&in_words(row, p50));
+    let mut svg = format!(
+        "<svg class=\"lane {classes}\" width=\"100%\" height=\"{LANE}\" role=\"img\" aria-label=\"{words}\">\
+         <title>{words}</title>{grid}"
+    );
+    let line = |from: f64, to: f64, class: &str| {
+        format!("<line class=\"{class}\" x1=\"{}\" x2=\"{}\" y1=\"{middle}\" y2=\"{middle}\"/>", at(from), at(to))
+    };
+    let tick = |ns: f64, class: &str, half: f64| {
+        let (x, above, below) = (at(ns), middle - half, middle + half);
+        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"{above}\" y2=\"{below}\"/>")
+    };
+    if let Some(max) = ladder::finite(row.latency_ns.max) {
+        svg.push_str(&line(p50, max, "to-max"));
+        svg.push_str(&tick(max, "max", 4.0));
+    }
+    if let Some(p99) = ladder::finite(row.latency_ns.p99) {
+        svg.push_str(&line(p50, p99, "to-p99"));
+        svg.push_str(&tick(p99, "p99", 6.0));
+    }
+    if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
+        let width = percent((axis.place(high) - axis.place(low)).max(0.0));
+        let (y, height) = (middle - 8.0, 16.0);
+        let _ = write!(
+            svg,
+            "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"{y}\" height=\"{height}\"/>",
+            at(low)
+        );
+    }
+    let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" cy=\"{middle}\" r=\"4.5\"/></svg>", at(p50));
+    svg
+}
+
+/// `tcp block together: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
+fn in_words(row: &CaseSummary, p50: f64) -> String {
+    let mut words = format!("{}: p50 {}", row.label, quantities::duration(p50, Micro::Sign));
+    if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
+        let _ = write!(words, " (95 % interval {})", quantities::bounds(p50, low, high, Micro::Sign));
+    }
+    for (name, figure) in
+        [("p99", row.latency_ns.p99), ("p99.9", row.latency_ns.p999), ("max", row.latency_ns.max)]
+    {
+        if let Some(value) = ladder::finite(figure) {
+            let _ = write!(words, ", {name} {}", quantities::duration(value, Micro::Sign));
+        }
+    }
+    words
+}
+
+fn grid(ticks: &[Tick]) -> String {
+    let line = |tick: &Tick| {
+        let (class, x) = (if tick.major { "grid" } else { "grid minor" }, percent(tick.place));
+        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{LANE}\"/>")
+    };
+    ticks.iter().map(line).collect()
+}
+
+/// The axis above or below the lanes.
+fn scale(ticks: &[Tick], side: &str) -> String {
+    let label = |tick: &Tick| {
+        let class = if tick.major { "tick" } else { "tick minor" };
+        format!("<text class=\"{class}\" x=\"{}\" y=\"14\">{}</text>", percent(tick.place), escape(&tick.label))
+    };
+    let labels: String = ticks.iter().map(label).collect();
+    format!(
+        "<div class=\"lane-row scale {side}\" aria-hidden=\"true\"><span class=\"lane-name\"></span>\
+         <svg class=\"lane\" width=\"100%\" height=\"20\">{labels}</svg><span class=\"lane-value\">p50</span></div>"
+    )
+}

@@ -1,0 +1,163 @@
+//! Percentile curves of a group, as HdrHistogram's plots have them: the tail is as wide as the body.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use hairpin_model::summary::{CaseSummary, CurvePoint};
+
+use super::axis::{Axis, Nines, Tick};
+use super::series::Looks;
+use super::svg::{down, escape, percent, trimmed};
+use crate::ladder::{self, Group};
+use crate::quantities::{self, Micro};
+
+/// Height of the plot, in pixels.
+const HEIGHT: f64 = 360.0;
+/// Curves are drawn on a grid of so many steps in both directions and then stretched to the plot.
+const STEPS: f64 = 2000.0;
+
+/// The chart of one group, or null where no case of it has a curve.
+pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+    let rows: Vec<&CaseSummary> = group.rows.iter().copied().filter(|row| points(row).next().is_some()).collect();
+    let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
+    let nines = Nines::of(rows.iter().map(|row| row.samples).max()?);
+    let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
+    let mut html = format!(
+        "<div class=\"plot\"><span class=\"axis-title y\">latency of a round trip (log scale)</span>\
+         <svg class=\"chart percentiles\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
+    );
+    html.push_str(&grid(&axis, &nines));
+    let mut curves = String::new();
+    let mut marks = String::new();
+    for row in &rows {
+        let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
+        curves.push_str(&curve(row, &axis, &nines, looks));
+        marks.push_str(&labelled_points(row, &axis, &nines, looks));
+    }
+    let _ = write!(
+        html,
+        "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" \
+         preserveAspectRatio=\"none\">{curves}</svg>{marks}</svg>\
+         <span class=\"axis-title x\">percentile of round trips (log scale of what lies beyond)</span></div>"
+    );
+    html.push_str(&legend(&rows, looks));
+    Some(html)
+}
+
+fn points(row: &CaseSummary) -> impl Iterator<Item = &CurvePoint> {
+    row.curve.iter().filter(|point| point.latency_ns.is_finite() && point.latency_ns > 0.0 && point.quantile >= 0.0)
+}
+
+fn grid(axis: &Axis, nines: &Nines) -> String {
+    let across = |tick: Tick| {
+        let (y, class) = (down(tick.place, HEIGHT), if tick.major { "" } else { " minor" });
+        format!(
+            "<line class=\"grid{class}\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
+             <text class=\"tick y{class}\" x=\"-8\" y=\"{y}\">{}</text>",
+            escape(&tick.label)
+        )
+    };
+    let upward = |(_, place, label): (f64, f64, String)| {
+        let (x, below) = (percent(place), HEIGHT + 18.0);
+        format!(
+            "<line class=\"grid\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{HEIGHT}\"/>\
+             <text class=\"tick\" x=\"{x}\" y=\"{below}\">{label}</text>"
+        )
+    };
+    let lines: String = axis.time_ticks(10).into_iter().map(across).collect();
+    lines + &nines.ticks().into_iter().map(upward).collect::<String>()
+}
+
+/// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
+fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a share is taken")]
+    let sure_to = 1.0 - 10.0 / row.samples.max(10) as f64;
+    let (mut body, mut tail) = (Vec::new(), Vec::new());
+    let mut last = None;
+    for point in points(row) {
+        let x = nines.place(point.quantile, row.samples) * STEPS;
+        let y = (1.0 - axis.place(point.latency_ns)) * STEPS;
+        // Points that fall on one place of the grid are drawn once: any number of them makes a small page.
+        let here = (x.round(), y.round());
+        if last.replace(here) == Some(here) {
+            continue;
+        }
+        let text = format!("{},{}", trimmed(here.0), trimmed(here.1));
+        if point.quantile <= sure_to || body.is_empty() {
+            body.push(text);
+        } else {
+            if tail.is_empty() {
+                tail.extend(body.last().cloned());
+            }
+            tail.push(text);
+        }
+    }
+    let series = looks.classes();
+    let line = |class: &str, points: &[String]| match points.len() {
+        0 | 1 => String::new(),
+        _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
+    };
+    let name = escape(&ladder::row_name(row));
+    format!(
+        "<g class=\"curve {series}\" data-series=\"{name}\">{}{}</g>",
+        line("body", &body),
+        line("tail", &tail)
+    )
+}
+
+/// A mark at each labelled percentile, and at the greatest.
+fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
+    let name = ladder::row_name(row);
+    let mut html = format!("<g class=\"marks {}\" data-series=\"{}\">", looks.classes(), escape(&name));
+    let mut wanted: Vec<(f64, String)> =
+        nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
+    wanted.push((1.0, "greatest".to_owned()));
+    let mut last: Option<(f64, f64)> = None;
+    for (quantile, label) in wanted {
+        // The last point at or before the percentile, unless the curve has none near it.
+        let Some(point) = points(row).take_while(|point| point.quantile <= quantile + 1e-9).last() else { continue };
+        let here = (nines.place(point.quantile, row.samples), axis.place(point.latency_ns));
+        if last.is_some_and(|last| last == here) || point.quantile + 0.02 < quantile {
+            continue;
+        }
+        last = Some(here);
+        let words = format!("{name}: {label} {}", quantities::duration(point.latency_ns, Micro::Sign));
+        let (x, y) = (percent(here.0), down(here.1, HEIGHT));
+        let _ = write!(
+            html,
+            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>",
+            escape(&words),
+            looks.colour
+        );
+    }
+    html.push_str("</g>");
+    html
+}
+
+/// The legend, the slowest last as in the ladder. With the page's script an entry hides or shows its curve.
+pub(crate) fn legend(rows: &[&CaseSummary], looks: &BTreeMap<String, Looks>) -> String {
+    let mut html = String::from("<ul class=\"legend\">");
+    for row in rows {
+        let name = ladder::row_name(row);
+        let looks = looks.get(&name).copied().unwrap_or(Looks { colour: 0, dash: 0 });
+        let shown = escape(&name);
+        let _ = write!(
+            html,
+            "<li><button type=\"button\" aria-pressed=\"true\" data-series=\"{shown}\" class=\"{}\">{}{shown}\
+             </button></li>",
+            looks.classes(),
+            swatch(looks)
+        );
+    }
+    html.push_str("</ul>");
+    html
+}
+
+/// A short piece of the curve with its mark.
+pub(crate) fn swatch(looks: Looks) -> String {
+    format!(
+        "<svg class=\"swatch\" width=\"26\" height=\"12\" aria-hidden=\"true\"><line x1=\"0\" x2=\"26\" y1=\"6\" \
+         y2=\"6\"/><use href=\"#m{}\" x=\"13\" y=\"6\"/></svg>",
+        looks.colour
+    )
+}

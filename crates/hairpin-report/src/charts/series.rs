@@ -1,0 +1,62 @@
+//! Which colour, mark and dash a case has: the same on every chart of a page.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::run::Run;
+
+use crate::ladder;
+
+/// How many colours there are; style.css has one variable for each.
+pub(crate) const COLOURS: usize = 8;
+/// How many dashes there are; style.css has one class for each.
+pub(crate) const DASHES: usize = 4;
+
+/// The looks of one series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Looks {
+    /// Colour and mark, from 0.
+    pub(crate) colour: usize,
+    /// Dash, from 0 (solid); marks of dashed series are hollow.
+    pub(crate) dash: usize,
+}
+
+impl Looks {
+    /// The classes that style.css knows.
+    pub(crate) fn classes(self) -> String {
+        format!("s{} d{}", self.colour, self.dash)
+    }
+}
+
+/// Looks by [`ladder::row_name`]. Up to eight names get a colour each. Beyond that kin share a colour and differ by
+/// dash: `unix-stream` and `unix-datagram`, `tcp` and `tcp6`; and where kin are too many, colours simply go round.
+pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
+    let mut names: Vec<(String, String)> = Vec::new();
+    for row in &run.cases {
+        let name = ladder::row_name(row);
+        if !names.iter().any(|(known, _)| *known == name) {
+            names.push((name, kin(&row.case.transport)));
+        }
+    }
+    let mut members: Vec<(String, usize)> = Vec::new();
+    let mut by_kin = Vec::with_capacity(names.len());
+    for (_, kin) in &names {
+        let place = members.iter().position(|(known, _)| known == kin).unwrap_or_else(|| {
+            members.push((kin.clone(), 0));
+            members.len() - 1
+        });
+        by_kin.push(Looks { colour: place, dash: members[place].1 });
+        members[place].1 += 1;
+    }
+    let kin_suffice = members.len() <= COLOURS && members.iter().all(|(_, count)| *count <= DASHES);
+    let looks = |(place, (name, _)): (usize, (String, String))| {
+        let each = Looks { colour: place % COLOURS, dash: place / COLOURS % DASHES };
+        (name, if by_kin.len() > COLOURS && kin_suffice { by_kin[place] } else { each })
+    };
+    names.into_iter().enumerate().map(looks).collect()
+}
+
+/// `unix` of `unix-stream`, `tcp` of `tcp6`.
+fn kin(transport: &str) -> String {
+    let first = transport.split('-').next().unwrap_or(transport);
+    first.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned()
+}

@@ -1,0 +1,75 @@
+//! Small pieces of markup: escaping, places as percentages, and the shapes of marks.
+
+/// What the run says, safe inside markup and attributes.
+pub(crate) fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            '\t' | '\n' => safe.push(' '),
+            control if control.is_control() => safe.push('\u{fffd}'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// A place, 0 to 1, as a percentage of the plot: `37.25%`.
+pub(crate) fn percent(place: f64) -> String {
+    let text = format!("{:.2}", place * 100.0);
+    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A place, 0 to 1 from below, in pixels from above.
+pub(crate) fn down(place: f64, height: f64) -> String {
+    trimmed((1.0 - place) * height)
+}
+
+/// A number with at most one decimal.
+pub(crate) fn trimmed(number: f64) -> String {
+    let text = format!("{number:.1}");
+    text.trim_end_matches(".0").to_owned()
+}
+
+/// The shapes of marks, by a series' colour, so that colour is never alone: each about 9 pixels, around the origin.
+const SHAPES: [&str; 8] = [
+    "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z",
+    "M-3.6 -3.6h7.2v7.2h-7.2z",
+    "M0 -5L5 0L0 5L-5 0z",
+    "M0 -4.8L4.7 3.6H-4.7z",
+    "M0 4.8L4.7 -3.6H-4.7z",
+    "M-1.6 -4.8h3.2v3.2h3.2v3.2h-3.2v3.2h-3.2v-3.2h-3.2v-3.2h3.2z",
+    "M-4.4 -2.5L0 -5L4.4 -2.5V2.5L0 5L-4.4 2.5z",
+    "M0 -5.2L1.5 -1.7L5 -1.6L2.3 0.8L3.1 4.4L0 2.4L-3.1 4.4L-2.3 0.8L-5 -1.6L-1.5 -1.7z",
+];
+
+/// The shapes as symbols that `<use href="#m0">` draws; they stand once on a page.
+pub(crate) fn symbols() -> String {
+    let mut text = String::from("<svg class=\"symbols\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>");
+    for (number, path) in SHAPES.iter().enumerate() {
+        text.push_str(&format!("<path id=\"m{number}\" d=\"{path}\"/>"));
+    }
+    text.push_str("</defs></svg>");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_is_markup() {
+        assert_eq!(escape("</script><b a=\"1\" c='2'>&"), "&lt;/script&gt;&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;");
+        assert_eq!(escape("a\u{0}b\nc"), "a\u{fffd}b c");
+    }
+
+    #[test]
+    fn places_are_short() {
+        assert_eq!([percent(0.5), percent(1.0 / 3.0), percent(0.0)], ["50%", "33.33%", "0%"]);
+        assert_eq!(down(0.25, 100.0), "75");
+    }
+}

@@ -1,0 +1,66 @@
+//! Two runs compared, as plain data: what `hairpin compare` shows. The facade fills it from the analysis.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::summary::Verdict;
+
+/// What a comparison of two runs found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComparisonReport {
+    /// The baseline run: its folder or name.
+    pub baseline: String,
+    /// The candidate run.
+    pub candidate: String,
+    /// One row for each case and figure that both runs have.
+    pub rows: Vec<ComparisonRow>,
+    /// What the two machines or plans do not have in common.
+    pub unlike: Vec<Unlike>,
+    /// Cases that only one of the runs has, with the run's name.
+    pub only_in: Vec<(String, String)>,
+    /// Budgets that were checked.
+    pub budgets: Vec<BudgetResult>,
+}
+
+/// One figure of one case in both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparisonRow {
+    /// The case in words.
+    pub case: String,
+    /// The figure, for instance `p50`.
+    pub figure: String,
+    /// The unit of both values: `ns`, `per_s`, `share`, `count`, ...
+    pub unit: String,
+    /// In the baseline.
+    pub baseline: Figure,
+    /// In the candidate.
+    pub candidate: Figure,
+    /// candidate / baseline, with its interval.
+    pub ratio: Figure,
+    /// The verdict.
+    pub verdict: Verdict,
+}
+
+/// Something that is not the same in both runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlike {
+    /// What, for instance `environment.kernel`.
+    pub what: String,
+    /// In the baseline.
+    pub baseline: String,
+    /// In the candidate.
+    pub candidate: String,
+}
+
+/// A budget and whether it was kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BudgetResult {
+    /// The case in words.
+    pub case: String,
+    /// The figure that it limits.
+    pub figure: String,
+    /// The greatest growth allowed: 0.05 for `+5%`.
+    pub allowed_share: f64,
+    /// candidate / baseline.
+    pub ratio: Figure,
+    /// Whether it was kept.
+    pub kept: bool,
+}

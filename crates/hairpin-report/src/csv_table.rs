@@ -1,0 +1,197 @@
+//! Flat tables for spreadsheets and data frames: one row a case, or one row a sample.
+//!
+//! Units stand in the column names, an interval is two columns (`_low`, `_high`), and what is null is an empty cell.
+
+use std::io::Write;
+
+use hairpin_model::case::Pattern;
+use hairpin_model::figure::Figure;
+use hairpin_model::run::Run;
+use hairpin_model::samples::Fate;
+use hairpin_model::summary::{CaseSummary, LatencyFigures};
+
+/// A row under construction: column names are written once, from the first row.
+#[derive(Default)]
+struct Row {
+    names: Vec<String>,
+    cells: Vec<String>,
+}
+
+impl Row {
+    fn put(&mut self, name: &str, cell: impl ToString) {
+        self.names.push(name.to_owned());
+        self.cells.push(cell.to_string());
+    }
+
+    fn number(&mut self, name: &str, number: Option<f64>) {
+        let shown = number.filter(|number| number.is_finite());
+        self.put(name, shown.map(|number| number.to_string()).unwrap_or_default());
+    }
+
+    /// `p50_ns`, `p50_ns_low`, `p50_ns_high`.
+    fn figure(&mut self, name: &str, figure: Option<Figure>) {
+        self.number(name, figure.map(|figure| figure.value));
+        self.number(&format!("{name}_low"), figure.and_then(|figure| figure.low));
+        self.number(&format!("{name}_high"), figure.and_then(|figure| figure.high));
+    }
+
+    fn latencies(&mut self, of: &str, figures: &LatencyFigures) {
+        let named = [
+            ("p50", figures.p50),
+            ("p90", figures.p90),
+            ("p99", figures.p99),
+            ("p999", figures.p999),
+            ("max", figures.max),
+            ("mean", figures.mean),
+        ];
+        for (name, figure) in named {
+            self.figure(&format!("{of}_{name}_ns"), figure);
+        }
+    }
+}
+
+/// The summaries: a header line, then one row a case in the order of the plan (no rows where there is no case).
+#[must_use]
+pub fn summary(run: &Run) -> String {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for (place, case) in run.cases.iter().enumerate() {
+        let row = row(case);
+        if place == 0 {
+            writer.write_record(&row.names).expect(IN_MEMORY);
+        }
+        writer.write_record(&row.cells).expect(IN_MEMORY);
+    }
+    String::from_utf8(writer.into_inner().expect(IN_MEMORY)).expect("made of strings")
+}
+
+const IN_MEMORY: &str = "writing to memory with rows of one length cannot fail";
+
+fn row(summary: &CaseSummary) -> Row {
+    let mut row = Row::default();
+    case_columns(&mut row, summary);
+    row.put("valid", summary.valid);
+    row.put("why_invalid", summary.why_invalid.join("; "));
+    row.put("rounds", summary.rounds);
+    row.put("failed_rounds", summary.failed_rounds.len());
+    row.put("samples", summary.samples);
+    row.latencies("latency", &summary.latency_ns);
+    row.latencies("service", &summary.service_ns.unwrap_or_default());
+    row.latencies("lateness", &summary.lateness_ns.unwrap_or_default());
+    row.figure("rate_per_s", summary.rate_per_s);
+    row.figure("setup_ns", summary.setup_ns);
+    row.figure("first_message_ns", summary.first_message_ns);
+    let ledger = &summary.ledger;
+    row.put("sent", ledger.sent);
+    row.put("received", ledger.received);
+    row.put("lost", ledger.lost.values().sum::<u64>());
+    let causes: Vec<String> = ledger.lost.iter().map(|(cause, count)| format!("{cause}={count}")).collect();
+    row.put("lost_by_cause", causes.join("; "));
+    row.put("late", ledger.late);
+    row.put("duplicated", ledger.duplicated);
+    row.put("unexplained", ledger.unexplained);
+    row.number("cpu_client_s", Some(summary.cpu_seconds.client));
+    row.number("cpu_echo_s", summary.cpu_seconds.echo);
+    row
+}
+
+fn case_columns(row: &mut Row, summary: &CaseSummary) {
+    let case = &summary.case;
+    row.put("case_id", &summary.id);
+    row.put("label", &summary.label);
+    row.put("transport", &case.transport);
+    row.put("waiting", case.waiting);
+    row.put("placement", case.placement);
+    row.put("ends", case.ends);
+    row.put("size_bytes", case.size_bytes);
+    row.put("reply_size_bytes", case.reply_size_bytes);
+    let options: Vec<String> = case.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    row.put("options", options.join(","));
+    row.put("link", &case.link);
+    let (pattern, rate_per_s) = match case.pattern {
+        Pattern::PingPong => ("ping-pong", None),
+        Pattern::Paced { rate_per_s } => ("paced", Some(rate_per_s)),
+    };
+    row.put("pattern", pattern);
+    row.number("asked_rate_per_s", rate_per_s);
+    row.put("cpu_idle", case.cpu_idle);
+    row.put("twin", case.twin);
+}
+
+/// One sample, as the file of raw samples has it.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleRow<'a> {
+    /// The round's number in the run.
+    pub round: u32,
+    /// The identity of its case.
+    pub case_id: &'a str,
+    /// The message's number in the round, warm-up included.
+    pub sequence: u64,
+    /// Whether it belongs to the warm-up.
+    pub warm_up: bool,
+    /// When it was due, in ns since the round began.
+    pub due_ns: u64,
+    /// When its send call began, in ns since the round began.
+    pub sent_ns: u64,
+    /// When its answer had been received, in ns since the round began; not shown where it was lost.
+    pub received_ns: u64,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// Writes samples row by row, so that a run of any length passes through in bounded memory.
+pub struct Samples<W: Write> {
+    writer: csv::Writer<W>,
+}
+
+impl<W: Write> Samples<W> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// What the writer answers.
+    pub fn new(into: W) -> csv::Result<Self> {
+        let mut writer = csv::Writer::from_writer(into);
+        writer.write_record([
+            "round",
+            "case_id",
+            "sequence",
+            "warm_up",
+            "due_ns",
+            "sent_ns",
+            "received_ns",
+            "fate",
+            "latency_ns",
+        ])?;
+        Ok(Self { writer })
+    }
+
+    /// Writes one sample. Its latency is from due to received; both are empty where no answer arrived.
+    ///
+    /// # Errors
+    /// What the writer answers.
+    pub fn row(&mut self, sample: &SampleRow<'_>) -> csv::Result<()> {
+        let answered = sample.fate != Fate::Lost;
+        let received_ns = answered.then_some(sample.received_ns);
+        let latency_ns = received_ns.map(|received_ns| received_ns.saturating_sub(sample.due_ns));
+        let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        self.writer.write_record([
+            sample.round.to_string().as_str(),
+            sample.case_id,
+            &sample.sequence.to_string(),
+            if sample.warm_up { "true" } else { "false" },
+            &sample.due_ns.to_string(),
+            &sample.sent_ns.to_string(),
+            &text(received_ns),
+            sample.fate.word(),
+            &text(latency_ns),
+        ])
+    }
+
+    /// Flushes, and gives the writer back.
+    ///
+    /// # Errors
+    /// What the writer answers; a full disk is often only told here.
+    pub fn finish(mut self) -> std::io::Result<W> {
+        self.writer.flush()?;
+        self.writer.into_inner().map_err(csv::IntoInnerError::into_error)
+    }
+}

@@ -1,0 +1,83 @@
+//! Everything that was recorded about the plan and the machine, as names and values.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use hairpin_model::run::Run;
+
+use crate::quantities;
+
+/// A titled list of names and values.
+#[derive(Serialize)]
+pub(super) struct Section {
+    title: &'static str,
+    rows: Vec<(String, String)>,
+}
+
+/// All of it; sections without rows are left out.
+pub(super) fn of(run: &Run) -> Vec<Section> {
+    let map = |facts: &BTreeMap<String, String>| facts.clone().into_iter().collect::<Vec<_>>();
+    let sections = [
+        Section { title: "Plan", rows: plan(run) },
+        Section { title: "Machine", rows: machine(run) },
+        Section { title: "Clock", rows: clock(run) },
+        Section { title: "Kernel settings", rows: map(&run.environment.settings) },
+        Section { title: "Loopback device", rows: map(&run.environment.loopback) },
+        Section { title: "Mitigations in force", rows: map(&run.environment.mitigations) },
+    ];
+    sections.into_iter().filter(|section| !section.rows.is_empty()).collect()
+}
+
+fn plan(run: &Run) -> Vec<(String, String)> {
+    let mut rows = vec![
+        pair("experiment", &run.plan.experiment),
+        pair("question", &run.plan.question),
+        pair("rounds ordered", quantities::count(run.plan.rounds_ordered)),
+    ];
+    rows.extend(run.plan.knobs.iter().map(|(name, values)| pair(name, values.join(", "))));
+    rows
+}
+
+fn machine(run: &Run) -> Vec<(String, String)> {
+    let machine = &run.environment;
+    let numbers = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let load = |load: &[f64]| load.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>().join(", ");
+    let yes_no = |fact: Option<bool>| fact.map_or("unknown", |fact| if fact { "yes" } else { "no" });
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let memory = quantities::bytes(machine.memory_bytes as f64);
+    vec![
+        pair("kernel", &machine.kernel),
+        pair("architecture", &machine.architecture),
+        pair("CPU", &machine.cpu_model),
+        pair("CPUs online", machine.cpus_online),
+        pair("CPUs allowed", numbers(&machine.cpus_allowed)),
+        pair("CPUs used by the ends", numbers(&machine.cpus_used)),
+        pair("these CPUs share a core", yes_no(machine.cpus_share_core)),
+        pair("memory", memory),
+        pair("hypervisor", machine.hypervisor.as_deref().unwrap_or("unknown")),
+        pair("frequency governor", machine.governor.as_deref().unwrap_or("none")),
+        pair("idle states, shallowest first", machine.idle_states.join(", ")),
+        pair("load averages before (1, 5, 15 min)", load(&machine.load)),
+        pair("load averages after", load(&machine.load_after)),
+        pair("run as root", yes_no(Some(machine.root))),
+    ]
+}
+
+fn clock(run: &Run) -> Vec<(String, String)> {
+    let clock = &run.environment.clock;
+    vec![
+        pair("source", &clock.source),
+        pair("kernel's clock source", &clock.kernel_source),
+        pair("resolution", format!("{} ns", clock.resolution_ns)),
+        pair("median cost of a read", format!("{} ns", clock.read_cost_ns)),
+        pair("nanoseconds a tick", clock.ns_per_tick),
+        pair("bound on its calibration error", format!("{} ppm", clock.calibration_error_ppm)),
+    ]
+}
+
+/// A name and its value; what is empty becomes a dash.
+fn pair(name: &str, value: impl ToString) -> (String, String) {
+    let value = value.to_string();
+    (name.to_owned(), if value.is_empty() { quantities::DASH.to_owned() } else { value })
+}

@@ -1,0 +1,206 @@
+//! One self-contained page: the answer, the charts, the findings, everything that was recorded about the machine.
+//!
+//! The page loads nothing (its content policy forbids it), works without its script, follows the reader's colour
+//! scheme, and is made from summaries only: its size grows with cases and rounds, not with samples.
+
+mod facts;
+mod table;
+
+use minijinja::Environment;
+use serde::Serialize;
+
+use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::run::Run;
+
+use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
+use crate::ladder;
+use crate::quantities::{self, Micro};
+use crate::wording;
+
+const MICRO: Micro = Micro::Sign;
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// What the template gets. Fields that end in `_html` are markup, everything else is text and is escaped.
+#[derive(Serialize)]
+struct View {
+    style_html: &'static str,
+    script_html: &'static str,
+    symbols_html: String,
+    title: String,
+    question: String,
+    subtitle: Vec<String>,
+    partial: Vec<String>,
+    lead: String,
+    more: Vec<String>,
+    cautions: Vec<String>,
+    calibrations: Vec<Calibration>,
+    ladder_html: Option<String>,
+    curves: Vec<Panel>,
+    courses: Vec<Panel>,
+    chains: Vec<Chain>,
+    findings: Vec<Card>,
+    table: table::SummaryTable,
+    invalid: Vec<(String, String)>,
+    ledger: Vec<String>,
+    options: Vec<(bool, String)>,
+    failures: Vec<(String, String, String)>,
+    skipped: Vec<(String, String)>,
+    facts: Vec<facts::Section>,
+    command: String,
+    repeat: String,
+    seed: u64,
+    format: u32,
+    tool: String,
+}
+
+#[derive(Serialize)]
+struct Calibration {
+    good: bool,
+    text: String,
+}
+
+/// One group of a chart.
+#[derive(Serialize)]
+struct Panel {
+    group: String,
+    chart_html: String,
+}
+
+#[derive(Serialize)]
+struct Chain {
+    group: String,
+    /// The sign before the name, its meaning, and the name.
+    steps: Vec<(&'static str, &'static str, String)>,
+}
+
+/// A finding.
+#[derive(Serialize)]
+struct Card {
+    code: String,
+    severity: String,
+    /// `84 %`, and the same for the width of a bar; null where it explains no share.
+    share: Option<(String, f64)>,
+    summary: String,
+    cases: Vec<String>,
+    evidence: Vec<String>,
+    advice: String,
+    change: Option<String>,
+    command: Option<String>,
+    proof: Option<(bool, String)>,
+}
+
+/// The run as a page.
+///
+/// # Panics
+/// Never for a run: the template is part of this crate and a test renders it.
+#[must_use]
+pub fn render(run: &Run) -> String {
+    let mut environment = Environment::new();
+    environment.set_trim_blocks(true);
+    environment.set_lstrip_blocks(true);
+    environment.add_template("page.html", PAGE).expect("the template is part of this crate");
+    let template = environment.get_template("page.html").expect("it was just added");
+    template.render(view(run)).expect("the template knows its view")
+}
+
+fn view(run: &Run) -> View {
+    let looks = series::assign(run);
+    let groups = ladder::groups(run);
+    let course = rounds::Course::of(run);
+    let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
+        chart.map(|chart_html| Panel { group: group.name.clone(), chart_html })
+    };
+    let curves = groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks))).collect();
+    let courses = groups
+        .iter()
+        .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
+        .collect();
+    let answer = wording::answer(run, MICRO);
+    let calibration = |(good, text)| Calibration { good, text };
+    View {
+        style_html: STYLE,
+        script_html: SCRIPT,
+        symbols_html: svg::symbols(),
+        title: format!("Hairpin: {}", run.plan.experiment),
+        question: run.plan.question.clone(),
+        subtitle: subtitle(run),
+        partial: wording::partial(run).into_iter().collect(),
+        lead: answer.lead,
+        more: answer.more,
+        cautions: wording::cautions(run),
+        calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
+        ladder_html: ladder_chart::chart(run, &looks),
+        curves,
+        courses,
+        chains: chains(run, &groups),
+        findings: run.findings.iter().map(|finding| card(run, finding)).collect(),
+        table: table::of(run, &groups),
+        invalid: wording::invalid(run),
+        ledger: wording::ledger_lines(run),
+        options: wording::option_notes(run),
+        failures: failures(run),
+        skipped: wording::skipped(run).into_iter().map(|(names, reason)| (names.join(", "), reason)).collect(),
+        facts: facts::of(run),
+        command: quantities::command(&run.command_line),
+        repeat: wording::repeat_command(run),
+        seed: run.seed,
+        format: run.format,
+        tool: wording::tool_line(run),
+    }
+}
+
+fn subtitle(run: &Run) -> Vec<String> {
+    let mut parts = vec![quantities::utc(run.started_unix_s), wording::machine_line(run)];
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    if run.duration_ns > 0 {
+        parts.push(format!("took {}", quantities::duration(run.duration_ns as f64, MICRO)));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
+    let step = |(step, row): (ladder::Step, &hairpin_model::summary::CaseSummary)| {
+        (step.sign(), step.meaning(), ladder::row_name(row))
+    };
+    groups
+        .iter()
+        .map(|group| Chain {
+            group: group.name.clone(),
+            steps: ladder::chain(run, group).into_iter().map(step).collect(),
+        })
+        .filter(|chain| chain.steps.len() > 1)
+        .collect()
+}
+
+fn card(run: &Run, finding: &Finding) -> Card {
+    let experiment = finding.counter_experiment.as_ref();
+    let proof = |proved: &hairpin_model::finding::Proved| {
+        (proved.verdict == "confirmed", wording::proof(proved, MICRO))
+    };
+    let explains = finding.share > 0.0 && finding.share.is_finite();
+    Card {
+        code: finding.code.clone(),
+        severity: match finding.severity {
+            Severity::Note => "note",
+            Severity::Warning => "warning",
+            Severity::Problem => "problem",
+        }
+        .to_owned(),
+        share: explains.then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
+        summary: finding.summary.clone(),
+        cases: wording::case_labels(run, &finding.cases),
+        evidence: wording::evidence(finding, MICRO),
+        advice: finding.advice.clone(),
+        change: experiment.map(|experiment| experiment.change.clone()),
+        command: experiment.map(|experiment| experiment.command.clone()),
+        proof: finding.proved.as_ref().map(proof),
+    }
+}
+
+fn failures(run: &Run) -> Vec<(String, String, String)> {
+    let row = |(label, times, cause)| (label, wording::counted(times, "round"), cause);
+    wording::failures(run).into_iter().map(row).collect()
+}

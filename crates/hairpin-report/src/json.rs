@@ -1,0 +1,17 @@
+//! The run as one JSON object: the contract that others script against.
+//!
+//! The names are those of `hairpin_model::run::Run`; docs/run-format.md lists them with their units. Numbers that
+//! are not finite become null, as JSON has no words for them.
+
+use hairpin_model::run::Run;
+
+/// The run as indented JSON with a newline at its end. Rounds are not in it: they stand in `rounds.jsonl`.
+///
+/// # Panics
+/// Never for a run: its maps have string keys.
+#[must_use]
+pub fn render(run: &Run) -> String {
+    let mut text = serde_json::to_string_pretty(run).expect("a run has only string keys");
+    text.push('\n');
+    text
+}

@@ -1,0 +1,296 @@
+//! Quantities for people: three significant digits and the unit that keeps them readable.
+//!
+//! Everything takes plain numbers in base units (ns, bytes, 1/s) and gives text. What is not finite becomes a dash.
+
+/// How a microsecond is written: `us` where only ASCII is sure, `µs` on a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Micro {
+    /// `us`.
+    Ascii,
+    /// `µs`.
+    Sign,
+}
+
+/// What stands where there is no figure.
+pub const DASH: &str = "-";
+
+/// A unit of time: its length and its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeUnit {
+    /// Nanoseconds in one.
+    pub ns: f64,
+    /// `ns`, `us` (or `µs`), `ms` or `s`.
+    pub name: &'static str,
+}
+
+/// The unit in which `ns` nanoseconds read best: three significant digits before a further unit is needed.
+#[must_use]
+pub fn time_unit(ns: f64, micro: Micro) -> TimeUnit {
+    let size = ns.abs();
+    let microsecond = match micro {
+        Micro::Ascii => "us",
+        Micro::Sign => "µs",
+    };
+    match size {
+        _ if size < 999.5 => TimeUnit { ns: 1.0, name: "ns" },
+        _ if size < 999.5e3 => TimeUnit { ns: 1e3, name: microsecond },
+        _ if size < 999.5e6 => TimeUnit { ns: 1e6, name: "ms" },
+        _ => TimeUnit { ns: 1e9, name: "s" },
+    }
+}
+
+/// `870 ns`, `12.3 us`, `4.56 ms`.
+#[must_use]
+pub fn duration(ns: f64, micro: Micro) -> String {
+    if !ns.is_finite() {
+        return DASH.to_owned();
+    }
+    let unit = time_unit(ns, micro);
+    format!("{} {}", significant(ns / unit.ns), unit.name)
+}
+
+/// A duration without needless zeros, for axes: `10 µs`, `2.5 ms`, `0`.
+#[must_use]
+pub fn round_duration(ns: f64, micro: Micro) -> String {
+    if ns == 0.0 {
+        return "0".to_owned();
+    }
+    let shown = duration(ns, micro);
+    match shown.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => shown,
+    }
+}
+
+/// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`.
+#[must_use]
+pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64, micro: Micro) -> String {
+    if !(of_ns.is_finite() && low_ns.is_finite() && high_ns.is_finite()) {
+        return DASH.to_owned();
+    }
+    let unit = time_unit(of_ns, micro);
+    let places = decimals(of_ns / unit.ns);
+    format!("{:.places$}-{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
+}
+
+/// Messages a second: `980 /s`, `74.6 k/s`, `1.34 M/s`.
+#[must_use]
+pub fn rate(per_s: f64) -> String {
+    scaled(per_s, &[(1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s")], "/s")
+}
+
+/// A number of bytes, in powers of 1024: `64 B`, `4 KiB`, `1.50 GiB`.
+#[must_use]
+pub fn bytes(count: f64) -> String {
+    const KIB: f64 = 1024.0;
+    if !count.is_finite() {
+        return DASH.to_owned();
+    }
+    let steps = [(KIB * KIB * KIB, "GiB"), (KIB * KIB, "MiB"), (KIB, "KiB")];
+    let (size, unit) = steps.into_iter().find(|(size, _)| count >= *size).unwrap_or((1.0, "B"));
+    let number = count / size;
+    if number.fract() == 0.0 { format!("{number:.0} {unit}") } else { format!("{} {unit}", significant(number)) }
+}
+
+/// A share of one as a percentage: `83 %`, `5.2 %`, `0.41 %`.
+#[must_use]
+pub fn share(of_one: f64) -> String {
+    let percent = of_one * 100.0;
+    match percent.abs() {
+        _ if !percent.is_finite() => DASH.to_owned(),
+        0.0 => "0 %".to_owned(),
+        size if size < 0.995 => format!("{percent:.2} %"),
+        size if size < 9.95 => format!("{percent:.1} %"),
+        _ => format!("{percent:.0} %"),
+    }
+}
+
+/// A ratio as a signed change: 1.008 is `+0.8 %`.
+#[must_use]
+pub fn change(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    match percent.abs() {
+        _ if !percent.is_finite() => DASH.to_owned(),
+        size if size < 9.95 => format!("{percent:+.1} %"),
+        _ => format!("{percent:+.0} %"),
+    }
+}
+
+/// How many times: `58 times`, `1.8 times`.
+#[must_use]
+pub fn times(ratio: f64) -> String {
+    match ratio {
+        _ if !ratio.is_finite() => DASH.to_owned(),
+        _ if ratio < 9.95 => format!("{ratio:.1} times"),
+        _ => format!("{ratio:.0} times"),
+    }
+}
+
+/// A count with its thousands apart: `1 204 311`.
+#[must_use]
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A count in a narrow column: `987`, `12.3k`, `4.56M`.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub fn short_count(number: u64) -> String {
+    match number {
+        0..10_000 => number.to_string(),
+        10_000..999_500 => format!("{}k", significant(number as f64 / 1e3)),
+        _ => format!("{}M", significant(number as f64 / 1e6)),
+    }
+}
+
+/// A figure of evidence in its own unit: times and shares get theirs, anything else is a number and the unit's name.
+#[must_use]
+pub fn in_unit(value: f64, unit: &str, micro: Micro) -> String {
+    match unit {
+        _ if !value.is_finite() => DASH.to_owned(),
+        "ns" => duration(value, micro),
+        "us" => duration(value * 1e3, micro),
+        "s" => duration(value * 1e9, micro),
+        "share" => share(value),
+        "bytes" => bytes(value),
+        "per_s" | "1/s" => rate(value),
+        "ratio" => format!("{} x", significant(value)),
+        "count" | "" => plain(value),
+        other => format!("{} {other}", plain(value)),
+    }
+}
+
+/// Seconds since 1970-01-01 as `2026-11-21 10:36:17 UTC`.
+///
+/// Days to a date by Howard Hinnant's `civil_from_days` (<https://howardhinnant.github.io/date_algorithms.html>).
+#[must_use]
+pub fn utc(unix_s: u64) -> String {
+    let (days, second) = (unix_s / 86_400, unix_s % 86_400);
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// The words of a command as a POSIX shell takes them.
+#[must_use]
+pub fn command(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=,:+%@".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+fn scaled(number: f64, steps: &[(f64, &str)], base: &str) -> String {
+    if !number.is_finite() {
+        return DASH.to_owned();
+    }
+    let (size, unit) = steps.iter().copied().find(|(size, _)| number.abs() >= 0.9995 * size).unwrap_or((1.0, base));
+    format!("{} {unit}", significant(number / size))
+}
+
+/// A number without a unit: whole numbers whole, others with three significant digits.
+fn plain(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { significant(value) }
+}
+
+fn significant(number: f64) -> String {
+    if number == 0.0 { "0".to_owned() } else { format!("{number:.*}", decimals(number)) }
+}
+
+/// Decimal places that leave three significant digits, for numbers from 0.1 up.
+fn decimals(number: f64) -> usize {
+    match number.abs() {
+        size if size < 0.9995 => 3,
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_in_the_unit_that_suits_them() {
+        let text = |ns: f64| duration(ns, Micro::Ascii);
+        let given = [0.0, 8.5, 99.96, 870.0, 999.4, 999.6, 12_345.0, 99_960.0, 4_560_000.0, 999_600_000.0, 12.5e9];
+        let shown = given.map(text);
+        let expected = [
+            "0 ns", "8.50 ns", "100 ns", "870 ns", "999 ns", "1.00 us", "12.3 us", "100 us", "4.56 ms", "1.00 s",
+            "12.5 s",
+        ];
+        assert_eq!(shown, expected);
+        assert_eq!(duration(12_345.0, Micro::Sign), "12.3 µs");
+        assert_eq!(text(-1500.0), "-1.50 us");
+    }
+
+    #[test]
+    fn bounds_share_unit_and_precision_with_their_figure() {
+        assert_eq!(bounds(13_400.0, 12_900.0, 14_080.0, Micro::Ascii), "12.9-14.1");
+        assert_eq!(bounds(1020.0, 980.0, 12_300.0, Micro::Ascii), "0.98-12.30");
+    }
+
+    #[test]
+    fn what_is_not_finite_is_a_dash() {
+        for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let texts = [
+                duration(number, Micro::Ascii),
+                rate(number),
+                bytes(number),
+                share(number),
+                change(number),
+                times(number),
+                bounds(1.0, number, 2.0, Micro::Ascii),
+                in_unit(number, "count", Micro::Ascii),
+            ];
+            assert!(texts.iter().all(|text| text == DASH), "{texts:?}");
+        }
+    }
+
+    #[test]
+    fn rates_bytes_shares_and_counts() {
+        assert_eq!([rate(12.0), rate(74_600.0), rate(999_900.0)], ["12.0 /s", "74.6 k/s", "1.00 M/s"]);
+        assert_eq!([bytes(64.0), bytes(4096.0), bytes(1_600_000.0)], ["64 B", "4 KiB", "1.53 MiB"]);
+        assert_eq!([share(0.83), share(0.052), share(0.0041), share(0.0)], ["83 %", "5.2 %", "0.41 %", "0 %"]);
+        assert_eq!([change(1.008), change(0.988), change(1.25)], ["+0.8 %", "-1.2 %", "+25 %"]);
+        assert_eq!([count(7), count(1000), count(1_204_311)], ["7", "1 000", "1 204 311"]);
+        assert_eq!([short_count(9999), short_count(12_345), short_count(4_560_000)], ["9999", "12.3k", "4.56M"]);
+    }
+
+    #[test]
+    fn dates_agree_with_known_instants() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_827_696), "2000-02-29 12:34:56 UTC");
+        assert_eq!(utc(4_102_444_799), "2099-12-31 23:59:59 UTC");
+    }
+
+    #[test]
+    fn commands_survive_a_shell() {
+        let words = ["hairpin", "--option", "nodelay=on", "--out", "a b", "it's", ""].map(str::to_owned);
+        assert_eq!(command(&words), r"hairpin --option nodelay=on --out 'a b' 'it'\''s' ''");
+    }
+}

@@ -1,0 +1,104 @@
+//! Two runs compared: what is unlike first, then the figures, then the budgets.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::summary::Verdict;
+
+use super::MICRO;
+use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, clean};
+use super::tables::Block;
+use crate::comparison::{ComparisonReport, ComparisonRow};
+use crate::quantities::{self, DASH};
+use crate::wording;
+
+pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
+    page.paragraph(0, LEAD, &answer(report));
+    page.item("baseline   ", PLAIN, &report.baseline);
+    page.item("candidate  ", PLAIN, &report.candidate);
+    unlike(page, report);
+    figures(page, report);
+    budgets(page, report);
+}
+
+fn answer(report: &ComparisonReport) -> String {
+    let of = |verdict| report.rows.iter().filter(|row| row.verdict == verdict).count();
+    let (slower, faster, same) = (of(Verdict::Slower), of(Verdict::Faster), of(Verdict::CannotTell));
+    let broken = report.budgets.iter().filter(|budget| !budget.kept).count() as u64;
+    let compared = wording::counted(report.rows.len() as u64, "figure");
+    let budget = match (report.budgets.len(), broken) {
+        (0, _) => String::new(),
+        (_, 0) => " Every budget was kept.".to_owned(),
+        (_, broken) => format!(" {} NOT kept.", wording::counted(broken, "budget")),
+    };
+    if report.rows.is_empty() {
+        return format!("The two runs have no figure in common.{budget}");
+    }
+    format!("{compared} compared: {slower} slower, {faster} faster, {same} cannot be told apart.{budget}")
+}
+
+fn unlike(page: &mut Page, report: &ComparisonReport) {
+    if report.unlike.is_empty() && report.only_in.is_empty() {
+        return;
+    }
+    page.heading("Unlike", "differences between the figures may come from these");
+    for unlike in &report.unlike {
+        page.item("  ", BAD, &format!("{}: {} against {}", unlike.what, unlike.baseline, unlike.candidate));
+    }
+    for (case, run) in &report.only_in {
+        page.item("  ", DIM, &format!("{case}: only in {run}"));
+    }
+}
+
+fn figures(page: &mut Page, report: &ComparisonReport) {
+    if report.rows.is_empty() {
+        return;
+    }
+    page.heading("Figures", "change with its 95 % interval");
+    let mut block = Block::new(["baseline", "candidate", "change", "verdict"].map(str::to_owned).into_iter());
+    let mut case = None;
+    for row in &report.rows {
+        if case.replace(&row.case) != Some(&row.case) {
+            block.title(&row.case);
+        }
+        let style = match row.verdict {
+            Verdict::Slower => BAD,
+            Verdict::Faster => GOOD,
+            Verdict::CannotTell => PLAIN,
+        };
+        block.row(style, &[format!("  {}", clean(&row.figure))], cells(row).into_iter());
+    }
+    block.show(page);
+}
+
+fn cells(row: &ComparisonRow) -> [String; 4] {
+    let shown = |figure: Figure| quantities::in_unit(figure.value, &row.unit, MICRO);
+    let verdict = match row.verdict {
+        Verdict::CannotTell => "cannot tell".to_owned(),
+        verdict => verdict.to_string(),
+    };
+    [shown(row.baseline), shown(row.candidate), change(row.ratio), verdict]
+}
+
+/// `+5.3 % (+4.1 .. +6.6)`.
+fn change(ratio: Figure) -> String {
+    let value = quantities::change(ratio.value);
+    match (ratio.low, ratio.high) {
+        (Some(low), Some(high)) if value != DASH => {
+            let bound = |ratio: f64| quantities::change(ratio).trim_end_matches(" %").to_owned();
+            format!("{value} ({} .. {})", bound(low), bound(high))
+        }
+        _ => value,
+    }
+}
+
+fn budgets(page: &mut Page, report: &ComparisonReport) {
+    if report.budgets.is_empty() {
+        return;
+    }
+    page.heading("Budgets", "");
+    for budget in &report.budgets {
+        let (style, word) = if budget.kept { (GOOD, "kept") } else { (BAD, "NOT kept") };
+        let allowed = quantities::change(1.0 + budget.allowed_share);
+        let text = format!("{} {}: {}, {allowed} allowed: {word}", budget.case, budget.figure, change(budget.ratio));
+        page.item("  ", style, &text);
+    }
+}

@@ -1,0 +1,203 @@
+//! Text for a terminal: the answer first, then the ladder, then what explains it.
+//!
+//! Lines are never wider than [`Look::width`] but for single words that are (a path in a cause, say). What comes from
+//! the run is shown without its control characters, so that a name cannot steer the terminal.
+
+mod changes;
+mod page;
+mod tables;
+
+use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::run::Run;
+
+use crate::comparison::ComparisonReport;
+use crate::quantities::{self, Micro};
+use crate::{ladder, wording};
+use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
+
+/// How the text should look: the binary decides from the terminal and from `NO_COLOR`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Columns; from 40 on.
+    pub width: usize,
+    /// Whether ANSI styles are used.
+    pub colour: bool,
+}
+
+impl Default for Look {
+    /// 100 columns without colour.
+    fn default() -> Self {
+        Self { width: 100, colour: false }
+    }
+}
+
+const MICRO: Micro = Micro::Ascii;
+
+/// The run as text. The binary adds the paths of the run folder and of the page below it.
+#[must_use]
+pub fn render(run: &Run, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    answer(&mut page, run);
+    tables::ladder(&mut page, run);
+    below_the_ladder(&mut page, run);
+    neighbours(&mut page, run);
+    findings(&mut page, run);
+    failures(&mut page, run);
+    skipped(&mut page, run);
+    footer(&mut page, run);
+    page.finish()
+}
+
+/// Two runs compared as text.
+#[must_use]
+pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    changes::show(&mut page, report);
+    page.finish()
+}
+
+fn answer(page: &mut Page, run: &Run) {
+    if let Some(alarm) = wording::partial(run) {
+        page.paragraph(0, BAD, &alarm);
+        page.gap();
+    }
+    let answer = wording::answer(run, MICRO);
+    page.paragraph(0, LEAD, &answer.lead);
+    if !answer.more.is_empty() {
+        page.paragraph(0, page::PLAIN, &answer.more.join(" "));
+    }
+    for caution in wording::cautions(run) {
+        page.paragraph(0, BAD, &caution);
+    }
+}
+
+/// The lines that belong to the ladder: how to read it, the A/A pair, what was lost, which options were in force.
+fn below_the_ladder(page: &mut Page, run: &Run) {
+    if run.cases.is_empty() {
+        return;
+    }
+    page.gap();
+    for (calibrated, line) in wording::calibrations(run) {
+        page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
+    }
+    for (label, why) in wording::invalid(run) {
+        page.item("! ", BAD, &format!("{label} is invalid: {why}"));
+    }
+    for line in wording::ledger_lines(run) {
+        page.item("Ledger: ", WARN, &line);
+    }
+    for (refused, note) in wording::option_notes(run) {
+        page.item("Options: ", if refused { BAD } else { DIM }, &note);
+    }
+}
+
+fn neighbours(page: &mut Page, run: &Run) {
+    let chains: Vec<_> = ladder::groups(run)
+        .into_iter()
+        .map(|group| (ladder::chain(run, &group), group.name))
+        .filter(|(chain, _)| chain.len() > 1)
+        .collect();
+    if chains.is_empty() {
+        return;
+    }
+    page.heading("Who is faster", "a < b: a is faster; a ~ b: cannot tell apart; a ? b: not compared");
+    let widest = chains.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    for (chain, name) in chains {
+        let steps: Vec<String> = chain
+            .iter()
+            .map(|(step, row)| {
+                let name = ladder::row_name(row).replace(' ', page::NO_BREAK);
+                format!("{}{}{name}", step.sign(), if step.sign().is_empty() { "" } else { page::NO_BREAK })
+            })
+            .collect();
+        page.item(&format!("{name:<widest$}  "), page::PLAIN, &steps.join(" "));
+    }
+}
+
+fn findings(page: &mut Page, run: &Run) {
+    if run.findings.is_empty() {
+        return;
+    }
+    page.heading("Findings", "");
+    for (place, finding) in run.findings.iter().enumerate() {
+        if place > 0 {
+            page.gap();
+        }
+        one_finding(page, run, finding);
+    }
+}
+
+fn one_finding(page: &mut Page, run: &Run, finding: &Finding) {
+    let style = match finding.severity {
+        Severity::Note => DIM,
+        Severity::Warning => WARN,
+        Severity::Problem => BAD,
+    };
+    let share = if finding.share > 0.0 {
+        format!(", explains {}", quantities::share(finding.share))
+    } else {
+        String::new()
+    };
+    page.titled(style, &finding.severity.to_string(), &format!("{}{share}", finding.code));
+    page.paragraph(2, page::PLAIN, &finding.summary);
+    let cases = wording::case_labels(run, &finding.cases);
+    if !cases.is_empty() {
+        page.item("  cases   ", DIM, &shortened(&cases, 4));
+    }
+    if !finding.advice.is_empty() {
+        page.item("  advice  ", page::PLAIN, &finding.advice);
+    }
+    if let Some(experiment) = &finding.counter_experiment {
+        page.item("  refute  ", page::PLAIN, &experiment.change);
+        page.command("          ", CODE, &experiment.command);
+    }
+    if let Some(proved) = &finding.proved {
+        let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
+        page.item("  proved  ", style, &wording::proof(proved, MICRO));
+    }
+}
+
+/// The first few of a list, and how many more there are.
+fn shortened(names: &[String], most: usize) -> String {
+    match names.len().saturating_sub(most) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..most].join(", ")),
+    }
+}
+
+fn failures(page: &mut Page, run: &Run) {
+    let failures = wording::failures(run);
+    if failures.is_empty() {
+        return;
+    }
+    page.heading("Failed rounds", "");
+    for (label, times, cause) in failures {
+        page.item("  ", page::PLAIN, &format!("{label}: {} failed: {cause}", wording::counted(times, "round")));
+    }
+}
+
+fn skipped(page: &mut Page, run: &Run) {
+    let skipped = wording::skipped(run);
+    if skipped.is_empty() {
+        return;
+    }
+    page.heading("Skipped", "");
+    for (names, reason) in skipped {
+        page.item("  ", page::PLAIN, &format!("{}: {reason}", names.join(", ")));
+    }
+}
+
+fn footer(page: &mut Page, run: &Run) {
+    page.gap();
+    let measured: u64 = run.cases.iter().map(|row| row.rounds).sum();
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let took = if run.duration_ns > 0 {
+        format!(" in {}", quantities::duration(run.duration_ns as f64, MICRO))
+    } else {
+        String::new()
+    };
+    let rounds = format!("{}{took}, seed {}", wording::counted(measured, "round"), run.seed);
+    let machine = wording::machine_line(run);
+    let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
+    page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));
+}

@@ -1,0 +1,198 @@
+//! Lines of a width: wrapping, hanging indents and styles.
+
+use anstyle::{AnsiColor, Effects, Style};
+
+use super::Look;
+
+pub(super) const PLAIN: Style = Style::new();
+pub(super) const LEAD: Style = Style::new().effects(Effects::BOLD);
+pub(super) const HEADING: Style = Style::new().effects(Effects::BOLD.insert(Effects::UNDERLINE));
+pub(super) const DIM: Style = Style::new().effects(Effects::DIMMED);
+pub(super) const GOOD: Style = AnsiColor::Green.on_default();
+pub(super) const WARN: Style = AnsiColor::Yellow.on_default();
+pub(super) const BAD: Style = AnsiColor::Red.on_default().effects(Effects::BOLD);
+pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
+
+/// A blank at which a line is not broken; it is printed as a plain one.
+pub(super) const NO_BREAK: &str = "\u{a0}";
+
+/// The text so far.
+pub(super) struct Page {
+    text: String,
+    look: Look,
+}
+
+impl Page {
+    pub(super) fn new(look: Look) -> Self {
+        Self { text: String::new(), look: Look { width: look.width.max(40), ..look } }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.look.width
+    }
+
+    /// The text, without blank lines at its end.
+    pub(super) fn finish(self) -> String {
+        format!("{}\n", self.text.trim_end())
+    }
+
+    /// A blank line, unless there is one already.
+    pub(super) fn gap(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+
+    /// A line as it is, in a style.
+    pub(super) fn line(&mut self, style: Style, line: &str) {
+        let line = line.trim_end();
+        self.text.push_str(&self.painted(style, line));
+        self.text.push('\n');
+    }
+
+    /// A heading after a blank line, with a remark beside it where there is room.
+    pub(super) fn heading(&mut self, title: &str, remark: &str) {
+        self.gap();
+        let title_painted = self.painted(HEADING, title);
+        let room = self.look.width.saturating_sub(title.chars().count() + 2);
+        if remark.is_empty() || remark.chars().count() > room {
+            self.text.push_str(&title_painted);
+            self.text.push('\n');
+            if !remark.is_empty() {
+                self.paragraph(0, DIM, remark);
+            }
+        } else {
+            let remark = self.painted(DIM, remark);
+            self.text.push_str(&format!("{title_painted}  {remark}\n"));
+        }
+    }
+
+    /// A tag in a style, and the rest of its line.
+    pub(super) fn titled(&mut self, style: Style, tag: &str, rest: &str) {
+        let (tag, rest) = (self.painted(style, tag), self.painted(LEAD, &clean(rest)));
+        self.text.push_str(&format!("{tag}: {rest}\n"));
+    }
+
+    /// A wrapped text, every line indented alike.
+    pub(super) fn paragraph(&mut self, indent: usize, style: Style, text: &str) {
+        for line in wrapped(text, self.look.width - indent) {
+            let line = self.painted(style, &line);
+            self.text.push_str(&format!("{:indent$}{line}\n", ""));
+        }
+    }
+
+    /// A label and a wrapped text that hangs beside it.
+    pub(super) fn item(&mut self, label: &str, style: Style, text: &str) {
+        let label = clean_keeping_blanks(label);
+        let indent = label.chars().count();
+        for (place, line) in wrapped(text, self.look.width - indent).into_iter().enumerate() {
+            let before = if place == 0 { label.clone() } else { " ".repeat(indent) };
+            let line = self.painted(style, &line);
+            self.text.push_str(&format!("{before}{line}\n"));
+        }
+    }
+
+    /// A command that can be pasted although it is wrapped: lines end in a backslash.
+    pub(super) fn command(&mut self, label: &str, style: Style, command: &str) {
+        let indent = label.chars().count();
+        let lines = wrapped(command, self.look.width - indent - 2);
+        let last = lines.len().saturating_sub(1);
+        for (place, line) in lines.into_iter().enumerate() {
+            let line = if place == last { line } else { format!("{line} \\") };
+            let line = self.painted(style, &line);
+            self.text.push_str(&format!("{label}{line}\n"));
+        }
+    }
+
+    fn painted(&self, style: Style, text: &str) -> String {
+        if self.look.colour && style != PLAIN && !text.is_empty() {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+}
+
+/// A text from the run without what would steer a terminal: control characters become blanks.
+pub(super) fn clean(text: &str) -> String {
+    clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+fn clean_keeping_blanks(text: &str) -> String {
+    // Beyond the control characters: the marks that turn the direction of text (Unicode UAX #9).
+    let steers = |letter: char| {
+        letter.is_control() || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars().map(|letter| if steers(letter) { ' ' } else { letter }).collect()
+}
+
+/// The words of a text in lines of at most `width` characters; a longer word has a line of its own. A number stays
+/// with its unit.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {
+        let word = word.replace(NO_BREAK, " ");
+        match words.last_mut() {
+            Some(number) if is_unit(&word) && number.ends_with(|last: char| last.is_ascii_digit()) => {
+                number.push(' ');
+                number.push_str(&word);
+            }
+            _ => words.push(word),
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(&word);
+            }
+            _ => lines.push(word),
+        }
+    }
+    lines
+}
+
+fn is_unit(word: &str) -> bool {
+    let word = word.trim_end_matches(|last: char| ",;.:)".contains(last));
+    matches!(word, "ns" | "us" | "ms" | "s" | "%" | "B" | "KiB" | "MiB" | "GiB" | "/s" | "k/s" | "M/s" | "x")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_at_blanks_and_never_at_no_break_ones() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("one\u{a0}two three", 9), ["one two", "three"]);
+        assert_eq!(wrapped("  spaces   vanish ", 80), ["spaces vanish"]);
+        assert_eq!(wrapped("a wordthatislong b", 5), ["a", "wordthatislong", "b"]);
+        assert!(wrapped("", 10).is_empty());
+        assert_eq!(wrapped("took 21.3 s, so", 12), ["took 21.3 s,", "so"]);
+        assert_eq!(wrapped("it took 21.3 s.", 12), ["it took", "21.3 s."]);
+    }
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        assert_eq!(clean("tcp\u{1b}[31m\r\nred\u{202e}x"), "tcp [31m red x");
+    }
+
+    #[test]
+    fn a_wrapped_command_can_be_pasted() {
+        let mut page = Page::new(Look { width: 40, colour: false });
+        page.command("  ", CODE, "hairpin round-trip --transport tcp --placement apart");
+        assert_eq!(page.finish(), "  hairpin round-trip --transport tcp \\\n  --placement apart\n");
+    }
+
+    #[test]
+    fn styles_appear_only_when_asked_for() {
+        let text = |colour| {
+            let mut page = Page::new(Look { width: 80, colour });
+            page.paragraph(0, BAD, "bad");
+            page.finish()
+        };
+        assert_eq!(text(false), "bad\n");
+        assert!(text(true).starts_with("\u{1b}[") && text(true).ends_with("\u{1b}[0m\n"), "{:?}", text(true));
+    }
+}

@@ -1,0 +1,373 @@
+//! The sentences that the terminal and the page share: the same run is told in the same words everywhere.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::{Ends, Waiting};
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, Proved};
+use hairpin_model::options::Effective;
+use hairpin_model::run::{Run, State};
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
+
+use crate::ladder;
+use crate::quantities::{self, Micro};
+
+/// The answer to the question that the run asked.
+pub(crate) struct Answer {
+    /// One sentence.
+    pub(crate) lead: String,
+    /// Sentences that put it in proportion.
+    pub(crate) more: Vec<String>,
+}
+
+/// The code of the finding that the answer quotes.
+const WAKE_UP: &str = "wake-up-dominated";
+
+/// The answer first: the fastest round trip, TCP beside it, and what the waiting costs.
+pub(crate) fn answer(run: &Run, micro: Micro) -> Answer {
+    let spoken: Vec<&CaseSummary> = run.cases.iter().filter(|row| ladder::speaks_for_the_machine(row)).collect();
+    if let [only] = run.cases.as_slice() {
+        return Answer { lead: single(only, micro), more: wake_up(run).into_iter().collect() };
+    }
+    let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
+    let of_processes = fastest(spoken.iter().copied().filter(between_processes));
+    let Some(first) = of_processes.or_else(|| fastest(spoken.iter().copied())) else {
+        return Answer { lead: nothing(run), more: Vec::new() };
+    };
+    let between = if of_processes.is_some() { " between two processes here" } else { " here" };
+    let lead = format!("The fastest round trip{between} is {}.", placed(first, micro));
+    let more = [beside_tcp(first, &spoken, micro), wake_up(run)].into_iter().flatten().collect();
+    Answer { lead, more }
+}
+
+fn fastest<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Option<&'r CaseSummary> {
+    let p50 = |row: &CaseSummary| ladder::p50_ns(row).unwrap_or(f64::INFINITY);
+    rows.min_by(|a, b| p50(a).total_cmp(&p50(b)))
+}
+
+/// `shm (spin, apart) at p50 142 ns (95 % interval 140-145)`.
+fn placed(row: &CaseSummary, micro: Micro) -> String {
+    let (name, waiting, placement) = (ladder::row_name(row), row.case.waiting, row.case.placement);
+    format!("{name} ({waiting}, {placement}) at p50 {}", with_interval(row.latency_ns.p50, micro))
+}
+
+/// `13.4 us (95 % interval 12.9-14.1)`.
+fn with_interval(figure: Option<Figure>, micro: Micro) -> String {
+    match (ladder::finite(figure), ladder::interval(figure)) {
+        (Some(value), Some((low, high))) => format!(
+            "{} (95 % interval {})",
+            quantities::duration(value, micro),
+            quantities::bounds(value, low, high, micro)
+        ),
+        (Some(value), None) => quantities::duration(value, micro),
+        (None, _) => quantities::DASH.to_owned(),
+    }
+}
+
+fn single(row: &CaseSummary, micro: Micro) -> String {
+    if ladder::p50_ns(row).is_none() {
+        return format!("Nothing was measured of {}.", row.label);
+    }
+    let p99 = ladder::finite(row.latency_ns.p99)
+        .map(|p99| format!(", p99 {}", quantities::duration(p99, micro)))
+        .unwrap_or_default();
+    let made = format!("{} over {}", counted(row.samples, "round trip"), counted(row.rounds, "round"));
+    let invalid = if row.valid { "" } else { " These figures must not be used: see below." };
+    format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, with_interval(row.latency_ns.p50, micro))
+}
+
+fn nothing(run: &Run) -> String {
+    match (run.cases.len(), run.failed_rounds()) {
+        (0, _) => "Nothing was measured: no case could be run.".to_owned(),
+        (_, 0) => "No case has figures that may be used.".to_owned(),
+        (_, failed) => format!("No case has figures that may be used: {} failed.", counted(failed as u64, "round")),
+    }
+}
+
+/// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
+fn beside_tcp(first: &CaseSummary, spoken: &[&CaseSummary], micro: Micro) -> Option<String> {
+    let tcp = || spoken.iter().copied().filter(|row| row.case.transport == "tcp");
+    let alike = |row: &&CaseSummary| {
+        (row.case.waiting, row.case.placement) == (first.case.waiting, first.case.placement)
+    };
+    let (found, how) = match fastest(tcp().filter(alike)) {
+        Some(row) => (row, "with the same waiting and placement".to_owned()),
+        None => fastest(tcp()).map(|row| (row, format!("({}, {})", row.case.waiting, row.case.placement)))?,
+    };
+    let (one, other) = (ladder::p50_ns(first)?, ladder::p50_ns(found)?);
+    if found.id == first.id || one <= 0.0 {
+        return None;
+    }
+    let (took, times) = (quantities::duration(other, micro), quantities::times(other / one));
+    Some(format!("On the ladder tcp {how} takes {took}: {times} that."))
+}
+
+/// What a finding says of waking, if there is one; blocking first, as it is what most programs do.
+fn wake_up(run: &Run) -> Option<String> {
+    let finding = run.findings.iter().find(|finding| finding.code == WAKE_UP && finding.share > 0.0)?;
+    let blocking = |id: &String| run.case(id).is_some_and(|row| row.case.waiting == Waiting::Block);
+    let trip = if finding.cases.iter().any(blocking) { "blocking round trip apart" } else { "round trip apart" };
+    let part = if finding.share > 0.5 { "Most of a" } else { "Part of a" };
+    let share = quantities::share(finding.share);
+    Some(format!("{part} {trip}, {share}, is waking the peer's CPU (finding {WAKE_UP})."))
+}
+
+/// A run that is not complete says so before anything else.
+pub(crate) fn partial(run: &Run) -> Option<String> {
+    let measured: u64 = run.cases.iter().map(|row| row.rounds).sum();
+    let of = format!("{} of {} were measured", quantities::count(measured), counted(run.plan.rounds_ordered, "round"));
+    match run.state {
+        State::Complete => None,
+        State::Interrupted => Some(format!("PARTIAL RUN: it was ended by the user; {of}.")),
+        State::Running => Some(format!("PARTIAL RUN: it is still running or was killed; {of}.")),
+    }
+}
+
+/// What the reader must know before using all figures: failed rounds, invalid cases.
+pub(crate) fn cautions(run: &Run) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if run.failed_rounds() > 0 {
+        cautions.push(format!("{} failed; the causes stand below.", counted(run.failed_rounds() as u64, "round")));
+    }
+    match run.cases.iter().filter(|row| !row.valid).count() as u64 {
+        0 => {}
+        1 => cautions.push("1 case is invalid and marked with `!`: do not use its figures.".to_owned()),
+        many => cautions.push(format!("{many} cases are invalid and marked with `!`: do not use their figures.")),
+    }
+    cautions
+}
+
+/// One line for each A/A pair: does the instrument tell a case apart from itself?
+pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
+    let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);
+    pairs.map(|pair| (pair.verdict == Verdict::CannotTell, calibration(run, pair))).collect()
+}
+
+fn calibration(run: &Run, pair: &Comparison) -> String {
+    let name = run.case(&pair.baseline).map_or_else(|| pair.baseline.clone(), |row| row.label.clone());
+    let difference = match (pair.ratio.low, pair.ratio.high) {
+        (Some(low), Some(high)) => format!("{} .. {}", quantities::change(low), quantities::change(high)),
+        _ => quantities::change(pair.ratio.value),
+    };
+    let rests = counted(pair.blocks, "paired round");
+    match pair.verdict {
+        Verdict::CannotTell => {
+            format!("A/A: {name} against itself: cannot tell apart, difference {difference} ({rests}): calibrated")
+        }
+        verdict => format!(
+            "A/A: {name} against itself is called {verdict}, difference {difference} ({rests}): NOT calibrated, \
+             smaller differences than this mean nothing here"
+        ),
+    }
+}
+
+/// `confirmed: the change took 54.1 us off (52.0-56.3)`.
+pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
+    let effect = proved.effect.value;
+    let size = quantities::duration(effect.abs(), micro);
+    let range = match (proved.effect.low, proved.effect.high) {
+        (Some(low), Some(high)) if low.signum() == high.signum() => {
+            let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
+            format!(" ({})", quantities::bounds(effect.abs(), near, far, micro))
+        }
+        (Some(low), Some(high)) => {
+            format!(" ({} .. {})", quantities::duration(low, micro), quantities::duration(high, micro))
+        }
+        _ => String::new(),
+    };
+    let how = if effect < 0.0 { "took off" } else { "added" };
+    format!("{}: the change {how} {size}{range}", proved.verdict)
+}
+
+/// The evidence of a finding, one line each.
+pub(crate) fn evidence(finding: &Finding, micro: Micro) -> Vec<String> {
+    let line = |piece: &hairpin_model::finding::Evidence| {
+        let value = quantities::in_unit(piece.value.value, &piece.unit, micro);
+        let range = match (piece.value.low, piece.value.high) {
+            (Some(low), Some(high)) => format!(
+                " ({} .. {})",
+                quantities::in_unit(low, &piece.unit, micro),
+                quantities::in_unit(high, &piece.unit, micro)
+            ),
+            _ => String::new(),
+        };
+        format!("{}: {value}{range}", piece.what)
+    };
+    finding.evidence.iter().map(line).collect()
+}
+
+/// The cases of a finding in words; what is not in the run keeps its identity.
+pub(crate) fn case_labels(run: &Run, ids: &[String]) -> Vec<String> {
+    ids.iter().map(|id| run.case(id).map_or_else(|| id.clone(), |row| row.label.clone())).collect()
+}
+
+/// What was skipped, those with one reason together: the names and the reason.
+pub(crate) fn skipped(run: &Run) -> Vec<(Vec<String>, String)> {
+    let mut reasons: Vec<(Vec<String>, String)> = Vec::new();
+    for skip in &run.skipped {
+        let name = skip.case.clone().unwrap_or_else(|| skip.transport.clone());
+        match reasons.iter_mut().find(|(_, reason)| *reason == skip.reason) {
+            Some((names, _)) => names.push(name),
+            None => reasons.push((vec![name], skip.reason.clone())),
+        }
+    }
+    reasons
+}
+
+/// Failed rounds: the case, how often, and the cause; equal causes of a case together.
+pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
+    let mut failures: Vec<(String, u64, String)> = Vec::new();
+    for row in &run.cases {
+        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+        for cause in &row.failed_rounds {
+            *causes.entry(cause).or_default() += 1;
+        }
+        failures.extend(causes.into_iter().map(|(cause, times)| (row.label.clone(), times, cause.to_owned())));
+    }
+    failures
+}
+
+/// Invalid cases and why.
+pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
+    let why = |row: &CaseSummary| match row.why_invalid.as_slice() {
+        [] => "no reason was recorded".to_owned(),
+        reasons => reasons.join("; "),
+    };
+    run.cases.iter().filter(|row| !row.valid).map(|row| (row.label.clone(), why(row))).collect()
+}
+
+/// Ledgers that do not close, and what was lost by cause: one line for each case that lost, was late or doubled.
+pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
+    let line = |row: &CaseSummary| {
+        let ledger = &row.ledger;
+        let mut parts: Vec<String> =
+            ledger.lost.iter().map(|(cause, lost)| format!("{} lost ({cause})", quantities::count(*lost))).collect();
+        if ledger.late > 0 {
+            parts.push(format!("{} late", quantities::count(ledger.late)));
+        }
+        if ledger.duplicated > 0 {
+            parts.push(format!("{} duplicated", quantities::count(ledger.duplicated)));
+        }
+        match ledger.unexplained {
+            0 => {}
+            missing @ 1.. => parts.push(format!("{} missing without a cause", quantities::count(missing.unsigned_abs()))),
+            extra => parts.push(format!("{} too many", quantities::count(extra.unsigned_abs()))),
+        }
+        let of = format!("of {} sent", quantities::count(ledger.sent));
+        (!parts.is_empty()).then(|| format!("{}: {of}, {}", row.label, parts.join(", ")))
+    };
+    run.cases.iter().filter_map(line).collect()
+}
+
+/// What the options really were: TCP's NODELAY and congestion control, and every option that is not what was asked.
+/// True with those that were refused.
+pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
+    let mut notes = Vec::new();
+    let mut left_off: Vec<String> = Vec::new();
+    let mut congestion: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in &run.cases {
+        for option in &row.effective_options.client {
+            match option.name.word() {
+                "nodelay" if option.asked.is_none() && option.before == "off" => {
+                    add(&mut left_off, &row.case.transport);
+                }
+                "congestion" => add(congestion.entry(option.before.clone()).or_default(), &row.case.transport),
+                _ => {}
+            }
+        }
+    }
+    if !left_off.is_empty() {
+        let names = left_off.join(", ");
+        notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}; nodelay=on asks for it")));
+    }
+    for (name, transports) in congestion {
+        notes.push((false, format!("congestion control in force on {}: {name}", transports.join(", "))));
+    }
+    notes.extend(run.cases.iter().flat_map(unlike_asked));
+    notes
+}
+
+fn add(names: &mut Vec<String>, name: &str) {
+    if !names.iter().any(|known| known == name) {
+        names.push(name.to_owned());
+    }
+}
+
+fn unlike_asked(row: &CaseSummary) -> Vec<(bool, String)> {
+    let options = &row.effective_options;
+    let ends = [("client", &options.client), ("echo", &options.echo)];
+    let mut notes = Vec::new();
+    for (end, effective) in ends {
+        for option in effective {
+            if let Some(what) = unlike(option) {
+                notes.push((!option.met, format!("{} at the {end}: {what}", row.label)));
+            }
+        }
+    }
+    if !options.differs.is_empty() {
+        let names = options.differs.join(", ");
+        notes.push((true, format!("{}: not the same in all rounds: {names}", row.label)));
+    }
+    notes
+}
+
+fn unlike(option: &Effective) -> Option<String> {
+    let Effective { name, asked, before, after, met } = option;
+    let changed = if before == after { String::new() } else { format!(", {after} after the round") };
+    match asked {
+        Some(asked) if !met => Some(format!("{name}={asked} was NOT granted: {before} in force{changed}")),
+        Some(asked) if asked != before || before != after => {
+            Some(format!("{name}={asked} asked, {before} in force{changed}"))
+        }
+        None if before != after => Some(format!("{name} was {before} and became {after} during the round")),
+        _ => None,
+    }
+}
+
+/// The command that repeats the run: as given, with the seed if it was chosen by the program.
+pub(crate) fn repeat_command(run: &Run) -> String {
+    let seeded = run.command_line.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
+    let mut words = run.command_line.clone();
+    if !seeded {
+        words.extend(["--seed".to_owned(), run.seed.to_string()]);
+    }
+    quantities::command(&words)
+}
+
+/// `1 round`, `2 rounds`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", quantities::count(number), if number == 1 { "" } else { "s" })
+}
+
+/// The machine in a line.
+pub(crate) fn machine_line(run: &Run) -> String {
+    let environment = &run.environment;
+    let mut parts: Vec<String> = [&environment.kernel, &environment.cpu_model]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .cloned()
+        .collect();
+    if environment.cpus_online > 0 {
+        parts.push(counted(environment.cpus_online as u64, "CPU"));
+    }
+    if let Some(hypervisor) = environment.hypervisor.as_ref().filter(|name| *name != "none") {
+        parts.push(format!("under {hypervisor}"));
+    }
+    parts.join(", ")
+}
+
+/// The program in a line.
+pub(crate) fn tool_line(run: &Run) -> String {
+    let tool = &run.tool;
+    let mut line = format!("{} {}", tool.name, tool.version);
+    let notes: Vec<String> = tool
+        .commit
+        .iter()
+        .map(|commit| format!("commit {commit}"))
+        .chain((!tool.build.is_empty()).then(|| format!("{} build", tool.build)))
+        .collect();
+    if !notes.is_empty() {
+        line.push_str(&format!(" ({})", notes.join(", ")));
+    }
+    line
+}

@@ -1,0 +1,432 @@
+//! A made-up but plausible run: 12 transports in three groups over 10 rounds, the same for the same seed.
+//!
+//! The figures are shaped like those of a two-CPU virtual machine; none of them was measured.
+#![allow(dead_code, reason = "each test file uses its own part")]
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::{Case, Ends, Pattern, Placement, Waiting};
+use hairpin_model::environment::{ClockFacts, Environment};
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::ledger::Ledger;
+use hairpin_model::options::{Effective, OptionName, Options};
+use hairpin_model::run::{FORMAT, Plan, Run, Skipped, State, Tool};
+use hairpin_model::summary::{
+    CaseSummary, Comparison, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, Role, RoundPoint, Verdict,
+};
+
+/// A small seeded generator (SplitMix64), so that the fixture needs nothing but itself.
+pub struct Dice(pub u64);
+
+impl Dice {
+    /// A number from 0 to 1.
+    pub fn roll(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        #[expect(clippy::cast_precision_loss, reason = "53 bits")]
+        let share = ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
+        share
+    }
+
+    /// A factor near one: at most `spread` off.
+    pub fn near_one(&mut self, spread: f64) -> f64 {
+        1.0 + spread * (2.0 * self.roll() - 1.0)
+    }
+}
+
+/// Transport, and p50 in ns in the groups (block, together), (block, apart), (spin, apart); 0 where there is none.
+const LADDER: &[(&str, [f64; 3])] = &[
+    ("memory", [2480.0, 51_300.0, 92.0]),
+    ("shm", [4510.0, 55_900.0, 142.0]),
+    ("pipe", [4960.0, 54_100.0, 3060.0]),
+    ("fifo", [5010.0, 54_600.0, 3090.0]),
+    ("unix-datagram", [7840.0, 66_200.0, 3410.0]),
+    ("unix-seqpacket", [8010.0, 63_800.0, 3380.0]),
+    ("unix-stream", [9420.0, 60_300.0, 3290.0]),
+    ("icmp", [4020.0, 4350.0, 0.0]),
+    ("udp", [10_200.0, 68_900.0, 6070.0]),
+    ("udp6", [10_450.0, 69_300.0, 6150.0]),
+    ("tcp", [13_400.0, 70_200.0, 8120.0]),
+    ("tcp6", [13_700.0, 70_900.0, 8260.0]),
+];
+
+const GROUPS: [(Waiting, Placement); 3] = [
+    (Waiting::Block, Placement::Together),
+    (Waiting::Block, Placement::Apart),
+    (Waiting::Spin, Placement::Apart),
+];
+
+/// How many rounds each case has.
+pub const ROUNDS: u32 = 10;
+
+/// The survey: 35 cases of the ladder, an A/A twin, an open-loop case, and one invalid case.
+pub fn survey(seed: u64) -> Run {
+    let mut dice = Dice(seed);
+    let mut cases = Vec::new();
+    for (place, (waiting, placement)) in GROUPS.into_iter().enumerate() {
+        for (transport, p50s) in LADDER.iter().filter(|(_, p50s)| p50s[place] > 0.0) {
+            let ends = if *transport == "memory" { Ends::Threads } else { Ends::Processes };
+            let case = Case { waiting, placement, ends, ..Case::ping_pong(transport) };
+            cases.push(summary(case, p50s[place], &mut dice));
+        }
+    }
+    let twin = Case { twin: 1, ..Case::ping_pong("tcp") };
+    cases.push(summary(twin, 13_430.0, &mut dice));
+    cases.push(open_loop(&mut dice));
+    cases.push(invalid(&mut dice));
+    spoil(&mut cases);
+    let comparisons = comparisons(&cases);
+    let findings = findings(&cases);
+    Run {
+        format: FORMAT,
+        tool: Tool {
+            name: "hairpin".to_owned(),
+            version: "0.1.0".to_owned(),
+            commit: Some("0123456789ab".to_owned()),
+            build: "release".to_owned(),
+        },
+        command_line: vec!["hairpin".to_owned()],
+        started_unix_s: 1_795_257_377,
+        duration_ns: 21_340_000_000,
+        state: State::Complete,
+        seed: 42,
+        plan: plan(cases.len() as u64),
+        environment: environment(),
+        cases,
+        comparisons,
+        findings,
+        skipped: skipped(),
+        rounds: Vec::new(),
+    }
+}
+
+fn plan(cases: u64) -> Plan {
+    let knob = |name: &str, values: &[&str]| (name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());
+    Plan {
+        experiment: "survey".to_owned(),
+        question: "How fast is a round trip over every local transport here, and what makes it slow?".to_owned(),
+        knobs: vec![
+            knob("size", &["4"]),
+            knob("rounds", &["10"]),
+            knob("duration", &["50ms"]),
+            knob("transport", &["all"]),
+        ],
+        rounds_ordered: cases * u64::from(ROUNDS),
+    }
+}
+
+/// A case whose rounds scatter by a few percent around `p50`, with a tail that suits its waiting.
+pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
+    let apart_and_blocking = case.waiting == Waiting::Block && case.placement == Placement::Apart && p50 > 10_000.0;
+    let spread = if apart_and_blocking { 0.09 } else { 0.02 };
+    let points: Vec<RoundPoint> = (0..ROUNDS).map(|block| round_point(&case, block, p50, spread, dice)).collect();
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "made-up counts")]
+    let samples = (50e6 * f64::from(ROUNDS) / (p50 * 1.1)) as u64;
+    let medians: Vec<f64> = points.iter().map(|point| point.p50_ns).collect();
+    let curve = curve(p50, apart_and_blocking, samples, dice);
+    let at = |quantile: f64| {
+        let found = curve.iter().find(|point| point.quantile >= quantile).expect("the curve ends at 1");
+        Some(around(found.latency_ns, 0.04))
+    };
+    let max = curve.last().expect("it has points").latency_ns;
+    let kernel_answers = case.transport == "icmp";
+    CaseSummary {
+        id: case.id(),
+        label: case.label(),
+        rounds: u64::from(ROUNDS),
+        failed_rounds: Vec::new(),
+        samples,
+        latency_ns: LatencyFigures {
+            p50: Some(interval_of(&medians)),
+            p90: at(0.9),
+            p99: at(0.99).filter(|_| samples >= 1000),
+            p999: at(0.999).filter(|_| samples >= 10_000),
+            max: Some(Figure::new(max, max * 0.21, max)),
+            mean: Some(around(p50 * 1.06, 0.02)),
+        },
+        service_ns: None,
+        lateness_ns: None,
+        rate_per_s: Some(around(1e9 / (p50 * 1.06), 0.02)),
+        setup_ns: Some(around(21_000.0 + p50 * 2.3 * dice.near_one(0.2), 0.08)),
+        first_message_ns: Some(around(p50 * 3.1 * dice.near_one(0.3) + 9000.0, 0.11)),
+        ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
+        cpu_seconds: CpuSeconds {
+            client: if case.waiting == Waiting::Spin { 0.5 } else { 0.21 },
+            echo: (!kernel_answers).then_some(if case.waiting == Waiting::Spin { 0.5 } else { 0.19 }),
+        },
+        effective_options: effective(&case),
+        facts: BTreeMap::new(),
+        valid: true,
+        why_invalid: Vec::new(),
+        curve,
+        round_points: points,
+        modes: Vec::new(),
+        case,
+    }
+}
+
+fn round_point(case: &Case, block: u32, p50: f64, spread: f64, dice: &mut Dice) -> RoundPoint {
+    let drift = if case.placement == Placement::Apart && case.transport == "tcp" { 0.012 * f64::from(block) } else { 0.0 };
+    let p50_ns = p50 * (dice.near_one(spread) + drift);
+    let within = dice.roll() * 1.9e9;
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "made-up times")]
+    let started_ns = (f64::from(block) * 2.1e9 + within) as u64;
+    RoundPoint {
+        number: block,
+        block,
+        started_ns,
+        p50_ns,
+        p99_ns: p50_ns * 1.7,
+        max_ns: p50_ns * 30.0,
+        rate_per_s: 1e9 / p50_ns,
+    }
+}
+
+fn interval_of(values: &[f64]) -> Figure {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (low, high) = (sorted[1], sorted[sorted.len() - 2]);
+    Figure::new(f64::midpoint(sorted[sorted.len() / 2 - 1], sorted[sorted.len() / 2]), low, high)
+}
+
+fn around(value: f64, spread: f64) -> Figure {
+    Figure::new(value, value * (1.0 - spread), value * (1.0 + spread))
+}
+
+/// A curve with a foot, a body and a tail, up to the greatest of `samples`.
+fn curve(p50: f64, wide: bool, samples: u64, dice: &mut Dice) -> Vec<CurvePoint> {
+    #[expect(clippy::cast_precision_loss, reason = "made-up counts")]
+    let last_nines = (samples.max(10) as f64).log10();
+    let body = if wide { 0.28 } else { 0.07 };
+    let knee = 1.7 + dice.roll();
+    let steps = 80;
+    let mut curve: Vec<CurvePoint> = (0..steps)
+        .map(|step| {
+            let nines = last_nines * f64::from(step) / f64::from(steps - 1);
+            let tail = if nines > knee { (nines - knee).powi(2) * 0.9 } else { 0.0 };
+            let latency_ns = p50 * (1.0 + body * (nines - 0.301) + tail).max(0.6);
+            CurvePoint { quantile: 1.0 - 10_f64.powf(-nines), latency_ns }
+        })
+        .collect();
+    let greatest = curve.last().map_or(p50, |point| point.latency_ns) * (1.2 + 3.0 * dice.roll());
+    curve.push(CurvePoint { quantile: 1.0, latency_ns: greatest });
+    curve
+}
+
+fn effective(case: &Case) -> EffectiveOptions {
+    if !case.transport.starts_with("tcp") {
+        return EffectiveOptions::default();
+    }
+    let option = |name: OptionName, value: &str| Effective {
+        name,
+        asked: case.options.get(name).map(str::to_owned),
+        before: case.options.get(name).unwrap_or(value).to_owned(),
+        after: case.options.get(name).unwrap_or(value).to_owned(),
+        met: true,
+    };
+    let both = vec![option(OptionName::Nodelay, "off"), option(OptionName::Congestion, "bbr")];
+    EffectiveOptions { client: both.clone(), echo: both, differs: Vec::new() }
+}
+
+fn open_loop(dice: &mut Dice) -> CaseSummary {
+    let case = Case {
+        placement: Placement::Apart,
+        pattern: Pattern::Paced { rate_per_s: 1000.0 },
+        ..Case::ping_pong("udp")
+    };
+    let mut summary = summary(case, 96_400.0, dice);
+    summary.samples = 500;
+    summary.latency_ns.p99 = None;
+    summary.latency_ns.p999 = None;
+    summary.service_ns = Some(LatencyFigures { p50: Some(around(95_100.0, 0.03)), ..LatencyFigures::default() });
+    summary.lateness_ns = Some(LatencyFigures { p50: Some(around(1300.0, 0.1)), ..LatencyFigures::default() });
+    summary.rate_per_s = Some(around(999.6, 0.001));
+    summary.ledger = Ledger {
+        sent: 503,
+        received: 500,
+        lost: BTreeMap::from([("receive-buffer-overflow".to_owned(), 2)]),
+        ..Ledger::default()
+    }
+    .closed();
+    summary
+}
+
+fn invalid(dice: &mut Dice) -> CaseSummary {
+    let case = Case {
+        options: Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096"),
+        pattern: Pattern::Paced { rate_per_s: 50_000.0 },
+        ..Case::ping_pong("tcp")
+    };
+    let mut summary = summary(case, 2_310_000.0, dice);
+    summary.valid = false;
+    summary.why_invalid = vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
+    summary.effective_options.client.push(Effective {
+        name: OptionName::Sndbuf,
+        asked: Some("4096".to_owned()),
+        before: "4608".to_owned(),
+        after: "4608".to_owned(),
+        met: false,
+    });
+    summary
+}
+
+/// Some rounds fail, as they do.
+fn spoil(cases: &mut [CaseSummary]) {
+    let cause = "cannot receive on fifo: nobody answered within 2000 ms (hint: was the echo half killed?)";
+    let fifo = cases.iter_mut().find(|row| row.label == "fifo block apart").expect("it is on the ladder");
+    fifo.failed_rounds = vec![cause.to_owned(), cause.to_owned()];
+    fifo.rounds = 8;
+    fifo.round_points.truncate(8);
+}
+
+fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
+    let mut comparisons = Vec::new();
+    let (tcp, twin) = (find(cases, "tcp block together"), find(cases, "tcp block together (again)"));
+    comparisons.push(Comparison {
+        role: Role::AgainstItself,
+        baseline: tcp.id.clone(),
+        candidate: twin.id.clone(),
+        ratio: Figure::new(0.998, 0.988, 1.008),
+        difference_ns: Figure::new(-26.0, -161.0, 107.0),
+        verdict: Verdict::CannotTell,
+        blocks: u64::from(ROUNDS),
+    });
+    for (waiting, placement) in GROUPS {
+        let mut rows: Vec<&CaseSummary> = cases
+            .iter()
+            .filter(|row| (row.case.waiting, row.case.placement) == (waiting, placement))
+            .filter(|row| row.valid && row.case.twin == 0 && row.case.pattern == Pattern::PingPong)
+            .collect();
+        let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every made-up case has one").value;
+        rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
+        for pair in rows.windows(2) {
+            let ratio = p50(pair[1]) / p50(pair[0]);
+            let apart = ratio > 1.03;
+            comparisons.push(Comparison {
+                role: Role::Neighbours,
+                baseline: pair[0].id.clone(),
+                candidate: pair[1].id.clone(),
+                ratio: Figure::new(ratio, ratio - 0.025, ratio + 0.025),
+                difference_ns: around(p50(pair[1]) - p50(pair[0]), 0.3),
+                verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
+                blocks: u64::from(ROUNDS),
+            });
+        }
+    }
+    comparisons
+}
+
+fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
+    cases.iter().find(|row| row.label == label).expect("the fixture has it")
+}
+
+fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
+    let apart = ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block apart")).id.clone());
+    let evidence = |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
+    vec![
+        Finding {
+            code: "wake-up-dominated".to_owned(),
+            severity: Severity::Warning,
+            cases: apart.to_vec(),
+            summary: "Blocking apart, tcp takes 70.2 us where spinning takes 8.12 us: 84 % of the round trip is waking \
+                      the sleeping CPU of the peer, not carrying the message."
+                .to_owned(),
+            evidence: vec![
+                evidence("p50 of tcp block apart", Figure::new(70_200.0, 66_100.0, 73_900.0), "ns"),
+                evidence("p50 of tcp spin apart", Figure::new(8120.0, 8010.0, 8260.0), "ns"),
+                evidence("part of the round trip that is waking", Figure::new(0.84, 0.82, 0.87), "share"),
+            ],
+            advice: "Where latency matters, spin on a CPU of its own, keep both ends on one CPU, or hold \
+                     /dev/cpu_dma_latency at 0 so that idle CPUs do not sleep deeply."
+                .to_owned(),
+            counter_experiment: Some(CounterExperiment {
+                change: "hold /dev/cpu_dma_latency at 0 during the rounds: the round trip must fall by tens of \
+                         microseconds, else waking is not the cause"
+                    .to_owned(),
+                command: "hairpin round-trip --transport tcp --waiting block --placement apart --cpu-idle deep,shallow \
+                          --rounds 10"
+                    .to_owned(),
+            }),
+            proved: Some(Proved { verdict: "confirmed".to_owned(), effect: Figure::new(-58_800.0, -61_000.0, -56_100.0) }),
+            share: 0.84,
+        },
+        Finding {
+            code: "drift".to_owned(),
+            severity: Severity::Note,
+            cases: vec![find(cases, "tcp block apart").id.clone()],
+            summary: "The rounds of tcp block apart grew by 10.9 % from the first to the last.".to_owned(),
+            evidence: vec![evidence("last round over first round", Figure::bare(1.109), "ratio")],
+            advice: "Compare only cases whose rounds were interleaved in one run.".to_owned(),
+            counter_experiment: None,
+            proved: None,
+            share: 0.11,
+        },
+        Finding {
+            code: "generator-late".to_owned(),
+            severity: Severity::Problem,
+            cases: vec![cases.last().expect("the invalid case is last").id.clone()],
+            summary: "The generator sent 41 200 of 50 000 messages a second: the queue is in the generator.".to_owned(),
+            evidence: vec![evidence("messages sent a second", Figure::new(41_200.0, 40_900.0, 41_600.0), "per_s")],
+            advice: "Ask for a lower rate, or spin.".to_owned(),
+            counter_experiment: None,
+            proved: None,
+            share: 0.0,
+        },
+    ]
+}
+
+fn skipped() -> Vec<Skipped> {
+    let spin = "spin and together cannot be combined: the spinning end would keep the CPU from its peer (hint: use \
+                --placement apart)";
+    let mut skipped: Vec<Skipped> = ["tcp", "udp", "shm"]
+        .map(|name| Skipped {
+            transport: name.to_owned(),
+            case: Some(format!("{name} spin together")),
+            reason: spin.to_owned(),
+        })
+        .to_vec();
+    skipped.push(Skipped {
+        transport: "icmp".to_owned(),
+        case: Some("icmp spin apart".to_owned()),
+        reason: "the kernel answers: there is no echo half that could spin".to_owned(),
+    });
+    skipped
+}
+
+fn environment() -> Environment {
+    let words = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    Environment {
+        kernel: "Linux 6.18.0".to_owned(),
+        architecture: "x86_64".to_owned(),
+        cpu_model: "Example Processor 2.60GHz".to_owned(),
+        cpus_online: 2,
+        cpus_allowed: vec![0, 1],
+        cpus_used: vec![0, 1],
+        cpus_share_core: Some(false),
+        memory_bytes: 25_769_803_776,
+        hypervisor: Some("KVM".to_owned()),
+        clock: ClockFacts {
+            source: "tsc".to_owned(),
+            kernel_source: "tsc".to_owned(),
+            resolution_ns: 0.77,
+            read_cost_ns: 9.2,
+            ns_per_tick: 0.3846,
+            calibration_error_ppm: 1.4,
+        },
+        governor: None,
+        idle_states: vec!["POLL".to_owned(), "haltpoll".to_owned()],
+        mitigations: words(&[("spectre_v2", "Mitigation: Enhanced IBRS"), ("mds", "Mitigation: Clear CPU buffers")]),
+        settings: words(&[
+            ("net.ipv4.tcp_congestion_control", "bbr"),
+            ("net.ipv4.tcp_autocorking", "1"),
+            ("net.core.rmem_default", "212992"),
+        ]),
+        loopback: words(&[("mtu", "65536"), ("qdisc", "noqueue"), ("tso", "on")]),
+        load: vec![0.42, 0.31, 0.2],
+        load_after: vec![1.1, 0.5, 0.3],
+        root: true,
+    }
+}
