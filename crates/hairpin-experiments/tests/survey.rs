@@ -3,7 +3,9 @@
 mod common;
 
 use common::{Plan, ground, ground_without, plan_on};
-use hairpin_experiments::experiments::survey::{BUDGET_NS, LINES, Line, QUICK_ROUNDS, ROUNDS, Survey, estimate};
+use hairpin_experiments::experiments::survey::{
+    BUDGET_NS, LINES, Line, Over, QUICK_ROUNDS, ROUNDS, Survey, estimate,
+};
 use hairpin_experiments::sequence::Planned;
 use hairpin_model::case::{Ends, Placement, Waiting};
 use hairpin_model::round::Extent;
@@ -101,22 +103,45 @@ fn without_tcp_another_transport_is_the_a_a_pair() {
     assert_eq!(plan.skipped[0].transport, "tcp");
 }
 
-/// The document's table is this code's table, row by row.
+/// The document's table is this code's table, row by row, and its estimate is this code's.
 #[test]
 fn the_methodology_lists_the_survey_as_it_is() {
     let document = include_str!("../../../METHODOLOGY.md");
     let after_header = document.lines().skip_while(|row| !row.starts_with("| line | transports |")).skip(2);
     let tabled: Vec<&str> = after_header.take_while(|row| row.starts_with('|')).collect();
-    let listed: Vec<String> = LINES.iter().map(row).collect();
-    assert_eq!(tabled, listed);
+    let planned = planned(&survey(&[]));
+    let mut listed: Vec<String> = LINES.iter().map(|line| row(line, &planned)).collect();
+    listed.push(format!("| all | | | | | | | | {} |", seconds(&planned)));
+    assert_eq!(tabled, listed, "the table should be\n{}", listed.join("\n"));
 }
 
-fn row(line: &Line) -> String {
+fn row(line: &Line, planned: &[Planned]) -> String {
     let Line { name, waiting, placement, cpu_idle, count, .. } = line;
     let warm_up = match line.warm_up {
         Extent::Count(count) => format!("{count} messages"),
         Extent::DurationNs(duration_ns) => format!("{} ms", duration_ns / 1_000_000),
     };
     let (over, samples) = (line.over.words(), count * ROUNDS);
-    format!("| `{name}` | {over} | {waiting} | {placement} | {cpu_idle} | {count} | {warm_up} | {samples} |")
+    let cases: Vec<Planned> = planned.iter().filter(|planned| is_of(line, planned)).cloned().collect();
+    let estimate = seconds(&cases);
+    format!(
+        "| `{name}` | {over} | {waiting} | {placement} | {cpu_idle} | {count} | {warm_up} | {samples} | {estimate} |"
+    )
+}
+
+fn is_of(line: &Line, planned: &Planned) -> bool {
+    let case = &planned.case;
+    let by_kernel = case.transport == "icmp";
+    let of_kind = match line.over {
+        Over::Kernel => by_kernel,
+        Over::EchoHalves => !by_kernel,
+        Over::All | Over::One => true,
+    };
+    let choice = (case.waiting, case.placement, case.cpu_idle, case.twin);
+    of_kind && choice == (line.waiting, line.placement, line.cpu_idle, line.twin)
+}
+
+fn seconds(planned: &[Planned]) -> String {
+    let tenths = (estimate(planned, ROUNDS) + 50_000_000) / 100_000_000;
+    format!("{}.{} s", tenths / 10, tenths % 10)
 }
