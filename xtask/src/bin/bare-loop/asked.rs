@@ -1,0 +1,114 @@
+//! What the bare loop is asked to do, from its command line.
+
+use std::str::FromStr;
+
+/// How to use it, printed with every refusal.
+pub(crate) const USAGE: &str = "usage: bare-loop --transport tcp|udp|unix-stream|pipe|shm --waiting block|spin \
+--cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N]\n       bare-loop --clock-costs";
+
+/// One measurement.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Asked {
+    /// `tcp`, `udp`, `unix-stream`, `pipe` or `shm`.
+    pub(crate) transport: String,
+    /// Repeat the receive call instead of sleeping in it.
+    pub(crate) spin: bool,
+    /// The CPUs of client and echo.
+    pub(crate) cpus: (usize, usize),
+    /// Measured messages.
+    pub(crate) count: usize,
+    /// Unmeasured messages before them.
+    pub(crate) warmup: usize,
+    /// The echo reads the clock after each receive and before each send.
+    pub(crate) echo_stamps: bool,
+    /// SO_RCVTIMEO of both ends, in seconds; 0 leaves the kernel's default (no time-out).
+    pub(crate) timeout_s: i64,
+}
+
+impl Asked {
+    /// Reads the command line after the program's name.
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
+        let mut asked = Self {
+            transport: String::new(),
+            spin: false,
+            cpus: (0, 0),
+            count: 20_000,
+            warmup: 2_000,
+            echo_stamps: true,
+            timeout_s: 0,
+        };
+        let mut stamps = None;
+        for pair in arguments.chunks(2) {
+            let [name, value] = pair else { return Err(format!("`{}` has no value", pair[0])) };
+            match name.as_str() {
+                "--transport" => asked.transport.clone_from(value),
+                "--waiting" => asked.spin = one_of(name, value, "spin", "block")?,
+                "--cpus" => asked.cpus = cpus(value)?,
+                "--count" => asked.count = number(name, value)?,
+                "--warmup" => asked.warmup = number(name, value)?,
+                "--echo-stamps" => stamps = Some(one_of(name, value, "on", "off")?),
+                "--timeout-s" => asked.timeout_s = number(name, value)?,
+                _ => return Err(format!("unknown argument `{name}`")),
+            }
+        }
+        if !["tcp", "udp", "unix-stream", "pipe", "shm"].contains(&asked.transport.as_str()) {
+            return Err(format!("unknown transport `{}`", asked.transport));
+        }
+        if asked.count == 0 {
+            return Err("--count must be at least 1".to_owned());
+        }
+        if asked.spin && asked.cpus.0 == asked.cpus.1 {
+            return Err("two spinning ends on one CPU only measure the scheduler's time slice".to_owned());
+        }
+        // Two clock reads would be a good part of a shared-memory round trip; Hairpin leaves them out there too.
+        asked.echo_stamps = stamps.unwrap_or(asked.transport != "shm");
+        Ok(asked)
+    }
+}
+
+fn one_of(name: &str, value: &str, yes: &str, no: &str) -> Result<bool, String> {
+    match value {
+        _ if value == yes => Ok(true),
+        _ if value == no => Ok(false),
+        _ => Err(format!("{name} takes {yes} or {no}, not `{value}`")),
+    }
+}
+
+fn number<T: FromStr>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("{name} takes a whole number, not `{value}`"))
+}
+
+fn cpus(value: &str) -> Result<(usize, usize), String> {
+    let (client, echo) = value.split_once(',').ok_or_else(|| format!("--cpus takes two numbers, not `{value}`"))?;
+    Ok((number("--cpus", client)?, number("--cpus", echo)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Asked, String> {
+        Asked::parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_command_line_is_read() {
+        let asked = parse("--transport tcp --waiting spin --cpus 0,1 --count 7").unwrap();
+        assert_eq!((asked.spin, asked.cpus, asked.count, asked.echo_stamps), (true, (0, 1), 7, true));
+        assert!(!parse("--transport shm --waiting block --cpus 0,1").unwrap().echo_stamps);
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_refused() {
+        for (line, why) in [
+            ("--transport tpc", "unknown transport `tpc`"),
+            ("--transport tcp --cpus 1", "--cpus takes two numbers, not `1`"),
+            ("--transport tcp --count", "`--count` has no value"),
+            ("--transport tcp --waiting poll", "--waiting takes spin or block, not `poll`"),
+        ] {
+            assert_eq!(parse(line).unwrap_err(), why);
+        }
+        assert!(parse("--transport tcp --waiting spin --cpus 1,1").unwrap_err().contains("one CPU"));
+        assert!(parse("--transport tcp --count 0").unwrap_err().contains("at least 1"));
+    }
+}

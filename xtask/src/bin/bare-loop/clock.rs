@@ -1,0 +1,99 @@
+//! The clock of the bare loop: the time-stamp counter where there is one, and what it costs to read.
+
+use std::hint::black_box;
+
+use libc::{CLOCK_MONOTONIC, CLOCK_MONOTONIC_RAW, clockid_t};
+
+/// Reads the time-stamp counter, as cheaply as the CPU allows: no fence, as Hairpin reads it.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    // SAFETY: RDTSC has no precondition in user mode; Linux does not disable it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+/// Without a time-stamp counter a tick is a nanosecond of CLOCK_MONOTONIC.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(always)]
+pub(crate) fn ticks() -> u64 {
+    kernel_ns(CLOCK_MONOTONIC)
+}
+
+/// A kernel clock, in ns.
+pub(crate) fn kernel_ns(clock: clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live timespec; the clock is one of the constants above.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// Nanoseconds a tick, from two bracketed readings `over_ns` apart against CLOCK_MONOTONIC_RAW.
+pub(crate) fn ns_per_tick(over_ns: u64) -> f64 {
+    let (ticks_before, ns_before) = bracketed();
+    while kernel_ns(CLOCK_MONOTONIC_RAW) < ns_before + over_ns {
+        std::hint::spin_loop();
+    }
+    let (ticks_after, ns_after) = bracketed();
+    (ns_after - ns_before) as f64 / (ticks_after - ticks_before) as f64
+}
+
+/// The counter and the kernel's clock at one moment: of 50 tries, the one in which the kernel answered soonest.
+fn bracketed() -> (u64, u64) {
+    (0..50)
+        .map(|_| {
+            let before = ticks();
+            let ns = kernel_ns(CLOCK_MONOTONIC_RAW);
+            let after = ticks();
+            (after.wrapping_sub(before), before.midpoint(after), ns)
+        })
+        .min()
+        .map(|(_, middle, ns)| (middle, ns))
+        .expect("50 tries were made")
+}
+
+/// A way to read a clock, for the table of costs.
+type Read = (&'static str, fn() -> u64);
+
+/// Median cost in ns of each way to read a clock on this machine, back to back.
+pub(crate) fn costs() -> Vec<(&'static str, f64)> {
+    #[cfg(target_arch = "x86_64")]
+    let counters: &[Read] = &[("rdtsc", ticks), ("rdtscp", rdtscp), ("lfence_rdtsc", lfence_rdtsc)];
+    #[cfg(not(target_arch = "x86_64"))]
+    let counters: &[Read] = &[];
+    let kernel: &[Read] = &[
+        ("clock_gettime_monotonic", || kernel_ns(CLOCK_MONOTONIC)),
+        ("clock_gettime_monotonic_raw", || kernel_ns(CLOCK_MONOTONIC_RAW)),
+    ];
+    counters.iter().chain(kernel).map(|(name, read)| (*name, cost_ns(*read))).collect()
+}
+
+fn cost_ns(read: fn() -> u64) -> f64 {
+    const READS: u32 = 20_000;
+    let mut costs: Vec<f64> = (0..51)
+        .map(|_| {
+            let before = kernel_ns(CLOCK_MONOTONIC_RAW);
+            for _ in 0..READS {
+                black_box(read());
+            }
+            (kernel_ns(CLOCK_MONOTONIC_RAW) - before) as f64 / f64::from(READS)
+        })
+        .collect();
+    costs.sort_by(f64::total_cmp);
+    costs[costs.len() / 2]
+}
+
+#[cfg(target_arch = "x86_64")]
+fn rdtscp() -> u64 {
+    let mut cpu = 0;
+    // SAFETY: the pointer is to a live u32; RDTSCP exists on every x86-64 CPU that runs a current Linux.
+    unsafe { core::arch::x86_64::__rdtscp(&raw mut cpu) }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn lfence_rdtsc() -> u64 {
+    // SAFETY: LFENCE is part of SSE2, which every x86-64 CPU has; RDTSC has no precondition.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+        core::arch::x86_64::_rdtsc()
+    }
+}

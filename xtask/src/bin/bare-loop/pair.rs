@@ -1,0 +1,93 @@
+//! Two processes on the CPUs asked for: the client's loop and the echo's loop.
+
+use std::io::{self, Error};
+
+use crate::asked::Asked;
+use crate::clock::ticks;
+use crate::wires::End;
+
+/// No measurement takes this long; whatever goes wrong, both processes are gone by then.
+const LONGEST_S: u32 = 120;
+
+/// Forks the echo, runs the client, ends the echo. Round-trip times in ticks, in order.
+pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -> io::Result<Vec<u64>> {
+    // SAFETY: this process has one thread, so the child may call anything.
+    let child = unsafe { libc::fork() };
+    match child {
+        -1 => return Err(Error::last_os_error()),
+        0 => echo_for_ever(asked, echo),
+        _ => {}
+    }
+    // SAFETY: plain integer; the default action of SIGALRM ends the process.
+    unsafe { libc::alarm(LONGEST_S) };
+    let measured = pin(asked.cpus.0).map(|()| measure(asked, &mut client));
+    // SAFETY: the child is ours and has not been waited for, so its id is still its own.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, std::ptr::null_mut(), 0);
+    }
+    measured
+}
+
+/// The loop that Hairpin is held against: stamp, send, receive, stamp, store.
+fn measure(asked: &Asked, client: &mut impl End) -> Vec<u64> {
+    // Touched beforehand (ones, since the kernel gives zeroes lazily), so that no page fault falls into the loop.
+    let mut sent = vec![1_u64; asked.count];
+    let mut received = vec![1_u64; asked.count];
+    let mut message = 0_u32;
+    for _ in 0..asked.warmup {
+        message = exchange(client, message);
+    }
+    for (sent, received) in sent.iter_mut().zip(&mut received) {
+        *sent = ticks();
+        message = exchange(client, message);
+        *received = ticks();
+    }
+    received.iter().zip(&sent).map(|(received, sent)| received.wrapping_sub(*sent)).collect()
+}
+
+/// One message there and back, verified; answers the next message.
+#[inline(always)]
+fn exchange(client: &mut impl End, message: u32) -> u32 {
+    client.send(message);
+    let answer = client.receive();
+    assert!(answer == message, "sent {message}, received {answer}");
+    message.wrapping_add(1)
+}
+
+fn echo_for_ever(asked: &Asked, mut echo: impl End) -> ! {
+    // SAFETY: plain integers. The echo goes when the client goes, whatever becomes of it.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        libc::alarm(LONGEST_S);
+    }
+    pin(asked.cpus.1).expect("the echo's CPU is one that this process may use");
+    // The child must not unwind into the parent's code, so it never leaves this loop: the client ends it.
+    if asked.echo_stamps {
+        let mut held = 0_u64;
+        loop {
+            let message = echo.receive();
+            let since = ticks();
+            held = held.wrapping_add(ticks().wrapping_sub(since));
+            std::hint::black_box(held);
+            echo.send(message);
+        }
+    }
+    loop {
+        let message = echo.receive();
+        echo.send(message);
+    }
+}
+
+fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= usize::try_from(libc::CPU_SETSIZE).expect("1024") {
+        return Err(Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: an all-zero set is valid; the CPU is within it; pointer and length are those of the live set.
+    let answer = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
+    if answer < 0 { Err(Error::last_os_error()) } else { Ok(()) }
+}

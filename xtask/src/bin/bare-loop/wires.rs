@@ -1,0 +1,254 @@
+//! Both ends of each transport, opened in one process before it forks: sockets, pipes and a shared page.
+
+use std::io::{self, Error};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{c_int, c_void};
+
+/// One end: four bytes out, four bytes in. Monomorphised, so that the loop has no call between it and the kernel.
+pub(crate) trait End {
+    /// Sends the message.
+    fn send(&mut self, message: u32);
+    /// Waits for a message and takes it.
+    fn receive(&mut self) -> u32;
+}
+
+/// A socket; `flags` is 0 to sleep in the receive call, MSG_DONTWAIT to repeat it.
+pub(crate) struct Socket {
+    descriptor: c_int,
+    flags: c_int,
+}
+
+impl End for Socket {
+    #[inline(always)]
+    fn send(&mut self, message: u32) {
+        // SAFETY: the pointer and the length are those of a live u32.
+        let sent = unsafe { libc::send(self.descriptor, (&raw const message).cast(), 4, libc::MSG_NOSIGNAL) };
+        finish_unless(sent == 4, "send");
+    }
+
+    #[inline(always)]
+    fn receive(&mut self) -> u32 {
+        let mut message = 0_u32;
+        loop {
+            // SAFETY: the pointer and the length are those of a live u32.
+            let taken = unsafe { libc::recv(self.descriptor, (&raw mut message).cast(), 4, self.flags) };
+            if taken == 4 {
+                return message;
+            }
+            finish_unless(taken < 0 && would_block(), "recv");
+        }
+    }
+}
+
+/// A pipe for each direction; O_NONBLOCK on the reading end where it spins.
+pub(crate) struct Pipe {
+    read: c_int,
+    write: c_int,
+}
+
+impl End for Pipe {
+    #[inline(always)]
+    fn send(&mut self, message: u32) {
+        // SAFETY: the pointer and the length are those of a live u32.
+        let sent = unsafe { libc::write(self.write, (&raw const message).cast(), 4) };
+        finish_unless(sent == 4, "write");
+    }
+
+    #[inline(always)]
+    fn receive(&mut self) -> u32 {
+        let mut message = 0_u32;
+        loop {
+            // SAFETY: the pointer and the length are those of a live u32.
+            let taken = unsafe { libc::read(self.read, (&raw mut message).cast(), 4) };
+            if taken == 4 {
+                return message;
+            }
+            finish_unless(taken < 0 && would_block(), "read");
+        }
+    }
+}
+
+/// A cache line in shared memory with one writer: a sequence number, and the message beside it.
+#[repr(C, align(64))]
+pub(crate) struct Line {
+    sequence: AtomicU32,
+    message: AtomicU32,
+}
+
+/// An end on two such lines: it writes one and watches the other.
+pub(crate) struct SharedLines {
+    mine: &'static Line,
+    theirs: &'static Line,
+    sent: u32,
+    taken: u32,
+    spin: bool,
+}
+
+impl End for SharedLines {
+    #[inline(always)]
+    fn send(&mut self, message: u32) {
+        self.sent = self.sent.wrapping_add(1);
+        self.mine.message.store(message, Ordering::Relaxed);
+        self.mine.sequence.store(self.sent, Ordering::Release);
+        if !self.spin {
+            futex(&self.mine.sequence, libc::FUTEX_WAKE, 1);
+        }
+    }
+
+    #[inline(always)]
+    fn receive(&mut self) -> u32 {
+        while self.theirs.sequence.load(Ordering::Acquire) == self.taken {
+            if !self.spin {
+                futex(&self.theirs.sequence, libc::FUTEX_WAIT, self.taken);
+            }
+        }
+        self.taken = self.taken.wrapping_add(1);
+        self.theirs.message.load(Ordering::Relaxed)
+    }
+}
+
+/// FUTEX_WAIT while the word is `value`, or FUTEX_WAKE of `value` waiters. A futex of two processes is not private.
+fn futex(word: &AtomicU32, operation: c_int, value: u32) {
+    // SAFETY: the word lives in a mapping that is never unmapped; no time-out is given.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, null_mut::<c_void>()) };
+}
+
+/// A connected pair, client first. For tcp, udp and unix-stream.
+pub(crate) fn sockets(transport: &str, spin: bool, timeout_s: i64) -> io::Result<(Socket, Socket)> {
+    let (client, echo) = match transport {
+        "tcp" => tcp_pair()?,
+        "udp" => udp_pair()?,
+        _ => unix_pair()?,
+    };
+    let flags = if spin { libc::MSG_DONTWAIT } else { 0 };
+    if timeout_s > 0 {
+        limit_receive(client, timeout_s)?;
+        limit_receive(echo, timeout_s)?;
+    }
+    Ok((Socket { descriptor: client, flags }, Socket { descriptor: echo, flags }))
+}
+
+/// A pipe each way, client first.
+pub(crate) fn pipes(spin: bool) -> io::Result<(Pipe, Pipe)> {
+    let (there, back) = (pipe()?, pipe()?);
+    if spin {
+        for descriptor in [there.0, back.0] {
+            // SAFETY: plain integers.
+            checked(unsafe { libc::fcntl(descriptor, libc::F_SETFL, libc::O_NONBLOCK) })?;
+        }
+    }
+    Ok((Pipe { read: back.0, write: there.1 }, Pipe { read: there.0, write: back.1 }))
+}
+
+/// Two cache lines that a fork shares, client first.
+pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)> {
+    const PAGE: usize = 4096;
+    // SAFETY: a fresh anonymous mapping; nothing is overwritten.
+    let page = unsafe {
+        libc::mmap(null_mut(), PAGE, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    if page == libc::MAP_FAILED {
+        return Err(Error::last_os_error());
+    }
+    // Two lines are left between them: the prefetcher fetches lines in pairs.
+    // SAFETY: the page is zeroed (a valid Line), aligned, larger than 4 lines, and never unmapped.
+    let (there, back) = unsafe { (&*page.cast::<Line>(), &*page.cast::<Line>().add(4)) };
+    let end = |mine, theirs| SharedLines { mine, theirs, sent: 0, taken: 0, spin };
+    Ok((end(there, back), end(back, there)))
+}
+
+fn tcp_pair() -> io::Result<(c_int, c_int)> {
+    let (listener, echo_address) = bound(libc::SOCK_STREAM)?;
+    // SAFETY: plain integers.
+    checked(unsafe { libc::listen(listener, 1) })?;
+    // SAFETY: plain integers.
+    let client = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0) })?;
+    connect(client, &echo_address)?;
+    // SAFETY: null pointers say that the peer's address is not wanted.
+    let echo = checked(unsafe { libc::accept(listener, null_mut(), null_mut()) })?;
+    // SAFETY: the descriptor is ours and not used again.
+    checked(unsafe { libc::close(listener) })?;
+    Ok((client, echo))
+}
+
+fn udp_pair() -> io::Result<(c_int, c_int)> {
+    let (client, client_address) = bound(libc::SOCK_DGRAM)?;
+    let (echo, echo_address) = bound(libc::SOCK_DGRAM)?;
+    connect(client, &echo_address)?;
+    connect(echo, &client_address)?;
+    Ok((client, echo))
+}
+
+fn unix_pair() -> io::Result<(c_int, c_int)> {
+    let mut pair = [0; 2];
+    // SAFETY: the pointer is to two live integers, as the call asks.
+    checked(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) })?;
+    Ok((pair[0], pair[1]))
+}
+
+fn pipe() -> io::Result<(c_int, c_int)> {
+    let mut pair = [0; 2];
+    // SAFETY: the pointer is to two live integers, as the call asks.
+    checked(unsafe { libc::pipe(pair.as_mut_ptr()) })?;
+    Ok((pair[0], pair[1]))
+}
+
+/// A socket on a free port of 127.0.0.1, and its address.
+fn bound(kind: c_int) -> io::Result<(c_int, libc::sockaddr_in)> {
+    // SAFETY: plain integers.
+    let socket = checked(unsafe { libc::socket(libc::AF_INET, kind, 0) })?;
+    let mut address = libc::sockaddr_in {
+        sin_family: libc::AF_INET.try_into().expect("AF_INET is 2"),
+        sin_port: 0,
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
+    };
+    let mut length = ADDRESS_LENGTH;
+    // SAFETY: the pointer and the length are those of a live sockaddr_in.
+    checked(unsafe { libc::bind(socket, (&raw const address).cast(), length) })?;
+    // SAFETY: the same, and the length is a live variable.
+    checked(unsafe { libc::getsockname(socket, (&raw mut address).cast(), &raw mut length) })?;
+    Ok((socket, address))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "16 bytes")]
+const ADDRESS_LENGTH: libc::socklen_t = size_of::<libc::sockaddr_in>() as libc::socklen_t;
+
+fn connect(socket: c_int, address: &libc::sockaddr_in) -> io::Result<()> {
+    // SAFETY: the pointer and the length are those of a live sockaddr_in.
+    checked(unsafe { libc::connect(socket, std::ptr::from_ref(address).cast(), ADDRESS_LENGTH) })?;
+    Ok(())
+}
+
+fn limit_receive(socket: c_int, seconds: i64) -> io::Result<()> {
+    let time = libc::timeval { tv_sec: seconds, tv_usec: 0 };
+    let length = libc::socklen_t::try_from(size_of::<libc::timeval>()).expect("16 bytes");
+    // SAFETY: the pointer and the length are those of a live timeval.
+    checked(unsafe {
+        libc::setsockopt(socket, libc::SOL_SOCKET, libc::SO_RCVTIMEO, (&raw const time).cast(), length)
+    })?;
+    Ok(())
+}
+
+fn checked(answer: c_int) -> io::Result<c_int> {
+    if answer < 0 { Err(Error::last_os_error()) } else { Ok(answer) }
+}
+
+fn would_block() -> bool {
+    Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
+}
+
+/// A call that must not fail did: the process has nothing to report. The echo half gets here when the client is done.
+#[inline(always)]
+fn finish_unless(fine: bool, call: &str) {
+    if !fine {
+        failed(call);
+    }
+}
+
+#[cold]
+fn failed(call: &str) -> ! {
+    panic!("{call} failed: {}", Error::last_os_error());
+}

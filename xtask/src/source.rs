@@ -1,0 +1,186 @@
+//! The files of the repository, and Rust text with its comments and literals blanked out.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// A file of the repository: its path from the root with `/` between folders, and its text.
+pub(crate) struct Source {
+    /// For instance `crates/hairpin-model/src/lib.rs`.
+    pub(crate) path: String,
+    /// Its whole text.
+    pub(crate) text: String,
+}
+
+/// Folders that hold nothing of ours: build output, runs, git.
+const NOT_OURS: &[&str] = &["target", "hairpin-runs", ".git"];
+
+/// Every file below `root` with one of the `extensions`, in order of path.
+///
+/// # Errors
+/// Where a folder or file cannot be read, or a file is not UTF-8.
+pub(crate) fn files(root: &Path, extensions: &[&str]) -> Result<Vec<Source>> {
+    let mut found = Vec::new();
+    let mut folders = vec![root.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = std::fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("cannot list {}", folder.display()))?;
+            let name = entry.file_name();
+            let kind = entry.file_type().with_context(|| format!("cannot look at {}", entry.path().display()))?;
+            if kind.is_dir() && !NOT_OURS.iter().any(|skipped| name == *skipped) {
+                folders.push(entry.path());
+            } else if kind.is_file() && has_extension(&entry.path(), extensions) {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found.into_iter().map(|path| read(root, &path)).collect()
+}
+
+fn has_extension(path: &Path, extensions: &[&str]) -> bool {
+    path.extension().is_some_and(|extension| extensions.iter().any(|wanted| extension == *wanted))
+}
+
+fn read(root: &Path, path: &PathBuf) -> Result<Source> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let path = path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/");
+    Ok(Source { path, text })
+}
+
+/// The number, from 1, of the line in which byte `at` stands.
+pub(crate) fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
+}
+
+/// Byte offsets of `word` in `text` where neither neighbour could be part of a longer name.
+pub(crate) fn words<'t>(text: &'t str, word: &'t str) -> impl Iterator<Item = usize> + 't {
+    let part_of_name = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+    let bytes = text.as_bytes();
+    text.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let before = at.checked_sub(1).and_then(|before| bytes.get(before));
+        !part_of_name(before) && !part_of_name(bytes.get(at + word.len()))
+    })
+}
+
+/// Rust text with comments blanked out (byte offsets and line ends kept), and literals too where asked.
+///
+/// It knows nested block comments, raw and byte strings, and tells a lifetime from a character.
+pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let mut at = 0;
+    while at < bytes.len() {
+        let (end, blank) = match &bytes[at..] {
+            [b'/', b'/', ..] => (line_end(&bytes, at), true),
+            [b'/', b'*', ..] => (block_comment_end(&bytes, at), true),
+            [b'r', rest @ ..] if starts_raw(rest) && !follows_name(&bytes, at) => {
+                (raw_string_end(&bytes, at + 1), literals_too)
+            }
+            [b'b' | b'c', b'r', rest @ ..] if starts_raw(rest) && !follows_name(&bytes, at) => {
+                (raw_string_end(&bytes, at + 2), literals_too)
+            }
+            [b'"', ..] => (quoted_end(&bytes, at, b'"'), literals_too),
+            [b'\'', b'\\', ..] => (quoted_end(&bytes, at, b'\''), literals_too),
+            [b'\'', rest @ ..] if is_character(rest) => (quoted_end(&bytes, at, b'\''), literals_too),
+            _ => (at + 1, false),
+        };
+        if blank {
+            bytes[at..end].iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
+        }
+        at = end;
+    }
+    String::from_utf8(bytes).expect("whole literals and comments were replaced by spaces")
+}
+
+fn line_end(bytes: &[u8], at: usize) -> usize {
+    bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| at + length)
+}
+
+fn block_comment_end(bytes: &[u8], mut at: usize) -> usize {
+    let mut depth = 0;
+    while at < bytes.len() {
+        match &bytes[at..] {
+            [b'/', b'*', ..] => (depth, at) = (depth + 1, at + 2),
+            [b'*', b'/', ..] => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    at.min(bytes.len())
+}
+
+/// Whether these bytes, after an `r`, open a raw string: hashes, then a quote (`r#name` is a name).
+fn starts_raw(rest: &[u8]) -> bool {
+    rest.iter().find(|byte| **byte != b'#') == Some(&b'"')
+}
+
+fn follows_name(bytes: &[u8], at: usize) -> bool {
+    at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_')
+}
+
+fn raw_string_end(bytes: &[u8], at: usize) -> usize {
+    let hashes = bytes[at..].iter().take_while(|byte| **byte == b'#').count();
+    let closing = [b"\"".as_slice(), &b"#".repeat(hashes)].concat();
+    let inside = at + hashes + 1;
+    bytes[inside..]
+        .windows(closing.len())
+        .position(|window| window == closing)
+        .map_or(bytes.len(), |length| inside + length + closing.len())
+}
+
+fn quoted_end(bytes: &[u8], at: usize, quote: u8) -> usize {
+    let mut at = at + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 2,
+            byte if byte == quote => return at + 1,
+            _ => at += 1,
+        }
+    }
+    bytes.len()
+}
+
+/// Whether these bytes, after a `'`, are one character and its closing quote; otherwise it is a lifetime.
+fn is_character(rest: &[u8]) -> bool {
+    let length = match rest.first() {
+        Some(0xf0..) => 4,
+        Some(0xe0..) => 3,
+        Some(0xc0..) => 2,
+        _ => 1,
+    };
+    rest.get(length) == Some(&b'\'')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_literals_are_blanked_and_everything_else_is_kept() {
+        let text = "let a = \"//x\"; // y\n/* a /* b */ c */ let c = '\"'; fn f<'q>(x: &'q str) {} r#\"z\"w\"#; r#type";
+        let code = without_comments(text, true);
+        assert_eq!(code.len(), text.len());
+        assert_eq!(
+            code.split_whitespace().collect::<Vec<_>>().join(" "),
+            "let a = ; let c = ; fn f<'q>(x: &'q str) {} ; r#type"
+        );
+        assert!(without_comments(text, false).contains("\"//x\""));
+        assert!(!without_comments(text, false).contains('y'.to_string().as_str().repeat(2).as_str()));
+    }
+
+    #[test]
+    fn text_that_ends_inside_a_literal_does_not_panic() {
+        for text in ["\"a", "\"a\\", "'\\", "/* a", "r#\"a", "r##", "'", "b'x", "'é'"] {
+            assert_eq!(without_comments(text, true).len(), text.len(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_not_found_inside_a_longer_name() {
+        let text = "unsafe_code, is_unsafe, unsafe {";
+        assert_eq!(words(text, "unsafe").collect::<Vec<_>>(), [24]);
+    }
+}
