@@ -94,11 +94,10 @@ fn unready(error: impl std::fmt::Display) -> Stopped {
 }
 
 fn plan(experiment: &dyn Experiment, knobs: &Knobs) -> Plan {
-    let turned = experiment.knobs().iter().filter(|knob| !knobs.texts(knob.name).is_empty());
     Plan {
         experiment: experiment.name().to_owned(),
         question: experiment.question().to_owned(),
-        knobs: turned.map(|knob| (knob.name.to_owned(), knobs.texts(knob.name).to_vec())).collect(),
+        knobs: knobs.pairs(),
         rounds_ordered: 0,
         cases: Vec::new(),
     }

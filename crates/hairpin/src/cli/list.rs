@@ -1,0 +1,170 @@
+//! `hairpin list`: transports, experiments, findings and options, with what can run here.
+
+use std::fmt::Write;
+
+use clap::ArgMatches;
+use hairpin_analysis::findings;
+use hairpin_experiments::experiments;
+use hairpin_model::card::{AnsweredBy, Card, Reach};
+use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::options::{OptionName, ValueKind};
+use serde_json::{Value, json};
+
+use super::exit::{Exit, Stopped};
+use super::output;
+
+/// Lists everything, as a table, as JSON, or as the page of docs/catalog.md (which says nothing of this machine).
+///
+/// # Errors
+/// The machine does not tell what can run.
+pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    if matches.get_flag("markdown") {
+        output::text(&markdown());
+        return Ok(Exit::Fine);
+    }
+    let ground = hairpin_engine::engine::ground()
+        .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
+    if matches.get_flag("json") {
+        output::text(&format!("{:#}\n", as_json(&ground)));
+    } else {
+        output::text(&table(&ground));
+    }
+    Ok(Exit::Fine)
+}
+
+fn table(ground: &Ground) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{}", line.trim_end()).expect("a String takes any text");
+    line("Transports".to_owned());
+    for Candidate { card, can_run } in &ground.candidates {
+        let (sign, detail) = match can_run {
+            Ok(receipt) => ("runs", receipt.detail.clone()),
+            Err(why_not) => ("cannot run", why_not.to_string()),
+        };
+        line(format!("  {:<15} {}", card.name, card.summary));
+        line(format!("  {:<15} {}; {sign} here: {detail}", "", promises(card)));
+    }
+    line("\nExperiments".to_owned());
+    for experiment in experiments::ALL {
+        line(format!("  {:<15} {}", experiment.name(), experiment.question()));
+    }
+    line("\nFindings".to_owned());
+    for detector in findings::ALL {
+        line(format!("  {:<20} {}", detector.card().code, detector.card().what));
+    }
+    line("\nOptions (--option name=value,...)".to_owned());
+    for option in OptionName::ALL {
+        let takers: Vec<&str> = takers(*option, ground.candidates.iter().map(|candidate| &candidate.card)).collect();
+        line(format!("  {:<15} {} ({})", option.word(), option.summary(), values(*option)));
+        line(format!("  {:<15} taken by {}", "", takers.join(", ")));
+    }
+    line("\nCPUs".to_owned());
+    line(format!("  {} may be used; `apart` needs two", ground.cpus.len()));
+    line(match &ground.may_keep_cpus_awake {
+        Ok(()) => "  --cpu-idle shallow can run here: /dev/cpu_dma_latency may be held".to_owned(),
+        Err(why_not) => format!("  --cpu-idle shallow cannot run here: {why_not}"),
+    });
+    text
+}
+
+fn promises(card: &Card) -> String {
+    let mut words = vec![
+        if card.lossless { "lossless" } else { "may lose" },
+        if card.ordered { "ordered" } else { "may reorder" },
+        if card.boundaries { "messages" } else { "byte stream" },
+    ];
+    words.push(match card.reach {
+        Reach::Process => "within a process",
+        Reach::Machine => "within a machine",
+        Reach::Network => "between machines",
+    });
+    if card.answered_by == AnsweredBy::Kernel {
+        words.push("answered by the kernel");
+    }
+    words.join(", ")
+}
+
+fn values(option: OptionName) -> String {
+    match option.values() {
+        ValueKind::Switch => "on or off".to_owned(),
+        ValueKind::Word => "a name".to_owned(),
+        ValueKind::Number { min, max, unit } => format!("{min} to {max} {unit}").trim_end().to_owned(),
+    }
+}
+
+fn takers<'c>(option: OptionName, cards: impl Iterator<Item = &'c Card>) -> impl Iterator<Item = &'static str> {
+    cards.filter(move |card| card.options.contains(&option)).map(|card| card.name)
+}
+
+fn as_json(ground: &Ground) -> Value {
+    let transports: Vec<Value> = ground.candidates.iter().map(|Candidate { card, can_run }| {
+        json!({
+            "name": card.name,
+            "summary": card.summary,
+            "ordered": card.ordered,
+            "lossless": card.lossless,
+            "boundaries": card.boundaries,
+            "min_message_bytes": card.min_message_bytes,
+            "max_message_bytes": card.max_message_bytes,
+            "answered_by": card.answered_by,
+            "reach": card.reach,
+            "waitings": card.waitings,
+            "options": card.options,
+            "can_run": can_run.is_ok(),
+            "detail": match can_run { Ok(receipt) => receipt.detail.clone(), Err(why_not) => why_not.reason.clone() },
+            "hint": can_run.as_ref().err().map(|why_not| why_not.hint.clone()),
+        })
+    }).collect();
+    let experiments: Vec<Value> = experiments::ALL.iter().map(|experiment| {
+        let knobs: Vec<Value> = experiment.knobs().iter().filter(|knob| !knob.hidden).map(|knob| {
+            json!({ "name": knob.name, "help": knob.help, "default": knob.default, "many": knob.many })
+        }).collect();
+        json!({ "name": experiment.name(), "question": experiment.question(), "knobs": knobs })
+    }).collect();
+    let findings: Vec<Value> = findings::ALL.iter().map(|detector| {
+        let card = detector.card();
+        json!({ "code": card.code, "what": card.what, "why": card.why })
+    }).collect();
+    let options: Vec<Value> = OptionName::ALL.iter().map(|option| {
+        json!({ "name": option, "summary": option.summary(), "values": values(*option) })
+    }).collect();
+    json!({ "transports": transports, "experiments": experiments, "findings": findings, "options": options })
+}
+
+/// docs/catalog.md, made from the same lists as everything else.
+fn markdown() -> String {
+    let mut text = String::from(
+        "# Catalog\n\nMade by `cargo xtask catalog` from the lists in the code; do not edit. \
+         `hairpin list` shows the same with what can run on your machine.\n\n## Transports\n\n\
+         | name | what carries the bytes | promises | message, bytes | waiting | options |\n|---|---|---|---|---|---|\n",
+    );
+    let mut row = |cells: &[&str]| writeln!(text, "| {} |", cells.join(" | ")).expect("a String takes any text");
+    let cards: Vec<Card> = hairpin_transports::ALL.iter().map(|transport| transport.card()).collect();
+    for card in &cards {
+        let waitings: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
+        let options: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
+        let sizes = format!("{} to {}", card.min_message_bytes, card.max_message_bytes);
+        let name = format!("`{}`", card.name);
+        row(&[&name, card.summary, &promises(card), &sizes, &waitings.join(", "), &options.join(", ")]);
+    }
+    for experiment in experiments::ALL {
+        let head = format!("\n## Experiment `{}`\n\n{}\n\n| flag | what it sets | default |\n|---|---|---|\n", experiment.name(), experiment.question());
+        text.push_str(&head);
+        for knob in experiment.knobs().iter().filter(|knob| !knob.hidden) {
+            let help = knob.help.replace('|', "\\|");
+            writeln!(text, "| `--{} {}` | {help} | {} |", knob.name, knob.value_name, knob.default.join(",")).expect("a String takes any text");
+        }
+    }
+    text.push_str("\n## Findings\n\n| code | what it says | why it matters |\n|---|---|---|\n");
+    for detector in findings::ALL {
+        let card = detector.card();
+        writeln!(text, "| `{}` | {} | {} |", card.code, card.what, card.why).expect("a String takes any text");
+    }
+    text.push_str("\n## Options\n\n| name | what it sets | values | taken by |\n|---|---|---|---|\n");
+    for option in OptionName::ALL {
+        let takers: Vec<&str> = takers(*option, cards.iter()).collect();
+        writeln!(text, "| `{}` | {} | {} | {} |", option.word(), option.summary(), values(*option), takers.join(", "))
+            .expect("a String takes any text");
+    }
+    text
+}
