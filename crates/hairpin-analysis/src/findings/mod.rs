@@ -1,15 +1,102 @@
-//! Findings.
+//! Findings: causes with a code, evidence, advice, and a counter-experiment that would refute them.
+//!
+//! Each file holds one [`Detector`] with what it says, why it matters, its evidence, its advice and its tests. A new
+//! one is a new file and its line in [`ALL`]. No detector trims samples; one that leaves something out says so.
+
 use hairpin_model::finding::{Finding, FindingCard};
 use hairpin_model::run::Run;
-/// A detector.
+
+mod support;
+
+mod aa_differs;
+mod cold_start;
+mod congestion_control;
+mod drift;
+mod echo_stalled;
+mod generator_late;
+mod noisy_machine;
+mod placement_lottery;
+mod rate_not_reached;
+mod unexplained_loss;
+mod wake_up_dominated;
+
+/// Looks for one cause in a run.
 pub trait Detector: Sync {
-    /// card
+    /// Its code, what it says, and why that matters.
     fn card(&self) -> FindingCard;
-    /// detect
+
+    /// What it finds; few findings over many cases rather than one for each.
     fn detect(&self, run: &Run) -> Vec<Finding>;
 }
-/// stub
+
+/// Every detector.
+pub const ALL: &[&dyn Detector] = &[
+    &aa_differs::AaDiffers,
+    &cold_start::ColdStarts,
+    &congestion_control::CongestionControl,
+    &drift::Drift,
+    &echo_stalled::EchoStalled,
+    &generator_late::GeneratorLate,
+    &noisy_machine::NoisyMachine,
+    &placement_lottery::PlacementLottery,
+    &rate_not_reached::RateNotReached,
+    &unexplained_loss::UnexplainedLoss,
+    &wake_up_dominated::WakeUpDominated,
+];
+
+/// What explains the figures of `run` (its rounds, cases and comparisons filled in): the gravest first, and of those
+/// the greatest share first.
 #[must_use]
-pub fn findings(_run: &Run) -> Vec<Finding> {
-    Vec::new()
+pub fn findings(run: &Run) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| detector.detect(run)).collect();
+    findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.share.total_cmp(&a.share)));
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use hairpin_model::case::Case;
+    use hairpin_model::finding::Severity;
+
+    use super::*;
+    use crate::made_up::{MadeUp, back_to_back};
+
+    #[test]
+    fn every_file_of_the_folder_is_in_the_list() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/findings");
+        let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let files: BTreeSet<String> = names
+            .filter(|name| name != "mod.rs" && name != "support.rs")
+            .map(|name| name.trim_end_matches(".rs").replace('_', "-"))
+            .collect();
+        let codes: BTreeSet<String> = ALL.iter().map(|detector| detector.card().code.to_owned()).collect();
+        assert_eq!(files, codes);
+        assert_eq!(codes.len(), ALL.len(), "two detectors have one code");
+    }
+
+    #[test]
+    fn an_empty_run_and_a_quiet_one_have_no_findings() {
+        assert_eq!(findings(&MadeUp::new().run()), []);
+        let mut quiet = MadeUp::new();
+        quiet.rounds_of(&Case::ping_pong("tcp"), &[10_000, 10_010, 9_990, 10_005, 9_995, 10_000]);
+        quiet.failed(&Case::ping_pong("icmp"), 0, "no permission");
+        assert_eq!(findings(&quiet.run()), []);
+    }
+
+    #[test]
+    fn the_gravest_come_first_and_then_the_greatest_share() {
+        let mut made_up = MadeUp::new();
+        let lossy = |measured: &mut hairpin_model::round::Measured| measured.ledger.unexplained = 7;
+        made_up.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
+            measured.ledger.sent = 107;
+            lossy(measured);
+        });
+        made_up.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[90_000; 20], &[1000; 100]));
+        let found = findings(&made_up.run());
+        let order: Vec<_> = found.iter().map(|finding| (finding.severity, finding.code.as_str())).collect();
+        assert_eq!(order, [(Severity::Problem, "unexplained-loss"), (Severity::Note, "cold-start")]);
+    }
 }

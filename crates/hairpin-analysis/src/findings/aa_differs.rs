@@ -1,0 +1,138 @@
+//! `aa-differs`: the same case, measured twice as if it were two, was called different.
+//!
+//! Why: an instrument that tells a case from itself cannot tell cases apart. Each survey measures one case twice, and
+//! the verdict on that pair is printed whatever it is; this finding is for the verdict that must not be.
+//! Evidence: the pair's ratio with its interval. One pair in twenty is called different by chance (the interval is one
+//! of 95 %), so with many pairs it is a problem only where more were called so than chance explains.
+//! Advice: quiet the machine and take more rounds.
+
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{Comparison, Role, Verdict};
+
+use super::Detector;
+use super::support::{blank, counter_experiment, evidence};
+use crate::humane;
+
+pub(super) struct AaDiffers;
+
+const CARD: FindingCard = FindingCard {
+    code: "aa-differs",
+    what: "the same case measured twice was called different",
+    why: "an instrument that tells a case from itself cannot tell cases apart: no winner of the run can be trusted",
+};
+
+/// How often a pair is called different by chance: what lies outside a 95 % interval.
+const BY_CHANCE: f64 = 0.05;
+
+impl Detector for AaDiffers {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let pairs: Vec<&Comparison> =
+            run.comparisons.iter().filter(|pair| pair.role == Role::AgainstItself).collect();
+        let mut different: Vec<_> = pairs.iter().filter(|pair| pair.verdict != Verdict::CannotTell).collect();
+        different.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+        let Some(worst) = different.first() else { return Vec::new() };
+        let Some(case) = run.case(&worst.baseline) else { return Vec::new() };
+        let chance = chance_of_at_least(different.len(), pairs.len());
+        let severity = if chance > BY_CHANCE + 1e-9 { Severity::Warning } else { Severity::Problem };
+        let ratio = &worst.ratio;
+        let summary = format!(
+            "{} was called {} than itself by {} ({} of {} such pairs): either the machine changed between neighbouring \
+             rounds, or this is the one time in twenty that chance allows.",
+            case.label,
+            worst.verdict,
+            humane::share(distance(worst)),
+            different.len(),
+            pairs.len()
+        );
+        vec![Finding {
+            cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
+            summary,
+            evidence: vec![
+                evidence("the second measurement over the first, p50", *ratio, "ratio"),
+                evidence(
+                    "chance of so many pairs if nothing differs",
+                    hairpin_model::figure::Figure::bare(chance),
+                    "share",
+                ),
+            ],
+            advice: "Trust no small difference of this run. Stop what else runs here, and measure again with more \
+                     rounds; if the same pair differs again, report it: that is a fault of Hairpin."
+                .to_owned(),
+            counter_experiment: Some(counter_experiment(
+                "the same again with twice the rounds",
+                &[&case.case],
+                "rounds",
+                &[(2 * case.rounds).max(10).to_string()],
+            )),
+            share: distance(worst).min(1.0),
+            ..blank(&CARD, severity)
+        }]
+    }
+}
+
+fn distance(pair: &Comparison) -> f64 {
+    (pair.ratio.value - 1.0).abs()
+}
+
+/// The chance that at least `called` of `pairs` are called different where none is: a binomial tail.
+fn chance_of_at_least(called: usize, pairs: usize) -> f64 {
+    let mut probability = (1.0 - BY_CHANCE).powi(i32::try_from(pairs).unwrap_or(i32::MAX));
+    let mut fewer = 0.0;
+    for k in 0..called {
+        fewer += probability;
+        probability *= (pairs - k) as f64 / (k + 1) as f64 * BY_CHANCE / (1.0 - BY_CHANCE);
+    }
+    (1.0 - fewer).clamp(0.0, 1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::MadeUp;
+
+    fn pair(made_up: &mut MadeUp, size: u64, baseline: &[u64], again: &[u64]) {
+        let case = Case { size_bytes: size, reply_size_bytes: size, ..Case::ping_pong("tcp") };
+        made_up.rounds_of(&case, baseline);
+        made_up.rounds_of(&Case { twin: 1, ..case }, again);
+    }
+
+    #[test]
+    fn a_pair_that_differs_is_a_problem() {
+        let mut made_up = MadeUp::new();
+        pair(&mut made_up, 4, &[10_000, 10_100, 9_900, 10_050, 9_950, 10_000], &[11_000; 6]);
+        let found = made_up.findings("aa-differs");
+        assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Problem, 2));
+        assert!(found[0].summary.starts_with("tcp block together was called slower than itself by 10 %"));
+    }
+
+    #[test]
+    fn a_pair_that_cannot_be_told_apart_is_none() {
+        let mut made_up = MadeUp::new();
+        pair(
+            &mut made_up,
+            4,
+            &[10_000, 10_100, 9_900, 10_050, 9_950, 10_000],
+            &[10_020, 9_900, 10_080, 10_000, 9_970, 10_010],
+        );
+        assert_eq!(made_up.findings("aa-differs"), []);
+    }
+
+    #[test]
+    fn one_of_many_pairs_is_what_chance_allows() {
+        let mut made_up = MadeUp::new();
+        pair(&mut made_up, 4, &[10_000; 6], &[11_000; 6]);
+        for size in 10..29 {
+            pair(&mut made_up, size, &[10_000; 6], &[10_000; 6]);
+        }
+        assert_eq!(made_up.findings("aa-differs")[0].severity, Severity::Warning);
+        // 1 - 0.95^20.
+        assert!((chance_of_at_least(1, 20) - 0.641_514).abs() < 1e-6);
+    }
+}

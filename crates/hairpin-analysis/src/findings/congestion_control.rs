@@ -1,0 +1,231 @@
+//! `congestion-control`: large messages over TCP under a congestion control that paces.
+//!
+//! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing), which a
+//! loopback does not have, so bulk and batched figures are shaped by the default of the machine and not by the
+//! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
+//! the difference. Advice: set it for the connection, or say which one the figure is of.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Proved, Severity};
+use hairpin_model::options::{OptionName, Options};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Verdict};
+
+use super::Detector;
+use super::support::{Change, Hits, blank, change, counter_experiment, evidence, options};
+use crate::humane;
+
+pub(super) struct CongestionControl;
+
+const CARD: FindingCard = FindingCard {
+    code: "congestion-control",
+    what: "large messages over TCP under a congestion control that paces, such as bbr",
+    why: "pacing spreads segments over time: bulk figures are then of the default setting and not of the transport",
+};
+
+/// Congestion controls that pace by their own model.
+const PACING: &[&str] = &["bbr", "bbr1", "bbr2", "bbr3"];
+/// Below this many bytes either way a message leaves in one burst of segments.
+const FEWEST_BYTES: u64 = 16 * 1024;
+
+/// The same case under another congestion control.
+struct Other<'r> {
+    name: String,
+    case: &'r CaseSummary,
+    change: Change,
+}
+
+impl Detector for CongestionControl {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| {
+            let pacing = effective(case).filter(|name| concerns(case) && PACING.contains(name))?;
+            let other = other(run, case);
+            let share = match &other {
+                Some(other) if other.change.verdict == Verdict::Faster => other.change.saved_share().value,
+                _ => 0.0,
+            };
+            Some((share, (pacing, other)))
+        });
+        let Some(first) = hits.first() else { return Vec::new() };
+        // The strongest that was tried is told of; an untried one only where none was.
+        let told = hits.0.iter().find(|hit| hit.with.1.is_some()).unwrap_or(first);
+        let (pacing, other) = (told.with.0, told.with.1.as_ref());
+        let proved = other.map(proved);
+        let shapes = other.is_some_and(|other| other.change.verdict != Verdict::CannotTell);
+        let severity = if shapes { Severity::Warning } else { Severity::Note };
+        vec![Finding {
+            cases: hits.ids(),
+            summary: summary(told.case, pacing, other, hits.0.len()),
+            evidence: other.map_or_else(Vec::new, |other| {
+                let what = format!("{} over {pacing}, p50 of {}", other.name, told.case.label);
+                let p50 = other.case.latency_ns.p50.unwrap_or(Figure::bare(f64::NAN));
+                let own = told.case.latency_ns.p50.unwrap_or(Figure::bare(f64::NAN));
+                vec![
+                    evidence(what, other.change.ratio, "ratio"),
+                    evidence(format!("p50 under {pacing}"), own, "ns"),
+                    evidence(format!("p50 under {}", other.name), p50, "ns"),
+                ]
+            }),
+            advice: format!(
+                "Say under which congestion control a bulk figure was taken. On paths that lose little and are short, \
+                 try cubic for the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control); \
+                 across the internet {pacing} may well be the better choice."
+            ),
+            counter_experiment: Some(counter_experiment(
+                "the same case under cubic",
+                &[&told.case.case],
+                "option",
+                &[with_congestion(told.case, pacing), with_congestion(told.case, "cubic")],
+            )),
+            proved,
+            share: told.share.max(0.0),
+            ..blank(&CARD, severity)
+        }]
+    }
+}
+
+fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: usize) -> String {
+    let more = if cases > 1 { format!(" {cases} cases run under {pacing}.") } else { String::new() };
+    let Some(other) = other else {
+        return format!(
+            "{} ran under {pacing}, which paces what it sends: a figure of large messages may be the pacing's and not \
+             TCP's.{more}",
+            case.label
+        );
+    };
+    let (name, change) = (&other.name, &other.change);
+    match change.verdict {
+        Verdict::CannotTell => {
+            format!(
+                "{} ran under {pacing}, which paces; under {name} its p50 cannot be told apart.{more}",
+                case.label
+            )
+        }
+        verdict => format!(
+            "{} ran under {pacing}, which paces what it sends; under {name} it is {verdict} by {}: a ratio of {:.2}.{more}",
+            case.label,
+            humane::duration(change.difference_ns.value.abs()),
+            change.ratio.value
+        ),
+    }
+}
+
+fn proved(other: &Other<'_>) -> Proved {
+    let verdict = match other.change.verdict {
+        Verdict::Faster => "confirmed",
+        Verdict::Slower => "refuted",
+        Verdict::CannotTell => "cannot-tell",
+    };
+    Proved { verdict: verdict.to_owned(), effect: other.change.difference_ns }
+}
+
+fn concerns(case: &CaseSummary) -> bool {
+    let largest = case.case.size_bytes.max(case.case.reply_size_bytes);
+    case.valid && case.case.transport.starts_with("tcp") && largest >= FEWEST_BYTES && case.case.twin == 0
+}
+
+/// The congestion control that the kernel granted the client (or, if it sends nothing large, the echo half: both
+/// ends are asked alike).
+fn effective(case: &CaseSummary) -> Option<&str> {
+    let ends = case.effective_options.client.iter().chain(&case.effective_options.echo);
+    let mut granted = ends.filter(|option| option.name == OptionName::Congestion);
+    granted.next().map(|option| option.before.as_str())
+}
+
+fn other<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
+    let alike = |other: &CaseSummary| {
+        let without = |case: &CaseSummary| {
+            let mut case = case.case.clone();
+            case.options = without_congestion(&case.options);
+            case
+        };
+        without(other) == without(case)
+    };
+    let others = run.cases.iter().filter(|other| other.id != case.id && alike(other));
+    others
+        .filter_map(|other| {
+            let name = effective(other).filter(|name| !PACING.contains(name))?;
+            Some(Other { name: name.to_owned(), case: other, change: change(run, case, other)? })
+        })
+        .max_by(|a, b| a.change.saved_share().value.total_cmp(&b.change.saved_share().value))
+}
+
+fn without_congestion(options: &Options) -> Options {
+    let others = options.iter().filter(|(name, _)| *name != OptionName::Congestion);
+    others.fold(Options::default(), |all, (name, value)| all.with(name, value))
+}
+
+fn with_congestion(case: &CaseSummary, name: &str) -> String {
+    let options_of = case.case.options.clone().with(OptionName::Congestion, name);
+    options(&hairpin_model::case::Case { options: options_of, ..case.case.clone() }).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::{MadeUp, granted};
+
+    fn case(size: u64, options: &str) -> Case {
+        let options = Options::parse(options).unwrap();
+        Case { size_bytes: size, reply_size_bytes: 4, options, ..Case::ping_pong("tcp") }
+    }
+
+    fn measure(made_up: &mut MadeUp, case: &Case, control: &str, latency: u64) {
+        let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
+        made_up.rounds_with(case, &latencies, |measured| {
+            measured.client.options = vec![granted(OptionName::Congestion, control)];
+        });
+    }
+
+    #[test]
+    fn a_paced_bulk_case_that_nobody_tried_otherwise_is_a_note_with_the_command() {
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &case(65_536, "nodelay=on"), "bbr", 100_000);
+        let found = made_up.findings("congestion-control");
+        assert_eq!((found.len(), found[0].severity, &found[0].proved), (1, Severity::Note, &None));
+        assert_eq!(
+            found[0].counter_experiment.as_ref().unwrap().command,
+            "hairpin round-trip --transport tcp --waiting block --placement together --size 65536 --reply-size 4 \
+             --option nodelay=on,congestion=bbr --option nodelay=on,congestion=cubic"
+        );
+    }
+
+    #[test]
+    fn the_other_congestion_control_proves_it() {
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &case(65_536, ""), "bbr", 100_000);
+        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 40_000);
+        let found = made_up.findings("congestion-control");
+        assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 1));
+        let proved = found[0].proved.as_ref().unwrap();
+        assert_eq!(proved.verdict, "confirmed");
+        assert!((proved.effect.value / -60_000.0 - 1.0).abs() < 0.02, "{:?}", proved.effect);
+        assert!((found[0].share - 0.6).abs() < 0.01);
+    }
+
+    #[test]
+    fn no_difference_is_a_note_that_says_so() {
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &case(65_536, ""), "bbr", 100_000);
+        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 100_000);
+        let found = made_up.findings("congestion-control");
+        assert_eq!(found[0].severity, Severity::Note);
+        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "cannot-tell");
+    }
+
+    #[test]
+    fn small_messages_cubic_and_other_transports_are_none() {
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &case(16_383, ""), "bbr", 10_000);
+        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 40_000);
+        let unix = Case { transport: "unix-stream".to_owned(), ..case(65_536, "") };
+        measure(&mut made_up, &unix, "bbr", 40_000);
+        assert_eq!(made_up.findings("congestion-control"), []);
+    }
+}

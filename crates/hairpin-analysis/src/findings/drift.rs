@@ -1,0 +1,159 @@
+//! `drift`: a case became slower or faster over the run, or within each of its rounds.
+//!
+//! Why: a figure of something that moves is true of one moment only, and cases measured one after the other would be
+//! compared at different moments (Hairpin interleaves them and pairs neighbours, so its comparisons hold).
+//! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 and the Mann-Kendall test, at 5 % over
+//! all cases together (Bonferroni). Within rounds: the last three tenths against the second to fourth (the first is
+//! `cold-start`'s), median over rounds with its interval. Either must be at least 5 %.
+//! Advice: find what warms up, throttles or fills; take longer runs.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::Detector;
+use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::humane;
+use crate::statistics::interval::{FEWEST_TO_RESAMPLE, median_difference};
+use crate::statistics::location::mean;
+use crate::statistics::trend::trend;
+
+pub(super) struct Drift;
+
+const CARD: FindingCard = FindingCard {
+    code: "drift",
+    what: "a case became slower or faster over the run, or within each of its rounds",
+    why: "a figure of something that moves is true of one moment only",
+};
+
+/// Less change than this is not worth a word.
+const LEAST: f64 = 0.05;
+/// Chance of a false alarm over all cases of a run.
+const FALSE_ALARM: f64 = 0.05;
+
+impl Detector for Drift {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let tested = run.cases.iter().filter(|case| case.round_points.len() >= FEWEST_TO_RESAMPLE).count().max(1);
+        let over = Hits::among(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
+        let within = Hits::among(run, |case| within_rounds(run, case));
+        let mut findings = Vec::new();
+        if let Some(first) = over.first() {
+            let (change, p) = first.with;
+            let words = format!("from its first round to its last {} became", first.case.label);
+            let mut finding = finding(&over, &words, change);
+            finding.evidence = vec![
+                evidence("change over the run (Theil-Sen)", Figure::bare(change), "share"),
+                evidence("chance of such a trend where there is none (Mann-Kendall)", Figure::bare(p), "share"),
+            ];
+            findings.push(finding);
+        }
+        if let Some(first) = within.first() {
+            let change = first.with;
+            let words = format!("within each round {} became", first.case.label);
+            let mut finding = finding(&within, &words, change.value);
+            finding.evidence = vec![evidence("change from the second tenth of a round to its end", change, "share")];
+            findings.push(finding);
+        }
+        findings
+    }
+}
+
+fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
+    let direction = if change > 0.0 { "slower" } else { "faster" };
+    let first = hits.first().map(|hit| &hit.case.case);
+    Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "The machine did not stay the same: {words} {direction} by {}.{}",
+            humane::share(change.abs()),
+            hits.others()
+        ),
+        advice:
+            "Read the rounds over time in the report before you quote one figure. Look for what warms up, throttles \
+                 or fills (CPU frequency, another program, memory), and measure for longer."
+                .to_owned(),
+        counter_experiment: first.map(|case| {
+            counter_experiment("more rounds: a drift goes on, chance does not", &[case], "rounds", &["30".to_owned()])
+        }),
+        share: change.abs().min(1.0),
+        ..blank(&CARD, Severity::Warning)
+    }
+}
+
+/// The change of the p50 over the run as a share, and the p value.
+fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
+    if case.round_points.len() < FEWEST_TO_RESAMPLE {
+        return None;
+    }
+    let points: Vec<(f64, f64)> =
+        case.round_points.iter().map(|point| (point.started_ns as f64, point.p50_ns.max(1.0).ln())).collect();
+    let trend = trend(&points)?;
+    let times = || points.iter().map(|point| point.0);
+    let span = times().fold(0.0, f64::max) - times().fold(f64::INFINITY, f64::min);
+    let change = (trend.slope * span).exp_m1();
+    (trend.p < least_p && change.abs() >= LEAST).then_some((change.abs(), (change, trend.p)))
+}
+
+fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
+    let change = |course: &[f64]| {
+        let (early, late) = (mean(course.get(1..4)?)?, mean(course.get(7..10)?)?);
+        (early > 0.0 && late > 0.0).then(|| (late / early).ln())
+    };
+    let rounds = rounds_of(run, &case.id);
+    let changes: Vec<f64> = rounds.iter().filter_map(|(_, measured)| change(&measured.figures.course_ns)).collect();
+    let figure = median_difference(&changes, run.seed, &format!("{} within", case.id))?;
+    let share =
+        Figure { value: figure.value.exp_m1(), low: figure.low.map(f64::exp_m1), high: figure.high.map(f64::exp_m1) };
+    (share.excludes(0.0) && share.value.abs() >= LEAST).then_some((share.value.abs(), share))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use crate::made_up::{MadeUp, back_to_back};
+
+    #[test]
+    fn a_steady_rise_over_rounds_is_found_and_measured() {
+        let mut made_up = MadeUp::new();
+        let rising: Vec<u64> = (0..10).map(|k| 10_000 + 300 * k).collect();
+        made_up.rounds_of(&Case::ping_pong("tcp"), &rising);
+        let found = made_up.findings("drift");
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[0].summary.contains("from its first round to its last tcp block together became slower by 27 %")
+        );
+        // 10 rounds all in order: 2 / 10!.
+        assert!((found[0].evidence[1].value.value - 2.0 / 3_628_800.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_fall_within_each_round_is_found() {
+        let mut made_up = MadeUp::new();
+        let falling: Vec<u64> = (0..100).map(|k| 20_000 - 50 * k).collect();
+        for block in 0..6 {
+            made_up.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &falling));
+        }
+        let found = made_up.findings("drift");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].summary.contains("within each round tcp block together became faster by 16 %"), "{found:?}");
+    }
+
+    #[test]
+    fn scatter_a_small_trend_and_few_rounds_are_none() {
+        let mut made_up = MadeUp::new();
+        let transports = ["tcp", "udp", "pipe"];
+        let scatter = vec![10_000, 11_000, 9_000, 10_500, 9_500, 10_800, 9_200, 10_100];
+        let small = (0..10).map(|k| 10_000 + 30 * k).collect();
+        let few = vec![10_000, 12_000, 14_000, 16_000, 18_000];
+        for (transport, latencies) in transports.iter().zip([scatter, small, few]) {
+            made_up.rounds_of(&Case::ping_pong(transport), &latencies);
+        }
+        assert_eq!(made_up.findings("drift"), []);
+    }
+}

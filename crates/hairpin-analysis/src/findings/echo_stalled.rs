@@ -1,0 +1,207 @@
+//! `echo-stalled`: the echo half held some messages far longer than the others.
+//!
+//! Why: those round trips measure what held the echo half back (it was pushed off its CPU, it paged, it was made to
+//! wait) and not the transport. Evidence: the turnarounds that the echo half itself stamped, never the client's
+//! latencies alone: several beyond both 200 us and twenty times the median bucket. As turnarounds are counted by power
+//! of two, one counts only where its whole bucket lies beyond. The effect is their summed time as a share of all
+//! round-trip time. Advice: look at what the echo half does, and at its CPU.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::round::{Measured, Turnaround};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::Detector;
+use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::humane;
+
+pub(super) struct EchoStalled;
+
+const CARD: FindingCard = FindingCard {
+    code: "echo-stalled",
+    what: "the echo half held some messages far longer than the others",
+    why: "those round trips measure what held it back and not the transport",
+};
+
+/// A stall lasts at least so long, in ns, and so many times the median turnaround.
+const LEAST_NS: f64 = 200_000.0;
+const LEAST_RATIO: f64 = 20.0;
+/// Fewer stalls over all rounds of a case are chance.
+const FEWEST: u64 = 5;
+/// Stalls matter from this share of the round-trip time on, or from this share of the messages on (seen at p99.9).
+const LEAST_SHARE: f64 = 0.01;
+const LEAST_OFTEN: f64 = 0.001;
+/// From this share of the time on the figures are not the transport's.
+const SPOILT: f64 = 0.05;
+
+struct Stalls {
+    count: u64,
+    of: u64,
+    held_ns: f64,
+    typical_ns: f64,
+    longest_ns: f64,
+}
+
+impl Detector for EchoStalled {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| stalls(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let (stalls, label) = (&first.with, &first.case.label);
+        let typical = humane::duration(stalls.typical_ns);
+        let summary = format!(
+            "{label}: the echo half held {} of {} messages for about {} each (the longest {}), where it holds half of \
+             them less than {typical}: {} of all round-trip time is these stalls.{}",
+            humane::count(stalls.count as f64),
+            humane::count(stalls.of as f64),
+            humane::duration(stalls.held_ns / stalls.count as f64),
+            humane::duration(stalls.longest_ns),
+            humane::share(first.share),
+            hits.others()
+        );
+        let severity = match first.share {
+            share if share >= SPOILT => Severity::Problem,
+            share if share >= LEAST_SHARE => Severity::Warning,
+            _ => Severity::Note,
+        };
+        vec![Finding {
+            cases: hits.ids(),
+            summary,
+            evidence: vec![
+                evidence(format!("stalled messages, {label}"), Figure::bare(stalls.count as f64), "count"),
+                evidence(format!("time in stalls, {label}"), Figure::bare(stalls.held_ns), "ns"),
+                evidence(format!("longest turnaround, {label}"), Figure::bare(stalls.longest_ns), "ns"),
+                evidence("share of the round-trip time", Figure::bare(first.share), "share"),
+            ],
+            advice: "Look at the echo half and its CPU: another program beside it, a virtual CPU taken away (see steal), \
+                     paging, or work that it does before it answers. Give it a CPU of its own (--placement apart), and \
+                     measure again."
+                .to_owned(),
+            counter_experiment: Some(counter_experiment(
+                "a CPU for each end: stalls of a shared CPU go away, those of the echo half's own making stay",
+                &[&first.case.case],
+                "placement",
+                &["together".to_owned(), "apart".to_owned()],
+            )),
+            share: first.share,
+            ..blank(&CARD, severity)
+        }]
+    }
+}
+
+fn stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
+    let rounds = rounds_of(run, &case.id);
+    let mut all = Turnaround::default();
+    let mut round_trips_ns = 0.0;
+    for (_, measured) in &rounds {
+        let Some(turnaround) = measured.echo.as_ref().and_then(|echo| echo.turnaround.as_ref()) else { continue };
+        add(&mut all, turnaround);
+        round_trips_ns += round_trip_time_ns(measured);
+    }
+    let of: u64 = all.counts.iter().sum();
+    let (from, typical_ns) = first_stalled_bucket(&all)?;
+    let count: u64 = all.counts[from..].iter().sum();
+    let held_ns = held_ns(&all, from);
+    let share = if round_trips_ns > 0.0 { (held_ns / round_trips_ns).clamp(0.0, 1.0) } else { 0.0 };
+    let matters = share >= LEAST_SHARE || count as f64 >= LEAST_OFTEN * of as f64;
+    let stalls = Stalls { count, of, held_ns, typical_ns, longest_ns: all.max_ns as f64 };
+    (count >= FEWEST && matters).then_some((share, stalls))
+}
+
+fn add(all: &mut Turnaround, other: &Turnaround) {
+    if all.counts.len() < other.counts.len() {
+        all.counts.resize(other.counts.len(), 0);
+    }
+    all.counts.iter_mut().zip(&other.counts).for_each(|(sum, count)| *sum += count);
+    all.total_ns = all.total_ns.saturating_add(other.total_ns);
+    all.max_ns = all.max_ns.max(other.max_ns);
+}
+
+/// The round trips of a round laid end to end: service time where the loop is open, as waiting for the generator is
+/// no part of a round trip.
+fn round_trip_time_ns(measured: &Measured) -> f64 {
+    let figures = &measured.figures;
+    figures.service_ns.unwrap_or(figures.latency_ns).mean * figures.samples as f64
+}
+
+fn lower_edge_ns(bucket: usize) -> f64 {
+    2_f64.powi(i32::try_from(bucket).unwrap_or(i32::MAX))
+}
+
+/// The first bucket that lies wholly beyond the threshold, and the upper edge of the median bucket.
+fn first_stalled_bucket(all: &Turnaround) -> Option<(usize, f64)> {
+    let total: u64 = all.counts.iter().sum();
+    let mut below = 0;
+    let median = all.counts.iter().position(|count| {
+        below += count;
+        2 * below >= total && total > 0
+    })?;
+    let typical_ns = lower_edge_ns(median + 1);
+    let threshold = LEAST_NS.max(LEAST_RATIO * typical_ns);
+    let from = (0..all.counts.len()).find(|bucket| lower_edge_ns(*bucket) >= threshold)?;
+    Some((from, typical_ns))
+}
+
+/// The time in buckets from `from` on: the total less what the others hold at the middle of their buckets, kept within
+/// what the stalled buckets can hold.
+fn held_ns(all: &Turnaround, from: usize) -> f64 {
+    let at = |buckets: std::ops::Range<usize>, scale: f64| {
+        buckets.map(|bucket| all.counts[bucket] as f64 * lower_edge_ns(bucket) * scale).sum::<f64>()
+    };
+    let beyond = from..all.counts.len();
+    let (least, most) = (at(beyond.clone(), 1.0), at(beyond, 2.0).min(all.total_ns as f64));
+    (all.total_ns as f64 - at(0..from, 1.5)).min(most).max(least)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::{MadeUp, back_to_back};
+
+    /// A round of 100 messages of 20 us, `stalls` of them held for 2 ms by the echo half, the others for 1 us.
+    fn round(made_up: &mut MadeUp, block: u32, stalls: u64, held_ns: u64) {
+        let latencies: Vec<u64> = (0..100).map(|k| if k < stalls { 20_000 + held_ns } else { 20_000 }).collect();
+        made_up.round_with(&Case::ping_pong("tcp"), block, &back_to_back(&[], &latencies), |measured| {
+            let mut turnaround = Turnaround { counts: vec![0; 40], total_ns: 0, max_ns: held_ns };
+            for held in [vec![1100; 100 - stalls as usize], vec![held_ns; stalls as usize]].concat() {
+                turnaround.counts[held.ilog2() as usize] += 1;
+                turnaround.total_ns += held;
+            }
+            measured.echo.as_mut().unwrap().turnaround = Some(turnaround);
+        });
+    }
+
+    #[test]
+    fn planted_stalls_are_found_first_and_measured() {
+        let mut made_up = MadeUp::new();
+        for block in 0..3 {
+            round(&mut made_up, block, 2, 2_000_000);
+        }
+        let found = crate::findings(&made_up.run());
+        assert_eq!((found[0].code.as_str(), found[0].severity), ("echo-stalled", Severity::Problem));
+        assert_eq!(found[0].evidence[0].value.value, 6.0);
+        // 6 stalls of 2 ms in 300 round trips of 20 us each beside them: 12 ms of 18 ms.
+        assert!((found[0].share - 12.0 / 18.0).abs() < 0.02, "{}", found[0].share);
+        assert!(found[0].summary.contains("held 6 of 300 messages for about 1.98 ms each"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn few_stalls_short_ones_and_slow_clients_are_none() {
+        let mut few = MadeUp::new();
+        round(&mut few, 0, 4, 2_000_000);
+        assert_eq!(few.findings("echo-stalled"), []);
+        let mut short = MadeUp::new();
+        round(&mut short, 0, 10, 150_000);
+        assert_eq!(short.findings("echo-stalled"), []);
+        let mut client = MadeUp::new();
+        let latencies = [[2_000_000; 10].as_slice(), &[20_000; 90]].concat();
+        client.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &latencies));
+        assert_eq!(client.findings("echo-stalled"), [], "no turnaround says that it was the echo half");
+    }
+}

@@ -1,0 +1,235 @@
+//! `noisy-machine`: something else used the machine while rounds ran.
+//!
+//! Why: it adds tails, and not only that: a busy machine can show *better* medians, as the scheduler then puts both
+//! ends on one CPU. Evidence, round by round: time that the hypervisor gave to others (steal, from 1 % of the round on);
+//! CPU time that others used (from 10 % on, beyond the 10 ms resolution of the counters); more tasks ready to run than
+//! CPUs; ends pushed off a CPU of their own (from one message in 1 000 on; not counted where both ends share a CPU, as
+//! there they push each other off). Load averages are shown but decide nothing: they remember the minute before.
+//! The effect compares the p50 of such rounds, over the median of their case, with that of quiet rounds. Nothing is
+//! trimmed: such rounds are in the figures.
+
+use hairpin_model::case::Placement;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::round::{Measured, RoundRecord};
+use hairpin_model::run::Run;
+
+use super::Detector;
+use super::support::{blank, counter_experiment, evidence};
+use crate::humane;
+use crate::statistics::location::median;
+
+pub(super) struct NoisyMachine;
+
+const CARD: FindingCard = FindingCard {
+    code: "noisy-machine",
+    what: "something else used the machine while rounds ran",
+    why: "others add tails, move medians either way, and make runs differ from one another",
+};
+
+/// From this share of rounds on it is worth a word.
+const LEAST_ROUNDS: f64 = 0.1;
+const STEAL: f64 = 0.01;
+const OTHERS: f64 = 0.1;
+/// Resolution of the CPU time counters, in ns for each CPU.
+const RESOLUTION_NS: f64 = 10e6;
+const PUSHED_OFF: f64 = 0.001;
+const FEWEST_PUSHES: u64 = 10;
+/// From this effect on the medians, or from half of the rounds on, it is a warning.
+const EFFECT: f64 = 0.03;
+
+/// What was noisy about a round.
+#[derive(Clone, Copy, Default)]
+struct Signs {
+    steal: bool,
+    others: bool,
+    runnable: bool,
+    pushed_off: bool,
+}
+
+impl Signs {
+    fn any(self) -> bool {
+        self.steal || self.others || self.runnable || self.pushed_off
+    }
+}
+
+impl Detector for NoisyMachine {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let rounds: Vec<(&RoundRecord, &Measured, Signs)> = run
+            .rounds
+            .iter()
+            .filter_map(|round| Some((round, round.measured()?)))
+            .map(|(round, measured)| (round, measured, signs(round, measured, run.environment.cpus_online)))
+            .collect();
+        let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
+        let affected = noisy as f64 / rounds.len().max(1) as f64;
+        if noisy == 0 || affected < LEAST_ROUNDS {
+            return Vec::new();
+        }
+        let effect = effect(run, &rounds);
+        let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= EFFECT);
+        vec![Finding {
+            cases: affected_cases(&rounds),
+            summary: summary(&rounds, noisy, effect),
+            evidence: all_evidence(run, &rounds, affected, effect),
+            advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, take more \
+                     rounds, and trust comparisons within this run more than its figures by themselves."
+                .to_owned(),
+            counter_experiment: rounds.iter().find(|(_, _, signs)| signs.any()).map(|(round, _, _)| {
+                counter_experiment("the same on a quiet machine", &[&round.order.case], "rounds", &["20".to_owned()])
+            }),
+            share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
+            ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
+        }]
+    }
+}
+
+fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
+    let noise = &measured.noise;
+    let cpus = cpus.max(1) as f64;
+    let capacity_ns = noise.wall_ns as f64 * cpus;
+    let echo = measured.echo.as_ref();
+    // The ends' own time is known of the measured part only; they were as busy while they warmed up.
+    let own = (measured.client.cpu_ns + echo.map_or(0, |end| end.cpu_ns)) as f64;
+    let own = own * (noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0);
+    let pushes = measured.client.involuntary_switches + echo.map_or(0, |end| end.involuntary_switches);
+    Signs {
+        steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
+        others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
+        runnable: noise.runnable_before as f64 > cpus,
+        pushed_off: round.order.case.placement == Placement::Apart
+            && pushes >= FEWEST_PUSHES
+            && pushes as f64 >= PUSHED_OFF * measured.figures.samples as f64,
+    }
+}
+
+fn affected_cases(rounds: &[(&RoundRecord, &Measured, Signs)]) -> Vec<String> {
+    let mut ids: Vec<String> = Vec::new();
+    for (round, _, _) in rounds.iter().filter(|(_, _, signs)| signs.any()) {
+        if !ids.contains(&round.case_id) {
+            ids.push(round.case_id.clone());
+        }
+    }
+    ids
+}
+
+/// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; null without either.
+fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64> {
+    let relative = |noisy: bool| -> Option<f64> {
+        let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
+        let ratios = chosen.filter_map(|(round, measured, _)| {
+            let reference = run.case(&round.case_id)?.latency_ns.p50?.value;
+            (reference > 0.0).then(|| measured.figures.latency_ns.p50 / reference)
+        });
+        median(&ratios.collect::<Vec<_>>())
+    };
+    Some(relative(true)? / relative(false).filter(|quiet| *quiet > 0.0)?)
+}
+
+fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Option<f64>) -> String {
+    let count = |of: fn(&Signs) -> bool| rounds.iter().filter(|(_, _, signs)| of(signs)).count();
+    let kinds = [
+        (count(|signs| signs.steal), "the hypervisor gave CPU time to others"),
+        (count(|signs| signs.others), "other programs used the CPUs"),
+        (count(|signs| signs.runnable), "more tasks were ready to run than there are CPUs"),
+        (count(|signs| signs.pushed_off), "an end was pushed off its CPU"),
+    ];
+    let kinds: Vec<String> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("in {count} {what}")).collect();
+    let effect = match effect {
+        Some(ratio) => format!(
+            " Their median round trip is {} {} than in quiet rounds.",
+            humane::share((ratio - 1.0).abs()),
+            if ratio >= 1.0 { "longer" } else { "shorter" }
+        ),
+        None => " No round was quiet, so what it did to the figures cannot be told.".to_owned(),
+    };
+    format!("{noisy} of {} rounds were disturbed: {}.{effect}", rounds.len(), kinds.join(", "))
+}
+
+fn all_evidence(
+    run: &Run,
+    rounds: &[(&RoundRecord, &Measured, Signs)],
+    affected: f64,
+    effect: Option<f64>,
+) -> Vec<Evidence> {
+    let total =
+        |of: &dyn Fn(&Measured) -> u64| rounds.iter().map(|(_, measured, _)| of(measured) as f64).sum::<f64>();
+    let pushes = |measured: &Measured| {
+        measured.client.involuntary_switches + measured.echo.as_ref().map_or(0, |end| end.involuntary_switches)
+    };
+    let mut all = vec![
+        evidence("rounds disturbed", Figure::bare(affected), "share"),
+        evidence("CPU time given to others (steal)", Figure::bare(total(&|measured| measured.noise.steal_ns)), "ns"),
+        evidence("involuntary context switches of both ends", Figure::bare(total(&pushes)), "count"),
+    ];
+    if let Some(load) = run.environment.load.first() {
+        all.push(evidence("load average over one minute when the run began", Figure::bare(*load), "tasks"));
+    }
+    if let Some(ratio) = effect {
+        all.push(evidence("p50 of disturbed rounds over quiet ones", Figure::bare(ratio), "ratio"));
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::{MadeUp, apart, back_to_back};
+
+    fn run(disturb: impl Fn(&mut Measured), disturbed: &[u32]) -> Vec<Finding> {
+        let mut made_up = MadeUp::new();
+        for block in 0..10 {
+            let noisy = disturbed.contains(&block);
+            let samples = back_to_back(&[], &[if noisy { 12_000 } else { 10_000 }; 10_000]);
+            made_up.round_with(&apart(Case::ping_pong("tcp")), block, &samples, |measured| {
+                if noisy {
+                    disturb(measured);
+                }
+            });
+        }
+        made_up.findings("noisy-machine")
+    }
+
+    #[test]
+    fn each_sign_is_found_and_its_effect_measured() {
+        type Disturb = fn(&mut Measured);
+        let signs: [(Disturb, &str); 4] = [
+            (|measured| measured.noise.steal_ns = 10_000_000, "the hypervisor gave CPU time to others"),
+            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "other programs used the CPUs"),
+            (|measured| measured.noise.runnable_before = 3, "more tasks were ready to run than there are CPUs"),
+            (|measured| measured.client.involuntary_switches = 10, "an end was pushed off its CPU"),
+        ];
+        for (disturb, words) in signs {
+            let found = run(disturb, &[2, 5, 7]);
+            assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{words}");
+            assert!(found[0].summary.starts_with("3 of 10 rounds were disturbed: in 3 "), "{}", found[0].summary);
+            assert!(found[0].summary.contains(words), "{}", found[0].summary);
+            assert!((found[0].share - 0.2).abs() < 0.01, "{}", found[0].share);
+        }
+    }
+
+    #[test]
+    fn quiet_rounds_and_ends_that_push_each_other_off_are_none() {
+        assert_eq!(run(|_| {}, &[1, 2, 3]), []);
+        assert_eq!(run(|measured| measured.client.involuntary_switches = 9, &[1, 2, 3]), []);
+        let mut together = MadeUp::new();
+        together.rounds_with(&Case::ping_pong("tcp"), &[10_000; 5], |measured| {
+            measured.client.involuntary_switches = 100;
+        });
+        assert_eq!(together.findings("noisy-machine"), []);
+    }
+
+    #[test]
+    fn where_no_round_was_quiet_no_effect_is_claimed() {
+        let found = run(|measured| measured.noise.runnable_before = 9, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        assert!(found[0].summary.contains("No round was quiet"), "{}", found[0].summary);
+        assert_eq!(found[0].share, 0.0);
+    }
+}

@@ -1,0 +1,162 @@
+//! `placement-lottery`: where the scheduler put the ends differed between rounds.
+//!
+//! Why: left free, both ends may share a CPU in one round and not in the next; the two differ several times over, so
+//! that the median over rounds is a figure of luck, and a *loaded* machine can look faster than an idle one.
+//! Evidence: the CPUs on which both ends were seen, and the p50 of rounds by whether those were the same.
+//! Advice: pin the ends, and say how.
+
+use hairpin_model::case::Placement;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::round::Measured;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::Detector;
+use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::humane;
+use crate::statistics::interval::median_figure;
+
+pub(super) struct PlacementLottery;
+
+const CARD: FindingCard = FindingCard {
+    code: "placement-lottery",
+    what: "left to the scheduler, the ends ran at different places in different rounds",
+    why: "sharing a CPU or not changes a round trip several times over: the figure is then a draw",
+};
+
+/// From this difference between places on it shapes the figures.
+const SHAPES: f64 = 0.1;
+
+/// Where both ends were seen in a round.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    SameCpu,
+    DifferentCpus,
+    /// An end moved between the start and the end of the round.
+    Both,
+}
+
+impl Seen {
+    const ALL: [(Self, &'static str); 3] =
+        [(Self::SameCpu, "on one CPU"), (Self::DifferentCpus, "on two CPUs"), (Self::Both, "on one and then on two")];
+}
+
+struct Place {
+    words: &'static str,
+    rounds: usize,
+    p50: Figure,
+}
+
+impl Detector for PlacementLottery {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| lottery(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let label = &first.case.label;
+        let places: Vec<String> = first
+            .with
+            .iter()
+            .map(|place| format!("{} {} in {} rounds", humane::duration(place.p50.value), place.words, place.rounds))
+            .collect();
+        let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{label}: the scheduler put the ends at different places in different rounds: {}. The difference is {} \
+                 of the slower.{}",
+                places.join(", "),
+                humane::share(first.share),
+                hits.others()
+            ),
+            evidence: first
+                .with
+                .iter()
+                .map(|place| evidence(format!("p50 of rounds seen {}, {label}", place.words), place.p50, "ns"))
+                .collect(),
+            advice:
+                "Do not quote the median of a free placement. Pin both ends, together or apart, and say which; in \
+                     your own program too."
+                    .to_owned(),
+            counter_experiment: Some(counter_experiment(
+                "the ends pinned: each placement by itself must be steady",
+                &hits.cases(),
+                "placement",
+                &["together", "apart", "free"].map(str::to_owned),
+            )),
+            share: first.share,
+            ..blank(&CARD, severity)
+        }]
+    }
+}
+
+fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
+    if case.case.placement != Placement::Free {
+        return None;
+    }
+    let rounds = rounds_of(run, &case.id);
+    let place = |(seen, words): &(Seen, &'static str)| {
+        let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
+        let values: Vec<f64> = chosen.map(|(_, measured)| measured.figures.latency_ns.p50).collect();
+        let p50 = median_figure(&values, run.seed, &format!("{} {words}", case.id))?;
+        Some(Place { words, rounds: values.len(), p50 })
+    };
+    let places: Vec<Place> = Seen::ALL.iter().filter_map(place).collect();
+    let values = || places.iter().map(|place| place.p50.value);
+    let (most, least) = (values().fold(0.0, f64::max), values().fold(f64::INFINITY, f64::min));
+    (places.len() > 1).then(|| (if most > 0.0 { 1.0 - least / most } else { 0.0 }, places))
+}
+
+/// Where the ends were; null without an echo half, or where either was seen nowhere.
+fn seen(measured: &Measured) -> Option<Seen> {
+    let (client, echo) = (&measured.client.seen_cpus, &measured.echo.as_ref()?.seen_cpus);
+    if client.is_empty() || echo.is_empty() {
+        return None;
+    }
+    let together = client.iter().zip(echo).filter(|(client, echo)| client == echo).count();
+    let compared = client.len().min(echo.len());
+    Some(match together {
+        0 => Seen::DifferentCpus,
+        all if all == compared => Seen::SameCpu,
+        _ => Seen::Both,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::{MadeUp, back_to_back};
+
+    fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
+        let case = Case { placement, ..Case::ping_pong("udp") };
+        let mut made_up = MadeUp::new();
+        for (block, (latency, echo)) in rounds.iter().enumerate() {
+            made_up.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
+                measured.client.seen_cpus = vec![0, 0];
+                measured.echo.as_mut().unwrap().seen_cpus = echo.to_vec();
+            });
+        }
+        made_up.findings("placement-lottery")
+    }
+
+    #[test]
+    fn ends_at_different_places_are_found_with_their_p50s() {
+        let rounds = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0]), (58_000, [1, 1]), (30_000, [0, 1])];
+        let found = found(Placement::Free, &rounds);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);
+        let words = "10.0 us on one CPU in 2 rounds, 58.0 us on two CPUs in 2 rounds, 30.0 us on one and then on two";
+        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn one_place_and_pinned_ends_are_none() {
+        assert_eq!(found(Placement::Free, &[(10_000, [0, 0]), (11_000, [0, 0])]), []);
+        assert_eq!(found(Placement::Apart, &[(10_000, [0, 0]), (58_000, [1, 1])]), []);
+    }
+}

@@ -1,0 +1,141 @@
+//! `rate-not-reached`: an open loop did not reach the rate asked for.
+//!
+//! Why: a saturated generator no longer measures that rate: it measures how far it fell behind (coordinated omission is
+//! what hides this elsewhere). Where the generator kept up and the answers did not, the transport or the echo half is
+//! at its limit: latency then is the length of the queue, and grows with the length of the round.
+//! Evidence: messages sent over the time for which they were due plus the generator's lag; answers a second.
+//! Advice: lower the rate, or give the ends more.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::Detector;
+use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::{humane, open_loop};
+
+pub(super) struct RateNotReached;
+
+const CARD: FindingCard = FindingCard {
+    code: "rate-not-reached",
+    what: "an open loop did not reach the rate asked for",
+    why: "its figures are not of that rate: they tell how far it fell behind",
+};
+
+/// Answers are behind where the queue is this many messages long at the median, and fewer than 99 % came a second.
+const QUEUE: f64 = 10.0;
+
+impl Detector for RateNotReached {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let saturated = Hits::among(run, |case| {
+            let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+            let reached = open_loop::share_reached(&case.case, &rounds)?;
+            let asked = open_loop::asked_per_s(&case.case)?;
+            (reached < open_loop::SATURATED_BELOW).then_some((1.0 - reached, (asked, asked * reached)))
+        });
+        let behind = Hits::among(run, |case| {
+            let is_saturated = saturated.0.iter().any(|hit| hit.case.id == case.id);
+            answers_behind(case).filter(|_| !is_saturated)
+        });
+        let generator = "the generator sent";
+        let queue = "all were sent on time, but answers came at";
+        let findings =
+            [finding(&saturated, generator, Severity::Problem), finding(&behind, queue, Severity::Warning)];
+        findings.into_iter().flatten().collect()
+    }
+}
+
+fn answers_behind(case: &CaseSummary) -> Option<(f64, (f64, f64))> {
+    let asked = open_loop::asked_per_s(&case.case)?;
+    let (rate, p50) = (case.rate_per_s?.value, case.latency_ns.p50?.value);
+    let queued = p50 * asked / 1e9;
+    let behind = rate < open_loop::SATURATED_BELOW * asked && queued >= QUEUE;
+    behind.then_some((1.0 - rate / asked, (asked, rate)))
+}
+
+fn finding(hits: &Hits<'_, (f64, f64)>, who: &str, severity: Severity) -> Option<Finding> {
+    let first = hits.first()?;
+    let (asked, reached) = first.with;
+    let others = match hits.0.len() {
+        1 => String::new(),
+        cases => format!(" {cases} cases in all fell short."),
+    };
+    Some(Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: of {} messages a second asked for, {who} {} a second ({} too few). Its figures are not of that \
+             rate.{others}",
+            first.case.label,
+            humane::count(asked),
+            humane::count(reached),
+            humane::share(first.share)
+        ),
+        evidence: vec![
+            evidence("messages a second asked for", Figure::bare(asked), "per s"),
+            evidence("messages a second reached", Figure::bare(reached), "per s"),
+        ],
+        advice: format!(
+            "Ask for at most {} messages a second here, or let the ends spin on CPUs of their own (--waiting spin \
+             --placement apart).",
+            humane::count(reached * 0.8)
+        ),
+        counter_experiment: Some(counter_experiment(
+            "four fifths of the rate that was reached",
+            &[&first.case.case],
+            "rate",
+            &[(reached * 0.8).floor().max(1.0).to_string()],
+        )),
+        share: first.share.clamp(0.0, 1.0),
+        ..blank(&CARD, severity)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::{MadeUp, at_rate, paced};
+
+    /// 1 000 messages asked for at 10 000 a second, each one `behind_ns` later than the one before.
+    fn found(behind_ns: u64, service_ns: impl Fn(u64) -> u64) -> (bool, Vec<Finding>) {
+        let mut made_up = MadeUp::new();
+        let messages: Vec<(u64, u64)> = (0..1000).map(|k| (behind_ns * k, service_ns(k))).collect();
+        for block in 0..3 {
+            made_up.round(&at_rate(Case::ping_pong("udp"), 10_000.0), block, &paced(100_000, &messages));
+        }
+        let run = made_up.run();
+        let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
+        (run.cases[0].valid, found)
+    }
+
+    #[test]
+    fn a_saturated_generator_is_a_problem_and_makes_the_case_invalid() {
+        // Each message 25 us later: 8 000 a second instead of 10 000.
+        let (valid, found) = found(25_000, |_| 20_000);
+        assert!(!valid);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
+        assert!((found[0].share - 0.2).abs() < 0.005, "{}", found[0].share);
+        assert!(found[0].summary.contains("the generator sent 8 0"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn answers_that_fall_behind_are_a_warning_of_their_own() {
+        let (valid, found) = found(0, |k| 20_000 + 25_000 * k);
+        assert!(valid);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!(found[0].summary.contains("all were sent on time, but answers came at 8 0"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn a_reached_rate_is_none_even_where_the_last_answer_is_slow() {
+        let (valid, found) = found(0, |k| if k == 999 { 40_000_000 } else { 20_000 });
+        assert!(valid);
+        assert_eq!(found, []);
+    }
+}

@@ -1,0 +1,132 @@
+//! `unexplained-loss`: messages are missing (or too many) and no counter says why.
+//!
+//! Why: a ledger that does not close means that Hairpin does not know what became of messages, so this is a finding
+//! against ourselves. On a transport that promises every message, a loss with a known cause is one too: a round that
+//! lost there should have failed. Evidence: the ledger. Advice: report it, with the run folder.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::Detector;
+use super::support::{Hits, blank, counter_experiment, evidence};
+use crate::humane;
+use crate::summary::lossless;
+
+pub(super) struct UnexplainedLoss;
+
+const CARD: FindingCard = FindingCard {
+    code: "unexplained-loss",
+    what: "messages are missing, or too many, and no counter says why",
+    why: "Hairpin does not know what became of them: a finding against ourselves",
+};
+
+struct Missing {
+    unexplained: i64,
+    lost: u64,
+}
+
+impl Detector for UnexplainedLoss {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, missing);
+        let Some(first) = hits.first() else { return Vec::new() };
+        let (missing, case) = (&first.with, first.case);
+        let what = match missing.unexplained {
+            0 => format!("{} were lost, though {} promises every message", missing.lost, case.case.transport),
+            many if many > 0 => format!("{many} are missing without a cause"),
+            many => format!("{} more are accounted for than were sent", -many),
+        };
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{}: of {} messages sent, {what} ({}).{}",
+                case.label,
+                humane::count(case.ledger.sent as f64),
+                humane::share(first.share),
+                hits.others()
+            ),
+            evidence: vec![
+                evidence("messages sent", Figure::bare(case.ledger.sent as f64), "count"),
+                evidence("answers received", Figure::bare(case.ledger.received as f64), "count"),
+                evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
+            ],
+            advice: "Do not use the loss figures of these cases. Please report this with the run folder: either a counter \
+                     is not read that should be, or Hairpin miscounts."
+                .to_owned(),
+            counter_experiment: Some(counter_experiment(
+                "the same again: a miscount comes back, a full buffer elsewhere may not",
+                &[&case.case],
+                "rounds",
+                &["20".to_owned()],
+            )),
+            share: first.share,
+            ..blank(&CARD, Severity::Problem)
+        }]
+    }
+}
+
+fn missing(case: &CaseSummary) -> Option<(f64, Missing)> {
+    let ledger = &case.ledger;
+    let lost = if lossless(&case.case.transport) && case.case.link == hairpin_model::case::LOOPBACK {
+        ledger.lost.values().sum()
+    } else {
+        0
+    };
+    let count = ledger.unexplained.unsigned_abs().max(lost);
+    let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
+    (count > 0).then_some((share, Missing { unexplained: ledger.unexplained, lost }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use hairpin_model::case::Case;
+
+    use super::*;
+    use crate::made_up::MadeUp;
+
+    fn found(transport: &str, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
+        let mut made_up = MadeUp::new();
+        made_up.rounds_with(&Case::ping_pong(transport), &[10_000; 2], |measured| {
+            measured.ledger.sent = sent;
+            measured.ledger.lost =
+                lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<BTreeMap<_, _>>();
+            measured.ledger = measured.ledger.clone().closed();
+        });
+        let run = made_up.run();
+        let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
+        (run.cases[0].valid, found)
+    }
+
+    #[test]
+    fn what_no_counter_explains_is_a_problem() {
+        let (valid, found) = found("udp", 105, &[("receive-buffer-overflow", 3)]);
+        assert!(valid, "the latencies of what arrived still stand");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
+        assert!(
+            found[0].summary.contains("of 210 messages sent, 4 are missing without a cause"),
+            "{}",
+            found[0].summary
+        );
+        assert!((found[0].share - 4.0 / 210.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_loss_where_none_is_promised_is_a_problem_and_makes_the_case_invalid() {
+        let (valid, found) = found("tcp", 103, &[("receive-buffer-overflow", 3)]);
+        assert!(!valid);
+        assert!(found[0].summary.contains("6 were lost, though tcp promises every message"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn a_ledger_that_closes_is_none() {
+        assert_eq!(found("udp", 103, &[("receive-buffer-overflow", 3)]).1, []);
+        assert_eq!(found("tcp", 100, &[]), (true, vec![]));
+    }
+}
