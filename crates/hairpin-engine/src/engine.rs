@@ -118,7 +118,11 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), F
     drop(awake);
     let near = near.map_err(|failure| explained(failure, echo.as_deref_mut()))?;
     let echo_report = echo.as_deref_mut().map(<dyn EchoEnd>::report).transpose()?;
-    let Near { journey, setup_ns, report } = near;
+    let Near { journey, setup_ns, mut report } = near;
+    let mut echo_report = echo_report;
+    for end in [Some(&mut report), echo_report.as_mut()].into_iter().flatten() {
+        end.cpu_ns = journey.tally.measured_part(end.cpu_ns);
+    }
     let echo_facts = echo_report.as_ref().map_or(&[][..], |report| &report.facts);
     let ledger = journey.tally.ledger(&report.facts, echo_facts);
     let first_message_ns = journey.recorder.first_message_ns();

@@ -110,7 +110,7 @@ pub struct EndReport {
     pub pinned_cpu: Option<usize>,
     /// The CPUs on which it was seen at the start and at the end.
     pub seen_cpus: Vec<usize>,
-    /// CPU time of its thread while measuring, in ns.
+    /// CPU time of its thread for the measured messages, in ns: that of the whole connection, shared out by messages.
     pub cpu_ns: u64,
     /// Times it slept (voluntary context switches).
     pub voluntary_switches: u64,

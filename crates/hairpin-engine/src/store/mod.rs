@@ -142,7 +142,8 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::File`].
     pub fn rewrite_rounds(&self, records: &[RoundRecord]) -> Result<(), StoreError> {
-        let line = |record: &RoundRecord| serde_json::to_string(record).expect("a record has only string keys") + "\n";
+        let line =
+            |record: &RoundRecord| serde_json::to_string(record).expect("a record has only string keys") + "\n";
         self.write(ROUNDS, records.iter().map(line).collect::<String>().as_bytes())
     }
 
