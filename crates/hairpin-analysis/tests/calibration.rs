@@ -3,6 +3,8 @@
 //! A round's p50 is made of log-normal noise, an occasional outlier (one round in twenty is 1.5 times too slow) and a
 //! drift of up to 20 % over the run that both cases share; samples of a round would add nothing.
 
+#![allow(clippy::print_stdout, reason = "`cargo test -- --nocapture` shows the rates that were measured")]
+
 #[path = "support/mod.rs"]
 mod support;
 

@@ -171,3 +171,60 @@ fn welch(baseline: &[f64], candidate: &[f64]) -> Option<Figure> {
     let half = student_quantile(0.975, degrees) * (a + b).sqrt();
     Some(Figure::new(value, value - half, value + half))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn nothing_has_no_figure_and_one_value_no_interval() {
+        assert_eq!(median_figure(&[], 1, ""), None);
+        assert_eq!(median_figure(&[7.0], 1, ""), Some(Figure::bare(7.0)));
+        assert_eq!(median_difference(&[-7.0], 1, ""), Some(Figure::bare(-7.0)));
+        assert_eq!(shift(&[1.0], &[], 1, ""), None);
+        assert_eq!(shift(&[1.0], &[3.0], 1, ""), Some(Figure::bare(2.0)));
+    }
+
+    #[test]
+    fn values_all_alike_have_an_interval_of_no_width() {
+        for n in [2, 5, 6, 10] {
+            let figure = median_figure(&vec![1234.0; n], 1, "").unwrap();
+            assert!((figure.low.unwrap() - 1234.0).abs() < 1e-6 && (figure.high.unwrap() - 1234.0).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn ten_values_expand_the_tail_as_the_paper_says() {
+        // Hesterberg 2015: sqrt(10/9) x 2.2622 = 2.3845 standard deviations, 0.86 % beyond.
+        assert!((expanded_tail(10) - 0.008_55).abs() < 0.000_05, "{}", expanded_tail(10));
+        assert!((expanded_tail(1000) - 0.025).abs() < 0.000_5);
+    }
+
+    #[test]
+    fn the_seed_and_the_name_choose_the_resamples() {
+        let values: Vec<f64> = (0..15).map(|k| f64::from(k * k)).collect();
+        assert_eq!(median_figure(&values, 1, "a"), median_figure(&values, 1, "a"));
+        let draws = |seed, about| draw(50, &mut generator(seed, about));
+        assert_ne!(draws(1, "a"), draws(2, "a"));
+        assert_ne!(draws(1, "a"), draws(1, "b"));
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_hold_their_figure_whatever_the_values(values in proptest::collection::vec(-1e18..1e18_f64, 2..20)) {
+            for figure in [median_figure(&values, 3, "x"), median_difference(&values, 3, "x"), shift(&values, &values, 3, "x")] {
+                let figure = figure.unwrap();
+                prop_assert!(figure.low.unwrap() <= figure.value && figure.value <= figure.high.unwrap(), "{figure:?}");
+            }
+        }
+
+        #[test]
+        fn the_order_of_values_does_not_matter(mut values in proptest::collection::vec(1.0..1e9_f64, 2..20)) {
+            let forwards = median_figure(&values, 3, "x");
+            values.reverse();
+            prop_assert_eq!(median_figure(&values, 3, "x"), forwards);
+        }
+    }
+}

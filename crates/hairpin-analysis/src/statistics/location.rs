@@ -61,3 +61,38 @@ impl Differences {
         f64::NAN
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn locations_of_nothing_are_none() {
+        assert_eq!((median(&[]), mean(&[]), standard_deviation(&[1.0])), (None, None, None));
+        assert_eq!(
+            (median(&[3.0, 1.0]), mean(&[3.0, 2.0]), standard_deviation(&[1.0, 1.0])),
+            (Some(2.0), Some(2.5), Some(0.0))
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn weights_are_repetitions(a in proptest::collection::vec((0.0..100.0_f64, 0_u32..4), 1..8),
+                                   b in proptest::collection::vec((0.0..100.0_f64, 0_u32..4), 1..8)) {
+            let repeated = |values: &[(f64, u32)]| -> Vec<f64> {
+                values.iter().flat_map(|(value, times)| std::iter::repeat_n(*value, *times as usize)).collect()
+            };
+            let split = |values: &[(f64, u32)]| -> (Vec<f64>, Vec<u32>) { values.iter().copied().unzip() };
+            let ((one, drawn_one), (other, drawn_other)) = (split(&a), split(&b));
+            let (long_one, long_other) = (repeated(&a), repeated(&b));
+            let all: Vec<f64> = long_one.iter().flat_map(|x| long_other.iter().map(move |y| y - x)).collect();
+            let ours = Differences::new(&one, &other).weighted_median(&drawn_one, &drawn_other);
+            match median(&all) {
+                Some(expected) => prop_assert!((ours - expected).abs() < 1e-9, "{ours} {expected}"),
+                None => prop_assert!(ours.is_nan()),
+            }
+        }
+    }
+}

@@ -52,3 +52,33 @@ fn variance_of_statistic(values: &[f64]) -> (f64, bool) {
     }
     ((term(values.len() as f64) - tied) / 18.0, ties)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_with_outliers_keeps_its_slope() {
+        let mut points: Vec<(f64, f64)> = (0..20).map(|k| (f64::from(k), 5.0 + 2.0 * f64::from(k))).collect();
+        points[3].1 = 1000.0;
+        points[17].1 = -1000.0;
+        let trend = trend(&points).unwrap();
+        assert!((trend.slope - 2.0).abs() < 1e-9);
+        assert!(trend.p < 0.001, "{}", trend.p);
+    }
+
+    #[test]
+    fn what_cannot_trend_does_not() {
+        assert_eq!(trend(&[(0.0, 1.0), (1.0, 2.0)]), None, "two points");
+        assert_eq!(trend(&[(1.0, 1.0), (1.0, 2.0), (1.0, 3.0)]), None, "one moment");
+        let flat = trend(&[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0), (3.0, 1.0)]).unwrap();
+        assert_eq!((flat.slope, flat.p), (0.0, 1.0));
+    }
+
+    #[test]
+    fn ties_reduce_the_variance() {
+        // Kendall's variance of 4 values is 4 x 3 x 13 / 18; a tie of two takes 2 x 1 x 9 / 18 from it.
+        assert_eq!(variance_of_statistic(&[1.0, 2.0, 3.0, 4.0]), (156.0 / 18.0, false));
+        assert_eq!(variance_of_statistic(&[1.0, 2.0, 2.0, 4.0]), (138.0 / 18.0, true));
+    }
+}

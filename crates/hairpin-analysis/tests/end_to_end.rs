@@ -1,0 +1,174 @@
+//! From samples to findings on a made-up run whose every latency is given, so that every figure is known.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use hairpin_analysis::{Budget, compare_runs, findings, unlike};
+use hairpin_model::case::{Case, CpuIdle, Waiting};
+use hairpin_model::fact::Fact;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::Severity;
+use hairpin_model::run::Run;
+use hairpin_model::summary::{Role, Verdict};
+use support::{MadeUp, apart, at_rate, back_to_back, paced};
+
+const BLOCKS: u32 = 10;
+
+/// Ten blocks of TCP apart (blocking, twice; spinning; with CPUs kept awake), a pipe, and UDP at a rate.
+/// In block `b` everything takes `b` thousandths longer: all drift alike, by less than a step that matters.
+fn survey(scale: u64) -> Run {
+    let tcp = apart(Case::ping_pong("tcp"));
+    let again = Case { twin: 1, ..tcp.clone() };
+    let spin = Case { waiting: Waiting::Spin, ..tcp.clone() };
+    let awake = Case { cpu_idle: CpuIdle::Shallow, ..tcp.clone() };
+    let pipe = apart(Case::ping_pong("pipe"));
+    let mut made_up = MadeUp::new();
+    for block in 0..BLOCKS {
+        let latency = |base: u64| base * scale / 100 + base / 1000 * u64::from(block);
+        for (case, base) in [(&tcp, 64_000), (&again, 64_000), (&spin, 8_000), (&awake, 11_000), (&pipe, 50_000)] {
+            let samples = back_to_back(&[latency(base); 20], &ramp(latency(base)));
+            made_up.round_with(case, block, &samples, |measured| {
+                measured.client.facts =
+                    vec![Fact::number("tcp_info.total_retrans", 2.0), Fact::number("tcp_info.snd_cwnd", 10.0)];
+                measured.client.cpu_ns = 250_000_000;
+            });
+        }
+        made_up.round(
+            &at_rate(apart(Case::ping_pong("udp")), 1000.0),
+            block,
+            &paced(1_000_000, &[(100, 60_000); 200]),
+        );
+    }
+    made_up.failed(&Case::ping_pong("icmp"), 0, "cannot open a raw socket: permission denied");
+    let mut run = made_up.run();
+    run.findings = findings(&run);
+    run
+}
+
+/// 1 000 latencies: 899 of `base`, 91 of twice, 9 of four times, one of eight times it, spread over the round.
+fn ramp(base: u64) -> Vec<u64> {
+    let of = |k: u64| match k {
+        _ if k % 1000 == 777 => 8,
+        _ if k % 111 == 50 => 4,
+        _ if k % 11 == 5 => 2,
+        _ => 1,
+    };
+    (0..1000).map(|k| base * of(k)).collect()
+}
+
+/// Within a histogram's step (1/1024) of what was expected.
+fn near(figure: Figure, expected: [f64; 3]) -> bool {
+    let all = [Some(figure.value), figure.low, figure.high];
+    all.iter().zip(expected).all(|(got, expected)| got.is_some_and(|got| (got / expected - 1.0).abs() < 0.001))
+}
+
+#[test]
+fn summaries_have_the_figures_of_their_samples() {
+    let run = survey(100);
+    let labels: Vec<&str> = run.cases.iter().map(|case| case.label.as_str()).collect();
+    let expected = [
+        "tcp block apart",
+        "tcp block apart (again)",
+        "tcp spin apart",
+        "tcp block apart CPUs kept awake",
+        "pipe block apart",
+        "udp block apart 1000/s",
+        "icmp block together",
+    ];
+    assert_eq!(labels, expected);
+    let tcp = &run.cases[0];
+    assert_eq!((tcp.rounds, tcp.samples, tcp.valid), (10, 10_000, true));
+    let latency = &tcp.latency_ns;
+    // Rounds have p50s of 64 000, 64 064, ... 64 576 ns: their median is 64 288.
+    let p50 = latency.p50.unwrap();
+    assert!((p50.value / 64_288.0 - 1.0).abs() < 0.001, "{p50:?}");
+    assert!(p50.low.unwrap() >= 64_000.0 && p50.low.unwrap() < p50.value && p50.high.unwrap() <= 64_576.0 * 1.001);
+    assert!((latency.p90.unwrap().value / (2.0 * 64_288.0) - 1.0).abs() < 0.001, "{:?}", latency.p90);
+    assert!((latency.p999.unwrap().value / (4.0 * 64_288.0) - 1.0).abs() < 0.001, "10 000 samples have a p99.9");
+    assert!(near(latency.max.unwrap(), [8.0 * 64_576.0, 8.0 * 64_000.0, 8.0 * 64_576.0]), "{:?}", latency.max);
+    let retransmissions = [Fact::number("tcp_info.total_retrans", 20.0), Fact::number("tcp_info.snd_cwnd", 10.0)];
+    assert_eq!(tcp.facts["client"], retransmissions, "events add up, quantities do not");
+    assert!((tcp.cpu_seconds.client - 2.5).abs() < 1e-9);
+    assert_eq!((tcp.ledger.sent, tcp.ledger.received, tcp.ledger.unexplained), (10_000, 10_000, 0));
+    let quantiles: Vec<f64> = tcp.curve.iter().map(|point| point.quantile).collect();
+    assert!(
+        quantiles.is_sorted() && quantiles.contains(&0.999) && quantiles.last() == Some(&0.9999),
+        "{quantiles:?}"
+    );
+    assert!(tcp.curve.windows(2).all(|pair| pair[0].latency_ns <= pair[1].latency_ns));
+    let icmp = &run.cases[6];
+    assert!(!icmp.valid && icmp.latency_ns.p50.is_none());
+    assert_eq!(icmp.why_invalid, ["all 1 rounds failed"]);
+}
+
+#[test]
+fn an_open_loop_has_its_service_time_and_too_few_samples_for_a_p999() {
+    let run = survey(100);
+    let udp = &run.cases[5];
+    assert!(udp.valid, "{:?}", udp.why_invalid);
+    assert!(near(udp.service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
+    assert_eq!(udp.lateness_ns.unwrap().p50, Some(Figure::new(100.0, 100.0, 100.0)));
+    assert_eq!((udp.samples, udp.latency_ns.p99.is_some(), udp.latency_ns.p999), (2000, true, None));
+}
+
+#[test]
+fn comparisons_say_what_differs_and_what_cannot_be_told() {
+    let run = survey(100);
+    let found = |role: Role, baseline: usize, candidate: usize| {
+        let (baseline, candidate) = (&run.cases[baseline].id, &run.cases[candidate].id);
+        let mut all = run.comparisons.iter().filter(|pair| pair.role == role);
+        all.find(|pair| pair.baseline == *baseline && pair.candidate == *candidate).cloned().expect("it is compared")
+    };
+    assert_eq!(found(Role::AgainstItself, 0, 1).verdict, Verdict::CannotTell);
+    let awake = found(Role::CounterExperiment, 0, 3);
+    assert_eq!((awake.verdict, awake.blocks), (Verdict::Faster, 10));
+    assert!(
+        near(awake.ratio, [11.0 / 64.0; 3]) || (awake.ratio.value * 64.0 / 11.0 - 1.0).abs() < 0.002,
+        "{awake:?}"
+    );
+    assert!((awake.difference_ns.value / -53_238.0 - 1.0).abs() < 0.002, "{awake:?}");
+    assert_eq!(found(Role::CounterExperiment, 0, 2).verdict, Verdict::Faster);
+    assert_eq!(found(Role::Neighbours, 4, 0).verdict, Verdict::Slower, "the pipe is the faster neighbour");
+    assert_eq!(run.comparisons.len(), 4, "{:?}", run.comparisons);
+}
+
+#[test]
+fn findings_name_the_waking_and_prove_it() {
+    let run = survey(100);
+    let codes: Vec<(&str, Severity)> =
+        run.findings.iter().map(|finding| (finding.code.as_str(), finding.severity)).collect();
+    assert_eq!(codes, [("wake-up-dominated", Severity::Warning)]);
+    let finding = &run.findings[0];
+    assert!((finding.share - 53.0 / 64.0).abs() < 0.002, "{}", finding.share);
+    assert_eq!(finding.proved.as_ref().map(|proved| proved.verdict.as_str()), Some("confirmed"));
+    assert!(finding.summary.starts_with("tcp block apart: 53."), "{}", finding.summary);
+}
+
+#[test]
+fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
+    let (one, slower) = (survey(100), survey(120));
+    assert_eq!(unlike(&one, &slower), []);
+    let budgets: Vec<Budget> = ["p50=+5%", "p99=+5%", "rate=5%"].iter().map(|text| text.parse().unwrap()).collect();
+    let broken = |compared: &hairpin_analysis::RunComparison| -> Vec<usize> {
+        let exceeded = |budget: &Budget| {
+            let outcomes = budget.check(compared);
+            outcomes.iter().filter(|outcome| outcome.kept.word() == "exceeded").count()
+        };
+        budgets.iter().map(exceeded).collect()
+    };
+    assert_eq!(broken(&compare_runs(&one, &one, 1)), [0, 0, 0]);
+    // TCP four times and the pipe; UDP's latencies were not scaled, and ICMP has none.
+    assert_eq!(broken(&compare_runs(&one, &slower, 1)), [5, 5, 5]);
+}
+
+#[test]
+fn a_run_of_huge_and_equal_latencies_panics_nowhere() {
+    let mut made_up = MadeUp::new();
+    made_up.rounds_of(&Case::ping_pong("tcp"), &[u64::MAX / 4096; 7]);
+    made_up.rounds_of(&Case { twin: 1, ..Case::ping_pong("tcp") }, &[0; 7]);
+    made_up.round(&at_rate(Case::ping_pong("udp"), 1e-9), 0, &paced(1, &[]));
+    let run = made_up.run();
+    assert!(!findings(&run).is_empty(), "the pair differs");
+    let json = serde_json::to_string(&run).expect("every figure is a number");
+    assert!(hairpin_model::upgrade::load(&json).is_ok(), "and is read back");
+}
