@@ -5,11 +5,11 @@
 //! unsafe code; and `unsafe` stands only in the folders that exist for it.
 
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde_json::Value;
 
+use crate::process;
 use crate::source::{self, Source};
 
 /// A crate of the workspace, what it may depend on, and why on nothing else.
@@ -75,8 +75,7 @@ const TABLE: &[Allowed] = &[
 ];
 
 /// Crates without a clock, a file, a socket, a thread or an environment variable.
-const PURE: &[&str] =
-    &["hairpin-model", "hairpin-analysis", "hairpin-experiments", "hairpin-link", "hairpin-report"];
+const PURE: &[&str] = &["hairpin-model", "hairpin-analysis", "hairpin-experiments", "hairpin-link", "hairpin-report"];
 
 /// What a pure crate's clippy.toml must at least ban.
 const BANS: &[&str] = &[
@@ -115,7 +114,7 @@ struct Arrow {
 /// # Errors
 /// Every fault in words, or why the workspace could not be read.
 pub(crate) fn run(root: &Path) -> Result<String> {
-    let metadata = metadata(root)?;
+    let metadata = process::metadata(root)?;
     let names = names(&metadata);
     let arrows = arrows(&metadata);
     let mut faults = forbidden_arrows(&names, &arrows);
@@ -132,19 +131,6 @@ pub(crate) fn run(root: &Path) -> Result<String> {
     } else {
         bail!("{}", faults.join("\n"))
     }
-}
-
-fn metadata(root: &Path) -> Result<Value> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
-        .current_dir(root)
-        .output()
-        .context("cannot run cargo metadata")?;
-    if !output.status.success() {
-        bail!("cargo metadata failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-    }
-    serde_json::from_slice(&output.stdout).context("cargo metadata did not print JSON")
 }
 
 fn packages(metadata: &Value) -> impl Iterator<Item = (&str, &[Value])> {
@@ -224,7 +210,8 @@ fn impure_dependencies(metadata: &Value) -> Vec<String> {
 fn unfenced(name: &str, lib: &str, clippy: &str) -> Vec<String> {
     let mut faults = Vec::new();
     if !source::without_comments(lib, true).contains("#![forbid(unsafe_code)]") {
-        faults.push(format!("crates/{name}/src/lib.rs: a pure crate says #![forbid(unsafe_code)], this one does not"));
+        faults
+            .push(format!("crates/{name}/src/lib.rs: a pure crate says #![forbid(unsafe_code)], this one does not"));
     }
     let banned = banned_paths(clippy);
     faults.extend(BANS.iter().filter(|ban| !banned.iter().any(|path| path == *ban)).map(|ban| {
@@ -347,8 +334,7 @@ mod tests {
 
     #[test]
     fn a_pure_crate_without_its_fences_is_found() {
-        let bans: Vec<String> =
-            BANS.iter().map(|ban| format!("{{ path = \"{ban}\", reason = \"pure\" }}")).collect();
+        let bans: Vec<String> = BANS.iter().map(|ban| format!("{{ path = \"{ban}\", reason = \"pure\" }}")).collect();
         let clippy = format!("disallowed-types = [{}]", bans.join(", "));
         assert_eq!(unfenced("hairpin-link", "//! Doc.\n#![forbid(unsafe_code)]\n", &clippy), [""; 0]);
         assert_eq!(unfenced("hairpin-link", "// #![forbid(unsafe_code)]\n", &clippy).len(), 1);
@@ -364,7 +350,10 @@ mod tests {
         let planted = [
             source("crates/hairpin-engine/src/clock.rs", "//! Doc.\nfn f() { unsafe { g() } }\n"),
             source("crates/hairpin-engine/src/system/tsc.rs", "fn f() { unsafe { g() } }"),
-            source("crates/hairpin-model/src/lib.rs", "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";"),
+            source(
+                "crates/hairpin-model/src/lib.rs",
+                "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";",
+            ),
         ];
         let faults = stray_unsafe(&planted);
         assert_eq!(faults.len(), 1);

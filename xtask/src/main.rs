@@ -1,2 +1,123 @@
-//! stub
-fn main() {}
+//! The project's own chores, run as `cargo xtask NAME`. One file each.
+//!
+//! It depends on no crate of the workspace: what it checks it runs as a built program, as users do.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts and figures of these chores are far below 2^53 and not negative"
+)]
+
+mod arrows;
+mod calibration;
+mod catalog;
+mod ci;
+mod contract;
+mod fidelity;
+mod figures;
+mod leftovers;
+mod overhead;
+mod picture;
+mod process;
+mod readers;
+mod skips;
+mod smoke;
+mod source;
+mod system;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+
+/// The project's own chores.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Everything that a change must pass beside the tests
+    Ci {
+        /// Only these steps, by name; later steps need the release build
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+    },
+    /// The habits that neither rustfmt nor clippy knows
+    Tidy,
+    /// The arrows between crates, against the table of the design
+    Arrows,
+    /// Writes docs/catalog.md from what the binary lists
+    Catalog {
+        /// Only compare, and fail when it is stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// Hairpin's figures beside those of a bare loop
+    Fidelity {
+        /// Interleaved rounds of each case
+        #[arg(long, default_value_t = 21)]
+        rounds: usize,
+        /// Only these transports
+        #[arg(long, value_delimiter = ',')]
+        only: Vec<String>,
+    },
+    /// A/A pairs, and a planted difference
+    Calibration {
+        /// A/A pairs
+        #[arg(long, default_value_t = 200)]
+        pairs: usize,
+        /// Pairs with a planted difference
+        #[arg(long, default_value_t = 20)]
+        planted: usize,
+    },
+    /// What the instrument itself costs
+    Overhead,
+}
+
+fn main() -> ExitCode {
+    let outcome = root().and_then(|root| run(&root, Arguments::parse().chore));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("{why:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a chore; answers whether what it checked holds.
+fn run(root: &Path, chore: Chore) -> Result<bool> {
+    let says = |line: String| {
+        println!("{line}");
+        true
+    };
+    match chore {
+        Chore::Ci { only } => ci::run(root, &only),
+        Chore::Tidy => tidy::run(root).map(says),
+        Chore::Arrows => arrows::run(root).map(says),
+        Chore::Catalog { check } => {
+            let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
+            catalog::run(root, &binary, check).map(says)
+        }
+        Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
+        Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
+        Chore::Overhead => overhead::run(root).map(|()| true),
+    }
+}
+
+/// The root of the workspace: the folder above this package's, which cargo names, or the nearest with a Cargo.lock.
+fn root() -> Result<PathBuf> {
+    let here = match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(package) => PathBuf::from(package),
+        None => std::env::current_dir().context("cannot tell the current folder")?,
+    };
+    let found = here.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    found.map(Path::to_path_buf).context("no Cargo.lock here or above (hint: run it inside the repository)")
+}

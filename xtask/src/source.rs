@@ -160,7 +160,8 @@ mod tests {
 
     #[test]
     fn comments_and_literals_are_blanked_and_everything_else_is_kept() {
-        let text = "let a = \"//x\"; // y\n/* a /* b */ c */ let c = '\"'; fn f<'q>(x: &'q str) {} r#\"z\"w\"#; r#type";
+        let text =
+            "let a = \"//x\"; // gone\n/* a /* b */ c */ let c = '\"'; fn f<'q>(x: &'q str) {} r#\"z\"w\"#; r#type";
         let code = without_comments(text, true);
         assert_eq!(code.len(), text.len());
         assert_eq!(
@@ -168,7 +169,7 @@ mod tests {
             "let a = ; let c = ; fn f<'q>(x: &'q str) {} ; r#type"
         );
         assert!(without_comments(text, false).contains("\"//x\""));
-        assert!(!without_comments(text, false).contains('y'.to_string().as_str().repeat(2).as_str()));
+        assert!(!without_comments(text, false).contains("gone"));
     }
 
     #[test]

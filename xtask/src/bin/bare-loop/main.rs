@@ -1,7 +1,8 @@
 //! The hand-written loop that Hairpin is held against: the same system calls and the same clock reads, no crate of
 //! the workspace, two processes by fork, nothing else. `cargo xtask fidelity` builds and runs it.
 //!
-//! Prints one line of JSON: `{"p50_ns", "p99_ns", "min_ns", "mean_ns", "samples", "ns_per_tick"}`.
+//! Prints one line of JSON: `{"p50_ns", "p99_ns", "min_ns", "mean_ns", "samples", "ns_per_tick",
+//! "resolution_ns"}`.
 #![expect(unsafe_code, reason = "its system calls are written out, so that nothing of Hairpin's stands between")]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints its result")]
 #![expect(clippy::inline_always, reason = "the loop must hold no call but the system's")]
@@ -52,20 +53,21 @@ fn measure(asked: &Asked) -> std::io::Result<String> {
             pair::round_trips(asked, client, echo)?
         }
     };
-    Ok(figures(ticks, clock::ns_per_tick(50_000_000)))
+    Ok(figures(ticks, clock::ns_per_tick(50_000_000), clock::resolution_ticks()))
 }
 
 /// The figures as JSON; a percentile is the smallest sample with at least that share of the samples at or below it.
-fn figures(mut ticks: Vec<u64>, ns_per_tick: f64) -> String {
+fn figures(mut ticks: Vec<u64>, ns_per_tick: f64, resolution_ticks: u64) -> String {
     ticks.sort_unstable();
     let samples = ticks.len();
     let at = |percent: usize| ticks[(samples * percent).div_ceil(100).max(1) - 1] as f64 * ns_per_tick;
     let mean = ticks.iter().sum::<u64>() as f64 / samples as f64 * ns_per_tick;
     format!(
-        r#"{{"p50_ns": {:.1}, "p99_ns": {:.1}, "min_ns": {:.1}, "mean_ns": {mean:.1}, "samples": {samples}, "ns_per_tick": {ns_per_tick:.9}}}"#,
+        r#"{{"p50_ns": {:.1}, "p99_ns": {:.1}, "min_ns": {:.1}, "mean_ns": {mean:.1}, "samples": {samples}, "ns_per_tick": {ns_per_tick:.9}, "resolution_ns": {:.1}}}"#,
         at(50),
         at(99),
         ticks[0] as f64 * ns_per_tick,
+        resolution_ticks as f64 * ns_per_tick,
     )
 }
 
@@ -80,8 +82,9 @@ mod tests {
 
     #[test]
     fn percentiles_are_samples_at_their_rank() {
-        let json = figures((1..=200).rev().collect(), 0.5);
+        let json = figures((1..=200).rev().collect(), 0.5, 2);
         assert!(json.starts_with(r#"{"p50_ns": 50.0, "p99_ns": 99.0, "min_ns": 0.5, "mean_ns": 50.2"#), "{json}");
-        assert!(figures(vec![7], 1.0).contains(r#""p50_ns": 7.0, "p99_ns": 7.0"#));
+        assert!(json.ends_with(r#""resolution_ns": 1.0}"#), "{json}");
+        assert!(figures(vec![7], 1.0, 0).contains(r#""p50_ns": 7.0, "p99_ns": 7.0"#));
     }
 }

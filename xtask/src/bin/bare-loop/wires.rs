@@ -147,7 +147,14 @@ pub(crate) fn shared_lines(spin: bool) -> io::Result<(SharedLines, SharedLines)>
     const PAGE: usize = 4096;
     // SAFETY: a fresh anonymous mapping; nothing is overwritten.
     let page = unsafe {
-        libc::mmap(null_mut(), PAGE, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+        libc::mmap(
+            null_mut(),
+            PAGE,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
     };
     if page == libc::MAP_FAILED {
         return Err(Error::last_os_error());

@@ -1,0 +1,205 @@
+//! `cargo xtask ci`: everything that a change must pass beside the tests, in order; each step named and timed.
+//!
+//! All steps run even if one fails, so that one run tells everything. A tool that is missing is a skip with its name,
+//! and a skip that is not in `allowed-skips.toml` fails.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::skips::{AllowedSkips, Skip};
+use crate::{arrows, catalog, leftovers, picture, process, readers, smoke, tidy};
+
+/// How a step ended, if not in an error.
+enum Done {
+    Passed(String),
+    Skipped(Skip),
+}
+
+/// What the steps share.
+struct State {
+    root: PathBuf,
+    target: PathBuf,
+    scratch: PathBuf,
+    allowed: AllowedSkips,
+    binary: Option<PathBuf>,
+    run_folder: Option<PathBuf>,
+}
+
+impl State {
+    fn binary(&self) -> Result<&Path> {
+        self.binary.as_deref().context("there is no release build")
+    }
+
+    fn run_folder(&self) -> Result<&Path> {
+        self.run_folder.as_deref().context("there is no survey to look at")
+    }
+}
+
+/// A step: its name, and what it does.
+type Step = (&'static str, fn(&mut State) -> Result<Done>);
+
+const STEPS: &[Step] = &[
+    ("fmt", |state| cargo(state, &["fmt", "--all", "--check"], &[])),
+    ("clippy", |state| {
+        let arguments = ["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
+        cargo(state, &arguments, &[])
+    }),
+    ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
+    ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
+    ("docs", |state| {
+        let arguments = ["doc", "--quiet", "--locked", "--no-deps", "--workspace"];
+        cargo(state, &arguments, &[("RUSTDOCFLAGS", "-D warnings")])
+    }),
+    ("release build", release_build),
+    ("catalog", |state| catalog::run(&state.root, state.binary()?, true).map(Done::Passed)),
+    ("survey", survey),
+    ("round trip", |state| {
+        smoke::round_trip(state.binary()?, &state.scratch.join("round-trip"), &state.allowed).map(Done::Passed)
+    }),
+    ("readers", read_back),
+    ("picture", look),
+    ("leftovers", |state| leftovers::check(state.binary()?).map(Done::Passed)),
+];
+
+/// How a step ended, for the summary.
+struct Line {
+    name: &'static str,
+    fault: bool,
+    text: String,
+    took: Duration,
+}
+
+/// Runs the steps named (all where none is), and prints a summary; answers whether all passed.
+///
+/// # Errors
+/// Where an unknown step is named, or the ground cannot be prepared.
+pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
+    if let Some(unknown) = only.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
+        let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+        bail!("unknown step `{unknown}` (hint: one of {})", names.join(", "));
+    }
+    let target =
+        process::metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target folder")?;
+    let mut state = State {
+        root: root.to_path_buf(),
+        target,
+        scratch: process::scratch("ci")?,
+        allowed: AllowedSkips::read(root)?,
+        binary: None,
+        run_folder: None,
+    };
+    let wanted = STEPS.iter().filter(|(name, _)| only.is_empty() || only.iter().any(|wanted| wanted == name));
+    let lines: Vec<Line> = wanted.map(|step| take(&mut state, step)).collect();
+    let passed = print_summary(&lines);
+    if passed {
+        process::remove(&state.scratch)?;
+    } else {
+        println!("what the steps wrote is kept in {}", state.scratch.display());
+    }
+    Ok(passed)
+}
+
+fn take(state: &mut State, (name, step): &Step) -> Line {
+    println!("== {name}");
+    let started = Instant::now();
+    let done = step(state);
+    let line = line_of(name, done, &state.allowed, started.elapsed());
+    println!("{}", line.text);
+    line
+}
+
+fn line_of(name: &'static str, done: Result<Done>, allowed: &AllowedSkips, took: Duration) -> Line {
+    let (fault, text) = match done {
+        Ok(Done::Passed(text)) => (false, text),
+        Ok(Done::Skipped(skip)) => match allowed.not_listed(std::slice::from_ref(&skip)).pop() {
+            Some(fault) => (true, fault),
+            None => (false, format!("skipped {}: {}", skip.what, skip.reason)),
+        },
+        Err(why) => (true, format!("{why:#}")),
+    };
+    Line { name, fault, text, took }
+}
+
+fn print_summary(lines: &[Line]) -> bool {
+    println!("== summary");
+    for line in lines {
+        let outcome = if line.fault { "FAILED" } else { "ok" };
+        let first = line.text.lines().next().unwrap_or_default();
+        println!("{outcome:6} {:14} {:7.1} s  {first}", line.name, line.took.as_secs_f64());
+    }
+    let failed = lines.iter().filter(|line| line.fault).count();
+    println!("{} steps, {failed} failed", lines.len());
+    failed == 0 && !lines.is_empty()
+}
+
+/// Runs cargo; what it prints goes straight through.
+fn cargo(state: &State, arguments: &[&str], environment: &[(&str, &str)]) -> Result<Done> {
+    let mut command = process::cargo(&state.root);
+    let status = command.args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;
+    if status.success() { Ok(Done::Passed(String::new())) } else { bail!("cargo {} failed", arguments[0]) }
+}
+
+fn release_build(state: &mut State) -> Result<Done> {
+    let [binary] = process::build_release(&state.root, [("hairpin", "hairpin")])?;
+    let bytes = std::fs::metadata(&binary).context("the release build left no binary")?.len();
+    state.binary = Some(binary);
+    Ok(Done::Passed(format!("{:.1} MB", bytes as f64 / 1e6)))
+}
+
+fn survey(state: &mut State) -> Result<Done> {
+    let (run_folder, line) = smoke::survey(state.binary()?, &state.scratch.join("survey"), &state.allowed)?;
+    state.run_folder = Some(run_folder);
+    Ok(Done::Passed(line))
+}
+
+fn read_back(state: &mut State) -> Result<Done> {
+    let run_folder = state.run_folder()?;
+    match readers::environment(&state.target) {
+        Ok(python) => readers::read_back(&python, run_folder).map(Done::Passed),
+        Err(why) => Ok(skipped("readers", &format!("{why:#}"))),
+    }
+}
+
+fn look(state: &mut State) -> Result<Done> {
+    let report = state.run_folder()?.join("report.html");
+    let Some(browser) = picture::browser() else { return Ok(skipped("chromium", "it is not installed")) };
+    let python = match readers::environment(&state.target) {
+        Ok(python) => python,
+        Err(why) => return Ok(skipped("readers", &format!("{why:#}"))),
+    };
+    picture::look(&browser, &python, &report, &state.scratch.join("picture")).map(Done::Passed)
+}
+
+fn skipped(what: &str, reason: &str) -> Done {
+    Done::Skipped(Skip { what: what.to_owned(), reason: reason.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_skip_that_is_not_listed_is_a_fault() {
+        let line = |done| line_of("step", done, &AllowedSkips::default(), Duration::ZERO);
+        let unlisted = line(Ok(skipped("chromium", "it is not installed")));
+        assert!(unlisted.fault && unlisted.text.starts_with("chromium was skipped: it is not installed"));
+        assert!(!line(Ok(Done::Passed("fine".to_owned()))).fault);
+        assert!(line(Err(anyhow::anyhow!("broken"))).fault);
+    }
+
+    #[test]
+    fn one_fault_fails_all_and_nothing_run_is_no_success() {
+        let line = |fault| Line { name: "step", fault, text: String::new(), took: Duration::ZERO };
+        assert!(print_summary(&[line(false), line(false)]));
+        assert!(!print_summary(&[line(false), line(true)]));
+        assert!(!print_summary(&[]));
+    }
+
+    #[test]
+    fn an_unknown_step_is_refused_with_the_known_ones() {
+        let why = run(Path::new("."), &["clipy".to_owned()]).unwrap_err().to_string();
+        assert!(why.starts_with("unknown step `clipy` (hint: one of fmt, clippy, "), "{why}");
+    }
+}

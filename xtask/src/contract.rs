@@ -1,0 +1,287 @@
+//! What others script against: the object that `hairpin round-trip --json` prints and `run.json` holds.
+
+use serde_json::Value;
+
+/// Figures of a latency, in the order in which they may only grow, and the samples that each needs.
+const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
+
+/// Collects faults, each with the place in the object.
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn unless(&mut self, fine: bool, place: &str, what: &str) {
+        if !fine {
+            self.0.push(format!("{place}: {what}"));
+        }
+    }
+
+    /// The value at a place, checked to be of a kind; Null where it is not.
+    fn need<'v>(&mut self, parent: &'v Value, place: &str, name: &str, kind: Kind) -> &'v Value {
+        let value = &parent[name];
+        self.unless(kind.holds(value), &join(place, name), &format!("is not {}", kind.in_words()));
+        value
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Count,
+    Number,
+    Switch,
+    List,
+    Object,
+}
+
+impl Kind {
+    fn holds(self, value: &Value) -> bool {
+        match self {
+            Self::Text => value.as_str().is_some_and(|text| !text.is_empty()),
+            Self::Count => value.is_u64(),
+            Self::Number => value.as_f64().is_some_and(f64::is_finite),
+            Self::Switch => value.is_boolean(),
+            Self::List => value.is_array(),
+            Self::Object => value.is_object(),
+        }
+    }
+
+    fn in_words(self) -> &'static str {
+        match self {
+            Self::Text => "a text",
+            Self::Count => "a count",
+            Self::Number => "a number",
+            Self::Switch => "true or false",
+            Self::List => "a list",
+            Self::Object => "an object",
+        }
+    }
+}
+
+fn join(place: &str, name: &str) -> String {
+    if place.is_empty() { name.to_owned() } else { format!("{place}.{name}") }
+}
+
+/// The list at that name, empty where it is none.
+pub(crate) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Every way in which the object breaks the contract.
+pub(crate) fn faults(run: &Value) -> Vec<String> {
+    let mut faults = Faults::default();
+    faults.need(run, "", "format", Kind::Count);
+    faults.need(run, "", "tool", Kind::Object);
+    faults.need(run, "", "environment", Kind::Object);
+    faults.need(run, "", "seed", Kind::Count);
+    for name in ["cases", "findings", "skipped"] {
+        faults.need(run, "", name, Kind::List);
+    }
+    faults.unless(!list(run, "cases").is_empty(), "cases", "is empty");
+    for (number, case) in list(run, "cases").iter().enumerate() {
+        case_faults(&mut faults, &format!("cases[{number}]"), case);
+    }
+    for (number, finding) in list(run, "findings").iter().enumerate() {
+        let place = format!("findings[{number}]");
+        for (name, kind) in [
+            ("code", Kind::Text),
+            ("severity", Kind::Text),
+            ("cases", Kind::List),
+            ("evidence", Kind::List),
+            ("advice", Kind::Text),
+        ] {
+            faults.need(finding, &place, name, kind);
+        }
+    }
+    for (number, skipped) in list(run, "skipped").iter().enumerate() {
+        let place = format!("skipped[{number}]");
+        faults.need(skipped, &place, "transport", Kind::Text);
+        faults.need(skipped, &place, "reason", Kind::Text);
+    }
+    faults.0
+}
+
+fn case_faults(faults: &mut Faults, place: &str, summary: &Value) {
+    let case = faults.need(summary, place, "case", Kind::Object);
+    let inner = join(place, "case");
+    faults.need(case, &inner, "transport", Kind::Text);
+    for (name, words) in [
+        ("waiting", &["block", "poll", "spin", "uring", "async"][..]),
+        ("placement", &["together", "apart", "free"]),
+        ("ends", &["processes", "threads"]),
+    ] {
+        let word = faults.need(case, &inner, name, Kind::Text).as_str().unwrap_or_default();
+        faults.unless(words.contains(&word), &join(&inner, name), &format!("`{word}` is not one of the words"));
+    }
+    faults.need(case, &inner, "size_bytes", Kind::Count);
+    faults.need(case, &inner, "options", Kind::Object);
+    faults.need(case, &inner, "link", Kind::Text);
+    faults.need(summary, place, "rounds", Kind::Count);
+    let samples = faults.need(summary, place, "samples", Kind::Count).as_u64().unwrap_or(0);
+    let valid = faults.need(summary, place, "valid", Kind::Switch).as_bool().unwrap_or(false);
+    let reasons = faults.need(summary, place, "why_invalid", Kind::List).as_array().map_or(0, Vec::len);
+    faults.unless(valid == (reasons == 0), &join(place, "why_invalid"), "does not agree with `valid`");
+    faults.need(summary, place, "effective_options", Kind::Object);
+    latency_faults(faults, &join(place, "latency_ns"), &summary["latency_ns"], samples);
+    figure_faults(faults, &join(place, "rate_per_s"), summary.get("rate_per_s"), samples > 0);
+    let cpu = faults.need(summary, place, "cpu_seconds", Kind::Object);
+    faults.need(cpu, &join(place, "cpu_seconds"), "client", Kind::Number);
+    let echo = cpu.get("echo");
+    let fine = echo.is_some_and(|echo| echo.is_null() || echo.is_number());
+    faults.unless(fine, &join(place, "cpu_seconds.echo"), "is neither a number nor null");
+    ledger_faults(faults, &join(place, "ledger"), &summary["ledger"], samples);
+}
+
+fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u64) {
+    let mut smaller = ("", 0.0);
+    for (name, needs) in LATENCIES {
+        let place = join(place, name);
+        let figure = latency.get(name);
+        figure_faults(faults, &place, figure, samples >= *needs);
+        let Some(value) = figure.and_then(|figure| figure["value"].as_f64()) else { continue };
+        faults.unless(
+            samples >= *needs,
+            &place,
+            &format!("is shown, but {samples} samples do not suffice ({needs})"),
+        );
+        faults.unless(value >= smaller.1, &place, &format!("is less than {}", smaller.0));
+        smaller = (name, value);
+    }
+    figure_faults(faults, &join(place, "mean"), latency.get("mean"), samples > 0);
+}
+
+/// `{value, low, high}`, or null where it may be missing.
+fn figure_faults(faults: &mut Faults, place: &str, figure: Option<&Value>, needed: bool) {
+    match figure {
+        Some(Value::Null) => faults.unless(!needed, place, "is null although there are samples enough"),
+        Some(figure @ Value::Object(_)) => {
+            let value = faults.need(figure, place, "value", Kind::Number).as_f64().unwrap_or(0.0);
+            let bound = |name: &str, none: f64| match figure.get(name) {
+                Some(Value::Null) => Some(none),
+                bound => bound.and_then(Value::as_f64),
+            };
+            match (bound("low", f64::NEG_INFINITY), bound("high", f64::INFINITY)) {
+                (Some(low), Some(high)) => {
+                    faults.unless(low <= value && value <= high, place, "its interval does not hold its value");
+                }
+                _ => faults.unless(false, place, "has no `low` or no `high`"),
+            }
+        }
+        _ => faults.unless(false, place, "is neither {value, low, high} nor null"),
+    }
+}
+
+fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, samples: u64) {
+    let mut count = |name: &str| {
+        let value = faults.need(ledger, place, name, Kind::Count);
+        i128::from(value.as_u64().unwrap_or(0))
+    };
+    let (sent, received, late) = (count("sent"), count("received"), count("late"));
+    count("duplicated");
+    let lost = faults.need(ledger, place, "lost", Kind::Object);
+    let lost: i128 =
+        lost.as_object().map_or(0, |causes| causes.values().filter_map(Value::as_u64).map(i128::from).sum());
+    let unexplained = faults.need(ledger, place, "unexplained", Kind::Number).as_i64().unwrap_or(0);
+    let rest = sent - received - lost - late;
+    faults.unless(
+        rest == i128::from(unexplained),
+        place,
+        &format!("does not close: {rest} are left, not {unexplained}"),
+    );
+    let counted = received + late;
+    let fine = (received..=counted).contains(&i128::from(samples));
+    faults.unless(fine, place, &format!("{samples} samples, but {received} received and {late} late"));
+}
+
+/// Ways in which a round trip asked for by `--count` and `--rounds` did something else. Loss is no fault here: the
+/// ledger tells it, and unreliable transports may lose.
+pub(crate) fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
+    let mut faults = Faults::default();
+    for (number, summary) in list(run, "cases").iter().enumerate() {
+        let place = format!("cases[{number}] ({})", summary["case"]["transport"].as_str().unwrap_or("?"));
+        let done = summary["rounds"].as_u64();
+        faults.unless(done == Some(rounds), &place, &format!("{rounds} rounds were asked, not {done:?}"));
+        let sent = summary["ledger"]["sent"].as_u64();
+        let asked = count * rounds;
+        faults.unless(sent == Some(asked), &place, &format!("{asked} messages were asked, not {sent:?}"));
+        faults.unless(summary["valid"] == true, &place, &format!("not valid: {}", summary["why_invalid"]));
+        faults.unless(summary["ledger"]["unexplained"] == 0, &place, "its ledger does not close to zero");
+    }
+    faults.0
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A run that keeps the contract.
+    pub(crate) fn example() -> Value {
+        let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": null});
+        json!({
+            "format": 1, "tool": {"name": "hairpin"}, "environment": {"cpus_used": [0, 1]}, "seed": 7,
+            "state": "complete",
+            "cases": [{
+                "id": "1", "case": {"transport": "tcp", "waiting": "block", "placement": "apart", "ends": "processes",
+                    "size_bytes": 4, "options": {}, "link": "loopback"},
+                "rounds": 2, "samples": 398, "valid": true, "why_invalid": [], "effective_options": {},
+                "latency_ns": {"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null,
+                    "max": figure(99.0), "mean": figure(12.0)},
+                "rate_per_s": figure(100.0), "cpu_seconds": {"client": 0.1, "echo": null},
+                "ledger": {"sent": 400, "received": 398, "lost": {"link": 1}, "late": 1, "duplicated": 0,
+                    "unexplained": 0},
+            }],
+            "comparisons": [{"role": "a-a", "verdict": "cannot-tell", "ratio": {"value": 1.0}}],
+            "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [], "advice": "wait"}],
+            "skipped": [{"transport": "icmp", "reason": "no permission"}],
+        })
+    }
+
+    /// The example with one value changed, by JSON pointer.
+    pub(crate) fn with(pointer: &str, value: Value) -> Value {
+        let mut run = example();
+        *run.pointer_mut(pointer).expect("the example has it") = value;
+        run
+    }
+
+    #[test]
+    fn a_run_that_keeps_the_contract_has_no_fault() {
+        assert_eq!(faults(&example()), [""; 0]);
+        assert_eq!(not_as_asked(&example(), 200, 2), [""; 0]);
+    }
+
+    #[test]
+    fn every_break_of_the_contract_is_named_with_its_place() {
+        let figure = |value: f64| json!({"value": value, "low": null, "high": null});
+        for (pointer, value, expected) in [
+            ("/seed", json!(null), "seed: is not a count"),
+            ("/cases", json!([]), "cases: is empty"),
+            ("/findings/0/advice", json!(""), "findings[0].advice: is not a text"),
+            ("/skipped/0/reason", json!(null), "skipped[0].reason: is not a text"),
+            ("/cases/0/case/waiting", json!("sleep"), "cases[0].case.waiting: `sleep` is not one of the words"),
+            ("/cases/0/case/options", json!([]), "cases[0].case.options: is not an object"),
+            ("/cases/0/samples", json!(-1), "cases[0].samples: is not a count"),
+            ("/cases/0/valid", json!(false), "cases[0].why_invalid: does not agree with `valid`"),
+            ("/cases/0/latency_ns/p50", json!(null), "cases[0].latency_ns.p50: is null although there are samples"),
+            ("/cases/0/latency_ns/p90", json!(3), "cases[0].latency_ns.p90: is neither {value, low, high} nor null"),
+            ("/cases/0/latency_ns/p90", figure(9.0), "cases[0].latency_ns.p90: is less than p50"),
+            ("/cases/0/latency_ns/p99", figure(30.0), "cases[0].latency_ns.p99: is shown, but 398 samples"),
+            ("/cases/0/latency_ns/mean/low", json!(13.0), "cases[0].latency_ns.mean: its interval does not hold"),
+            ("/cases/0/rate_per_s", json!({"value": 1.0}), "cases[0].rate_per_s: has no `low` or no `high`"),
+            ("/cases/0/cpu_seconds/echo", json!("0"), "cases[0].cpu_seconds.echo: is neither a number nor null"),
+            ("/cases/0/ledger/sent", json!(401), "cases[0].ledger: does not close: 1 are left, not 0"),
+            ("/cases/0/samples", json!(300), "cases[0].ledger: 300 samples, but 398 received"),
+        ] {
+            let found = faults(&with(pointer, value));
+            assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_run_that_did_something_else_is_found() {
+        assert!(not_as_asked(&example(), 200, 3)[0].contains("3 rounds were asked, not Some(2)"));
+        assert!(not_as_asked(&example(), 100, 2)[0].contains("200 messages were asked, not Some(400)"));
+        let invalid = with("/cases/0/valid", json!(false));
+        assert!(not_as_asked(&invalid, 200, 2)[0].contains("not valid"));
+    }
+}

@@ -1,0 +1,189 @@
+//! The report in a browser: every chart is looked at on a picture, in light and dark, on a desk and on a phone.
+//!
+//! The page stands in a frame of the wanted width, since a browser's own window has a least width. A script that is
+//! added to a copy of the page tells where its charts are; the picture is then cut there and must not be blank.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::contract;
+use crate::process;
+
+/// Counts colours of parts of a picture.
+const SCRIPT: &str = include_str!("picture.py");
+
+/// Tells where the charts are.
+const TELLER: &str = include_str!("picture.js");
+
+/// Fewer colours than this, or less of it drawn, is a blank chart: axes, text and a curve give more.
+const FEWEST_COLOURS: u64 = 8;
+const LEAST_DRAWN: f64 = 0.003;
+
+/// A way to look at the page.
+struct View {
+    name: &'static str,
+    width: u32,
+    dark: bool,
+}
+
+const VIEWS: &[View] = &[
+    View { name: "desk, light", width: 1200, dark: false },
+    View { name: "phone, light", width: 390, dark: false },
+    View { name: "desk, dark", width: 1200, dark: true },
+];
+
+/// The browser, where one is installed.
+pub(crate) fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let mut programs = std::env::split_paths(&path).flat_map(|folder| names.map(|name| folder.join(name)));
+    programs.find(|program| program.is_file())
+}
+
+/// Looks at a report in every view, leaving the pictures in `folder`; answers a line for the summary.
+///
+/// # Errors
+/// Every fault in words.
+pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) -> Result<String> {
+    let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::write(folder.join("copy.html"), with_script(&html)).context("cannot write the copy of the report")?;
+    let mut faults = Vec::new();
+    let mut charts = 0;
+    for view in VIEWS {
+        let (told, drawn) = picture(browser, python, folder, view).with_context(|| view.name.to_owned())?;
+        charts = contract::list(&told, "charts").len();
+        faults.extend(view_faults(view, &told, &drawn));
+    }
+    if faults.is_empty() {
+        Ok(format!("{charts} charts in {} views, none blank", VIEWS.len()))
+    } else {
+        bail!("{}", faults.join("\n"))
+    }
+}
+
+fn with_script(html: &str) -> String {
+    let script = format!("<script>{TELLER}</script>");
+    match html.rfind("</body>") {
+        Some(at) => format!("{}{script}{}", &html[..at], &html[at..]),
+        None => format!("{html}{script}"),
+    }
+}
+
+/// What the page tells of itself in this view, and what a picture of it shows of each chart.
+fn picture(browser: &Path, python: &Path, folder: &Path, view: &View) -> Result<(Value, Value)> {
+    let told = in_frame(browser, folder, view, 2000, &["--dump-dom"])?;
+    let told = told_by_page(&told)?;
+    // A page longer than this is cut; its last charts are then out of the picture and called blank.
+    let height = u32::try_from(told["height"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX).clamp(200, 16_000);
+    let file = folder.join(format!("{}.png", view.name.replace(", ", "-")));
+    in_frame(browser, folder, view, height, &[&format!("--screenshot={}", file.display())])?;
+    let mut count = Command::new(python);
+    count.args(["-c", SCRIPT]).arg(&file).arg(told["charts"].to_string());
+    let drawn = process::run(&mut count, Duration::from_mins(1))?.succeeded().context("the picture")?.json()?;
+    Ok((told, drawn))
+}
+
+fn in_frame(browser: &Path, folder: &Path, view: &View, height: u32, arguments: &[&str]) -> Result<String> {
+    let frame = folder.join("frame.html");
+    let width = view.width;
+    let page = format!(
+        "<!doctype html><meta name=\"color-scheme\" content=\"light dark\"><body style=\"margin:0\">\
+         <iframe src=\"copy.html\" style=\"border:0;width:{width}px;height:{height}px\"></iframe>\
+         <script>addEventListener('message', (told) => {{ const told_by_page = document.createElement('pre'); \
+         told_by_page.id = 'told'; told_by_page.textContent = told.data; document.body.append(told_by_page); }});\
+         </script>"
+    );
+    std::fs::write(&frame, page).context("cannot write the frame")?;
+    let mut command = Command::new(browser);
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--virtual-time-budget=3000"]);
+    command.arg(format!("--window-size={},{height}", width.max(500)));
+    command.arg(format!("--user-data-dir={}", folder.join("profile").display()));
+    if view.dark {
+        command.arg("--force-dark-mode");
+    }
+    command.args(arguments).arg(format!("file://{}", frame.display()));
+    Ok(process::run(&mut command, Duration::from_mins(2))?.succeeded().context("the browser")?.stdout)
+}
+
+/// The text that the page sent to its frame, out of the frame's markup.
+fn told_by_page(markup: &str) -> Result<Value> {
+    let told = markup.split_once("<pre id=\"told\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+    let (told, _) = told.context("the page told nothing: its scripts did not run")?;
+    serde_json::from_str(told).context("the page told something else than JSON")
+}
+
+fn view_faults(view: &View, told: &Value, drawn: &Value) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut fault = |what: String| faults.push(format!("report.html ({}): {what}", view.name));
+    let charts = contract::list(told, "charts");
+    if charts.is_empty() {
+        fault("no chart is visible".to_owned());
+    }
+    let drawn = drawn.as_array().map_or(&[][..], Vec::as_slice);
+    for (number, (chart, part)) in charts.iter().zip(drawn).enumerate() {
+        let colours = part["colours"].as_u64().unwrap_or(0);
+        let share = part["drawn"].as_f64().unwrap_or(0.0);
+        if colours < FEWEST_COLOURS || share < LEAST_DRAWN {
+            fault(format!("chart {} at {chart} is blank: {colours} colours, {share:.4} of it drawn", number + 1));
+        }
+    }
+    let (content, window) = (told["content"].as_f64().unwrap_or(0.0), told["window"].as_f64().unwrap_or(0.0));
+    if content > window {
+        fault(format!("its content is {content} pixels wide and the window {window}: it must be scrolled sideways"));
+    }
+    if told["dark"] != view.dark {
+        fault("the browser did not show it in the colours asked for".to_owned());
+    }
+    if told["letters"].as_u64().unwrap_or(0) < 500 {
+        fault("hardly any text on it".to_owned());
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told() -> Value {
+        json!({"charts": [[0, 0, 300, 200]], "content": 390, "window": 390, "dark": false, "letters": 900})
+    }
+
+    #[test]
+    fn a_blank_chart_and_a_page_too_wide_are_found() {
+        let view = &VIEWS[1];
+        let good = json!([{"colours": 90, "drawn": 0.2}]);
+        assert_eq!(view_faults(view, &told(), &good), [""; 0]);
+        let blank = view_faults(view, &told(), &json!([{"colours": 1, "drawn": 0.0}]));
+        assert!(blank[0].contains("chart 1 at [0,0,300,200] is blank: 1 colours"), "{blank:?}");
+        for (name, value, expected) in [
+            ("content", json!(391), "its content is 391 pixels wide"),
+            ("charts", json!([]), "no chart is visible"),
+            ("dark", json!(true), "did not show it in the colours"),
+            ("letters", json!(3), "hardly any text"),
+        ] {
+            let mut told = told();
+            told[name] = value;
+            let faults = view_faults(view, &told, &good);
+            assert!(faults.len() == 1 && faults[0].contains(expected), "{faults:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_page_tells_is_found_in_the_markup() {
+        let markup = "<html><body><pre id=\"told\">{\"height\":7}</pre></body></html>";
+        assert_eq!(told_by_page(markup).unwrap()["height"], 7);
+        assert!(told_by_page("<html>").unwrap_err().to_string().contains("its scripts did not run"));
+    }
+
+    #[test]
+    fn the_script_goes_to_the_end_of_the_page() {
+        assert!(with_script("<body>a</body>").starts_with("<body>a<script>"));
+        assert!(with_script("a").ends_with("</script>"));
+    }
+}

@@ -1,0 +1,195 @@
+//! Running other programs: always bounded in time, their output in hand, and never polled while they measure.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+
+/// A program that came to its end.
+pub(crate) struct Ran {
+    /// Its exit code; none where a signal ended it.
+    pub(crate) code: Option<i32>,
+    /// What it printed.
+    pub(crate) stdout: String,
+    /// What it complained.
+    pub(crate) stderr: String,
+    /// From start to end.
+    pub(crate) wall: Duration,
+}
+
+impl Ran {
+    /// This, where the exit code is 0.
+    ///
+    /// # Errors
+    /// The exit code and the last lines of what it complained.
+    pub(crate) fn succeeded(self) -> Result<Self> {
+        match self.code {
+            Some(0) => Ok(self),
+            Some(code) => bail!("exit code {code}: {}", last_lines(&self.stderr)),
+            None => bail!("ended by a signal: {}", last_lines(&self.stderr)),
+        }
+    }
+
+    /// What it printed, as JSON.
+    ///
+    /// # Errors
+    /// Where it is not JSON.
+    pub(crate) fn json(&self) -> Result<Value> {
+        serde_json::from_str(&self.stdout).with_context(|| {
+            format!("did not print JSON but {:?}", self.stdout.chars().take(200).collect::<String>())
+        })
+    }
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+/// Runs a program to its end, or kills it after `limit`.
+///
+/// # Errors
+/// Where it cannot be started, or was not done (or a process of its own still held its output) within the limit.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Ran> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let started = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {name}"))?;
+    let stdout = reader(child.stdout.take().expect("piped"));
+    let stderr = reader(child.stderr.take().expect("piped"));
+    let (stdout, stderr) = match (ended(&stdout, started, limit), ended(&stderr, started, limit)) {
+        (Some(stdout), Some(stderr)) => (stdout, stderr),
+        _ => return Err(overdue(&name, &mut child, limit)),
+    };
+    let status = child.wait().with_context(|| format!("cannot wait for {name}"))?;
+    Ok(Ran { code: status.code(), stdout, stderr, wall: started.elapsed() })
+}
+
+/// Reads to the end in a thread of its own, so that this process sleeps while the other one measures.
+fn reader(mut from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is worth having, and the exit code tells the rest.
+        let _ = from.read_to_end(&mut bytes);
+        let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    receiver
+}
+
+fn ended(receiver: &mpsc::Receiver<String>, started: Instant, limit: Duration) -> Option<String> {
+    receiver.recv_timeout(limit.saturating_sub(started.elapsed())).ok()
+}
+
+fn overdue(name: &str, child: &mut Child, limit: Duration) -> anyhow::Error {
+    let seconds = limit.as_secs();
+    if let Ok(Some(_)) = child.try_wait() {
+        return anyhow!("{name} ended, but a process that it started still holds its output after {seconds} s");
+    }
+    // It may end by itself in this very moment; both errors mean that it is gone.
+    let _ = child.kill();
+    let _ = child.wait();
+    anyhow!("{name} was not done after {seconds} s and was killed")
+}
+
+/// Cargo, in the root of the workspace.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    // Set by `cargo run` for this program; the cargo that it starts must not take them for its own.
+    for name in ["CARGO_MANIFEST_DIR", "CARGO_MANIFEST_PATH", "CARGO_PKG_NAME", "CARGO_PKG_VERSION"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// What `cargo metadata` says of the workspace, without its dependencies' own dependencies.
+///
+/// # Errors
+/// Where cargo fails.
+pub(crate) fn metadata(root: &Path) -> Result<Value> {
+    let mut command = cargo(root);
+    command.args(["metadata", "--format-version", "1", "--no-deps", "--offline"]);
+    run(&mut command, Duration::from_mins(1))?.succeeded().context("cargo metadata failed")?.json()
+}
+
+/// Builds programs of the workspace for release, and answers where each stands.
+///
+/// # Errors
+/// Where the build fails; its complaints have been printed.
+pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
+    let target = metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")?;
+    let mut command = cargo(root);
+    command.args(["build", "--release", "--locked"]);
+    for (package, program) in programs {
+        command.args(["--package", package, "--bin", program]);
+    }
+    let status = command.status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("cargo build --release failed");
+    }
+    Ok(programs.map(|(_, program)| target.join("release").join(program)))
+}
+
+/// A folder of its own below the system's folder for such things, empty; removed by whoever asked for it.
+///
+/// # Errors
+/// Where it cannot be made.
+pub(crate) fn scratch(purpose: &str) -> Result<PathBuf> {
+    let folder = std::env::temp_dir().join(format!("hairpin-xtask-{purpose}-{}", std::process::id()));
+    remove(&folder)?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Removes a folder and all in it; it need not be there.
+///
+/// # Errors
+/// Where it is there and cannot be removed.
+pub(crate) fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(why) if why.kind() != std::io::ErrorKind::NotFound => {
+            Err(why).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn output_and_exit_code_are_in_hand() {
+        let ran = run(&mut shell("echo '{\"a\": 1}'; echo oops >&2; exit 3"), Duration::from_mins(1)).unwrap();
+        assert_eq!((ran.code, ran.stderr.as_str(), ran.json().unwrap()["a"].as_i64()), (Some(3), "oops\n", Some(1)));
+        assert_eq!(ran.succeeded().err().unwrap().to_string(), "exit code 3: oops");
+    }
+
+    #[test]
+    fn a_program_that_is_not_done_in_time_is_killed() {
+        let why = run(&mut shell("exec sleep 600"), Duration::from_millis(20)).err().unwrap().to_string();
+        assert!(why.ends_with("was killed"), "{why}");
+    }
+
+    #[test]
+    fn a_child_that_outlives_its_parent_is_named() {
+        let why = run(&mut shell("sleep 3 & exit 0"), Duration::from_millis(500)).err().unwrap().to_string();
+        assert!(why.contains("a process that it started still holds its output"), "{why}");
+    }
+}

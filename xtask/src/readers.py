@@ -1,0 +1,93 @@
+"""Reads a saved run back with readers that share no code with Hairpin: DuckDB and the HdrHistogram of Python.
+
+usage: readers.py RUN_FOLDER. Prints what was read, or every fault and exits with 1.
+"""
+
+import json
+import pathlib
+import sys
+
+import duckdb
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+
+LONGEST_NS = 3_600_000_000_000
+# Three significant digits: a bucket is at most 1/1024 of its value wide, and its upper end is what is reported.
+HISTOGRAM_ERROR = 0.002
+
+
+def measured_rounds(folder):
+    """The measured rounds of rounds.jsonl, each with its case, in order."""
+    for line in (folder / "rounds.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        outcome = record["outcome"]
+        if outcome["kind"] == "measured" and not outcome.get("interrupted", False):
+            yield record["number"], record["case_id"], outcome
+
+
+def samples_faults(folder, number, outcome):
+    """Compares one file of raw samples with what the round says of it."""
+    name = outcome["samples_file"]
+    path = str(folder / name)
+    place = f"round {number} ({name})"
+    rows = duckdb.execute("select count(*) from read_parquet(?)", [path]).fetchone()[0]
+    if rows != outcome["samples_kept"]:
+        return [f"{place}: {rows} rows, {outcome['samples_kept']} samples kept"]
+    columns = {row[0] for row in duckdb.execute("describe select * from read_parquet(?)", [path]).fetchall()}
+    lacking = {"sequence", "due_ns", "sent_ns", "received_ns", "fate"} - columns
+    if lacking:
+        return [f"{place}: no column {', '.join(sorted(lacking))}"]
+    # The warm-up stands first; sequence numbers count it too.
+    warm_up = rows - outcome["ledger"]["sent"]
+    if warm_up < 0:
+        return []
+    answered = "from read_parquet(?) where received_ns > 0 and sequence >= ?"
+    read = duckdb.execute(f"select count(*) {answered}", [path, warm_up]).fetchone()[0]
+    samples = outcome["figures"]["samples"]
+    faults = []
+    if read != samples:
+        faults.append(f"{place}: {read} answered messages, {samples} samples in rounds.jsonl")
+    # Between neighbours of the rank lies any sensible definition of the percentile.
+    for share, figure in ((0.5, "p50"), (0.9, "p90")):
+        around = [max(share - 1 / max(read, 1), 0), min(share + 1 / max(read, 1), 1)]
+        query = f"select quantile_disc(received_ns - due_ns, {around}) {answered}"
+        low, high = duckdb.execute(query, [path, warm_up]).fetchone()[0]
+        said = outcome["figures"]["latency_ns"][figure]
+        if not low * (1 - HISTOGRAM_ERROR) - 1 <= said <= high * (1 + HISTOGRAM_ERROR) + 1:
+            faults.append(f"{place}: {figure} is {said} ns in rounds.jsonl, {low} to {high} ns in the samples")
+    return faults
+
+
+def logged_total(path):
+    """Samples in all histograms of an HdrHistogram log, and how many histograms there are."""
+    reader = HistogramLogReader(str(path), HdrHistogram(1, LONGEST_NS, 3))
+    total = count = 0
+    while (histogram := reader.get_next_interval_histogram()) is not None:
+        total += histogram.get_total_count()
+        count += 1
+    return total, count
+
+
+def main(folder):
+    run = json.loads((folder / "run.json").read_text())
+    faults, by_case, files = [], {}, 0
+    for number, case, outcome in measured_rounds(folder):
+        by_case[case] = by_case.get(case, 0) + outcome["figures"]["samples"]
+        if outcome["samples_file"] is not None:
+            files += 1
+            faults += samples_faults(folder, number, outcome)
+    for case in run["cases"]:
+        if by_case.get(case["id"], 0) != case["samples"]:
+            faults.append(f"case {case['id']}: {case['samples']} samples in run.json, {by_case.get(case['id'])} in its rounds")
+    samples = sum(case["samples"] for case in run["cases"])
+    total, histograms = logged_total(folder / "latency.hlog")
+    if total != samples:
+        faults.append(f"latency.hlog: {total} samples in {histograms} histograms, {samples} in run.json")
+    if files == 0:
+        faults.append("no round has a file of raw samples")
+    print("\n".join(faults) if faults else f"{files} files and {histograms} histograms, {samples} samples")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(pathlib.Path(sys.argv[1])))

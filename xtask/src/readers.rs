@@ -1,0 +1,54 @@
+//! The saved run read back by others: DuckDB for the raw samples, Python's HdrHistogram for the histogram log.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// What reads; it shares no code with what wrote.
+const SCRIPT: &str = include_str!("readers.py");
+
+/// Its packages, pinned: a reader that changes under a test explains nothing.
+const PACKAGES: &[&str] = &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0"];
+
+/// Python of an environment below `target` with the readers in it, made where it is not there yet.
+///
+/// # Errors
+/// Why the environment cannot be made: a reason to skip, not a fault of the run.
+pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
+    let folder = target.join("readers");
+    let python = folder.join("bin/python");
+    if has_readers(&python) {
+        return Ok(python);
+    }
+    let mut make = Command::new("python3");
+    make.args(["-m", "venv", "--clear"]).arg(&folder);
+    process::run(&mut make, Duration::from_mins(2))?.succeeded().context("python3 -m venv")?;
+    let mut install = Command::new(&python);
+    install.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES);
+    process::run(&mut install, Duration::from_mins(5))?.succeeded().context("pip install")?;
+    if has_readers(&python) { Ok(python) } else { bail!("the readers were installed but cannot be imported") }
+}
+
+fn has_readers(python: &Path) -> bool {
+    let mut command = Command::new(python);
+    command.args(["-c", "import duckdb, hdrh.log, PIL"]);
+    process::run(&mut command, Duration::from_mins(1)).is_ok_and(|ran| ran.code == Some(0))
+}
+
+/// Reads the run in a folder back; answers a line for the summary.
+///
+/// # Errors
+/// Every difference between what was read and what the run says.
+pub(crate) fn read_back(python: &Path, run_folder: &Path) -> Result<String> {
+    let mut command = Command::new(python);
+    command.args(["-c", SCRIPT]).arg(run_folder);
+    let ran = process::run(&mut command, Duration::from_mins(3))?;
+    match ran.code {
+        Some(0) => Ok(ran.stdout.trim().to_owned()),
+        _ => bail!("{}\n{}", ran.stdout.trim(), ran.stderr.trim()),
+    }
+}

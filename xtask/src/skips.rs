@@ -1,0 +1,112 @@
+//! What may be skipped: a skip is an outcome with a reason, and on the machine of the tests only a listed one passes.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::contract;
+
+/// Where the list stands.
+const LIST: &str = "xtask/allowed-skips.toml";
+
+/// A skip that may happen.
+#[derive(Debug, PartialEq, Eq)]
+struct AllowedSkip {
+    what: String,
+    reason: String,
+}
+
+/// The list.
+#[derive(Debug, Default)]
+pub(crate) struct AllowedSkips(Vec<AllowedSkip>);
+
+/// A skip that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Skip {
+    /// A transport, the label of a case, or a tool.
+    pub(crate) what: String,
+    /// Why it was skipped.
+    pub(crate) reason: String,
+}
+
+impl AllowedSkips {
+    /// Reads the checked-in list.
+    ///
+    /// # Errors
+    /// Where it is not there or an entry is not whole.
+    pub(crate) fn read(root: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(root.join(LIST)).with_context(|| format!("cannot read {LIST}"))?;
+        Self::parse(&text).with_context(|| LIST.to_owned())
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let table: toml::Table = text.parse().context("it is not TOML")?;
+        if let Some(key) = table.keys().find(|key| *key != "skip") {
+            bail!("unknown table `{key}` (hint: each entry is a [[skip]])");
+        }
+        let entries = table.get("skip").and_then(toml::Value::as_array).map_or(&[][..], Vec::as_slice);
+        let entries = entries.iter().map(|entry| {
+            let text = |name: &str| {
+                let text = entry.get(name).and_then(toml::Value::as_str).filter(|text| !text.is_empty());
+                text.map(str::to_owned).with_context(|| format!("a [[skip]] has no `{name}`"))
+            };
+            text("why")?;
+            Ok(AllowedSkip { what: text("what")?, reason: text("reason")? })
+        });
+        Ok(Self(entries.collect::<Result<_>>()?))
+    }
+
+    /// The skips that are not in the list, in words.
+    pub(crate) fn not_listed(&self, skips: &[Skip]) -> Vec<String> {
+        let strangers = skips.iter().filter(|skip| {
+            !self.0.iter().any(|allowed| allowed.what == skip.what && skip.reason.contains(&allowed.reason))
+        });
+        strangers
+            .map(|Skip { what, reason }| {
+                format!("{what} was skipped: {reason} (hint: if it must be, list it in {LIST})")
+            })
+            .collect()
+    }
+}
+
+/// What a run says that it skipped.
+pub(crate) fn of(run: &Value) -> Vec<Skip> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let skipped = contract::list(run, "skipped").iter();
+    skipped
+        .map(|skip| Skip {
+            what: text(skip.get("case").unwrap_or(&skip["transport"])),
+            reason: text(&skip["reason"]),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_skip_passes_only_by_its_name_and_its_reason() {
+        let list = "[[skip]]\nwhat = \"memory\"\nreason = \"one process\"\nwhy = \"in-process\"\n";
+        let allowed = AllowedSkips::parse(list).unwrap();
+        let run = json!({"skipped": [
+            {"transport": "memory", "reason": "both ends are one process (hint: --ends threads)"},
+            {"transport": "memory", "reason": "no memory"},
+            {"transport": "udp", "case": "udp spin together", "reason": "one process"},
+        ]});
+        let faults = allowed.not_listed(&of(&run));
+        assert_eq!(faults.len(), 2);
+        assert!(faults[0].starts_with("memory was skipped: no memory"), "{faults:?}");
+        assert!(faults[1].starts_with("udp spin together was skipped: one process"), "{faults:?}");
+    }
+
+    #[test]
+    fn an_entry_that_is_not_whole_is_refused() {
+        let why = |text: &str| AllowedSkips::parse(text).unwrap_err().to_string();
+        assert_eq!(why("[[skip]]\nwhat = \"a\"\nreason = \"b\""), "a [[skip]] has no `why`");
+        assert_eq!(why("[[skip]]\nwhat = \"a\"\nwhy = \"b\""), "a [[skip]] has no `reason`");
+        assert!(why("[[skips]]\n").starts_with("unknown table `skips`"));
+    }
+}

@@ -1,0 +1,200 @@
+//! The real binary as its users run it: the survey, and a round trip over every transport.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::contract;
+use crate::process;
+use crate::skips::{self, AllowedSkips, Skip};
+
+/// Largest report, in bytes.
+const LARGEST_REPORT_BYTES: usize = 1_500_000;
+
+/// Longest that a survey may take before it is given up; its promise of 25 s is `overhead`'s to print.
+const LIMIT: Duration = Duration::from_mins(3);
+
+/// Runs the survey into `folder` and checks what it left there; answers the run's folder and a line for the summary.
+///
+/// # Errors
+/// Every fault in words.
+pub(crate) fn survey(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<(PathBuf, String)> {
+    let ran =
+        process::run(Command::new(binary).arg("--out").arg(folder), LIMIT)?.succeeded().context("the survey")?;
+    let run_folder = run_folder(folder)?;
+    let run = read_run(&run_folder)?;
+    let mut faults = survey_faults(&run);
+    faults.extend(allowed.not_listed(&skips::of(&run)));
+    let report = run_folder.join("report.html");
+    match std::fs::read_to_string(&report) {
+        Ok(html) => faults.extend(report_faults(&html)),
+        Err(why) => faults.push(format!("report.html: {why}")),
+    }
+    if ran.stdout.trim().is_empty() {
+        faults.push("the survey printed nothing".to_owned());
+    }
+    if !faults.is_empty() {
+        bail!("{}", faults.join("\n"));
+    }
+    let line = format!(
+        "{} cases, {} findings, {} skipped, {:.1} s",
+        contract::list(&run, "cases").len(),
+        contract::list(&run, "findings").len(),
+        contract::list(&run, "skipped").len(),
+        ran.wall.as_secs_f64()
+    );
+    Ok((run_folder, line))
+}
+
+/// Runs a short round trip over every transport; answers a line for the summary.
+///
+/// # Errors
+/// Every fault in words.
+pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
+    let mut command = Command::new(binary);
+    command.args(["round-trip", "--transport", "all", "--count", "200", "--rounds", "2", "--json", "--out"]);
+    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("the round trip")?;
+    let run = ran.json()?;
+    let mut faults = contract::faults(&run);
+    faults.extend(contract::not_as_asked(&run, 200, 2));
+    let skipped: Vec<Skip> = skips::of(&run);
+    faults.extend(allowed.not_listed(&skipped));
+    if faults.is_empty() {
+        Ok(format!("{} cases, {} skipped", contract::list(&run, "cases").len(), skipped.len()))
+    } else {
+        bail!("{}", faults.join("\n"))
+    }
+}
+
+/// The folder with run.json: the one given to `--out`, or the only one below it that has one.
+///
+/// # Errors
+/// Where there is none, or more than one.
+pub(crate) fn run_folder(out: &Path) -> Result<PathBuf> {
+    if out.join("run.json").is_file() {
+        return Ok(out.to_path_buf());
+    }
+    let entries = std::fs::read_dir(out).with_context(|| format!("cannot list {}", out.display()))?;
+    let mut found: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.join("run.json").is_file()).collect();
+    match (found.pop(), found.is_empty()) {
+        (Some(folder), true) => Ok(folder),
+        (Some(_), false) => bail!("more than one run in {}", out.display()),
+        (None, _) => bail!("no run.json in {}", out.display()),
+    }
+}
+
+/// The run that is saved in a folder.
+///
+/// # Errors
+/// Where it cannot be read.
+pub(crate) fn read_run(folder: &Path) -> Result<Value> {
+    let path = folder.join("run.json");
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))
+}
+
+fn survey_faults(run: &Value) -> Vec<String> {
+    let mut faults = contract::faults(run);
+    if run["state"] != "complete" {
+        faults.push(format!("state: {} is not complete", run["state"]));
+    }
+    if contract::list(run, "findings").is_empty() {
+        faults.push("findings: a survey always has some".to_owned());
+    }
+    if !contract::list(run, "comparisons").iter().any(|comparison| comparison["role"] == "a-a") {
+        faults.push("comparisons: no A/A pair among them".to_owned());
+    }
+    faults
+}
+
+fn report_faults(html: &str) -> Vec<String> {
+    let mut faults = outside_loads(html);
+    if html.len() > LARGEST_REPORT_BYTES {
+        faults.push(format!("report.html: {} bytes, {LARGEST_REPORT_BYTES} are the limit", html.len()));
+    }
+    if !html.contains("<svg") && !html.contains("<canvas") {
+        faults.push("report.html: no chart in it".to_owned());
+    }
+    faults
+}
+
+/// What the page would fetch from elsewhere. Links to follow (`<a href=`), namespaces and plain text fetch nothing.
+fn outside_loads(html: &str) -> Vec<String> {
+    const LOADS: &[&str] = &["src=", "srcset=", "href=", "url(", "@import", "fetch(", "import(", "import", "data="];
+    let mut faults = Vec::new();
+    for (at, _) in html.match_indices("//") {
+        let before = html[..at].trim_end_matches("http:").trim_end_matches("https:");
+        let before = before.trim_end_matches(['"', '\'', ' ', '`']);
+        let tag = before.rfind('<').map_or("", |open| &before[open..]);
+        let link_to_follow = before.ends_with("href=") && tag.starts_with("<a ");
+        if !link_to_follow && LOADS.iter().any(|load| before.ends_with(load)) {
+            let rest: String = html[at..].chars().take(40).collect();
+            faults.push(format!("report.html: loads {rest}"));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::tests::{example, with};
+    use serde_json::json;
+
+    #[test]
+    fn a_survey_that_lacks_something_is_found() {
+        assert_eq!(survey_faults(&example()), [""; 0]);
+        for (pointer, value, expected) in [
+            ("/state", json!("running"), "state: \"running\" is not complete"),
+            ("/findings", json!([]), "findings: a survey always has some"),
+            ("/comparisons/0/role", json!("neighbours"), "comparisons: no A/A pair among them"),
+        ] {
+            assert_eq!(survey_faults(&with(pointer, value)), [expected]);
+        }
+    }
+
+    #[test]
+    fn what_a_page_fetches_is_found_and_what_it_says_is_not() {
+        for bad in [
+            "<script src=\"https://a.example/x.js\">",
+            "<img src=http://a.example/x.png>",
+            "<link rel=stylesheet href='https://a.example/x.css'>",
+            "<style>@import \"https://a.example\";</style>",
+            "<style>a { background: url(//a.example/x.png) }</style>",
+            "<script>fetch('https://a.example')</script>",
+        ] {
+            assert_eq!(outside_loads(bad).len(), 1, "{bad}");
+        }
+        for good in [
+            "<svg xmlns=\"http://www.w3.org/2000/svg\">",
+            "<p>see <a href=\"https://docs.example\">https://docs.example</a></p>",
+            "<script>const a = 1; // b</script>",
+            "<img src=\"data:image/png;base64,AA//BB\">",
+        ] {
+            assert_eq!(outside_loads(good), [""; 0], "{good}");
+        }
+    }
+
+    #[test]
+    fn a_report_that_is_too_large_or_without_a_chart_is_found() {
+        assert_eq!(report_faults("<svg></svg>"), [""; 0]);
+        assert_eq!(report_faults("<p>"), ["report.html: no chart in it"]);
+        let large = format!("<svg>{}</svg>", "x".repeat(LARGEST_REPORT_BYTES));
+        assert!(report_faults(&large)[0].contains("are the limit"));
+    }
+
+    #[test]
+    fn the_run_is_found_in_the_folder_or_just_below_it() {
+        let folder = process::scratch("run-folder-test").unwrap();
+        assert!(run_folder(&folder).unwrap_err().to_string().starts_with("no run.json"));
+        std::fs::create_dir(folder.join("one")).unwrap();
+        std::fs::write(folder.join("one/run.json"), "{}").unwrap();
+        assert_eq!(run_folder(&folder).unwrap(), folder.join("one"));
+        assert_eq!(read_run(&folder.join("one")).unwrap(), json!({}));
+        process::remove(&folder).unwrap();
+    }
+}

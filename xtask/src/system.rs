@@ -1,0 +1,64 @@
+//! One process started and waited for with `wait4`, which tells the resources that it used; `std` does not.
+#![expect(unsafe_code, reason = "std's wait does not tell what the child used, wait4 does")]
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+/// What a process and those that it waited for have used.
+pub(crate) struct Used {
+    /// From start to end.
+    pub(crate) wall: Duration,
+    /// The largest resident set of any one of them, in bytes.
+    pub(crate) peak_resident_bytes: u64,
+}
+
+/// Runs a program to its end. It must bound its own time, and its output must not be piped.
+///
+/// # Errors
+/// Where it cannot be started or does not end with exit code 0.
+pub(crate) fn run(command: &mut Command) -> Result<Used> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let started = Instant::now();
+    let child = command.spawn().with_context(|| format!("cannot start {name}"))?;
+    let id = libc::pid_t::try_from(child.id()).context("a process number out of range")?;
+    let mut status = 0;
+    // SAFETY: all zeroes is a valid rusage; both pointers are to live variables; the child is ours, and dropping
+    // `child` does not wait for it.
+    let (answer, used) = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        (libc::wait4(id, &raw mut status, 0, &raw mut used), used)
+    };
+    let wall = started.elapsed();
+    if answer != id {
+        return Err(std::io::Error::last_os_error()).with_context(|| format!("cannot wait for {name}"));
+    }
+    if !libc::WIFEXITED(status) || libc::WEXITSTATUS(status) != 0 {
+        bail!("{name} ended with status {status:#06x}");
+    }
+    Ok(Used { wall, peak_resident_bytes: used.ru_maxrss.unsigned_abs() * 1024 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_of_a_process_is_told() {
+        let mut command = Command::new("sh");
+        let small = run(command.args(["-c", "exit 0"])).unwrap();
+        let mut command = Command::new("sh");
+        // dd holds one block of 64 MiB, which it fills.
+        command.args(["-c", "dd if=/dev/zero of=/dev/null bs=64M count=1 2>/dev/null"]);
+        let large = run(&mut command).unwrap();
+        assert!(small.peak_resident_bytes > 0 && large.peak_resident_bytes > 64 << 20);
+        assert!(large.peak_resident_bytes > small.peak_resident_bytes);
+    }
+
+    #[test]
+    fn a_failure_is_told() {
+        let mut command = Command::new("sh");
+        assert!(run(command.args(["-c", "exit 2"])).is_err());
+    }
+}

@@ -1,0 +1,81 @@
+//! `cargo xtask tidy`: the habits of the code that neither rustfmt nor clippy knows, each a small function.
+//!
+//! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception
+//! may only shrink); no tabs or trailing spaces; no unfinished work; every exemption from a lint has a reason; every
+//! file says what it is for; nothing of one machine in it. Functions of at most 70 lines are clippy's to check, and
+//! that it is told so is checked here.
+
+mod exceptions;
+mod rules;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::source::{self, Source};
+
+/// What is looked at; everything else (pictures, snapshots, licences) is left alone.
+const EXTENSIONS: &[&str] = &["rs", "toml", "md", "html", "css", "js", "py", "sh", "lock"];
+
+/// Where longer files are listed.
+const EXCEPTIONS: &str = "xtask/tidy-exceptions.toml";
+
+/// A rule: the faults of one file, each a line number (from 1) and what is wrong there.
+type Rule = fn(&Source) -> Vec<(usize, String)>;
+
+/// The rules, and the extensions of the files that each is for; none means all but lock files.
+const RULES: &[(Rule, &[&str])] = &[
+    (rules::spaces, &[]),
+    (rules::unfinished, &[]),
+    (rules::machine_paths, &[]),
+    (rules::registry_hosts, &[]),
+    (rules::foreign_sources, &["lock"]),
+    (rules::exemptions_without_reason, &["rs"]),
+    (rules::module_docs, &["rs"]),
+    (rules::function_length_threshold, &["toml"]),
+];
+
+/// Checks every file; answers a line for the summary.
+///
+/// # Errors
+/// Every fault with its place, or why a file could not be read.
+pub(crate) fn run(root: &Path) -> Result<String> {
+    let sources = source::files(root, EXTENSIONS)?;
+    let mut faults: Vec<String> = sources.iter().flat_map(faults_of).collect();
+    let listed = exceptions::read(&std::fs::read_to_string(root.join(EXCEPTIONS)).unwrap_or_default());
+    match listed {
+        Ok(listed) => faults.extend(exceptions::long_files(&sources, &listed)),
+        Err(why) => faults.push(format!("{EXCEPTIONS}: {why:#}")),
+    }
+    if faults.is_empty() {
+        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 1))
+    } else {
+        bail!("{}", faults.join("\n"))
+    }
+}
+
+fn faults_of(source: &Source) -> Vec<String> {
+    let extension = source.path.rsplit('.').next().unwrap_or_default();
+    let concerned = RULES.iter().filter(|(_, extensions)| match extensions {
+        [] => extension != "lock",
+        some => some.contains(&extension),
+    });
+    concerned
+        .flat_map(|(rule, _)| rule(source))
+        .map(|(line, what)| format!("{}:{line}: {what}", source.path))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rule_is_run_on_the_files_that_it_is_for() {
+        let faults = |path: &str, text: &str| faults_of(&Source { path: path.to_owned(), text: text.to_owned() });
+        assert_eq!(faults("a/b.rs", "fn f() {} \n").len(), 2);
+        assert_eq!(faults("a/b.rs", "//! What it is for.\nfn f() {}\n"), [""; 0]);
+        assert_eq!(faults("a.md", "Text \n"), ["a.md:1: a space at the end of the line"]);
+        assert_eq!(faults("Cargo.lock", "name = \"a\" \n"), [""; 0]);
+    }
+}
