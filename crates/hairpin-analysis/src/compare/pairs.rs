@@ -21,10 +21,14 @@ pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
 fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let again = cases.iter().filter(|case| case.case.twin != 0);
     let twin = |again: &&CaseSummary| {
-        let first = again.case.without_twin();
-        cases.iter().find(|case| case.case == first).copied()
+        cases.iter().find(|case| case.case.twin == 0 && unplanted(&case.case) == unplanted(&again.case)).copied()
     };
     again.filter_map(|again| Some((Role::AgainstItself, twin(again)?, *again))).collect()
+}
+
+/// The case as it would be without its planted fault: the calibration of "slower" plants one in the twin only.
+fn unplanted(case: &Case) -> Case {
+    Case { plant: None, ..case.without_twin() }
 }
 
 /// Transports in all else alike, the faster of two neighbours first.
