@@ -82,7 +82,10 @@ fn one_round(
     figure(&mut record, samples.as_ref());
     digest.add(&record, samples.as_ref());
     if let Err(error) = task.folder.append(&mut record, samples.as_ref()) {
-        unsaved.push(Failure { cause: format!("round {number} was measured but not saved: {error}"), hint: String::new() });
+        unsaved.push(Failure {
+            cause: format!("round {number} was measured but not saved: {error}"),
+            hint: String::new(),
+        });
     }
     record
 }

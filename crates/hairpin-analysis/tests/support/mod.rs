@@ -144,6 +144,7 @@ impl MadeUp {
             cases,
             findings: Vec::new(),
             skipped: Vec::new(),
+            unsaved: Vec::new(),
             rounds: self.rounds,
         }
     }

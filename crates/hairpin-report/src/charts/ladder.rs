@@ -109,9 +109,7 @@ fn in_words(row: &CaseSummary, p50: f64) -> String {
     if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
         let _ = write!(words, " (95 % interval {})", quantities::bounds(p50, low, high, Micro::Sign));
     }
-    for (name, figure) in
-        [("p99", row.latency_ns.p99), ("p99.9", row.latency_ns.p999), ("max", row.latency_ns.max)]
-    {
+    for (name, figure) in [("p99", row.latency_ns.p99), ("p99.9", row.latency_ns.p999), ("max", row.latency_ns.max)] {
         if let Some(value) = ladder::finite(figure) {
             let _ = write!(words, ", {name} {}", quantities::duration(value, Micro::Sign));
         }

@@ -98,11 +98,7 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String 
         _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
     };
     let name = escape(&ladder::row_name(row));
-    format!(
-        "<g class=\"curve {series}\" data-series=\"{name}\">{}{}</g>",
-        line("body", &body),
-        line("tail", &tail)
-    )
+    format!("<g class=\"curve {series}\" data-series=\"{name}\">{}{}</g>", line("body", &body), line("tail", &tail))
 }
 
 /// A mark at each labelled percentile, and at the greatest.

@@ -177,9 +177,8 @@ fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
 
 fn card(run: &Run, finding: &Finding) -> Card {
     let experiment = finding.counter_experiment.as_ref();
-    let proof = |proved: &hairpin_model::finding::Proved| {
-        (proved.verdict == "confirmed", wording::proof(proved, MICRO))
-    };
+    let proof =
+        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", wording::proof(proved, MICRO));
     let explains = finding.share > 0.0 && finding.share.is_finite();
     Card {
         code: finding.code.clone(),
@@ -189,7 +188,8 @@ fn card(run: &Run, finding: &Finding) -> Card {
             Severity::Problem => "problem",
         }
         .to_owned(),
-        share: explains.then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
+        share: explains
+            .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
         summary: finding.summary.clone(),
         cases: wording::case_labels(run, &finding.cases),
         evidence: wording::evidence(finding, MICRO),

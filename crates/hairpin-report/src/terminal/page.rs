@@ -121,7 +121,8 @@ pub(super) fn clean(text: &str) -> String {
 fn clean_keeping_blanks(text: &str) -> String {
     // Beyond the control characters: the marks that turn the direction of text (Unicode UAX #9).
     let steers = |letter: char| {
-        letter.is_control() || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        letter.is_control()
+            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().map(|letter| if steers(letter) { ' ' } else { letter }).collect()
 }

@@ -135,9 +135,9 @@ fn compare() -> Command {
 }
 
 fn completions() -> Command {
-    Command::new("completions").about("Print a shell's completion script").arg(
-        Arg::new("SHELL").required(true).value_parser(value_parser!(clap_complete::Shell)).help("The shell"),
-    )
+    Command::new("completions")
+        .about("Print a shell's completion script")
+        .arg(Arg::new("SHELL").required(true).value_parser(value_parser!(clap_complete::Shell)).help("The shell"))
 }
 
 fn man() -> Command {

@@ -68,7 +68,9 @@ fn report(
     let mut rows = Vec::new();
     for case in &compared.cases {
         for figure in &case.figures {
-            let (Some(one), Some(other), Some(ratio)) = (figure.baseline, figure.candidate, figure.ratio) else { continue };
+            let (Some(one), Some(other), Some(ratio)) = (figure.baseline, figure.candidate, figure.ratio) else {
+                continue;
+            };
             rows.push(ComparisonRow {
                 case: case.label.clone(),
                 figure: figure.figure.to_string(),
@@ -80,7 +82,8 @@ fn report(
             });
         }
     }
-    let only = |labels: &[String], run: &str| labels.iter().map(|label| (label.clone(), run.to_owned())).collect::<Vec<_>>();
+    let only =
+        |labels: &[String], run: &str| labels.iter().map(|label| (label.clone(), run.to_owned())).collect::<Vec<_>>();
     let budget = |outcome: &BudgetOutcome| {
         Some(BudgetResult {
             case: outcome.label.clone(),
@@ -91,7 +94,8 @@ fn report(
         })
     };
     ComparisonReport {
-        only_in: [only(&compared.only_in_baseline, &baseline), only(&compared.only_in_candidate, &candidate)].concat(),
+        only_in: [only(&compared.only_in_baseline, &baseline), only(&compared.only_in_candidate, &candidate)]
+            .concat(),
         baseline,
         candidate,
         rows,

@@ -38,6 +38,9 @@ fn echo_half(parent: Option<&OsString>) -> Exit {
 
 fn recorder_cost() -> Exit {
     let cost = hairpin_engine::recorder::cost();
-    output::text(&format!("{{\"clock_read_ns\": {:.2}, \"sample_ns\": {:.2}}}\n", cost.clock_read_ns, cost.sample_ns));
+    output::text(&format!(
+        "{{\"clock_read_ns\": {:.2}, \"sample_ns\": {:.2}}}\n",
+        cost.clock_read_ns, cost.sample_ns
+    ));
     Exit::Fine
 }

@@ -115,19 +115,26 @@ fn as_json(ground: &Ground) -> Value {
             "hint": can_run.as_ref().err().map(|why_not| why_not.hint.clone()),
         })
     }).collect();
-    let experiments: Vec<Value> = experiments::ALL.iter().map(|experiment| {
-        let knobs: Vec<Value> = experiment.knobs().iter().filter(|knob| !knob.hidden).map(|knob| {
+    let experiments: Vec<Value> = experiments::ALL
+        .iter()
+        .map(|experiment| {
+            let knobs: Vec<Value> = experiment.knobs().iter().filter(|knob| !knob.hidden).map(|knob| {
             json!({ "name": knob.name, "help": knob.help, "default": knob.default, "many": knob.many })
         }).collect();
-        json!({ "name": experiment.name(), "question": experiment.question(), "knobs": knobs })
-    }).collect();
-    let findings: Vec<Value> = findings::ALL.iter().map(|detector| {
-        let card = detector.card();
-        json!({ "code": card.code, "what": card.what, "why": card.why })
-    }).collect();
-    let options: Vec<Value> = OptionName::ALL.iter().map(|option| {
-        json!({ "name": option, "summary": option.summary(), "values": values(*option) })
-    }).collect();
+            json!({ "name": experiment.name(), "question": experiment.question(), "knobs": knobs })
+        })
+        .collect();
+    let findings: Vec<Value> = findings::ALL
+        .iter()
+        .map(|detector| {
+            let card = detector.card();
+            json!({ "code": card.code, "what": card.what, "why": card.why })
+        })
+        .collect();
+    let options: Vec<Value> = OptionName::ALL
+        .iter()
+        .map(|option| json!({ "name": option, "summary": option.summary(), "values": values(*option) }))
+        .collect();
     json!({ "transports": transports, "experiments": experiments, "findings": findings, "options": options })
 }
 
@@ -148,11 +155,16 @@ fn markdown() -> String {
         row(&[&name, card.summary, &promises(card), &sizes, &waitings.join(", "), &options.join(", ")]);
     }
     for experiment in experiments::ALL {
-        let head = format!("\n## Experiment `{}`\n\n{}\n\n| flag | what it sets | default |\n|---|---|---|\n", experiment.name(), experiment.question());
+        let head = format!(
+            "\n## Experiment `{}`\n\n{}\n\n| flag | what it sets | default |\n|---|---|---|\n",
+            experiment.name(),
+            experiment.question()
+        );
         text.push_str(&head);
         for knob in experiment.knobs().iter().filter(|knob| !knob.hidden) {
             let help = knob.help.replace('|', "\\|");
-            writeln!(text, "| `--{} {}` | {help} | {} |", knob.name, knob.value_name, knob.default.join(",")).expect("a String takes any text");
+            writeln!(text, "| `--{} {}` | {help} | {} |", knob.name, knob.value_name, knob.default.join(","))
+                .expect("a String takes any text");
         }
     }
     text.push_str("\n## Findings\n\n| code | what it says | why it matters |\n|---|---|---|\n");
@@ -163,8 +175,15 @@ fn markdown() -> String {
     text.push_str("\n## Options\n\n| name | what it sets | values | taken by |\n|---|---|---|---|\n");
     for option in OptionName::ALL {
         let takers: Vec<&str> = takers(*option, cards.iter()).collect();
-        writeln!(text, "| `{}` | {} | {} | {} |", option.word(), option.summary(), values(*option), takers.join(", "))
-            .expect("a String takes any text");
+        writeln!(
+            text,
+            "| `{}` | {} | {} | {} |",
+            option.word(),
+            option.summary(),
+            values(*option),
+            takers.join(", ")
+        )
+        .expect("a String takes any text");
     }
     text
 }

@@ -12,8 +12,8 @@ use hairpin_model::run::{FORMAT, Plan, Run, State};
 use hairpin_report::quantities;
 
 use super::exit::{Exit, Stopped};
-use super::report::{show, write_page};
 use super::output;
+use super::report::{show, write_page};
 use crate::measure::{Task, carry_out};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
@@ -69,7 +69,11 @@ fn finish(folder: &RunFolder, mut run: Run, matches: &ArgMatches) -> Result<Exit
     let page = write_page(&run, &folder.path().join(PAGE));
     show(folder, &run, matches)?;
     match &page {
-        Ok(()) => output::note(&format!("\nRun folder  {}\nReport      {}", shown(folder.path()), shown(&folder.path().join(PAGE)))),
+        Ok(()) => output::note(&format!(
+            "\nRun folder  {}\nReport      {}",
+            shown(folder.path()),
+            shown(&folder.path().join(PAGE))
+        )),
         Err(error) => output::error(error),
     }
     for failure in &run.unsaved {
@@ -90,7 +94,9 @@ fn shown(path: &Path) -> String {
 }
 
 fn unready(error: impl std::fmt::Display) -> Stopped {
-    Stopped::usage(format!("cannot prepare to measure: {error} (hint: /proc and the CPU affinity of this process are needed)"))
+    Stopped::usage(format!(
+        "cannot prepare to measure: {error} (hint: /proc and the CPU affinity of this process are needed)"
+    ))
 }
 
 fn plan(experiment: &dyn Experiment, knobs: &Knobs) -> Plan {

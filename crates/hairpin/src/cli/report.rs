@@ -45,7 +45,9 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
 
 /// Every raw sample, one round in memory at a time.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
-    let unwritten = |error: &dyn std::fmt::Display| Stopped::usage(format!("cannot write the samples: {error} (hint: was the output closed early?)"));
+    let unwritten = |error: &dyn std::fmt::Display| {
+        Stopped::usage(format!("cannot write the samples: {error} (hint: was the output closed early?)"))
+    };
     let output = BufWriter::new(std::io::stdout().lock());
     let mut writer = Samples::new(output).map_err(|error| unwritten(&error))?;
     for record in &run.rounds {
@@ -72,6 +74,10 @@ fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
 /// # Errors
 /// A text that names the file and the cause.
 pub fn write_page(run: &Run, path: &Path) -> Result<(), String> {
-    fs::write(path, html::render(run))
-        .map_err(|error| format!("cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)", path.display()))
+    fs::write(path, html::render(run)).map_err(|error| {
+        format!(
+            "cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)",
+            path.display()
+        )
+    })
 }
