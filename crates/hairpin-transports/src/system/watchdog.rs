@@ -1,115 +1,137 @@
-//! A time-out for blocking reads and writes that have none of their own (pipes).
+//! A time-out for blocking system calls.
 //!
-//! A thread looks a few times per time-out whether the wire is still in the same blocking call; when it has been
-//! for the whole time-out, the thread is sent a signal, whose handler does nothing, until the call returns `EINTR`.
-//! The wire pays three relaxed stores a call. The watching thread ends when the [`Watchdog`] is dropped.
+//! Pipes have no time-out of their own, and a socket's (`SO_RCVTIMEO`) costs a timer in every call that sleeps: 2 to
+//! 5 % of a round trip on one CPU. So one thread of the process looks a few times per time-out whether a wire is still
+//! in the same blocking call. When it has been for the whole time-out, the calling thread is sent a signal, whose
+//! handler does nothing, until the call returns `EINTR`. The wire pays three relaxed stores a call.
+//!
+//! The thread is started with the first watch. It wakes a few times a second at most, for a microsecond.
 
 use std::io;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::process::thread_id;
 
 /// Watches the blocking calls of one wire.
 pub(crate) struct Watchdog {
-    shared: Arc<Shared>,
+    watched: Arc<Watched>,
     /// How many calls have begun or ended; odd during a call.
     turn: u64,
-    watcher: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+/// One wire, as the watching thread sees it.
+struct Watched {
+    timeout: Duration,
     turn: AtomicU64,
     /// The thread that makes the call; a wire may move between threads from one call to the next.
     thread: AtomicI32,
     /// The turn whose time is over; even when there is none.
     expired: AtomicU64,
-    ended: Mutex<bool>,
-    end: Condvar,
 }
+
+/// What the watching thread remembers of a wire: the turn it saw last, and since when.
+struct Entry {
+    watched: Arc<Watched>,
+    seen: u64,
+    since: Instant,
+}
+
+/// The one watching thread's list.
+struct Watcher {
+    entries: Mutex<Vec<Entry>>,
+}
+
+/// How often the thread looks for something to watch.
+const IDLE: Duration = Duration::from_millis(100);
 
 /// How long to wait between two signals to a thread that had not yet entered its call when the first one came.
 const AGAIN: Duration = Duration::from_millis(2);
 
 impl Watchdog {
-    /// Starts the watching thread.
+    /// Has the calls of one wire watched.
     pub(crate) fn start(timeout: Duration) -> io::Result<Self> {
         install_handler()?;
-        let shared = Arc::new(Shared {
+        let watched = Arc::new(Watched {
+            timeout,
             turn: AtomicU64::new(0),
             thread: AtomicI32::new(0),
             expired: AtomicU64::new(0),
-            ended: Mutex::new(false),
-            end: Condvar::new(),
         });
-        let watched = Arc::clone(&shared);
-        let watcher = std::thread::Builder::new()
-            .name("hairpin-watchdog".to_owned())
-            .stack_size(64 * 1024)
-            .spawn(move || watched.watch(timeout))?;
-        Ok(Self { shared, turn: 0, watcher: Some(watcher) })
+        let entry = Entry { watched: Arc::clone(&watched), seen: 0, since: Instant::now() };
+        // The watcher is not woken for it: it looks soon enough by itself, and nothing runs beside a new connection.
+        watcher()?.lock().push(entry);
+        Ok(Self { watched, turn: 0 })
     }
 
-    /// Runs one system call that may block; `EINTR` from a time-out becomes [`io::ErrorKind::TimedOut`].
+    /// The calling thread is about to make a system call that may block.
     #[inline]
-    pub(crate) fn guard(&mut self, call: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
-        self.shared.thread.store(thread_id(), Relaxed);
-        self.shared.turn.store(self.turn + 1, Relaxed);
-        let answer = call();
+    pub(crate) fn enter(&mut self) {
+        self.watched.thread.store(thread_id(), Relaxed);
+        self.watched.turn.store(self.turn + 1, Relaxed);
+    }
+
+    /// The call has returned.
+    #[inline]
+    pub(crate) fn leave(&mut self) {
         self.turn += 2;
-        self.shared.turn.store(self.turn, Relaxed);
-        match answer {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(self.reason(error)),
-            answer => answer,
-        }
+        self.watched.turn.store(self.turn, Relaxed);
     }
 
+    /// Whether the call that has just returned was ended for its time.
     #[cold]
-    fn reason(&self, interrupted: io::Error) -> io::Error {
-        let expired = self.shared.expired.load(Relaxed) == self.turn - 1;
-        if expired { io::Error::from(io::ErrorKind::TimedOut) } else { interrupted }
-    }
-}
-
-impl Shared {
-    fn watch(&self, timeout: Duration) {
-        let look = (timeout / 4).clamp(Duration::from_millis(1), Duration::from_millis(500));
-        let (mut seen, mut since) = (0, Instant::now());
-        while !self.pause(look) {
-            let turn = self.turn.load(Relaxed);
-            if turn != seen {
-                (seen, since) = (turn, Instant::now());
-            } else if turn % 2 == 1 && since.elapsed() >= timeout {
-                self.expired.store(turn, Relaxed);
-                while self.turn.load(Relaxed) == turn {
-                    interrupt(self.thread.load(Relaxed));
-                    if self.pause(AGAIN) {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Sleeps; says whether the watchdog is being dropped.
-    fn pause(&self, at_most: Duration) -> bool {
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        let (ended, _) =
-            self.end.wait_timeout_while(ended, at_most, |ended| !*ended).unwrap_or_else(PoisonError::into_inner);
-        *ended
+    pub(crate) fn has_expired(&self) -> bool {
+        self.watched.expired.load(Relaxed) == self.turn - 1
     }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        *self.shared.ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.shared.end.notify_all();
-        if let Some(watcher) = self.watcher.take() {
-            // It has nothing to say, and it cannot panic.
-            let _ = watcher.join();
+        if let Ok(watcher) = watcher() {
+            // Signals are sent under this lock: once the entry is gone, none follows.
+            watcher.lock().retain(|entry| !Arc::ptr_eq(&entry.watched, &self.watched));
         }
+    }
+}
+
+/// The watching thread's list; the thread is started with it.
+fn watcher() -> io::Result<&'static Watcher> {
+    static WATCHER: OnceLock<Result<&'static Watcher, io::ErrorKind>> = OnceLock::new();
+    let start = || {
+        let watcher: &'static Watcher = Box::leak(Box::new(Watcher { entries: Mutex::new(Vec::new()) }));
+        let thread = std::thread::Builder::new().name("hairpin-watchdog".to_owned()).stack_size(64 * 1024);
+        thread.spawn(move || watcher.watch()).map(|_| watcher).map_err(|error| error.kind())
+    };
+    (*WATCHER.get_or_init(start)).map_err(io::Error::from)
+}
+
+impl Watcher {
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) {
+        loop {
+            let pause = self.lock().iter_mut().map(Entry::look).min().unwrap_or(IDLE);
+            std::thread::sleep(pause);
+        }
+    }
+}
+
+impl Entry {
+    /// Looks at the wire, ends its call if its time is over, and says when to look again.
+    fn look(&mut self) -> Duration {
+        let watched = &self.watched;
+        let turn = watched.turn.load(Relaxed);
+        if turn != self.seen {
+            (self.seen, self.since) = (turn, Instant::now());
+        } else if turn % 2 == 1 && self.since.elapsed() >= watched.timeout {
+            watched.expired.store(turn, Relaxed);
+            interrupt(watched.thread.load(Relaxed));
+            return AGAIN;
+        }
+        (watched.timeout / 4).clamp(Duration::from_millis(1), Duration::from_millis(500))
     }
 }
 

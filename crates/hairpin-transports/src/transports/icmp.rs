@@ -18,7 +18,7 @@ use crate::options::{self, Family};
 use crate::system::{socket, sockopt};
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
 use crate::wires::descriptor::{DescriptorWire, Miss, Port};
-use crate::wires::socket::{facts, loopback_detail, set_timeouts};
+use crate::wires::socket::{facts, loopback_detail};
 use crate::wires::{bad_address, check, failed};
 
 /// `icmp`.
@@ -74,10 +74,10 @@ impl Transport for Icmp {
         let prepared = if is_raw { want_replies_only(&socket) } else { Ok(()) };
         prepared
             .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
-            .and_then(|()| set_timeouts(&socket, setup))
             .map_err(|source| failed("connect to", address, source, ""))?;
         let port = IcmpPort { socket, is_raw, identifier: new_identifier(), sequence: 0 };
-        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout)))
+        let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
+        Ok(Box::new(wire.map_err(|source| failed("watch", "an ICMP socket", source, HINT))?))
     }
 }
 

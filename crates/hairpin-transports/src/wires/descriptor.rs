@@ -9,6 +9,7 @@ use hairpin_model::fact::Fact;
 
 use super::Deadline;
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
+use crate::system::watchdog::Watchdog;
 use crate::wire::{Wire, WireError};
 
 /// What a transport adds to [`DescriptorWire`]: one attempt each way, one system call each.
@@ -68,19 +69,35 @@ pub(crate) struct DescriptorWire<P> {
     port: P,
     waiting: Waiting,
     timeout: Duration,
+    /// Ends a blocking call whose time is over; present where calls block.
+    watchdog: Option<Watchdog>,
     /// The other end is gone: from now on nothing waits, and what is left is taken.
     gone: bool,
 }
 
 impl<P: Port> DescriptorWire<P> {
-    pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> Self {
-        Self { port, waiting, timeout, gone: false }
+    pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
+        let watchdog = (waiting == Waiting::Block).then(|| Watchdog::start(timeout)).transpose()?;
+        Ok(Self { port, waiting, timeout, watchdog, gone: false })
+    }
+
+    /// One attempt that may block, as one system call; `Miss::Nothing` when its time is over.
+    #[inline]
+    fn blocking(&mut self, attempt: impl FnOnce(&mut P) -> Result<usize, Miss>) -> Result<usize, Miss> {
+        let Some(watchdog) = &mut self.watchdog else { return attempt(&mut self.port) };
+        watchdog.enter();
+        let answer = attempt(&mut self.port);
+        watchdog.leave();
+        match answer {
+            Err(Miss::Again) if watchdog.has_expired() => Err(Miss::Nothing),
+            answer => answer,
+        }
     }
 
     fn receive_blocking(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
         loop {
-            match self.port.take(into, true) {
+            match self.blocking(|port| port.take(into, true)) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Nothing) => break,
                 Err(Miss::Again) if deadline.left().is_some() => {}
@@ -187,7 +204,8 @@ impl<P: Port> Wire for DescriptorWire<P> {
         let mut deadline = Deadline::new(self.timeout);
         let mut tries = 0;
         loop {
-            match self.port.put(rest, may_block) {
+            let put = if may_block { self.blocking(|port| port.put(rest, true)) } else { self.port.put(rest, false) };
+            match put {
                 Ok(bytes) if bytes >= rest.len() => return Ok(()),
                 Ok(bytes) => {
                     rest = &rest[bytes..];

@@ -3,7 +3,6 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -47,10 +46,13 @@ impl Kind {
     /// The wire over a connected socket. The options are asked again, because a listener passes only some of them on.
     fn wire(&self, socket: Socket, setup: &Setup, side: Side) -> Result<Box<dyn Wire>, TransportError> {
         options::apply(socket.as_fd(), self.family, &setup.options)?;
-        set_timeouts(&socket, setup).map_err(|source| failed("set the time-out of", "the socket", source, ""))?;
+        // The greeting of datagrams has time-outs of its own, which would cost a timer in every later call.
+        let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
+        quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
+        let error = |source| failed("watch", "the socket", source, "is a limit on threads (ulimit -u) reached?");
         let greeting = self.is_datagram().then_some(side);
         let port = SocketPort { socket, kind: *self, greeting };
-        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout)))
+        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
 }
 
@@ -69,17 +71,6 @@ impl std::fmt::Display for Kind {
         };
         write!(out, "{family} {sort}")
     }
-}
-
-/// A blocking wire's time-outs are the socket's own, so that waiting stays one system call.
-pub(crate) fn set_timeouts(socket: &Socket, setup: &Setup) -> std::io::Result<()> {
-    if setup.waiting == Waiting::Block {
-        // The kernel takes 0 for "never".
-        let timeout = Some(setup.timeout.max(Duration::from_millis(1)));
-        socket.set_read_timeout(timeout)?;
-        socket.set_write_timeout(timeout)?;
-    }
-    Ok(())
 }
 
 /// Which end of the wire this is.
