@@ -178,8 +178,8 @@ impl Nines {
 mod tests {
     use super::*;
 
-    fn labels(ticks: &[Tick]) -> Vec<&str> {
-        ticks.iter().map(|tick| tick.label.as_str()).collect()
+    fn labels(ticks: &[Tick]) -> Vec<String> {
+        ticks.iter().map(|tick| tick.label.replace('\u{a0}', " ")).collect()
     }
 
     #[test]
