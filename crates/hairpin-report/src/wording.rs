@@ -87,9 +87,8 @@ fn nothing(run: &Run) -> String {
 /// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
 fn beside_tcp(first: &CaseSummary, spoken: &[&CaseSummary], micro: Micro) -> Option<String> {
     let tcp = || spoken.iter().copied().filter(|row| row.case.transport == "tcp");
-    let alike = |row: &&CaseSummary| {
-        (row.case.waiting, row.case.placement) == (first.case.waiting, first.case.placement)
-    };
+    let alike =
+        |row: &&CaseSummary| (row.case.waiting, row.case.placement) == (first.case.waiting, first.case.placement);
     let (found, how) = match fastest(tcp().filter(alike)) {
         Some(row) => (row, "with the same waiting and placement".to_owned()),
         None => fastest(tcp()).map(|row| (row, format!("({}, {})", row.case.waiting, row.case.placement)))?,
@@ -115,7 +114,8 @@ fn wake_up(run: &Run) -> Option<String> {
 /// A run that is not complete says so before anything else.
 pub(crate) fn partial(run: &Run) -> Option<String> {
     let measured: u64 = run.cases.iter().map(|row| row.rounds).sum();
-    let of = format!("{} of {} were measured", quantities::count(measured), counted(run.plan.rounds_ordered, "round"));
+    let of =
+        format!("{} of {} were measured", quantities::count(measured), counted(run.plan.rounds_ordered, "round"));
     match run.state {
         State::Complete => None,
         State::Interrupted => Some(format!("PARTIAL RUN: it was ended by the user; {of}.")),
@@ -250,7 +250,9 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
         }
         match ledger.unexplained {
             0 => {}
-            missing @ 1.. => parts.push(format!("{} missing without a cause", quantities::count(missing.unsigned_abs()))),
+            missing @ 1.. => {
+                parts.push(format!("{} missing without a cause", quantities::count(missing.unsigned_abs())))
+            }
             extra => parts.push(format!("{} too many", quantities::count(extra.unsigned_abs()))),
         }
         let of = format!("of {} sent", quantities::count(ledger.sent));
@@ -342,11 +344,8 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
 /// The machine in a line.
 pub(crate) fn machine_line(run: &Run) -> String {
     let environment = &run.environment;
-    let mut parts: Vec<String> = [&environment.kernel, &environment.cpu_model]
-        .into_iter()
-        .filter(|text| !text.is_empty())
-        .cloned()
-        .collect();
+    let mut parts: Vec<String> =
+        [&environment.kernel, &environment.cpu_model].into_iter().filter(|text| !text.is_empty()).cloned().collect();
     if environment.cpus_online > 0 {
         parts.push(counted(environment.cpus_online as u64, "CPU"));
     }

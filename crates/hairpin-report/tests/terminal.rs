@@ -103,7 +103,10 @@ fn a_failed_calibration_is_said_aloud() {
     run.comparisons[0].verdict = Verdict::Slower;
     run.comparisons[0].ratio = Figure::new(1.04, 1.02, 1.06);
     let text = render(&run, &plain(120)).replace('\n', " ");
-    assert!(text.contains("is called slower, difference +2.0 % .. +6.0 % (10 paired rounds): NOT calibrated"), "{text}");
+    assert!(
+        text.contains("is called slower, difference +2.0 % .. +6.0 % (10 paired rounds): NOT calibrated"),
+        "{text}"
+    );
 }
 
 #[test]

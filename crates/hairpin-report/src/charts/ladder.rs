@@ -89,11 +89,7 @@ fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> 
     }
     if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
         let width = percent((axis.place(high) - axis.place(low)).max(0.0));
-        let _ = write!(
-            svg,
-            "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>",
-            at(low)
-        );
+        let _ = write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
     }
     let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" r=\"4.5\"/></svg></svg></span>", at(p50));
     svg
@@ -105,9 +101,7 @@ fn in_words(row: &CaseSummary, p50: f64) -> String {
     if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
         let _ = write!(words, " (95 % interval {})", quantities::bounds(p50, low, high, Micro::Sign));
     }
-    for (name, figure) in
-        [("p99", row.latency_ns.p99), ("p99.9", row.latency_ns.p999), ("max", row.latency_ns.max)]
-    {
+    for (name, figure) in [("p99", row.latency_ns.p99), ("p99.9", row.latency_ns.p999), ("max", row.latency_ns.max)] {
         if let Some(value) = ladder::finite(figure) {
             let _ = write!(words, ", {name} {}", quantities::duration(value, Micro::Sign));
         }

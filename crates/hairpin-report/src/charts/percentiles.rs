@@ -81,16 +81,19 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String 
     #[expect(clippy::cast_precision_loss, reason = "a share is taken")]
     let sure_to = 1.0 - 10.0 / row.samples.max(10) as f64;
     let (mut body, mut tail) = (Vec::new(), Vec::new());
-    let mut last = None;
+    let mut last: Option<(f64, f64)> = None;
+    let mut left = points(row).count();
     for point in points(row) {
-        let x = nines.place(point.quantile, row.samples) * STEPS;
-        let y = (1.0 - axis.place(point.latency_ns)) * STEPS;
-        // Points that fall on one place of the grid are drawn once: any number of them makes a small page.
-        let here = (x.round(), y.round());
-        if last.replace(here) == Some(here) {
+        left -= 1;
+        let x = (nines.place(point.quantile, row.samples) * STEPS).round();
+        let y = ((1.0 - axis.place(point.latency_ns)) * STEPS).round();
+        // A point nearer than a pixel or so to the last drawn one is left out, unless it is the end: any number of
+        // points makes a small page.
+        if left > 0 && last.is_some_and(|last| (x - last.0).abs() < 3.0 && (y - last.1).abs() < 3.0) {
             continue;
         }
-        let text = format!("{},{}", trimmed(here.0), trimmed(here.1));
+        last = Some((x, y));
+        let text = format!("{},{}", trimmed(x), trimmed(y));
         if point.quantile <= sure_to || body.is_empty() {
             body.push(text);
         } else {
@@ -106,11 +109,7 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String 
         _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
     };
     let name = escape(&ladder::row_name(row));
-    format!(
-        "<g class=\"curve {series}\" data-series=\"{name}\">{}{}</g>",
-        line("body", &body),
-        line("tail", &tail)
-    )
+    format!("<g class=\"curve {series}\" data-series=\"{name}\">{}{}</g>", line("body", &body), line("tail", &tail))
 }
 
 /// A mark at each labelled percentile, and at the greatest.

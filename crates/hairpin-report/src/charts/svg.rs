@@ -63,7 +63,10 @@ mod tests {
 
     #[test]
     fn nothing_in_a_name_is_markup() {
-        assert_eq!(escape("</script><b a=\"1\" c='2'>&"), "&lt;/script&gt;&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;");
+        assert_eq!(
+            escape("</script><b a=\"1\" c='2'>&"),
+            "&lt;/script&gt;&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;"
+        );
         assert_eq!(escape("a\u{0}b\nc"), "a\u{fffd}b c");
     }
 

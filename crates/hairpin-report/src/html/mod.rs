@@ -160,7 +160,8 @@ fn tied(text: &str) -> String {
     for (place, word) in words.iter().enumerate() {
         if let Some(before) = place.checked_sub(1).map(|before| words[before]) {
             let bare = word.trim_end_matches(|last: char| ",;.:)".contains(last));
-            let unit = matches!(bare, "ns" | "us" | "ms" | "s" | "%" | "B" | "KiB" | "MiB" | "GiB" | "/s" | "k/s" | "M/s");
+            let unit =
+                matches!(bare, "ns" | "us" | "ms" | "s" | "%" | "B" | "KiB" | "MiB" | "GiB" | "/s" | "k/s" | "M/s");
             let thousands = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
             let number = before.ends_with(|last: char| last.is_ascii_digit());
             tied.push(if number && (unit || thousands) { '\u{a0}' } else { ' ' });
@@ -196,9 +197,8 @@ fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
 
 fn card(run: &Run, finding: &Finding) -> Card {
     let experiment = finding.counter_experiment.as_ref();
-    let proof = |proved: &hairpin_model::finding::Proved| {
-        (proved.verdict == "confirmed", wording::proof(proved, MICRO))
-    };
+    let proof =
+        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", wording::proof(proved, MICRO));
     let explains = finding.share > 0.0 && finding.share.is_finite();
     Card {
         code: finding.code.clone(),
@@ -208,7 +208,8 @@ fn card(run: &Run, finding: &Finding) -> Card {
             Severity::Problem => "problem",
         }
         .to_owned(),
-        share: explains.then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
+        share: explains
+            .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
         summary: tied(&finding.summary),
         cases: wording::case_labels(run, &finding.cases),
         evidence: wording::evidence(finding, MICRO),

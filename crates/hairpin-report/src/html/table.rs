@@ -38,8 +38,19 @@ struct Cell {
 /// The rows in the order of the ladder.
 pub(super) fn of(groups: &[Group<'_>]) -> SummaryTable {
     let titles = vec![
-        "p50", "p90", "p99", "p99.9", "max", "mean", "rate", "lost", "CPU per message", "set-up", "first message",
-        "rounds", "round trips",
+        "p50",
+        "p90",
+        "p99",
+        "p99.9",
+        "max",
+        "mean",
+        "rate",
+        "lost",
+        "CPU per message",
+        "set-up",
+        "first message",
+        "rounds",
+        "round trips",
     ];
     let rows = groups.iter().flat_map(|group| &group.rows).map(|row| table_row(row)).collect();
     SummaryTable { titles, rows }

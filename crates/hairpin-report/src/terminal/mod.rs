@@ -133,11 +133,8 @@ fn one_finding(page: &mut Page, run: &Run, finding: &Finding) {
         Severity::Warning => WARN,
         Severity::Problem => BAD,
     };
-    let share = if finding.share > 0.0 {
-        format!(", explains {}", quantities::share(finding.share))
-    } else {
-        String::new()
-    };
+    let share =
+        if finding.share > 0.0 { format!(", explains {}", quantities::share(finding.share)) } else { String::new() };
     page.titled(style, &finding.severity.to_string(), &format!("{}{share}", finding.code));
     page.paragraph(2, page::PLAIN, &finding.summary);
     let cases = wording::case_labels(run, &finding.cases);

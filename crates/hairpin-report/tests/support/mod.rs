@@ -1,7 +1,7 @@
 //! A made-up but plausible run: 12 transports in three groups over 10 rounds, the same for the same seed.
 //!
 //! The figures are shaped like those of a two-CPU virtual machine; none of them was measured.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
 
 use std::collections::BTreeMap;
 
@@ -53,11 +53,8 @@ const LADDER: &[(&str, [f64; 3])] = &[
     ("tcp6", [13_700.0, 70_900.0, 8260.0]),
 ];
 
-const GROUPS: [(Waiting, Placement); 3] = [
-    (Waiting::Block, Placement::Together),
-    (Waiting::Block, Placement::Apart),
-    (Waiting::Spin, Placement::Apart),
-];
+const GROUPS: [(Waiting, Placement); 3] =
+    [(Waiting::Block, Placement::Together), (Waiting::Block, Placement::Apart), (Waiting::Spin, Placement::Apart)];
 
 /// How many rounds each case has.
 pub const ROUNDS: u32 = 10;
@@ -104,7 +101,8 @@ pub fn survey(seed: u64) -> Run {
 }
 
 fn plan(cases: u64) -> Plan {
-    let knob = |name: &str, values: &[&str]| (name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());
+    let knob =
+        |name: &str, values: &[&str]| (name.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());
     Plan {
         experiment: "survey".to_owned(),
         question: "How fast is a round trip over every local transport here, and what makes it slow?".to_owned(),
@@ -169,7 +167,8 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
 }
 
 fn round_point(case: &Case, block: u32, p50: f64, spread: f64, dice: &mut Dice) -> RoundPoint {
-    let drift = if case.placement == Placement::Apart && case.transport == "tcp" { 0.012 * f64::from(block) } else { 0.0 };
+    let drift =
+        if case.placement == Placement::Apart && case.transport == "tcp" { 0.012 * f64::from(block) } else { 0.0 };
     let p50_ns = p50 * (dice.near_one(spread) + drift);
     let within = dice.roll() * 1.9e9;
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "made-up times")]
@@ -266,7 +265,8 @@ fn invalid(dice: &mut Dice) -> CaseSummary {
     };
     let mut summary = summary(case, 2_310_000.0, dice);
     summary.valid = false;
-    summary.why_invalid = vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
+    summary.why_invalid =
+        vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
     summary.effective_options.client.push(Effective {
         name: OptionName::Sndbuf,
         asked: Some("4096".to_owned()),
@@ -328,16 +328,19 @@ fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
 }
 
 fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
-    let apart = ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block apart")).id.clone());
-    let evidence = |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
+    let apart =
+        ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block apart")).id.clone());
+    let evidence =
+        |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
     vec![
         Finding {
             code: "wake-up-dominated".to_owned(),
             severity: Severity::Warning,
             cases: apart.to_vec(),
-            summary: "Blocking apart, tcp takes 70.2 us where spinning takes 8.12 us: 84 % of the round trip is waking \
+            summary:
+                "Blocking apart, tcp takes 70.2 us where spinning takes 8.12 us: 84 % of the round trip is waking \
                       the sleeping CPU of the peer, not carrying the message."
-                .to_owned(),
+                    .to_owned(),
             evidence: vec![
                 evidence("p50 of tcp block apart", Figure::new(70_200.0, 66_100.0, 73_900.0), "ns"),
                 evidence("p50 of tcp spin apart", Figure::new(8120.0, 8010.0, 8260.0), "ns"),
@@ -350,11 +353,15 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 change: "hold /dev/cpu_dma_latency at 0 during the rounds: the round trip must fall by tens of \
                          microseconds, else waking is not the cause"
                     .to_owned(),
-                command: "hairpin round-trip --transport tcp --waiting block --placement apart --cpu-idle deep,shallow \
+                command:
+                    "hairpin round-trip --transport tcp --waiting block --placement apart --cpu-idle deep,shallow \
                           --rounds 10"
-                    .to_owned(),
+                        .to_owned(),
             }),
-            proved: Some(Proved { verdict: "confirmed".to_owned(), effect: Figure::new(-58_800.0, -61_000.0, -56_100.0) }),
+            proved: Some(Proved {
+                verdict: "confirmed".to_owned(),
+                effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
+            }),
             share: 0.84,
         },
         Finding {
@@ -372,7 +379,8 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             code: "generator-late".to_owned(),
             severity: Severity::Problem,
             cases: vec![cases.last().expect("the invalid case is last").id.clone()],
-            summary: "The generator sent 41 200 of 50 000 messages a second: the queue is in the generator.".to_owned(),
+            summary: "The generator sent 41 200 of 50 000 messages a second: the queue is in the generator."
+                .to_owned(),
             evidence: vec![evidence("messages sent a second", Figure::new(41_200.0, 40_900.0, 41_600.0), "per_s")],
             advice: "Ask for a lower rate, or spin.".to_owned(),
             counter_experiment: None,
