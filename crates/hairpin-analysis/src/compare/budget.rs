@@ -158,5 +158,6 @@ mod tests {
         let rate: Budget = "rate=5%".parse().unwrap();
         assert_eq!(rate.kept(Some(Figure::new(0.8, 0.7, 0.9))), Kept::Exceeded);
         assert_eq!(rate.kept(Some(Figure::new(1.5, 1.4, 1.6))), Kept::Within);
+        assert_eq!(rate.kept(Some(Figure::new(0.95, 0.9, 0.97))), Kept::CannotTell);
     }
 }
