@@ -96,6 +96,7 @@ pub fn survey(seed: u64) -> Run {
         comparisons,
         findings,
         skipped: skipped(),
+        unsaved: Vec::new(),
         rounds: Vec::new(),
     }
 }
@@ -113,6 +114,7 @@ fn plan(cases: u64) -> Plan {
             knob("transport", &["all"]),
         ],
         rounds_ordered: cases * u64::from(ROUNDS),
+        cases: Vec::new(),
     }
 }
 
