@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::hello::{self, HELLO, WELCOME};
 use super::{Deadline, failed};
-use crate::options::{self, Family};
+use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
 use crate::system::{socket, sockopt};
 use crate::wire::{Accept, Setup, TransportError, Wire};
@@ -26,8 +26,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Opens a socket and asks for every option, before anything is bound or connected: buffer sizes decide on the
-    /// window that the first packets offer (tcp(7)).
+    /// Opens a socket and asks for its options, before anything is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let domain = match self.family {
             Family::V4 => Domain::IPV4,
@@ -36,7 +35,7 @@ impl Kind {
         };
         let socket = Socket::new(domain, self.sort, self.protocol)
             .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
-        options::apply(socket.as_fd(), self.family, &setup.options)?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
         Ok(socket)
     }
 
@@ -44,9 +43,9 @@ impl Kind {
         self.sort == Type::DGRAM
     }
 
-    /// The wire over a connected socket. The options are asked again, because a listener passes only some of them on.
+    /// The wire over a connected socket.
     fn wire(&self, socket: Socket, setup: &Setup, side: Side) -> Result<Box<dyn Wire>, TransportError> {
-        options::apply(socket.as_fd(), self.family, &setup.options)?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Connected)?;
         set_timeouts(&socket, setup).map_err(|source| failed("set the time-out of", "the socket", source, ""))?;
         let greeting = self.is_datagram().then_some(side);
         let port = SocketPort { socket, kind: *self, greeting };
