@@ -10,7 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::hello::{self, HELLO, WELCOME};
 use super::{Deadline, failed};
-use crate::options::{self, Family};
+use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
 use crate::system::{socket, sockopt};
 use crate::wire::{Accept, Setup, TransportError, Wire};
@@ -25,8 +25,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Opens a socket and asks for every option, before anything is bound or connected: buffer sizes decide on the
-    /// window that the first packets offer (tcp(7)).
+    /// Opens a socket and asks for its options, before anything is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let domain = match self.family {
             Family::V4 => Domain::IPV4,
@@ -35,7 +34,7 @@ impl Kind {
         };
         let socket = Socket::new(domain, self.sort, self.protocol)
             .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
-        options::apply(socket.as_fd(), self.family, &setup.options)?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
         Ok(socket)
     }
 
@@ -43,9 +42,9 @@ impl Kind {
         self.sort == Type::DGRAM
     }
 
-    /// The wire over a connected socket. The options are asked again, because a listener passes only some of them on.
+    /// The wire over a connected socket.
     fn wire(&self, socket: Socket, setup: &Setup, side: Side) -> Result<Box<dyn Wire>, TransportError> {
-        options::apply(socket.as_fd(), self.family, &setup.options)?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Connected)?;
         // The greeting of datagrams has time-outs of its own, which would cost a timer in every later call.
         let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
         quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
