@@ -77,7 +77,7 @@ impl Transport for Icmp {
             .map_err(|source| failed("connect to", address, source, ""))?;
         let port = IcmpPort { socket, is_raw, identifier: new_identifier(), sequence: 0 };
         let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
-        Ok(Box::new(wire.map_err(|source| failed("watch", "an ICMP socket", source, HINT))?))
+        Ok(Box::new(wire.map_err(|source| failed("set an alarm for", "an ICMP socket", source, HINT))?))
     }
 }
 

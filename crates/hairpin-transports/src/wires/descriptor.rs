@@ -8,8 +8,8 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 
 use super::Deadline;
+use crate::system::alarm::Alarm;
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
-use crate::system::watchdog::Watchdog;
 use crate::wire::{Wire, WireError};
 
 /// What a transport adds to [`DescriptorWire`]: one attempt each way, one system call each.
@@ -69,35 +69,32 @@ pub(crate) struct DescriptorWire<P> {
     port: P,
     waiting: Waiting,
     timeout: Duration,
-    /// Ends a blocking call whose time is over; present where calls block.
-    watchdog: Option<Watchdog>,
+    /// Interrupts blocking calls, so that their time can be looked at; present where calls block.
+    alarm: Option<Alarm>,
     /// The other end is gone: from now on nothing waits, and what is left is taken.
     gone: bool,
 }
 
 impl<P: Port> DescriptorWire<P> {
     pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
-        let watchdog = (waiting == Waiting::Block).then(|| Watchdog::start(timeout)).transpose()?;
-        Ok(Self { port, waiting, timeout, watchdog, gone: false })
+        let alarm = (waiting == Waiting::Block).then(|| Alarm::start(timeout)).transpose()?;
+        Ok(Self { port, waiting, timeout, alarm, gone: false })
     }
 
-    /// One attempt that may block, as one system call; `Miss::Nothing` when its time is over.
+    /// Before a call that may block.
     #[inline]
-    fn blocking(&mut self, attempt: impl FnOnce(&mut P) -> Result<usize, Miss>) -> Result<usize, Miss> {
-        let Some(watchdog) = &mut self.watchdog else { return attempt(&mut self.port) };
-        watchdog.enter();
-        let answer = attempt(&mut self.port);
-        watchdog.leave();
-        match answer {
-            Err(Miss::Again) if watchdog.has_expired() => Err(Miss::Nothing),
-            answer => answer,
+    fn set_alarm(&mut self, operation: &'static str) -> Result<(), WireError> {
+        match &mut self.alarm {
+            Some(alarm) => alarm.follow().map_err(|source| WireError::System { operation, source }),
+            None => Ok(()),
         }
     }
 
     fn receive_blocking(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        self.set_alarm("receive")?;
         let mut deadline = Deadline::new(self.timeout);
         loop {
-            match self.blocking(|port| port.take(into, true)) {
+            match self.port.take(into, true) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Nothing) => break,
                 Err(Miss::Again) if deadline.left().is_some() => {}
@@ -199,13 +196,13 @@ impl<P: Port> Wire for DescriptorWire<P> {
         if self.gone {
             return Err(WireError::Closed);
         }
+        self.set_alarm("send")?;
         let may_block = self.waiting == Waiting::Block;
         let mut rest = message;
         let mut deadline = Deadline::new(self.timeout);
         let mut tries = 0;
         loop {
-            let put = if may_block { self.blocking(|port| port.put(rest, true)) } else { self.port.put(rest, false) };
-            match put {
+            match self.port.put(rest, may_block) {
                 Ok(bytes) if bytes >= rest.len() => return Ok(()),
                 Ok(bytes) => {
                     rest = &rest[bytes..];
