@@ -18,6 +18,7 @@ pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
     }
 }
 
+#[cfg(target_os = "linux")]
 /// The kernel's protocol family: where the type-of-service byte is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -29,6 +30,7 @@ pub(crate) enum Family {
     Unix,
 }
 
+#[cfg(target_os = "linux")]
 /// When options are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moment {

@@ -198,6 +198,8 @@ struct ShmWire {
     rings: Rings,
     waiting: Waiting,
     timeout: Duration,
+    /// Sleeps that ended by time although there was something: lost wake-ups, or the two coincided.
+    late_wakes: u64,
 }
 
 /// How often a spinning end looks at its cache line before it reads the clock: some microseconds apart.
@@ -218,7 +220,7 @@ enum Waited {
 impl ShmWire {
     fn new(ends: Ends, setup: &Setup) -> Self {
         let rings = Rings::new(ends.layout, ends.own);
-        Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout }
+        Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout, late_wakes: 0 }
     }
 
     #[inline]
@@ -313,6 +315,7 @@ impl ShmWire {
             let woken = futex::wait(self.ends.map.word(asleep), 1, nap)
                 .map_err(|source| WireError::System { operation: "futex wait", source })?;
             if is_ready(self) {
+                self.late_wakes += u64::from(woken == Awake::TimedOut);
                 self.awake(asleep);
                 return Ok(Waited::Ready);
             }
@@ -411,6 +414,7 @@ impl Wire for ShmWire {
         vec![
             Fact::number("shm.slots", self.ends.layout.slot_count as f64),
             Fact::number("shm.slot_bytes", self.ends.layout.slot_bytes as f64),
+            Fact::number("shm.late_wakes", self.late_wakes as f64),
         ]
     }
 }

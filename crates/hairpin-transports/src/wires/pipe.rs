@@ -1,4 +1,7 @@
 //! Wires over two one-way descriptors, used by `pipe` and `fifo`: they differ only in how the pipes are made.
+//!
+//! Writing to a pipe that nobody reads any more raises SIGPIPE. Rust's runtime has that signal ignored in every
+//! program that it starts, and the write then answers `EPIPE`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

@@ -139,10 +139,22 @@ pub(crate) fn connect(
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
             TransportError::TimedOut { what: "answered", after: setup.timeout }
         }
-        _ => failed("connect to", address, source, "is the other half running, and is this its address?"),
+        _ => failed("connect to", address, source, HINT),
     })?;
+    // A port of the dynamic range that nobody listens on may be given to the connecting socket itself (RFC 9293, 3.5:
+    // simultaneous open), which then talks to itself.
+    let (own, peer) = (socket.local_addr(), socket.peer_addr());
+    if kind.family != Family::Unix && matches!((own, peer), (Ok(own), Ok(peer)) if own == peer) {
+        return Err(refused(address));
+    }
     kind.wire(socket, setup, Side::Near)
 }
+
+fn refused(address: &str) -> TransportError {
+    failed("connect to", address, std::io::ErrorKind::ConnectionRefused.into(), HINT)
+}
+
+const HINT: &str = "is the other half running, and is this its address?";
 
 /// The far end of a datagram socket, before anybody said hello.
 pub(crate) struct DatagramListener {
@@ -175,7 +187,6 @@ pub(crate) fn connect_datagram(
     kind: &Kind,
     setup: &Setup,
 ) -> Result<Box<dyn Wire>, TransportError> {
-    const HINT: &str = "is the other half running, and is this its address?";
     socket.connect(to).map_err(|source| failed("connect to", address, source, HINT))?;
     hello::say(&socket, address, setup.timeout, Duration::from_millis(250))?;
     kind.wire(socket, setup, Side::Near)

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use hairpin_model::fact;
+
 use crate::ends::{Checked, LONG, Subject, random_bytes, shown, text};
 use crate::ensure;
 
@@ -33,9 +35,13 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
             subject.exchange(&mut *near, None, &random_bytes(seed as u64, size))?;
         }
         match echo {
-            Some(echo) => echo.join().map_err(|_| "the echo panicked")?.map(drop),
-            None => Ok(()),
+            Some(echo) => drop(echo.join().map_err(|_| "the echo panicked")??),
+            None => return Ok(()),
         }
+        // Each would be a wake-up that got lost; one may coincide with the end of a sleep.
+        let late = fact::number(&near.effective(), "shm.late_wakes").unwrap_or(0.0);
+        ensure!(late as u64 <= 1, "{late} wake-ups came too late");
+        Ok(())
     })
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::Options;
-use hairpin_transports::{Setup, Transport, Wire, WireError};
+use hairpin_transports::{Setup, Transport, TransportError, Wire, WireError};
 
 /// Kept, or what was not.
 pub(crate) type Checked = Result<(), String>;
@@ -55,13 +55,29 @@ impl Subject {
 
     /// Both ends, each with its own setup.
     pub(crate) fn unlike_pair(&self, near: &Setup, far: &Setup) -> Result<Pair, String> {
-        let listener = self.transport.listen(far).map_err(text)?;
+        // A short time-out is meant for what is done with the wires; a busy machine may need longer to open them.
+        let is_short = near.timeout == SHORT || far.timeout == SHORT;
+        for _ in 0..100 {
+            match self.one_pair(near, far) {
+                Err(TransportError::TimedOut { .. }) if is_short => {}
+                answer => return answer.map_err(text),
+            }
+        }
+        Err("the two ends never came together".to_owned())
+    }
+
+    fn one_pair(&self, near: &Setup, far: &Setup) -> Result<Pair, TransportError> {
+        let listener = self.transport.listen(far)?;
         let address = listener.address();
         std::thread::scope(|scope| {
-            let accepted = scope.spawn(move || listener.accept().map_err(text));
-            let connected = self.transport.connect(&address, near).map_err(text);
-            let accepted = accepted.join().map_err(|_| "accept panicked".to_owned())?;
-            Ok((connected?, accepted?))
+            let accepted = scope.spawn(move || listener.accept());
+            let connected = self.transport.connect(&address, near);
+            let accepted = accepted.join().expect("accept does not panic");
+            match (connected, accepted) {
+                // The later of the two knows least of the cause.
+                (_, Err(error @ TransportError::TimedOut { .. })) => Err(error),
+                (connected, accepted) => Ok((connected?, accepted?)),
+            }
         })
     }
 
