@@ -2,10 +2,10 @@
 //!
 //! No clock, file, socket or thread: the same rounds and the same seed give the same numbers. The steps, in order:
 //!
-//! 1. [`round_figures`]: the samples of one round to its figures, between rounds;
+//! 1. [`round_figures()`]: the samples of one round to its figures, between rounds;
 //! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] of each case;
 //! 3. [`comparisons`]: which cases differ, with intervals; [`compare_runs`] does so for two runs;
-//! 4. [`findings`]: what explains the figures.
+//! 4. [`findings()`]: what explains the figures.
 
 #![forbid(unsafe_code)]
 

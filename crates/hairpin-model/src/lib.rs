@@ -2,6 +2,7 @@
 //!
 //! Everything here is plain data: no clock, no file, no socket, no thread. Every other crate may depend on this
 //! one; this one depends on none of them.
+#![forbid(unsafe_code)]
 
 pub mod card;
 pub mod case;

@@ -2,9 +2,10 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::summary::Verdict;
+use serde::Serialize;
 
 /// What a comparison of two runs found.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ComparisonReport {
     /// The baseline run: its folder or name.
     pub baseline: String,
@@ -21,7 +22,7 @@ pub struct ComparisonReport {
 }
 
 /// One figure of one case in both runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparisonRow {
     /// The case in words.
     pub case: String,
@@ -40,7 +41,7 @@ pub struct ComparisonRow {
 }
 
 /// Something that is not the same in both runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Unlike {
     /// What, for instance `environment.kernel`.
     pub what: String,
@@ -51,7 +52,7 @@ pub struct Unlike {
 }
 
 /// A budget and whether it was kept.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BudgetResult {
     /// The case in words.
     pub case: String,

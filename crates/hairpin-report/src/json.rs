@@ -5,6 +5,8 @@
 
 use hairpin_model::run::Run;
 
+use crate::comparison::ComparisonReport;
+
 /// The run as indented JSON with a newline at its end. Rounds are not in it: they stand in `rounds.jsonl`.
 ///
 /// # Panics
@@ -14,4 +16,13 @@ pub fn render(run: &Run) -> String {
     let mut text = serde_json::to_string_pretty(run).expect("a run has only string keys");
     text.push('\n');
     text
+}
+
+/// Two runs compared, as one JSON object.
+///
+/// # Panics
+/// Never: a comparison holds only finite numbers and string keys.
+#[must_use]
+pub fn render_comparison(report: &ComparisonReport) -> String {
+    serde_json::to_string_pretty(report).expect("a comparison has only string keys")
 }

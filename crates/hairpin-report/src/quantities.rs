@@ -11,6 +11,16 @@ pub enum Micro {
     Sign,
 }
 
+impl Micro {
+    /// What stands between a number and its unit: on a page they are never parted at the end of a line.
+    fn blank(self) -> char {
+        match self {
+            Self::Ascii => ' ',
+            Self::Sign => '\u{a0}',
+        }
+    }
+}
+
 /// What stands where there is no figure.
 pub const DASH: &str = "-";
 
@@ -46,7 +56,7 @@ pub fn duration(ns: f64, micro: Micro) -> String {
         return DASH.to_owned();
     }
     let unit = time_unit(ns, micro);
-    format!("{} {}", significant(ns / unit.ns), unit.name)
+    format!("{}{}{}", significant(ns / unit.ns), micro.blank(), unit.name)
 }
 
 /// A duration without needless zeros, for axes: `10 µs`, `2.5 ms`, `0`.
@@ -56,9 +66,9 @@ pub fn round_duration(ns: f64, micro: Micro) -> String {
         return "0".to_owned();
     }
     let shown = duration(ns, micro);
-    match shown.split_once(' ') {
+    match shown.split_once(micro.blank()) {
         Some((number, unit)) if number.contains('.') => {
-            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+            format!("{}{}{unit}", number.trim_end_matches('0').trim_end_matches('.'), micro.blank())
         }
         _ => shown,
     }
@@ -72,13 +82,34 @@ pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64, micro: Micro) -> String {
     }
     let unit = time_unit(of_ns, micro);
     let places = decimals(of_ns / unit.ns);
-    format!("{:.places$}-{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
+    let to = match micro {
+        Micro::Ascii => '-',
+        Micro::Sign => '\u{2013}',
+    };
+    format!("{:.places$}{to}{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
+}
+
+/// The two bounds of a rate, in the unit of the second: `98.1-102 k/s`.
+#[must_use]
+pub fn rate_bounds(low_per_s: f64, high_per_s: f64) -> String {
+    let (size, unit) = rate_unit(high_per_s);
+    let number = |per_s: f64| if per_s.is_finite() { significant(per_s / size) } else { DASH.to_owned() };
+    format!("{}\u{2013}{} {unit}", number(low_per_s), number(high_per_s))
+}
+
+fn rate_unit(per_s: f64) -> (f64, &'static str) {
+    let steps = [(1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s")];
+    steps.into_iter().find(|(size, _)| per_s.abs() >= 0.9995 * size).unwrap_or((1.0, "/s"))
 }
 
 /// Messages a second: `980 /s`, `74.6 k/s`, `1.34 M/s`.
 #[must_use]
 pub fn rate(per_s: f64) -> String {
-    scaled(per_s, &[(1e9, "G/s"), (1e6, "M/s"), (1e3, "k/s")], "/s")
+    if !per_s.is_finite() {
+        return DASH.to_owned();
+    }
+    let (size, unit) = rate_unit(per_s);
+    format!("{} {unit}", significant(per_s / size))
 }
 
 /// A number of bytes, in powers of 1024: `64 B`, `4 KiB`, `1.50 GiB`.
@@ -203,14 +234,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn scaled(number: f64, steps: &[(f64, &str)], base: &str) -> String {
-    if !number.is_finite() {
-        return DASH.to_owned();
-    }
-    let (size, unit) = steps.iter().copied().find(|(size, _)| number.abs() >= 0.9995 * size).unwrap_or((1.0, base));
-    format!("{} {unit}", significant(number / size))
-}
-
 /// A number without a unit: whole numbers whole, others with three significant digits.
 fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { significant(value) }
@@ -244,7 +267,7 @@ mod tests {
             "12.5 s",
         ];
         assert_eq!(shown, expected);
-        assert_eq!(duration(12_345.0, Micro::Sign), "12.3 µs");
+        assert_eq!(duration(12_345.0, Micro::Sign), "12.3\u{a0}µs");
         assert_eq!(text(-1500.0), "-1.50 us");
     }
 
@@ -252,6 +275,7 @@ mod tests {
     fn bounds_share_unit_and_precision_with_their_figure() {
         assert_eq!(bounds(13_400.0, 12_900.0, 14_080.0, Micro::Ascii), "12.9-14.1");
         assert_eq!(bounds(1020.0, 980.0, 12_300.0, Micro::Ascii), "0.98-12.30");
+        assert_eq!(bounds(140.0, 139.0, 142.0, Micro::Sign), "139\u{2013}142");
     }
 
     #[test]

@@ -131,8 +131,8 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     }
     match run.cases.iter().filter(|row| !row.valid).count() as u64 {
         0 => {}
-        1 => cautions.push("1 case is invalid and marked with `!`: do not use its figures.".to_owned()),
-        many => cautions.push(format!("{many} cases are invalid and marked with `!`: do not use their figures.")),
+        1 => cautions.push("1 case is invalid and marked with !: do not use its figures.".to_owned()),
+        many => cautions.push(format!("{many} cases are invalid and marked with !: do not use their figures.")),
     }
     cautions
 }

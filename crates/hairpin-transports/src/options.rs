@@ -18,6 +18,7 @@ pub fn is_met(name: OptionName, asked: &str, effective: &str) -> bool {
     }
 }
 
+#[cfg(target_os = "linux")]
 /// The kernel's protocol family: where the type-of-service byte is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
@@ -30,6 +31,18 @@ pub(crate) enum Family {
 }
 
 #[cfg(target_os = "linux")]
+/// When options are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// Before the socket is bound or connected: buffer sizes decide on the window that the first packets offer
+    /// (tcp(7)).
+    Opened,
+    /// Once it is connected: a listener passes only some options on, and `TCP_QUICKACK` is a state of a connection.
+    /// Switched off earlier, it would hold back the last packet of the handshake and then be on again.
+    Connected,
+}
+
+#[cfg(target_os = "linux")]
 mod linux {
     use std::io;
     use std::os::fd::BorrowedFd;
@@ -37,7 +50,7 @@ mod linux {
     use hairpin_model::fact::Fact;
     use hairpin_model::options::{OptionName, Options};
 
-    use super::Family;
+    use super::{Family, Moment};
     use crate::system::sockopt::{self, Place};
     use crate::wire::TransportError;
 
@@ -46,8 +59,14 @@ mod linux {
     ///
     /// # Errors
     /// [`TransportError::Option`] with the first refusal.
-    pub(crate) fn apply(on: BorrowedFd<'_>, family: Family, options: &Options) -> Result<(), TransportError> {
-        for (name, asked) in options.iter() {
+    pub(crate) fn apply(
+        on: BorrowedFd<'_>,
+        family: Family,
+        options: &Options,
+        moment: Moment,
+    ) -> Result<(), TransportError> {
+        let later = |name| name == OptionName::Quickack && moment == Moment::Opened;
+        for (name, asked) in options.iter().filter(|(name, _)| !later(*name)) {
             set(on, family, name, asked).map_err(|source| TransportError::Option {
                 name,
                 asked: asked.to_owned(),

@@ -35,7 +35,8 @@ pub trait Transport: Sync {
 
 /// The far end before anybody connected.
 pub trait Accept: Send {
-    /// Where to connect to, as a text that another process on this machine can use.
+    /// Where to connect to, in one printable word that another process on this machine (same user) can use for as
+    /// long as this end lives. Nothing in the file system stands for it, so nothing is left behind.
     fn address(&self) -> String;
 
     /// Waits for the near end, [`Setup::timeout`] at most.
@@ -48,14 +49,18 @@ pub trait Accept: Send {
 /// One open, connected transport. Dropping it closes it, and the other end's calls then answer
 /// [`WireError::Closed`] once they have taken what was sent before.
 pub trait Wire: Send {
-    /// Sends one whole message, waiting for room as the setup's waiting says.
+    /// Sends one whole message, waiting for room as the setup's waiting says. The time-out begins again whenever a
+    /// part of a long message was accepted.
     ///
     /// # Errors
-    /// [`WireError::TimedOut`] when there was no room in time.
+    /// [`WireError::TimedOut`] when there was no room in time: nothing of the message was sent where the transport
+    /// keeps boundaries; on a stream its beginning may have been, and the stream is then of no further use.
+    /// [`WireError::Closed`] when the other end is gone.
     fn send(&mut self, message: &[u8]) -> Result<(), WireError>;
 
     /// Waits, as the setup's waiting says, for bytes, and takes what is there: one message where the transport
-    /// keeps boundaries, else any number of bytes from 1. With [`Waiting::Block`] it is exactly one system call.
+    /// keeps boundaries, else any number of bytes from 1. With [`Waiting::Block`] it is exactly one system call where
+    /// it has to sleep. What does not fit of a message that keeps its boundaries is cut off, as recv(2) does.
     ///
     /// # Errors
     /// [`WireError::TimedOut`] when nothing came in time, [`WireError::Closed`] when the other end is gone.
@@ -75,8 +80,9 @@ pub trait Wire: Send {
     /// [`WireError::System`] when the system call fails.
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError>;
 
-    /// What the kernel says now: `option.NAME` for every option on the card (in [`crate::options`]'s words), and
-    /// its counters such as `tcp_info.retransmits` or `socket.drops`.
+    /// What the kernel says now: `option.NAME` for every option on the card, as a word that
+    /// [`Options::parse`] takes (buffer sizes as the kernel doubled them), and its counters: `tcp_info.*` for TCP,
+    /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
 }
 

@@ -6,11 +6,12 @@ use hairpin_model::figure::Figure;
 use hairpin_model::names::UnknownName;
 use hairpin_model::parse::{self, BadQuantity};
 use hairpin_model::words;
+use serde::Serialize;
 
 use super::runs::{Compared, RunComparison};
 
 /// How much worse one figure may become, from a text such as `p99=+5%`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Budget {
     /// The figure.
     pub figure: Compared,
@@ -87,7 +88,7 @@ words! {
 }
 
 /// A budget checked on one case.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BudgetOutcome {
     /// The budget.
     pub budget: Budget,
@@ -157,5 +158,6 @@ mod tests {
         let rate: Budget = "rate=5%".parse().unwrap();
         assert_eq!(rate.kept(Some(Figure::new(0.8, 0.7, 0.9))), Kept::Exceeded);
         assert_eq!(rate.kept(Some(Figure::new(1.5, 1.4, 1.6))), Kept::Within);
+        assert_eq!(rate.kept(Some(Figure::new(0.95, 0.9, 0.97))), Kept::CannotTell);
     }
 }

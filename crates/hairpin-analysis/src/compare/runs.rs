@@ -7,6 +7,7 @@ use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::words;
+use serde::Serialize;
 
 use super::{as_ratio, step_share, verdict, widened};
 use crate::statistics::interval::shift;
@@ -30,7 +31,7 @@ words! {
 }
 
 /// Two runs compared.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunComparison {
     /// Cases that both runs have, in the baseline's order.
     pub cases: Vec<CaseComparison>,
@@ -41,7 +42,7 @@ pub struct RunComparison {
 }
 
 /// One case in two runs.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseComparison {
     /// Its identity.
     pub id: String,
@@ -54,7 +55,7 @@ pub struct CaseComparison {
 }
 
 /// One figure of one case in two runs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct FigureComparison {
     /// Which figure.
     pub figure: Compared,

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::run::Run;
 use hairpin_model::words;
+use serde::Serialize;
 
 words! {
     /// What sort of thing differs.
@@ -22,7 +23,7 @@ words! {
 }
 
 /// Something in which two runs differ.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// What sort of thing it is.
     pub kind: Kind,

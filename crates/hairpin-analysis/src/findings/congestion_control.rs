@@ -5,8 +5,7 @@
 //! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
 //! the difference. Advice: set it for the connection, or say which one the figure is of.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
@@ -60,16 +59,7 @@ impl Detector for CongestionControl {
         vec![Finding {
             cases: hits.ids(),
             summary: summary(told.case, pacing, other, hits.0.len()),
-            evidence: other.map_or_else(Vec::new, |other| {
-                let what = format!("{} over {pacing}, p50 of {}", other.name, told.case.label);
-                let p50 = other.case.latency_ns.p50.unwrap_or(Figure::bare(f64::NAN));
-                let own = told.case.latency_ns.p50.unwrap_or(Figure::bare(f64::NAN));
-                vec![
-                    evidence(what, other.change.ratio, "ratio"),
-                    evidence(format!("p50 under {pacing}"), own, "ns"),
-                    evidence(format!("p50 under {}", other.name), p50, "ns"),
-                ]
-            }),
+            evidence: other.map_or_else(Vec::new, |other| all_evidence(told.case, pacing, other)),
             advice: format!(
                 "Say under which congestion control a bulk figure was taken. On paths that lose little and are short, \
                  try cubic for the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control); \
@@ -112,6 +102,14 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
             change.ratio.value
         ),
     }
+}
+
+fn all_evidence(case: &CaseSummary, pacing: &str, other: &Other<'_>) -> Vec<Evidence> {
+    let p50 =
+        |name: &str, of: &CaseSummary| of.latency_ns.p50.map(|p50| evidence(format!("p50 under {name}"), p50, "ns"));
+    let what = format!("{} over {pacing}, p50 of {}", other.name, case.label);
+    let ratio = evidence(what, other.change.ratio, "ratio");
+    [Some(ratio), p50(pacing, case), p50(&other.name, other.case)].into_iter().flatten().collect()
 }
 
 fn proved(other: &Other<'_>) -> Proved {

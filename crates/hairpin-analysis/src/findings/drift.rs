@@ -148,7 +148,8 @@ mod tests {
     fn scatter_a_small_trend_and_few_rounds_are_none() {
         let mut made_up = MadeUp::new();
         let transports = ["tcp", "udp", "pipe"];
-        let scatter = vec![10_000, 11_000, 9_000, 10_500, 9_500, 10_800, 9_200, 10_100];
+        // Its slope is 11 % over the run, and its p 0.28.
+        let scatter = vec![10_000, 9_000, 11_000, 9_500, 12_000, 9_200, 11_500, 10_500];
         let small = (0..10).map(|k| 10_000 + 30 * k).collect();
         let few = vec![10_000, 12_000, 14_000, 16_000, 18_000];
         for (transport, latencies) in transports.iter().zip([scatter, small, few]) {

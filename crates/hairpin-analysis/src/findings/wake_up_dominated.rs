@@ -181,6 +181,11 @@ mod tests {
         let found = made_up.findings("wake-up-dominated");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 2));
         assert!((found[0].share - 0.9).abs() < 0.01, "the pipe's is the greatest: {}", found[0].share);
+        for evidence in &found[0].evidence {
+            let (value, low, high) =
+                (evidence.value.value, evidence.value.low.unwrap(), evidence.value.high.unwrap());
+            assert!(low <= value && value <= high, "{evidence:?}");
+        }
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "confirmed");
         assert!((proved.effect.value + 55_000.0).abs() < 600.0, "{:?}", proved.effect);

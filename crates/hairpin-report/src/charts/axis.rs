@@ -162,7 +162,8 @@ impl Nines {
     /// The labelled quantiles: 0, 50, 90, 99, 99.9 %, ... as far as the axis goes.
     #[must_use]
     pub fn ticks(&self) -> Vec<(f64, f64, String)> {
-        let mut ticks = vec![(0.0, 0.0, "0 %".to_owned()), (0.5, 0.301_03 / self.most, "50 %".to_owned())];
+        let mut ticks =
+            vec![(0.0, 0.0, "0 %".to_owned()), (0.5, std::f64::consts::LOG10_2 / self.most, "50 %".to_owned())];
         let mut nines = 1;
         while f64::from(nines) <= self.most && nines <= 12 {
             let quantile = 1.0 - 10_f64.powi(-nines);
@@ -178,8 +179,8 @@ impl Nines {
 mod tests {
     use super::*;
 
-    fn labels(ticks: &[Tick]) -> Vec<&str> {
-        ticks.iter().map(|tick| tick.label.as_str()).collect()
+    fn labels(ticks: &[Tick]) -> Vec<String> {
+        ticks.iter().map(|tick| tick.label.replace('\u{a0}', " ")).collect()
     }
 
     #[test]

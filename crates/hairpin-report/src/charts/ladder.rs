@@ -13,9 +13,6 @@ use super::svg::{escape, percent};
 use crate::ladder::{self, Group};
 use crate::quantities::{self, Micro};
 
-/// Height of a lane, in pixels.
-const LANE: f64 = 24.0;
-
 /// The chart of all groups, or null where no case has a p50.
 pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String> {
     let shown = run.cases.iter().filter(|row| ladder::p50_ns(row).is_some());
@@ -67,39 +64,34 @@ fn group_lanes(html: &mut String, group: &Group<'_>, axis: &Axis, grid: &str, lo
 }
 
 /// The lane itself: marks over the grid, and a title that says them in words.
+///
+/// The grid is as high as the row, and the marks stand in an inner picture whose origin is the middle of it.
 fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> String {
     let at = |ns: f64| percent(axis.place(ns));
-    let middle = LANE / 2.0;
     let words = escape(&in_words(row, p50));
     let mut svg = format!(
-        "<svg class=\"lane {classes}\" width=\"100%\" height=\"{LANE}\" role=\"img\" aria-label=\"{words}\">\
-         <title>{words}</title>{grid}"
+        "<span class=\"lane-cell\"><svg class=\"lane {classes}\" width=\"100%\" height=\"100%\" role=\"img\" aria-label=\"{words}\">\
+         <title>{words}</title>{grid}<svg class=\"lane-marks\" y=\"50%\" width=\"100%\" height=\"1\">"
     );
-    let line = |from: f64, to: f64, class: &str| {
-        format!("<line class=\"{class}\" x1=\"{}\" x2=\"{}\" y1=\"{middle}\" y2=\"{middle}\"/>", at(from), at(to))
-    };
-    let tick = |ns: f64, class: &str, half: f64| {
-        let (x, above, below) = (at(ns), middle - half, middle + half);
-        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"{above}\" y2=\"{below}\"/>")
+    let line =
+        |from: f64, to: f64, class: &str| format!("<line class=\"{class}\" x1=\"{}\" x2=\"{}\"/>", at(from), at(to));
+    let tick = |ns: f64, class: &str, half: u8| {
+        let x = at(ns);
+        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"-{half}\" y2=\"{half}\"/>")
     };
     if let Some(max) = ladder::finite(row.latency_ns.max) {
         svg.push_str(&line(p50, max, "to-max"));
-        svg.push_str(&tick(max, "max", 4.0));
+        svg.push_str(&tick(max, "max", 4));
     }
     if let Some(p99) = ladder::finite(row.latency_ns.p99) {
         svg.push_str(&line(p50, p99, "to-p99"));
-        svg.push_str(&tick(p99, "p99", 6.0));
+        svg.push_str(&tick(p99, "p99", 6));
     }
     if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
         let width = percent((axis.place(high) - axis.place(low)).max(0.0));
-        let (y, height) = (middle - 8.0, 16.0);
-        let _ = write!(
-            svg,
-            "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"{y}\" height=\"{height}\"/>",
-            at(low)
-        );
+        let _ = write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
     }
-    let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" cy=\"{middle}\" r=\"4.5\"/></svg>", at(p50));
+    let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" r=\"4.5\"/></svg></svg></span>", at(p50));
     svg
 }
 
@@ -120,7 +112,7 @@ fn in_words(row: &CaseSummary, p50: f64) -> String {
 fn grid(ticks: &[Tick]) -> String {
     let line = |tick: &Tick| {
         let (class, x) = (if tick.major { "grid" } else { "grid minor" }, percent(tick.place));
-        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{LANE}\"/>")
+        format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"100%\"/>")
     };
     ticks.iter().map(line).collect()
 }
@@ -133,7 +125,7 @@ fn scale(ticks: &[Tick], side: &str) -> String {
     };
     let labels: String = ticks.iter().map(label).collect();
     format!(
-        "<div class=\"lane-row scale {side}\" aria-hidden=\"true\"><span class=\"lane-name\"></span>\
-         <svg class=\"lane\" width=\"100%\" height=\"20\">{labels}</svg><span class=\"lane-value\">p50</span></div>"
+        "<div class=\"lane-row scale at-{side}\" aria-hidden=\"true\"><span class=\"lane-name\"></span>\
+         <span class=\"lane-cell\"><svg width=\"100%\" height=\"20\">{labels}</svg></span><span class=\"lane-value\">p50</span></div>"
     )
 }

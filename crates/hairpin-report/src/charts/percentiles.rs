@@ -16,9 +16,11 @@ const HEIGHT: f64 = 360.0;
 /// Curves are drawn on a grid of so many steps in both directions and then stretched to the plot.
 const STEPS: f64 = 2000.0;
 
-/// The chart of one group, or null where no case of it has a curve.
+/// The chart of one group, or null where no valid case of it has a curve. Invalid cases are named and not drawn: they
+/// would set the scale for all others.
 pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
-    let rows: Vec<&CaseSummary> = group.rows.iter().copied().filter(|row| points(row).next().is_some()).collect();
+    let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
+        group.rows.iter().copied().filter(|row| points(row).next().is_some()).partition(|row| row.valid);
     let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
     let nines = Nines::of(rows.iter().map(|row| row.samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
@@ -38,9 +40,13 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Optio
         html,
         "<svg class=\"curves\" width=\"100%\" height=\"{HEIGHT}\" viewBox=\"0 0 {STEPS} {STEPS}\" \
          preserveAspectRatio=\"none\">{curves}</svg>{marks}</svg>\
-         <span class=\"axis-title x\">percentile of round trips (log scale of what lies beyond)</span></div>"
+         <span class=\"axis-title x\">percentile (log scale of what lies beyond)</span></div>"
     );
     html.push_str(&legend(&rows, looks));
+    if !invalid.is_empty() {
+        let names: Vec<String> = invalid.iter().map(|row| escape(&ladder::row_name(row))).collect();
+        let _ = write!(html, "<p class=\"caption left-out\">Not drawn, as invalid: {}.</p>", names.join("; "));
+    }
     Some(html)
 }
 
@@ -57,15 +63,17 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
             escape(&tick.label)
         )
     };
-    let upward = |(_, place, label): (f64, f64, String)| {
+    // Every second label steps down where the plot is narrow.
+    let upward = |(number, (_, place, label)): (usize, (f64, f64, String))| {
         let (x, below) = (percent(place), HEIGHT + 18.0);
+        let step = if number % 2 == 1 { " second" } else { "" };
         format!(
             "<line class=\"grid\" x1=\"{x}\" x2=\"{x}\" y1=\"0\" y2=\"{HEIGHT}\"/>\
-             <text class=\"tick\" x=\"{x}\" y=\"{below}\">{label}</text>"
+             <text class=\"tick{step}\" x=\"{x}\" y=\"{below}\">{label}</text>"
         )
     };
     let lines: String = axis.time_ticks(10).into_iter().map(across).collect();
-    lines + &nines.ticks().into_iter().map(upward).collect::<String>()
+    lines + &nines.ticks().into_iter().enumerate().map(upward).collect::<String>()
 }
 
 /// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
@@ -73,16 +81,19 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String 
     #[expect(clippy::cast_precision_loss, reason = "a share is taken")]
     let sure_to = 1.0 - 10.0 / row.samples.max(10) as f64;
     let (mut body, mut tail) = (Vec::new(), Vec::new());
-    let mut last = None;
+    let mut last: Option<(f64, f64)> = None;
+    let mut left = points(row).count();
     for point in points(row) {
-        let x = nines.place(point.quantile, row.samples) * STEPS;
-        let y = (1.0 - axis.place(point.latency_ns)) * STEPS;
-        // Points that fall on one place of the grid are drawn once: any number of them makes a small page.
-        let here = (x.round(), y.round());
-        if last.replace(here) == Some(here) {
+        left -= 1;
+        let x = (nines.place(point.quantile, row.samples) * STEPS).round();
+        let y = ((1.0 - axis.place(point.latency_ns)) * STEPS).round();
+        // A point nearer than a pixel or so to the last drawn one is left out, unless it is the end: any number of
+        // points makes a small page.
+        if left > 0 && last.is_some_and(|last| (x - last.0).abs() < 3.0 && (y - last.1).abs() < 3.0) {
             continue;
         }
-        let text = format!("{},{}", trimmed(here.0), trimmed(here.1));
+        last = Some((x, y));
+        let text = format!("{},{}", trimmed(x), trimmed(y));
         if point.quantile <= sure_to || body.is_empty() {
             body.push(text);
         } else {
@@ -105,26 +116,34 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String 
 fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
     let name = ladder::row_name(row);
     let mut html = format!("<g class=\"marks {}\" data-series=\"{}\">", looks.classes(), escape(&name));
+    let place = |quantile: f64| nines.place(quantile, row.samples);
     let mut wanted: Vec<(f64, String)> =
         nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
     wanted.push((1.0, "greatest".to_owned()));
-    let mut last: Option<(f64, f64)> = None;
+    let mut last = None;
     for (quantile, label) in wanted {
-        // The last point at or before the percentile, unless the curve has none near it.
-        let Some(point) = points(row).take_while(|point| point.quantile <= quantile + 1e-9).last() else { continue };
-        let here = (nines.place(point.quantile, row.samples), axis.place(point.latency_ns));
-        if last.is_some_and(|last| last == here) || point.quantile + 0.02 < quantile {
+        // A point of the curve that is not at the labelled percentile (nor within half a percent of the axis) gets no
+        // mark: a mark must not say a figure that the run does not have.
+        let distance = |point: &&CurvePoint| (place(point.quantile) - place(quantile)).abs();
+        // Of several at one place the last, which is the greatest.
+        let nearest = points(row).reduce(|best, next| if distance(&next) <= distance(&best) { next } else { best });
+        let Some(point) = nearest.filter(|point| distance(point) < 0.005 && point.quantile <= quantile + 1e-9) else {
+            continue;
+        };
+        let here = (percent(place(point.quantile)), down(axis.place(point.latency_ns), HEIGHT));
+        if last.as_ref() == Some(&here) {
             continue;
         }
-        last = Some(here);
         let words = format!("{name}: {label} {}", quantities::duration(point.latency_ns, Micro::Sign));
-        let (x, y) = (percent(here.0), down(here.1, HEIGHT));
         let _ = write!(
             html,
-            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>",
+            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
             escape(&words),
-            looks.colour
+            looks.colour,
+            here.0,
+            here.1
         );
+        last = Some(here);
     }
     html.push_str("</g>");
     html

@@ -60,8 +60,9 @@ impl Course {
         let axis = Axis::log_around(centre, AT_LEAST, points(row).map(|point| point.p50_ns))?;
         let name = escape(&ladder::row_name(row));
         let label = escape(&format!("p50 of each round of {} over the run", row.label));
+        let bang = if row.valid { "" } else { "<i class=\"bang\" title=\"invalid: do not use\">!</i> " };
         let mut html = format!(
-            "<figure class=\"panel-small {}\"><figcaption>{}<b>{name}</b> <span>{}</span></figcaption>\
+            "<figure class=\"panel-small {}\"><figcaption>{}<b>{bang}{name}</b> <span>{}</span></figcaption>\
              <div class=\"plot small\"><svg class=\"chart rounds\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" \
              aria-label=\"{label}\">{}",
             looks.classes(),

@@ -7,6 +7,8 @@ mod facts;
 mod table;
 
 use minijinja::Environment;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
 use serde::Serialize;
 
 use hairpin_model::finding::{Finding, Severity};
@@ -98,11 +100,11 @@ struct Card {
 #[must_use]
 pub fn render(run: &Run) -> String {
     let mut environment = Environment::new();
-    environment.set_trim_blocks(true);
-    environment.set_lstrip_blocks(true);
+    let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(blocks.expect("the usual delimiters"));
     environment.add_template("page.html", PAGE).expect("the template is part of this crate");
     let template = environment.get_template("page.html").expect("it was just added");
-    template.render(view(run)).expect("the template knows its view")
+    template.render(Serde(view(run))).expect("the template knows its view")
 }
 
 fn view(run: &Run) -> View {
@@ -118,7 +120,7 @@ fn view(run: &Run) -> View {
         .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
         .collect();
     let answer = wording::answer(run, MICRO);
-    let calibration = |(good, text)| Calibration { good, text };
+    let calibration = |(good, text): (bool, String)| Calibration { good, text: tied(&text) };
     View {
         style_html: STYLE,
         script_html: SCRIPT,
@@ -127,8 +129,8 @@ fn view(run: &Run) -> View {
         question: run.plan.question.clone(),
         subtitle: subtitle(run),
         partial: wording::partial(run).into_iter().collect(),
-        lead: answer.lead,
-        more: answer.more,
+        lead: tied(&answer.lead),
+        more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
         cautions: wording::cautions(run),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         ladder_html: ladder_chart::chart(run, &looks),
@@ -136,7 +138,7 @@ fn view(run: &Run) -> View {
         courses,
         chains: chains(run, &groups),
         findings: run.findings.iter().map(|finding| card(run, finding)).collect(),
-        table: table::of(run, &groups),
+        table: table::of(&groups),
         invalid: wording::invalid(run),
         ledger: wording::ledger_lines(run),
         options: wording::option_notes(run),
@@ -149,6 +151,24 @@ fn view(run: &Run) -> View {
         format: run.format,
         tool: wording::tool_line(run),
     }
+}
+
+/// The text with blanks that do not break between a number and its unit, and between the thousands of a number.
+fn tied(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let mut tied = String::with_capacity(text.len());
+    for (place, word) in words.iter().enumerate() {
+        if let Some(before) = place.checked_sub(1).map(|before| words[before]) {
+            let bare = word.trim_end_matches(|last: char| ",;.:)".contains(last));
+            let unit =
+                matches!(bare, "ns" | "us" | "ms" | "s" | "%" | "B" | "KiB" | "MiB" | "GiB" | "/s" | "k/s" | "M/s");
+            let thousands = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
+            let number = before.ends_with(|last: char| last.is_ascii_digit());
+            tied.push(if number && (unit || thousands) { '\u{a0}' } else { ' ' });
+        }
+        tied.push_str(word);
+    }
+    tied
 }
 
 fn subtitle(run: &Run) -> Vec<String> {
@@ -190,10 +210,10 @@ fn card(run: &Run, finding: &Finding) -> Card {
         .to_owned(),
         share: explains
             .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
-        summary: finding.summary.clone(),
+        summary: tied(&finding.summary),
         cases: wording::case_labels(run, &finding.cases),
         evidence: wording::evidence(finding, MICRO),
-        advice: finding.advice.clone(),
+        advice: tied(&finding.advice),
         change: experiment.map(|experiment| experiment.change.clone()),
         command: experiment.map(|experiment| experiment.command.clone()),
         proof: finding.proved.as_ref().map(proof),

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use hairpin_model::figure::Figure;
-use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::MICRO;
@@ -37,7 +36,7 @@ struct Cell {
 }
 
 /// The rows in the order of the ladder.
-pub(super) fn of(_run: &Run, groups: &[Group<'_>]) -> SummaryTable {
+pub(super) fn of(groups: &[Group<'_>]) -> SummaryTable {
     let titles = vec![
         "p50",
         "p90",
@@ -61,9 +60,7 @@ fn table_row(row: &CaseSummary) -> Row {
     let latency = &row.latency_ns;
     let figures = [latency.p50, latency.p90, latency.p99, latency.p999, latency.max, latency.mean];
     let mut cells: Vec<Cell> = figures.into_iter().map(time_cell).collect();
-    cells.push(cell(row.rate_per_s, quantities::rate, |low, high| {
-        format!("{} .. {}", quantities::rate(low), quantities::rate(high))
-    }));
+    cells.push(cell(row.rate_per_s, quantities::rate, quantities::rate_bounds));
     cells.push(count_cell(ladder::lost(row)));
     cells.push(time_cell(ladder::cpu_ns_per_message(row).map(Figure::bare)));
     cells.push(time_cell(row.setup_ns));

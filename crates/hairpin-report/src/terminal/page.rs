@@ -95,7 +95,9 @@ impl Page {
     /// A command that can be pasted although it is wrapped: lines end in a backslash.
     pub(super) fn command(&mut self, label: &str, style: Style, command: &str) {
         let indent = label.chars().count();
-        let lines = wrapped(command, self.look.width - indent - 2);
+        // Inside quotes a backslash at the end of a line would be part of the word.
+        let quoted = command.contains(['\'', '"']);
+        let lines = wrapped(command, if quoted { usize::MAX } else { self.look.width - indent - 2 });
         let last = lines.len().saturating_sub(1);
         for (place, line) in lines.into_iter().enumerate() {
             let line = if place == last { line } else { format!("{line} \\") };
@@ -134,7 +136,10 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {
         let word = word.replace(NO_BREAK, " ");
         match words.last_mut() {
-            Some(number) if is_unit(&word) && number.ends_with(|last: char| last.is_ascii_digit()) => {
+            Some(number)
+                if (is_unit(&word) || is_thousands(&word))
+                    && number.ends_with(|last: char| last.is_ascii_digit()) =>
+            {
                 number.push(' ');
                 number.push_str(&word);
             }
@@ -154,6 +159,12 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// The last three digits of a count: `200` of `41 200`.
+fn is_thousands(word: &str) -> bool {
+    let word = word.trim_end_matches(|last: char| ",;.:)".contains(last));
+    word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn is_unit(word: &str) -> bool {
     let word = word.trim_end_matches(|last: char| ",;.:)".contains(last));
     matches!(word, "ns" | "us" | "ms" | "s" | "%" | "B" | "KiB" | "MiB" | "GiB" | "/s" | "k/s" | "M/s" | "x")
@@ -171,6 +182,7 @@ mod tests {
         assert_eq!(wrapped("a wordthatislong b", 5), ["a", "wordthatislong", "b"]);
         assert!(wrapped("", 10).is_empty());
         assert_eq!(wrapped("took 21.3 s, so", 12), ["took 21.3 s,", "so"]);
+        assert_eq!(wrapped("sent 41 200 of", 9), ["sent", "41 200 of"]);
         assert_eq!(wrapped("it took 21.3 s.", 12), ["it took", "21.3 s."]);
     }
 

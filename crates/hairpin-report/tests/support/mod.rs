@@ -1,7 +1,7 @@
 //! A made-up but plausible run: 12 transports in three groups over 10 rounds, the same for the same seed.
 //!
 //! The figures are shaped like those of a two-CPU virtual machine; none of them was measured.
-#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
 
 use std::collections::BTreeMap;
 
@@ -96,6 +96,7 @@ pub fn survey(seed: u64) -> Run {
         comparisons,
         findings,
         skipped: skipped(),
+        unsaved: Vec::new(),
         rounds: Vec::new(),
     }
 }
@@ -113,6 +114,7 @@ fn plan(cases: u64) -> Plan {
             knob("transport", &["all"]),
         ],
         rounds_ordered: cases * u64::from(ROUNDS),
+        cases: Vec::new(),
     }
 }
 
@@ -202,9 +204,13 @@ fn curve(p50: f64, wide: bool, samples: u64, dice: &mut Dice) -> Vec<CurvePoint>
     let body = if wide { 0.28 } else { 0.07 };
     let knee = 1.7 + dice.roll();
     let steps = 80;
-    let mut curve: Vec<CurvePoint> = (0..steps)
-        .map(|step| {
-            let nines = last_nines * f64::from(step) / f64::from(steps - 1);
+    let mut places: Vec<f64> = (0..steps).map(|step| last_nines * f64::from(step) / f64::from(steps - 1)).collect();
+    places.extend([0.5_f64, 0.1, 0.01, 0.001, 0.0001, 0.00001].map(|beyond| -beyond.log10()));
+    places.retain(|nines| *nines <= last_nines);
+    places.sort_by(f64::total_cmp);
+    let mut curve: Vec<CurvePoint> = places
+        .into_iter()
+        .map(|nines| {
             let tail = if nines > knee { (nines - knee).powi(2) * 0.9 } else { 0.0 };
             let latency_ns = p50 * (1.0 + body * (nines - 0.301) + tail).max(0.6);
             CurvePoint { quantile: 1.0 - 10_f64.powf(-nines), latency_ns }

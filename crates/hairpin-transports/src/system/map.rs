@@ -52,7 +52,7 @@ impl Map {
     pub(crate) fn copy_in(&self, offset: usize, bytes: &[u8]) {
         let start = self.checked(offset, bytes.len(), 1);
         // SAFETY: inside the mapping (checked); a mapping and a Rust slice never overlap.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) }
+        unsafe { copy(bytes.as_ptr(), start, bytes.len()) }
     }
 
     /// Fills `into` from `offset`.
@@ -60,7 +60,7 @@ impl Map {
     pub(crate) fn copy_out(&self, offset: usize, into: &mut [u8]) {
         let start = self.checked(offset, into.len(), 1);
         // SAFETY: as in `copy_in`.
-        unsafe { std::ptr::copy_nonoverlapping(start, into.as_mut_ptr(), into.len()) }
+        unsafe { copy(start, into.as_mut_ptr(), into.len()) }
     }
 
     #[inline]
@@ -69,6 +69,22 @@ impl Map {
         assert!(bytes <= self.length && offset <= self.length - bytes, "the rings' layout keeps inside the mapping");
         // SAFETY: inside the mapping, as just checked; the mapping starts at a page, so alignment is the offset's.
         unsafe { self.start.as_ptr().add(offset) }
+    }
+}
+
+/// Copies; the smallest messages without a call to `memcpy`, which would cost more than the copy.
+///
+/// # Safety
+/// As [`std::ptr::copy_nonoverlapping`].
+#[inline]
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's; both arms of constant length copy what the general one would.
+    unsafe {
+        match bytes {
+            4 => std::ptr::copy_nonoverlapping(from, to, 4),
+            8 => std::ptr::copy_nonoverlapping(from, to, 8),
+            _ => std::ptr::copy_nonoverlapping(from, to, bytes),
+        }
     }
 }
 

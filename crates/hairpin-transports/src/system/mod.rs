@@ -1,6 +1,7 @@
 //! System calls behind safe functions; the only place of this crate with `unsafe`.
 #![allow(unsafe_code)]
 
+pub(crate) mod alarm;
 pub(crate) mod descriptor;
 pub(crate) mod futex;
 pub(crate) mod map;
@@ -8,7 +9,6 @@ pub(crate) mod pipe;
 pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
-pub(crate) mod watchdog;
 
 use std::io;
 

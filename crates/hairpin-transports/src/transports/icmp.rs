@@ -14,11 +14,11 @@ use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::options::{self, Family};
+use crate::options::{self, Family, Moment};
 use crate::system::{socket, sockopt};
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
 use crate::wires::descriptor::{DescriptorWire, Miss, Port};
-use crate::wires::socket::{facts, loopback_detail, set_timeouts};
+use crate::wires::socket::{facts, loopback_detail};
 use crate::wires::{bad_address, check, failed};
 
 /// `icmp`.
@@ -70,14 +70,14 @@ impl Transport for Icmp {
         check(&self.card(), setup)?;
         let to: Ipv4Addr = address.parse().map_err(|_| bad_address(address, "127.0.0.1"))?;
         let (socket, is_raw) = open().map_err(|source| failed("open", "an ICMP socket", source, HINT))?;
-        options::apply(socket.as_fd(), Family::V4, &setup.options)?;
-        let prepared = if is_raw { want_replies_only(&socket) } else { Ok(()) };
+        options::apply(socket.as_fd(), Family::V4, &setup.options, Moment::Opened)?;
+        let prepared = if is_raw { want_replies_only(&socket, to) } else { Ok(()) };
         prepared
             .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
-            .and_then(|()| set_timeouts(&socket, setup))
             .map_err(|source| failed("connect to", address, source, ""))?;
         let port = IcmpPort { socket, is_raw, identifier: new_identifier(), sequence: 0 };
-        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout)))
+        let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
+        Ok(Box::new(wire.map_err(|source| failed("set an alarm for", "an ICMP socket", source, HINT))?))
     }
 }
 
@@ -92,11 +92,20 @@ fn open() -> io::Result<(Socket, bool)> {
     }
 }
 
-/// On the loopback device a raw socket also sees the requests, and whatever else arrives: the kernel drops all of
-/// it but replies (raw(7), `ICMP_FILTER`).
-fn want_replies_only(socket: &Socket) -> io::Result<()> {
+/// A raw socket sees every kind of ICMP packet: the kernel drops all but replies (raw(7), `ICMP_FILTER`).
+///
+/// On the loopback device it would also see its own requests, and since Linux counts them as dropped when its buffer
+/// is full, before it looks at the filter, `socket.drops` would count a lost reply twice. Requests that leave from
+/// another address of 127.0.0.0/8 than they go to are not taken for packets to this socket.
+fn want_replies_only(socket: &Socket, to: Ipv4Addr) -> io::Result<()> {
     let unwanted = !(1_u32 << ECHO_REPLY);
-    sockopt::set(socket.as_fd(), sockopt::ICMP_FILTER, unwanted.cast_signed())
+    sockopt::set(socket.as_fd(), sockopt::ICMP_FILTER, unwanted.cast_signed())?;
+    if !to.is_loopback() {
+        return Ok(());
+    }
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let from = if to == other { Ipv4Addr::LOCALHOST } else { other };
+    socket.bind(&SocketAddrV4::new(from, 0).into())
 }
 
 /// An identifier that no other wire of this process has, and hardly any of another.

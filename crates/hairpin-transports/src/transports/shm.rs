@@ -1,13 +1,8 @@
 //! Two rings in one anonymous memory file that both processes map (memfd_create(2)).
-//!
-//! Each ring has one producer and one consumer. A slot starts with a word that holds the message's length and the
-//! number of the lap; the consumer watches that word, and the payload follows in the same cache line, so a small
-//! message moves one cache line and nothing else. The producer looks at the consumer's position only when its own
-//! copy of it says that the ring may be full.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, fence};
 use std::time::Duration;
 
@@ -20,6 +15,7 @@ use crate::system::map::Map;
 use crate::system::pipe::{Access, memory_file, open_of_process, path_of, sealed_length};
 use crate::system::process::Process;
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire, WireError};
+use crate::wires::ring::{Layout, Rings};
 use crate::wires::{Deadline, bad_address, check, failed};
 
 /// `shm`.
@@ -99,91 +95,14 @@ fn open_ring(pid: u32, number: i32) -> io::Result<(Map, Layout)> {
     }
     let file = open_of_process(pid, number, Access::Both)?;
     let length = sealed_length(file.as_fd())?;
-    if length < Layout::SLOTS {
-        return Err(garbage("the memory file is too short"));
-    }
     let map = Map::new(file.as_fd(), length)?;
     let layout = Layout::read(&map, length).ok_or_else(|| garbage("the memory file holds no rings of ours"))?;
     Ok((map, layout))
 }
 
-/// Where everything is in the memory file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Layout {
-    slot_bytes: usize,
-    /// A power of two.
-    slot_count: usize,
-}
-
 const NOBODY: u32 = 0;
 const COMING: u32 = 1;
 const HERE: u32 = 2;
-
-/// What a ring may hold, unless two messages need more: small enough to stay in a second-level cache.
-const RING_BYTES: usize = 1 << 20;
-const MOST_SLOTS: usize = 256;
-const SLOT_HEADER_BYTES: usize = 8;
-const CACHE_LINE_BYTES: usize = 64;
-
-impl Layout {
-    const MAGIC_WORD: u64 = u64::from_be_bytes(*b"hairpin1");
-    const MAGIC: usize = 0;
-    const SLOT_BYTES: usize = 8;
-    const SLOT_COUNT: usize = 16;
-    /// Whether the near end has come; a futex.
-    const HELLO: usize = 24;
-    /// What each end says about itself, an end each: its process, whether it sleeps, whether it has closed.
-    const ABOUT: [usize; 2] = [256, 384];
-    const PID: usize = 0;
-    const BLOCKS: usize = 4;
-    const CLOSED: usize = 8;
-    /// The words of the two rings, named after who consumes.
-    const RINGS: [usize; 2] = [512, 1024];
-    /// Within a ring's words, each in cache lines of its own: adjacent lines are fetched in pairs.
-    const POSITION: usize = 0;
-    const CONSUMER_ASLEEP: usize = 128;
-    const PRODUCER_ASLEEP: usize = 256;
-    /// The first slot; the near end's ring comes first.
-    const SLOTS: usize = 4096;
-
-    fn for_messages_of(largest: usize) -> Self {
-        let slot_bytes = (largest + SLOT_HEADER_BYTES).next_multiple_of(CACHE_LINE_BYTES);
-        let fitting = (RING_BYTES / slot_bytes).clamp(2, MOST_SLOTS);
-        Self { slot_bytes, slot_count: 1 << fitting.ilog2() }
-    }
-
-    fn message_bytes(self) -> usize {
-        self.slot_bytes - SLOT_HEADER_BYTES
-    }
-
-    fn total_bytes(self) -> usize {
-        Self::SLOTS + 2 * self.slot_bytes * self.slot_count
-    }
-
-    fn slots_of(self, end: usize) -> usize {
-        Self::SLOTS + end * self.slot_bytes * self.slot_count
-    }
-
-    fn write(self, map: &Map) {
-        map.long_word(Self::SLOT_BYTES).store(self.slot_bytes as u64, Relaxed);
-        map.long_word(Self::SLOT_COUNT).store(self.slot_count as u64, Relaxed);
-        map.long_word(Self::MAGIC).store(Self::MAGIC_WORD, Release);
-    }
-
-    /// Reads it from a map of `length` bytes; `None` when that cannot be.
-    fn read(map: &Map, length: usize) -> Option<Self> {
-        if map.long_word(Self::MAGIC).load(Acquire) != Self::MAGIC_WORD {
-            return None;
-        }
-        let slot_bytes = usize::try_from(map.long_word(Self::SLOT_BYTES).load(Relaxed)).ok()?;
-        let slot_count = usize::try_from(map.long_word(Self::SLOT_COUNT).load(Relaxed)).ok()?;
-        let fits = slot_bytes.checked_mul(slot_count)?.checked_mul(2)?.checked_add(Self::SLOTS)? == length;
-        let is_sound = slot_bytes >= CACHE_LINE_BYTES
-            && slot_bytes.is_multiple_of(CACHE_LINE_BYTES)
-            && slot_count.is_power_of_two();
-        (fits && is_sound).then_some(Self { slot_bytes, slot_count })
-    }
-}
 
 const NEAR: usize = 0;
 const FAR: usize = 1;
@@ -273,47 +192,14 @@ impl Accept for Listener {
     }
 }
 
-/// One end of two rings: it consumes the one and produces into the other.
+/// One end of two rings.
 struct ShmWire {
     ends: Ends,
+    rings: Rings,
     waiting: Waiting,
     timeout: Duration,
-    /// Where its slots start, and how many messages have been taken or put.
-    incoming: Ring,
-    outgoing: Ring,
-    /// Up to which position the outgoing ring is known to have been emptied.
-    emptied: u64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Ring {
-    words: usize,
-    slots: usize,
-    slot_bytes: usize,
-    slot_count: u64,
-    position: u64,
-}
-
-impl Ring {
-    fn new(layout: Layout, consumer: usize) -> Self {
-        let Layout { slot_bytes, slot_count } = layout;
-        let (words, slots) = (Layout::RINGS[consumer], layout.slots_of(consumer));
-        Self { words, slots, slot_bytes, slot_count: slot_count as u64, position: 0 }
-    }
-
-    /// Where the slot of the current position is.
-    #[inline]
-    fn slot(&self) -> usize {
-        // Below `slot_count`, which is a `usize`.
-        self.slots + (self.position & (self.slot_count - 1)) as usize * self.slot_bytes
-    }
-
-    /// The lap of the current position, from 1: what a slot's word must say for its message to be this one. Only
-    /// neighbouring laps ever meet in a slot, so 32 bits suffice for any number of messages.
-    #[inline]
-    fn lap(&self) -> u32 {
-        (self.position >> self.slot_count.trailing_zeros()) as u32 + 1
-    }
+    /// Sleeps that ended by time although there was something: lost wake-ups, or the two coincided.
+    late_wakes: u64,
 }
 
 /// How often a spinning end looks at its cache line before it reads the clock: some microseconds apart.
@@ -333,61 +219,26 @@ enum Waited {
 
 impl ShmWire {
     fn new(ends: Ends, setup: &Setup) -> Self {
-        let Setup { waiting, timeout, .. } = *setup;
-        let (incoming, outgoing) = (Ring::new(ends.layout, ends.own), Ring::new(ends.layout, 1 - ends.own));
-        Self { ends, waiting, timeout, incoming, outgoing, emptied: 0 }
-    }
-
-    /// The word at the head of the slot where the next message will be.
-    #[inline]
-    fn next_header(&self) -> u64 {
-        self.ends.map.long_word(self.incoming.slot()).load(Acquire)
+        let rings = Rings::new(ends.layout, ends.own);
+        Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout, late_wakes: 0 }
     }
 
     #[inline]
     fn is_ready(&self) -> bool {
-        (self.next_header() >> 32) as u32 == self.incoming.lap()
+        self.rings.is_ready(&self.ends.map)
+    }
+
+    #[inline]
+    fn has_room(&mut self) -> bool {
+        self.rings.has_room(&self.ends.map)
     }
 
     /// Takes the next message if it is there.
     #[inline]
     fn take(&mut self, into: &mut [u8]) -> Option<usize> {
-        let header = self.next_header();
-        if (header >> 32) as u32 != self.incoming.lap() {
-            return None;
-        }
-        // The other process wrote the length: whatever it says, no more than a slot is read.
-        let bytes = (header as u32 as usize).min(self.ends.layout.message_bytes()).min(into.len());
-        self.ends.map.copy_out(self.incoming.slot() + SLOT_HEADER_BYTES, &mut into[..bytes]);
-        self.incoming.position += 1;
-        let position = self.ends.map.long_word(self.incoming.words + Layout::POSITION);
-        position.store(self.incoming.position, Release);
-        self.wake(self.incoming.words + Layout::PRODUCER_ASLEEP);
+        let bytes = self.rings.take(&self.ends.map, into)?;
+        self.wake(self.rings.peer_asleep().0);
         Some(bytes)
-    }
-
-    /// Whether there is room for one more message.
-    #[inline]
-    fn has_room(&mut self) -> bool {
-        if self.outgoing.position - self.emptied < self.outgoing.slot_count {
-            return true;
-        }
-        let emptied = self.ends.map.long_word(self.outgoing.words + Layout::POSITION).load(Acquire);
-        // The other process wrote it: what cannot be is no room.
-        if emptied <= self.outgoing.position {
-            self.emptied = emptied;
-        }
-        self.outgoing.position - self.emptied < self.outgoing.slot_count
-    }
-
-    #[inline]
-    fn put(&mut self, message: &[u8]) {
-        let slot = self.outgoing.slot();
-        self.ends.map.copy_in(slot + SLOT_HEADER_BYTES, message);
-        let header = u64::from(self.outgoing.lap()) << 32 | message.len() as u64;
-        self.ends.map.long_word(slot).store(header, Release);
-        self.outgoing.position += 1;
-        self.wake(self.outgoing.words + Layout::CONSUMER_ASLEEP);
     }
 
     /// Wakes the other end if it says that it sleeps.
@@ -464,6 +315,7 @@ impl ShmWire {
             let woken = futex::wait(self.ends.map.word(asleep), 1, nap)
                 .map_err(|source| WireError::System { operation: "futex wait", source })?;
             if is_ready(self) {
+                self.late_wakes += u64::from(woken == Awake::TimedOut);
                 self.awake(asleep);
                 return Ok(Waited::Ready);
             }
@@ -511,23 +363,27 @@ impl Wire for ShmWire {
             return Err(WireError::Closed);
         }
         if !self.has_room() {
-            match self.until(self.outgoing.words + Layout::PRODUCER_ASLEEP, self.timeout, Self::has_room)? {
+            match self.until(self.rings.producer_asleep(), self.timeout, Self::has_room)? {
                 Waited::Ready => {}
                 Waited::TimedOut => return Err(Deadline::timed_out("send", self.timeout)),
                 Waited::Closed => return Err(WireError::Closed),
             }
         }
-        self.put(message);
+        self.rings.put(&self.ends.map, message);
+        self.wake(self.rings.peer_asleep().1);
         Ok(())
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         loop {
-            if let Some(bytes) = self.take(into) {
-                return Ok(bytes);
+            // A spinning end takes the message in the very look that finds it.
+            let looks = if self.waiting == Waiting::Spin { TRIES_PER_LOOK } else { 1 };
+            for _ in 0..looks {
+                if let Some(bytes) = self.take(into) {
+                    return Ok(bytes);
+                }
             }
-            let asleep = self.incoming.words + Layout::CONSUMER_ASLEEP;
-            match self.until(asleep, self.timeout, |wire| wire.is_ready())? {
+            match self.until(self.rings.consumer_asleep(), self.timeout, |wire| wire.is_ready())? {
                 Waited::Ready => {}
                 Waited::TimedOut => return Err(Deadline::timed_out("receive", self.timeout)),
                 Waited::Closed => return Err(WireError::Closed),
@@ -550,14 +406,15 @@ impl Wire for ShmWire {
         if self.is_ready() {
             return Ok(true);
         }
-        let asleep = self.incoming.words + Layout::CONSUMER_ASLEEP;
+        let asleep = self.rings.consumer_asleep();
         self.until(asleep, at_most, |wire| wire.is_ready()).map(|waited| waited != Waited::TimedOut)
     }
 
     fn effective(&self) -> Vec<Fact> {
         vec![
-            Fact::number("shm.slots", self.outgoing.slot_count as f64),
-            Fact::number("shm.slot_bytes", self.outgoing.slot_bytes as f64),
+            Fact::number("shm.slots", self.ends.layout.slot_count as f64),
+            Fact::number("shm.slot_bytes", self.ends.layout.slot_bytes as f64),
+            Fact::number("shm.late_wakes", self.late_wakes as f64),
         ]
     }
 }

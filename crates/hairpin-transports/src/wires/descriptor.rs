@@ -8,6 +8,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 
 use super::Deadline;
+use crate::system::alarm::Alarm;
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
 use crate::wire::{Wire, WireError};
 
@@ -68,16 +69,29 @@ pub(crate) struct DescriptorWire<P> {
     port: P,
     waiting: Waiting,
     timeout: Duration,
+    /// Interrupts blocking calls, so that their time can be looked at; present where calls block.
+    alarm: Option<Alarm>,
     /// The other end is gone: from now on nothing waits, and what is left is taken.
     gone: bool,
 }
 
 impl<P: Port> DescriptorWire<P> {
-    pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> Self {
-        Self { port, waiting, timeout, gone: false }
+    pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
+        let alarm = (waiting == Waiting::Block).then(|| Alarm::start(timeout)).transpose()?;
+        Ok(Self { port, waiting, timeout, alarm, gone: false })
+    }
+
+    /// Before a call that may block.
+    #[inline]
+    fn set_alarm(&mut self, operation: &'static str) -> Result<(), WireError> {
+        match &mut self.alarm {
+            Some(alarm) => alarm.follow().map_err(|source| WireError::System { operation, source }),
+            None => Ok(()),
+        }
     }
 
     fn receive_blocking(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        self.set_alarm("receive")?;
         let mut deadline = Deadline::new(self.timeout);
         loop {
             match self.port.take(into, true) {
@@ -182,6 +196,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
         if self.gone {
             return Err(WireError::Closed);
         }
+        self.set_alarm("send")?;
         let may_block = self.waiting == Waiting::Block;
         let mut rest = message;
         let mut deadline = Deadline::new(self.timeout);

@@ -9,6 +9,8 @@ pub(crate) mod internet;
 #[cfg(target_os = "linux")]
 pub(crate) mod pipe;
 #[cfg(target_os = "linux")]
+pub(crate) mod ring;
+#[cfg(target_os = "linux")]
 pub(crate) mod socket;
 #[cfg(target_os = "linux")]
 pub(crate) mod unix;

@@ -1,4 +1,7 @@
 //! Wires over two one-way descriptors, used by `pipe` and `fifo`: they differ only in how the pipes are made.
+//!
+//! Writing to a pipe that nobody reads any more raises SIGPIPE. Rust's runtime has that signal ignored in every
+//! program that it starts, and the write then answers `EPIPE`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -11,7 +14,6 @@ use super::descriptor::{DescriptorWire, Miss, Port};
 use super::{Deadline, bad_address, failed};
 use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write};
 use crate::system::pipe::{Access, capacity_bytes, open_of_process};
-use crate::system::watchdog::Watchdog;
 use crate::wire::{Accept, Setup, TransportError, Wire};
 
 /// What the near end writes first, so that the far end knows that its spare descriptors are no longer needed.
@@ -95,36 +97,32 @@ fn wire(from: OwnedFd, to: OwnedFd, setup: &Setup) -> Result<Box<dyn Wire>, Tran
     for end in [&from, &to] {
         set_nonblocking(end.as_fd(), !blocks).map_err(error)?;
     }
-    let watchdog = blocks.then(|| Watchdog::start(setup.timeout)).transpose().map_err(error)?;
-    Ok(Box::new(DescriptorWire::new(PipePort { from, to, watchdog }, setup.waiting, setup.timeout)))
+    let wire = DescriptorWire::new(PipePort { from, to, blocks }, setup.waiting, setup.timeout);
+    Ok(Box::new(wire.map_err(error)?))
 }
 
 struct PipePort {
     from: OwnedFd,
     to: OwnedFd,
-    /// Present when the descriptors block.
-    watchdog: Option<Watchdog>,
+    /// The descriptors block.
+    blocks: bool,
 }
 
 impl Port for PipePort {
     #[inline]
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
-        let bytes = match &mut self.watchdog {
-            Some(watchdog) if may_block => watchdog.guard(|| read(self.from.as_fd(), into))?,
-            // A blocking pipe has no flag for one call that does not block; nobody else reads here, so what is there
-            // now is there for the read.
-            Some(_) if !poll(self.from.as_fd(), READABLE, Duration::ZERO)? => return Err(Miss::Nothing),
-            _ => read(self.from.as_fd(), into)?,
-        };
+        // A blocking pipe has no flag for one call that does not block; nobody else reads here, so what is there now
+        // is there for the read.
+        if self.blocks && !may_block && !poll(self.from.as_fd(), READABLE, Duration::ZERO)? {
+            return Err(Miss::Nothing);
+        }
+        let bytes = read(self.from.as_fd(), into)?;
         if bytes == 0 { Err(Miss::Ended) } else { Ok(bytes) }
     }
 
     #[inline]
     fn put(&mut self, bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
-        Ok(match &mut self.watchdog {
-            Some(watchdog) => watchdog.guard(|| write(self.to.as_fd(), bytes))?,
-            None => write(self.to.as_fd(), bytes)?,
-        })
+        Ok(write(self.to.as_fd(), bytes)?)
     }
 
     fn readable(&self) -> BorrowedFd<'_> {

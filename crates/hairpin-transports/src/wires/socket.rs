@@ -3,7 +3,6 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -11,7 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::hello::{self, HELLO, WELCOME};
 use super::{Deadline, failed};
-use crate::options::{self, Family};
+use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
 use crate::system::{socket, sockopt};
 use crate::wire::{Accept, Setup, TransportError, Wire};
@@ -26,8 +25,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Opens a socket and asks for every option, before anything is bound or connected: buffer sizes decide on the
-    /// window that the first packets offer (tcp(7)).
+    /// Opens a socket and asks for its options, before anything is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
         let domain = match self.family {
             Family::V4 => Domain::IPV4,
@@ -36,7 +34,7 @@ impl Kind {
         };
         let socket = Socket::new(domain, self.sort, self.protocol)
             .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
-        options::apply(socket.as_fd(), self.family, &setup.options)?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
         Ok(socket)
     }
 
@@ -44,13 +42,16 @@ impl Kind {
         self.sort == Type::DGRAM
     }
 
-    /// The wire over a connected socket. The options are asked again, because a listener passes only some of them on.
+    /// The wire over a connected socket.
     fn wire(&self, socket: Socket, setup: &Setup, side: Side) -> Result<Box<dyn Wire>, TransportError> {
-        options::apply(socket.as_fd(), self.family, &setup.options)?;
-        set_timeouts(&socket, setup).map_err(|source| failed("set the time-out of", "the socket", source, ""))?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Connected)?;
+        // The greeting of datagrams has time-outs of its own, which would cost a timer in every later call.
+        let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
+        quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
+        let error = |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
         let greeting = self.is_datagram().then_some(side);
         let port = SocketPort { socket, kind: *self, greeting };
-        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout)))
+        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
 }
 
@@ -69,17 +70,6 @@ impl std::fmt::Display for Kind {
         };
         write!(out, "{family} {sort}")
     }
-}
-
-/// A blocking wire's time-outs are the socket's own, so that waiting stays one system call.
-pub(crate) fn set_timeouts(socket: &Socket, setup: &Setup) -> std::io::Result<()> {
-    if setup.waiting == Waiting::Block {
-        // The kernel takes 0 for "never".
-        let timeout = Some(setup.timeout.max(Duration::from_millis(1)));
-        socket.set_read_timeout(timeout)?;
-        socket.set_write_timeout(timeout)?;
-    }
-    Ok(())
 }
 
 /// Which end of the wire this is.
@@ -149,10 +139,22 @@ pub(crate) fn connect(
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
             TransportError::TimedOut { what: "answered", after: setup.timeout }
         }
-        _ => failed("connect to", address, source, "is the other half running, and is this its address?"),
+        _ => failed("connect to", address, source, HINT),
     })?;
+    // A port of the dynamic range that nobody listens on may be given to the connecting socket itself (RFC 9293, 3.5:
+    // simultaneous open), which then talks to itself.
+    let (own, peer) = (socket.local_addr(), socket.peer_addr());
+    if kind.family != Family::Unix && matches!((own, peer), (Ok(own), Ok(peer)) if own == peer) {
+        return Err(refused(address));
+    }
     kind.wire(socket, setup, Side::Near)
 }
+
+fn refused(address: &str) -> TransportError {
+    failed("connect to", address, std::io::ErrorKind::ConnectionRefused.into(), HINT)
+}
+
+const HINT: &str = "is the other half running, and is this its address?";
 
 /// The far end of a datagram socket, before anybody said hello.
 pub(crate) struct DatagramListener {
@@ -185,7 +187,6 @@ pub(crate) fn connect_datagram(
     kind: &Kind,
     setup: &Setup,
 ) -> Result<Box<dyn Wire>, TransportError> {
-    const HINT: &str = "is the other half running, and is this its address?";
     socket.connect(to).map_err(|source| failed("connect to", address, source, HINT))?;
     hello::say(&socket, address, setup.timeout, Duration::from_millis(250))?;
     kind.wire(socket, setup, Side::Near)

@@ -1,0 +1,157 @@
+//! The page in a real browser: both schemes, two widths, and no chart is blank.
+//!
+//! Needs Chromium: `HAIRPIN_CHROMIUM` names it, else it is looked for on the path. Without it the test says that it
+//! was skipped. The browser gets a profile folder of its own, no network, and is ended by its own handle.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stderr,
+    reason = "a test of the page in a browser needs files, a process and a time-out; the crate itself has none"
+)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the browser may take.
+const AT_MOST: Duration = Duration::from_secs(90);
+/// The test moves the three charts here, one below the other, so that it knows where to look.
+const PLACES: [(&str, usize); 3] = [("ladder", 0), ("percentiles", 2500), ("rounds", 4000)];
+const HEIGHT: usize = 7000;
+
+struct Picture {
+    width: usize,
+    rgb: Vec<[u8; 3]>,
+}
+
+fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("HAIRPIN_CHROMIUM") {
+        return Some(PathBuf::from(named)).filter(|path| path.is_file());
+    }
+    let path = std::env::var_os("PATH")?;
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    std::env::split_paths(&path)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|candidate| candidate.is_file())
+}
+
+/// Takes a picture of a page; `dark` is the scheme that the reader prefers.
+fn picture(browser: &Path, page: &str, width: usize, dark: bool) -> Picture {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, png) = (folder.path().join("report.html"), folder.path().join("report.png"));
+    std::fs::write(&file, page).expect("the page is written");
+    let scheme = if dark { 0 } else { 1 };
+    let mut child = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"])
+        .args(["--no-first-run", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"])
+        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("--window-size={width},{HEIGHT}"))
+        .arg(format!("--screenshot={}", png.display()))
+        .arg(format!("file://{}", file.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the browser starts");
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().expect("the browser can be waited for") {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > AT_MOST => {
+                child.kill().expect("the browser can be ended");
+                child.wait().expect("and is gone");
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
+    };
+    assert!(status.is_some_and(|status| status.success()), "the browser did not take a picture: {status:?}");
+    decoded(&png)
+}
+
+fn decoded(png: &Path) -> Picture {
+    let file = std::io::BufReader::new(std::fs::File::open(png).expect("the picture is there"));
+    let mut decoder = png::Decoder::new(file);
+    decoder.set_transformations(png::Transformations::normalize_to_color8());
+    let mut reader = decoder.read_info().expect("it is a PNG");
+    let mut bytes = vec![0; reader.output_buffer_size().expect("it fits into memory")];
+    let frame = reader.next_frame(&mut bytes).expect("it can be decoded");
+    let samples = frame.color_type.samples();
+    assert!(samples >= 3, "it has colours");
+    let rgb =
+        bytes[..frame.buffer_size()].chunks_exact(samples).map(|pixel| [pixel[0], pixel[1], pixel[2]]).collect();
+    Picture { width: frame.width as usize, rgb }
+}
+
+/// The page with everything but its charts taken away, and these at known places.
+fn only_charts(page: &str) -> String {
+    let mut style = String::from("<style>.top,.answer,footer,main>section{display:none}");
+    for (id, top) in PLACES {
+        style.push_str(&format!(
+            "main>#{id}{{display:block;position:absolute;top:{top}px;left:0;right:0;margin:0;padding:0 16px}}"
+        ));
+    }
+    style.push_str("</style></head>");
+    page.replacen("</head>", &style, 1)
+}
+
+/// The colours `--s0` to `--s7` of the light or the dark scheme, as the page's own style gives them.
+fn series_colours(page: &str, dark: bool) -> Vec<[u8; 3]> {
+    let colour = |number: usize| {
+        let name = format!("--s{number}: #");
+        let start = page.match_indices(&name).nth(usize::from(dark)).expect("both schemes have it").0 + name.len();
+        let channel =
+            |place: usize| u8::from_str_radix(&page[start + place..start + place + 2], 16).expect("a colour");
+        [channel(0), channel(2), channel(4)]
+    };
+    (0..8).map(colour).collect()
+}
+
+fn near(a: [u8; 3], b: [u8; 3]) -> bool {
+    a.iter().zip(b).all(|(one, other)| one.abs_diff(other) <= 6)
+}
+
+#[test]
+fn no_chart_is_blank_in_a_browser() {
+    let Some(browser) = chromium() else {
+        eprintln!("skipped no_chart_is_blank_in_a_browser: no Chromium (hint: install it, or set HAIRPIN_CHROMIUM)");
+        return;
+    };
+    let run = support::survey(1);
+    let page = only_charts(&hairpin_report::html::render(&run));
+    for (width, dark) in [(1200, false), (500, true)] {
+        let picture = picture(&browser, &page, width, dark);
+        assert_eq!(picture.width, width);
+        let paper = picture.rgb[picture.width * 2 - 1];
+        assert_eq!(paper[0] < 128, dark, "the page follows the reader's scheme: {paper:?}");
+        let colours = series_colours(&page, dark);
+        for (place, (id, top)) in PLACES.iter().enumerate() {
+            let bottom = PLACES.get(place + 1).map_or(HEIGHT, |(_, next)| *next);
+            let area = &picture.rgb[top * picture.width..bottom * picture.width];
+            let distinct: std::collections::BTreeSet<[u8; 3]> = area.iter().copied().collect();
+            assert!(distinct.len() > 50, "{id} at {width}: only {} colours", distinct.len());
+            for (series, colour) in colours.iter().enumerate() {
+                let pixels = area.iter().filter(|pixel| near(**pixel, *colour)).count();
+                assert!(pixels > 60, "{id} at {width}: series {series} has only {pixels} pixels of {colour:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_blank_chart_would_be_noticed() {
+    let Some(browser) = chromium() else {
+        eprintln!("skipped a_blank_chart_would_be_noticed: no Chromium (hint: install it, or set HAIRPIN_CHROMIUM)");
+        return;
+    };
+    let page = only_charts(&hairpin_report::html::render(&support::survey(1)));
+    let blank = page.replacen("</head>", "<style>#percentiles svg{visibility:hidden}</style></head>", 1);
+    let picture = picture(&browser, &blank, 500, false);
+    let colours = series_colours(&blank, false);
+    let area = &picture.rgb[PLACES[1].1 * picture.width..PLACES[2].1 * picture.width];
+    let pixels = area.iter().filter(|pixel| colours.iter().any(|colour| near(**pixel, *colour))).count();
+    assert!(pixels < 60, "{pixels} pixels of series without any chart: the other test could not fail");
+}

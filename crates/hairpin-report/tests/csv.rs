@@ -1,0 +1,92 @@
+//! The flat tables.
+
+mod support;
+
+use hairpin_model::samples::Fate;
+use hairpin_report::csv_table::{SampleRow, Samples, summary};
+
+fn table(text: &str) -> (Vec<String>, Vec<csv::StringRecord>) {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header = reader.headers().expect("a header").iter().map(str::to_owned).collect();
+    (header, reader.records().map(|record| record.expect("rows of one length")).collect())
+}
+
+#[test]
+fn a_row_a_case_with_units_in_the_names() {
+    let run = support::survey(1);
+    let (header, rows) = table(&summary(&run));
+    assert_eq!(rows.len(), run.cases.len());
+    let column = |name: &str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
+    let tcp = rows.iter().find(|row| &row[column("label")] == "tcp block together").expect("it is there");
+    let p50 = run.cases.iter().find(|row| row.label == "tcp block together").unwrap().latency_ns.p50.unwrap();
+    assert_eq!(tcp[column("latency_p50_ns")].parse(), Ok(p50.value));
+    assert_eq!(tcp[column("latency_p50_ns_low")].parse().ok(), p50.low);
+    assert_eq!(tcp[column("latency_p50_ns_high")].parse().ok(), p50.high);
+    assert_eq!(&tcp[column("pattern")], "ping-pong");
+    let lossy = rows.iter().find(|row| &row[column("label")] == "udp block apart 1000/s").expect("it is there");
+    assert_eq!(&lossy[column("latency_p99_ns")], "", "null is an empty cell");
+    assert_eq!(&lossy[column("lost_by_cause")], "receive-buffer-overflow=2");
+    assert_eq!(&lossy[column("asked_rate_per_s")], "1000");
+    let invalid = rows.last().unwrap();
+    assert_eq!(&invalid[column("options")], "nodelay=on,sndbuf=4096");
+    assert_eq!(&invalid[column("valid")], "false");
+}
+
+#[test]
+fn no_case_is_no_row_and_no_figure_is_written_that_is_not_finite() {
+    let mut run = support::survey(1);
+    run.cases[0].cpu_seconds.client = f64::NAN;
+    let text = summary(&run);
+    assert!(!text.contains("NaN") && !text.contains("inf,"), "{text}");
+    run.cases.clear();
+    assert_eq!(summary(&run), "");
+}
+
+#[test]
+fn samples_pass_through_row_by_row() {
+    let mut writer = Samples::new(Vec::new()).unwrap();
+    let sample = SampleRow {
+        round: 3,
+        case_id: "00ff",
+        sequence: 0,
+        warm_up: true,
+        due_ns: 100,
+        sent_ns: 120,
+        received_ns: 13_500,
+        fate: Fate::Received,
+    };
+    writer.row(&sample).unwrap();
+    writer.row(&SampleRow { sequence: 1, warm_up: false, received_ns: 0, fate: Fate::Lost, ..sample }).unwrap();
+    let text = String::from_utf8(writer.finish().unwrap()).unwrap();
+    let expected = "round,case_id,sequence,warm_up,due_ns,sent_ns,received_ns,fate,latency_ns\n\
+                    3,00ff,0,true,100,120,13500,received,13400\n\
+                    3,00ff,1,false,100,120,,lost,\n";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_writer_that_fails_is_an_error_and_no_panic() {
+    struct Full;
+    impl std::io::Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::new(std::io::ErrorKind::StorageFull, "no space left on device"))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut writer = Samples::new(Full).expect("the header is still in the buffer");
+    let sample = SampleRow {
+        round: 0,
+        case_id: "x",
+        sequence: 0,
+        warm_up: false,
+        due_ns: 0,
+        sent_ns: 0,
+        received_ns: 1,
+        fate: Fate::Received,
+    };
+    writer.row(&sample).expect("so is the row");
+    let error = writer.finish().err().expect("the disk is full");
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+}

@@ -1,0 +1,309 @@
+//! The page: its structure, what it must never contain, and what it says when there is little to show.
+
+mod support;
+
+use hairpin_model::case::Case;
+use hairpin_model::figure::Figure;
+use hairpin_model::run::{Run, State};
+use hairpin_report::html::render;
+
+/// Elements that have no end tag.
+const VOID: &[&str] = &["meta", "link", "input", "br"];
+
+/// A tag: its name, whether it opens or closes, and its attributes as they stand.
+struct Tag {
+    name: String,
+    closes: bool,
+    empty: bool,
+    attributes: String,
+}
+
+/// The tags of a page, without what stands inside `style` and `script`.
+fn tags(page: &str) -> Vec<Tag> {
+    let mut tags: Vec<Tag> = Vec::new();
+    let mut rest = page;
+    while let Some(start) = rest.find('<') {
+        rest = &rest[start + 1..];
+        if rest.starts_with('!') {
+            rest = &rest[rest.find('>').expect("a declaration ends") + 1..];
+            continue;
+        }
+        let mut quoted = false;
+        let end = rest
+            .char_indices()
+            .find(|(_, letter)| {
+                quoted ^= *letter == '"';
+                *letter == '>' && !quoted
+            })
+            .expect("a tag ends")
+            .0;
+        let inside = &rest[..end];
+        rest = &rest[end + 1..];
+        let closes = inside.starts_with('/');
+        let bare = inside.trim_start_matches('/').trim_end_matches('/');
+        let (name, attributes) = bare.split_once(char::is_whitespace).unwrap_or((bare, ""));
+        let tag =
+            Tag { name: name.to_owned(), closes, empty: inside.ends_with('/'), attributes: attributes.to_owned() };
+        if !closes && (name == "style" || name == "script") {
+            let end = rest.find(&format!("</{name}>")).expect("it ends");
+            rest = &rest[end..];
+        }
+        tags.push(tag);
+    }
+    tags
+}
+
+/// Every element is closed by its own end tag, in order.
+fn assert_well_formed(page: &str) {
+    let mut open: Vec<String> = Vec::new();
+    for tag in tags(page) {
+        let quotes = tag.attributes.matches('"').count();
+        assert!(quotes % 2 == 0, "quotes of <{} {}>", tag.name, tag.attributes);
+        assert!(!tag.name.is_empty() && tag.name.chars().all(|c| c.is_ascii_alphanumeric()), "<{}>", tag.name);
+        if tag.closes {
+            assert_eq!(open.pop().as_deref(), Some(tag.name.as_str()), "after {open:?}");
+        } else if !tag.empty && !VOID.contains(&tag.name.as_str()) {
+            open.push(tag.name);
+        }
+    }
+    assert!(open.is_empty(), "not closed: {open:?}");
+}
+
+fn attribute<'t>(tag: &'t Tag, name: &str) -> Option<&'t str> {
+    let start = tag.attributes.find(&format!("{name}=\""))? + name.len() + 2;
+    tag.attributes[start..].split('"').next()
+}
+
+fn assert_finite(page: &str) {
+    let words = page.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+    let bad: Vec<&str> = words.filter(|word| ["NaN", "inf", "-inf", "Infinity"].contains(word)).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+}
+
+#[test]
+fn the_page_is_well_formed_and_its_ids_are_unique() {
+    let page = render(&support::survey(1));
+    assert_well_formed(&page);
+    let tags = tags(&page);
+    let mut ids: Vec<&str> = tags.iter().filter_map(|tag| attribute(tag, " id").or(attribute(tag, "id"))).collect();
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), all);
+    for tag in tags.iter().filter(|tag| tag.name == "label" && !tag.closes) {
+        let target = attribute(tag, "for").expect("a label is for something");
+        assert!(ids.contains(&target), "{target}");
+    }
+}
+
+#[test]
+fn the_page_loads_nothing() {
+    let page = render(&support::survey(1));
+    for loads in ["http://", "https://", " src=", "@import", "url(", "<iframe", "<object", "fetch(", "XMLHttpRequest"]
+    {
+        assert!(!page.contains(loads), "{loads}");
+    }
+    assert!(page.contains("default-src 'none'"), "and its policy forbids it");
+    for tag in tags(&page).iter().filter(|tag| (tag.name == "use" || tag.name == "link") && !tag.closes) {
+        let target = attribute(tag, "href").expect("it refers to something");
+        assert!(target.starts_with("#m") || target == "data:,", "{target}");
+    }
+}
+
+#[test]
+fn the_page_is_small_and_grows_with_rounds_only() {
+    let mut run = support::survey(1);
+    while run.cases.len() < 40 {
+        let more = run.cases[run.cases.len() - 5].clone();
+        run.cases.push(more);
+    }
+    let size = render(&run).len();
+    assert!(size < 1_500_000, "{size}");
+    for row in &mut run.cases {
+        let more = row.round_points.clone();
+        row.round_points.extend(more);
+    }
+    let twice = render(&run).len();
+    assert!(twice < 2 * size, "{twice} against {size}");
+    for row in &mut run.cases {
+        row.curve = (0..20_000)
+            .map(|point| hairpin_model::summary::CurvePoint {
+                quantile: f64::from(point) / 20_000.0,
+                latency_ns: 1000.0 + f64::from(point),
+            })
+            .collect();
+    }
+    let fine_curves = render(&run).len();
+    assert!(fine_curves < 1_500_000, "points on one place are drawn once: {fine_curves}");
+}
+
+#[test]
+fn every_chart_has_the_marks_that_it_should_have() {
+    let run = support::survey(1);
+    let page = render(&run);
+    let count = |text: &str| page.matches(text).count();
+    assert_eq!(count("<circle class=\"p50\""), run.cases.len());
+    assert_eq!(count("<rect class=\"interval\" x=\"0\""), run.cases.len(), "a band in each panel");
+    let with_p99 = run.cases.iter().filter(|row| row.latency_ns.p99.is_some()).count();
+    assert_eq!(count("<line class=\"p99\""), with_p99);
+    let valid = run.cases.iter().filter(|row| row.valid).count();
+    assert_eq!(count("<g class=\"curve "), valid, "invalid cases have no curve");
+    assert_eq!(count("<svg class=\"chart percentiles\""), 3);
+    assert_eq!(count("<svg class=\"chart rounds\""), run.cases.len());
+    let rounds: usize = run.cases.iter().map(|row| row.round_points.len()).sum();
+    assert_eq!(count("<title>round "), rounds);
+    let rows = tags(&page).iter().filter(|tag| tag.name == "tr" && !tag.closes).count();
+    assert_eq!(rows, run.cases.len() + 1);
+}
+
+#[test]
+fn charts_name_themselves_their_units_and_their_scale() {
+    let page = render(&support::survey(1));
+    for tag in tags(&page).iter().filter(|tag| tag.name == "svg" && !tag.closes) {
+        let named = attribute(tag, "aria-label").is_some_and(|label| !label.is_empty());
+        let hidden = tag.attributes.contains("aria-hidden") || !tag.attributes.contains("role=\"img\"");
+        assert!(named || hidden, "{}", tag.attributes);
+    }
+    for said in ["latency of a round trip (log scale)", "99.9 %", "10\u{a0}µs", "95&nbsp;% interval"] {
+        assert!(page.contains(said), "{said}");
+    }
+}
+
+#[test]
+fn the_first_group_is_shown_without_the_script() {
+    let page = render(&support::survey(1));
+    let tags = tags(&page);
+    let radios: Vec<&Tag> = tags.iter().filter(|tag| tag.name == "input").collect();
+    let checked: Vec<&str> = radios
+        .iter()
+        .filter(|tag| tag.attributes.contains("checked"))
+        .filter_map(|tag| attribute(tag, "data-group"))
+        .collect();
+    assert_eq!(radios.len(), 6);
+    assert_eq!(checked, ["block, together", "block, together"]);
+}
+
+/// A run in which everything that is text tries to leave its place.
+fn hostile() -> Run {
+    const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>";
+    let mut run = support::survey(1);
+    let case = Case { link: EVIL.to_owned(), ..Case::ping_pong(EVIL) };
+    run.cases[2].label = case.label();
+    run.cases[2].case = case;
+    run.cases[2].failed_rounds = vec![EVIL.to_owned()];
+    run.cases[3].valid = false;
+    run.cases[3].why_invalid = vec![EVIL.to_owned()];
+    run.cases[4].ledger.lost.insert(EVIL.to_owned(), 3);
+    run.findings[0].code = EVIL.to_owned();
+    run.findings[0].summary = EVIL.to_owned();
+    run.findings[0].advice = EVIL.to_owned();
+    run.findings[0].evidence[0].what = EVIL.to_owned();
+    run.findings[0].evidence[0].unit = EVIL.to_owned();
+    run.findings[0].cases.push(EVIL.to_owned());
+    run.skipped[0].reason = EVIL.to_owned();
+    run.skipped[0].case = Some(EVIL.to_owned());
+    run.environment.kernel = EVIL.to_owned();
+    run.environment.settings.insert(EVIL.to_owned(), EVIL.to_owned());
+    run.plan.experiment = EVIL.to_owned();
+    run.plan.question = EVIL.to_owned();
+    run.plan.knobs.push((EVIL.to_owned(), vec![EVIL.to_owned()]));
+    run.command_line.push(EVIL.to_owned());
+    run.tool.commit = Some(EVIL.to_owned());
+    run
+}
+
+#[test]
+fn nothing_that_the_run_says_is_markup() {
+    let (page, plain) = (render(&hostile()), render(&support::survey(1)));
+    assert_well_formed(&page);
+    let names = |page: &str, name: &str| tags(page).iter().filter(|tag| tag.name == name && !tag.closes).count();
+    assert_eq!(names(&page, "script"), 1);
+    assert!(!page.contains("<b onload") && !page.contains("<svg/onload") && !page.contains("onload=\"x\""));
+    assert!(page.contains("&lt;b onload=&quot;x&quot;&gt;"), "it is shown as text");
+    assert_eq!(page.matches("</script>").count(), plain.matches("</script>").count());
+}
+
+#[test]
+fn what_is_not_finite_is_not_drawn() {
+    let mut run = support::survey(1);
+    for (place, row) in run.cases.iter_mut().enumerate() {
+        let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0][place % 5];
+        row.latency_ns.max = Some(Figure::new(bad, bad, bad));
+        row.rate_per_s = Some(Figure::bare(bad));
+        row.cpu_seconds.client = bad;
+        row.curve[3].latency_ns = bad;
+        row.curve[4].quantile = bad;
+        row.round_points[2].p50_ns = bad;
+        row.round_points[3].max_ns = bad;
+        if place % 3 == 0 {
+            row.latency_ns.p50 = Some(Figure::new(bad, bad, bad));
+        }
+    }
+    run.findings[0].share = f64::NAN;
+    run.findings[0].evidence[0].value = Figure::new(f64::NAN, f64::INFINITY, 0.0);
+    run.comparisons[0].ratio = Figure::new(f64::NAN, f64::NAN, f64::NAN);
+    let page = render(&run);
+    assert_well_formed(&page);
+    assert_finite(&page);
+    assert_finite(&render(&support::survey(1)));
+}
+
+#[test]
+fn a_run_without_figures_says_so_instead_of_showing_blank_charts() {
+    let mut run = support::survey(1);
+    run.cases.clear();
+    run.comparisons.clear();
+    run.findings.clear();
+    let page = render(&run);
+    assert_well_formed(&page);
+    for words in
+        ["no ladder to draw", "No percentile curve was recorded", "No round was measured", "There is no case"]
+    {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("<svg class=\"chart"), "and there is no empty chart");
+}
+
+#[test]
+fn a_single_case_with_a_single_round_still_makes_a_page() {
+    let mut run = support::survey(1);
+    run.cases.retain(|row| row.label == "tcp block apart");
+    let row = &mut run.cases[0];
+    row.rounds = 1;
+    row.round_points.truncate(1);
+    row.curve.truncate(1);
+    row.latency_ns.p50 = Some(Figure::bare(70_000.0));
+    run.comparisons.clear();
+    let page = render(&run);
+    assert_well_formed(&page);
+    assert_finite(&page);
+    assert_eq!(page.matches("<circle class=\"p50\"").count(), 1);
+    assert_eq!(page.matches("<title>round ").count(), 1);
+    assert!(page.contains("over 1 round."), "the answer is about this case");
+}
+
+#[test]
+fn a_partial_run_says_so_first() {
+    let mut run = support::survey(1);
+    run.state = State::Running;
+    let page = render(&run);
+    let (alarm, heading) = (page.find("PARTIAL RUN").expect("it is said"), page.find("<h1>").expect("a heading"));
+    assert!(alarm < heading);
+}
+
+#[test]
+fn the_page_has_what_is_needed_to_repeat_the_run() {
+    let mut run = support::survey(1);
+    let page = render(&run);
+    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 1", "bbr"] {
+        assert!(page.contains(said), "{said}");
+    }
+    run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();
+    assert!(render(&run).contains("<code>hairpin round-trip --seed=7</code>"), "the seed is not given twice");
+}
+
+#[test]
+fn the_same_run_gives_the_same_bytes() {
+    assert_eq!(render(&support::survey(7)), render(&support::survey(7)));
+    assert_ne!(render(&support::survey(7)), render(&support::survey(8)));
+}

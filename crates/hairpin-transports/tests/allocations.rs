@@ -1,0 +1,112 @@
+//! Sending and receiving allocate nothing, on any transport, however it waits: an allocation would be measured.
+
+#![allow(unsafe_code)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::Duration;
+
+use hairpin_model::card::AnsweredBy;
+use hairpin_model::case::Waiting;
+use hairpin_model::options::Options;
+use hairpin_transports::{ALL, Setup, Transport, Wire};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting by thread.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, because a thread-local
+// `Cell` with a constant start needs no memory of its own.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations_of(work: impl FnOnce()) -> u64 {
+    let before = ALLOCATIONS.with(Cell::get);
+    work();
+    ALLOCATIONS.with(Cell::get) - before
+}
+
+const SIZE: usize = 1000;
+const WARM_UP: usize = 3;
+const COUNTED: usize = 200;
+
+fn receive_whole(wire: &mut dyn Wire, into: &mut [u8; SIZE]) {
+    let mut filled = 0;
+    while filled < SIZE {
+        filled += wire.receive(&mut into[filled..]).expect("receive");
+    }
+}
+
+fn client(wire: &mut dyn Wire) -> u64 {
+    let mut message = [7; SIZE];
+    let mut exchange = || {
+        wire.send(&message).expect("send");
+        receive_whole(wire, &mut message);
+        // The open loop's calls, when nothing has come.
+        assert_eq!(wire.try_receive(&mut message).expect("try_receive"), None);
+        wire.wait(Duration::ZERO).expect("wait");
+    };
+    (0..WARM_UP).for_each(|_| exchange());
+    allocations_of(|| (0..COUNTED).for_each(|_| exchange()))
+}
+
+fn echo(wire: &mut dyn Wire) -> u64 {
+    let mut message = [0; SIZE];
+    let mut exchange = || {
+        receive_whole(wire, &mut message);
+        wire.send(&message).expect("send");
+    };
+    (0..WARM_UP).for_each(|_| exchange());
+    allocations_of(|| (0..COUNTED).for_each(|_| exchange()))
+}
+
+/// The allocations at the near end, and at the far end where it is ours.
+fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
+    let timeout = Duration::from_secs(20);
+    let setup = Setup { options: Options::default(), waiting, timeout, largest_message: SIZE, port: 0 };
+    if transport.card().answered_by == AnsweredBy::Kernel {
+        let mut wire = transport.connect("127.0.0.1", &setup).expect("connect");
+        return (client(&mut *wire), None);
+    }
+    let listener = transport.listen(&setup).expect("listen");
+    let address = listener.address();
+    std::thread::scope(|scope| {
+        let far = scope.spawn(move || {
+            let mut far = listener.accept().expect("accept");
+            let allocations = echo(&mut *far);
+            // Kept open until the near end has its last answer.
+            (far, allocations)
+        });
+        let mut near = transport.connect(&address, &setup).expect("connect");
+        let allocations = client(&mut *near);
+        (allocations, Some(far.join().expect("the echo ends well").1))
+    })
+}
+
+#[test]
+fn sending_and_receiving_allocate_nothing() {
+    assert!(allocations_of(|| drop(std::hint::black_box(vec![0_u8; 10]))) > 0, "the counter counts");
+    for transport in ALL.iter().filter(|transport| transport.can_run().is_ok()) {
+        let card = transport.card();
+        for waiting in card.waitings {
+            let (near, far) = measure(*transport, *waiting);
+            assert_eq!((near, far.unwrap_or(0)), (0, 0), "{} by {waiting}", card.name);
+        }
+    }
+}

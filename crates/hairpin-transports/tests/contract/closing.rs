@@ -1,0 +1,85 @@
+//! One end goes: the other takes what was sent before, and then knows.
+
+use std::sync::mpsc;
+
+use hairpin_transports::{Wire, WireError};
+
+use crate::ends::{Checked, LONG, SHORT, Subject, is_closed, random_bytes, shown, text};
+use crate::ensure;
+
+pub(crate) fn clean_close(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    // One message to the near end stays unread, as it does when a run is stopped in the middle.
+    far.send(&random_bytes(9, 100)).map_err(text)?;
+    for seed in 0..3 {
+        near.send(&random_bytes(seed, 100)).map_err(text)?;
+    }
+    drop(near);
+    for seed in 0..3 {
+        let message = subject.receive_whole(&mut *far, 100)?;
+        ensure!(message == random_bytes(seed, 100), "message {seed}, sent before the close, changed");
+    }
+    let mut into = [0; 100];
+    for _ in 0..3 {
+        let answer = far.receive(&mut into);
+        ensure!(is_closed(&answer), "receive after the close answers {}", shown(&answer));
+        let answer = far.try_receive(&mut into);
+        ensure!(is_closed(&answer), "try_receive after the close answers {}", shown(&answer));
+    }
+    ensure!(far.wait(SHORT).map_err(text)?, "there is news, and wait does not say so");
+    let answer = far.send(&into);
+    ensure!(is_closed(&answer), "send after the close answers {}", shown(&answer));
+    Ok(())
+}
+
+pub(crate) fn gone_while_receiving(subject: &Subject) -> Checked {
+    let (near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    let (begin, begun) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let receiver = scope.spawn(move || {
+            begin.send(()).expect("the check waits for it");
+            far.receive(&mut [0; 100])
+        });
+        begun.recv().map_err(text)?;
+        // Most likely it is inside the call by now; it must not matter.
+        std::thread::sleep(SHORT);
+        drop(near);
+        let answer = receiver.join().map_err(|_| "the receiver panicked")?;
+        ensure!(is_closed(&answer), "it answers {}", shown(&answer));
+        Ok(())
+    })
+}
+
+pub(crate) fn gone_while_sending(subject: &Subject) -> Checked {
+    let (near, far) = subject.pair(&subject.setup(1000, LONG))?;
+    let send_until_refused = |mut wire: Box<dyn Wire>| {
+        for seed in 0..u64::MAX {
+            if let Err(error) = wire.send(&random_bytes(seed, 1000)) {
+                return error;
+            }
+        }
+        unreachable!("the loop above has no end but an error");
+    };
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(move || send_until_refused(far));
+        std::thread::sleep(SHORT);
+        drop(near);
+        let error = sender.join().map_err(|_| "the sender panicked")?;
+        ensure!(matches!(error, WireError::Closed), "it answers {error}");
+        Ok(())
+    })
+}
+
+/// A near end that nobody accepts is not left waiting for ever.
+pub(crate) fn gone_before_accept(subject: &Subject) -> Checked {
+    let listener = subject.transport.listen(&subject.setup(100, SHORT)).map_err(text)?;
+    let Ok(mut near) = subject.transport.connect(&listener.address(), &subject.setup(100, SHORT)) else {
+        // Datagrams have nobody to answer a hello.
+        ensure!(subject.card.name.ends_with("datagram") || !subject.card.lossless, "connect needs accept");
+        return Ok(());
+    };
+    drop(listener);
+    let answer = near.receive(&mut [0; 100]);
+    ensure!(is_closed(&answer), "it answers {}", shown(&answer));
+    Ok(())
+}

@@ -1,0 +1,147 @@
+//! What is sent arrives: whole, unchanged, in order, in the pieces that the card promises.
+
+use std::collections::BTreeSet;
+
+use hairpin_model::fact;
+
+use crate::ends::{Checked, LONG, Subject, random_bytes, shown, text};
+use crate::ensure;
+
+const SIZES: &[usize] = &[
+    1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 48, 49, 63, 64, 65, 127, 511, 1000, 1400, 1500, 4095, 4096, 4097,
+    9000, 16_384, 32_768, 65_000, 65_507, 65_527, 65_535, 65_536,
+];
+
+pub(crate) fn integrity(subject: &Subject) -> Checked {
+    let limit = usize::try_from(subject.card.max_message_bytes).map_err(text)?;
+    let mut sizes: Vec<usize> = SIZES.iter().copied().filter(|size| *size <= limit).collect();
+    // A few MiB where a message can be that large, else the very largest.
+    sizes.push(limit.min((3 << 20) + 7));
+    let largest = sizes[sizes.len() - 1];
+    let (mut near, far) = subject.near(&subject.setup(largest, LONG))?;
+    let far_sizes = sizes.clone();
+    std::thread::scope(|scope| {
+        let echo = far.map(|mut far| {
+            scope.spawn(move || {
+                for size in far_sizes {
+                    let message = subject.receive_whole(&mut *far, size)?;
+                    far.send(&message).map_err(text)?;
+                }
+                // Kept until the near end has everything.
+                Ok::<_, String>(far)
+            })
+        });
+        for (seed, size) in sizes.into_iter().enumerate() {
+            subject.exchange(&mut *near, None, &random_bytes(seed as u64, size))?;
+        }
+        match echo {
+            Some(echo) => drop(echo.join().map_err(|_| "the echo panicked")??),
+            None => return Ok(()),
+        }
+        // Each would be a wake-up that got lost; one may coincide with the end of a sleep.
+        let late = fact::number(&near.effective(), "shm.late_wakes").unwrap_or(0.0);
+        ensure!(late as u64 <= 1, "{late} wake-ups came too late");
+        Ok(())
+    })
+}
+
+pub(crate) fn order_and_boundaries(subject: &Subject) -> Checked {
+    // Few and small enough for every default buffer, so that nothing is lost where loss is allowed.
+    let messages: Vec<Vec<u8>> = (0..60_u64).map(|seed| random_bytes(seed, 8 + (seed as usize * 37) % 200)).collect();
+    let (mut near, mut far) = subject.pair(&subject.setup(256, LONG))?;
+    std::thread::scope(|scope| {
+        let sent = &messages;
+        let sender = scope.spawn(move || sent.iter().try_for_each(|message| near.send(message)).map(|()| near));
+        let total: usize = messages.iter().map(Vec::len).sum();
+        let (mut pieces, mut bytes, mut into) = (Vec::new(), 0, [0; 256]);
+        while bytes < total {
+            let taken = far.receive(&mut into).map_err(text)?;
+            pieces.push(into[..taken].to_vec());
+            bytes += taken;
+        }
+        drop(sender.join().map_err(|_| "the sender panicked")?.map_err(text)?);
+        match (subject.card.boundaries, subject.card.ordered) {
+            (true, true) => ensure!(pieces == messages, "messages came in another order or in other pieces"),
+            (true, false) => {
+                let (came, went): (BTreeSet<_>, BTreeSet<_>) = (pieces.iter().collect(), messages.iter().collect());
+                ensure!(came == went && pieces.len() == messages.len(), "messages came in other pieces");
+            }
+            (false, _) => ensure!(pieces.concat() == messages.concat(), "the stream's bytes changed"),
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn both_ways_at_once(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.pair(&subject.setup(512, LONG))?;
+    for round in 0..200_u64 {
+        let messages: Vec<Vec<u8>> = (0..4).map(|which| random_bytes(round * 4 + which, 100)).collect();
+        near.send(&messages[0]).map_err(text)?;
+        far.send(&messages[1]).map_err(text)?;
+        near.send(&messages[2]).map_err(text)?;
+        far.send(&messages[3]).map_err(text)?;
+        for (wire, sent) in [(&mut near, [1, 3]), (&mut far, [0, 2])] {
+            for which in sent {
+                let came = subject.receive_whole(&mut **wire, 100)?;
+                ensure!(came == messages[which], "round {round}: message {which} came changed or out of order");
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn wait_and_try(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.near(&subject.setup(64, LONG))?;
+    let mut into = [0; 64];
+    for round in 0..50_u64 {
+        let nothing = near.try_receive(&mut into).map_err(text)?;
+        ensure!(nothing.is_none(), "{nothing:?} bytes before anything was sent");
+        let message = random_bytes(round, 24);
+        near.send(&message).map_err(text)?;
+        if let Some(far) = &mut far {
+            ensure!(far.wait(LONG).map_err(text)?, "the far end never became ready");
+            let bytes = far.try_receive(&mut into).map_err(text)?;
+            ensure!(bytes == Some(24) && into[..24] == message, "ready, and then {bytes:?} bytes");
+            far.send(&message).map_err(text)?;
+        }
+        // The first wait may be ended by something that was no message for us.
+        let mut bytes = None;
+        for _ in 0..100 {
+            ensure!(near.wait(LONG).map_err(text)?, "the near end never became ready");
+            bytes = near.try_receive(&mut into).map_err(text)?;
+            if bytes.is_some() {
+                break;
+            }
+        }
+        ensure!(bytes == Some(24) && into[..24] == message, "ready, and then {bytes:?} bytes");
+    }
+    Ok(())
+}
+
+pub(crate) fn short_buffer(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.pair(&subject.setup(64, LONG))?;
+    near.send(&random_bytes(1, 64)).map_err(text)?;
+    near.send(&random_bytes(2, 10)).map_err(text)?;
+    let mut into = [0; 10];
+    let first = far.receive(&mut into).map_err(text)?;
+    ensure!(first == 10 && into == random_bytes(1, 10)[..], "{first} bytes, or others");
+    let second = far.receive(&mut into).map_err(text)?;
+    let expected = if subject.card.boundaries { random_bytes(2, 10) } else { random_bytes(1, 64)[10..20].to_vec() };
+    ensure!(into[..second] == expected, "after a message that was cut off came something else");
+    Ok(())
+}
+
+/// Where a packet's format is the limit, the next byte must be refused; where it is ours, it must too.
+pub(crate) fn largest(subject: &Subject) -> Checked {
+    let limit = usize::try_from(subject.card.max_message_bytes).map_err(text)?;
+    if !subject.card.boundaries || limit > 1 << 20 {
+        return Ok(());
+    }
+    let (mut near, mut far) = subject.near(&subject.setup(limit, LONG))?;
+    subject.exchange(&mut *near, far.as_deref_mut(), &random_bytes(3, limit))?;
+    if !subject.card.lossless {
+        let answer = near.send(&random_bytes(4, limit + 1));
+        ensure!(answer.is_err(), "one byte more than the card says: {}", shown(&answer));
+    }
+    Ok(())
+}

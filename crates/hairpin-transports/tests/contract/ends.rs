@@ -1,0 +1,151 @@
+//! Two ends of a transport, and what the checks say when they are not satisfied.
+
+use std::time::Duration;
+
+use hairpin_model::card::{AnsweredBy, Card};
+use hairpin_model::case::Waiting;
+use hairpin_model::options::Options;
+use hairpin_transports::{Setup, Transport, TransportError, Wire, WireError};
+
+/// Kept, or what was not.
+pub(crate) type Checked = Result<(), String>;
+
+/// Fails a check unless the condition holds.
+#[macro_export]
+macro_rules! ensure {
+    ($condition:expr, $($text:tt)+) => {
+        if !$condition {
+            return Err(format!($($text)+));
+        }
+    };
+}
+
+/// Long enough never to be what ends a wait, however busy the machine is.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+/// For where a time-out is what is expected.
+pub(crate) const SHORT: Duration = Duration::from_millis(30);
+
+/// A transport and a waiting.
+pub(crate) struct Subject {
+    pub(crate) transport: &'static dyn Transport,
+    pub(crate) card: Card,
+    pub(crate) waiting: Waiting,
+}
+
+/// The near end and the far end.
+pub(crate) type Pair = (Box<dyn Wire>, Box<dyn Wire>);
+
+/// The near end, and the far end where it is ours.
+pub(crate) type NearAndMaybeFar = (Box<dyn Wire>, Option<Box<dyn Wire>>);
+
+impl Subject {
+    pub(crate) fn is_answered_by_kernel(&self) -> bool {
+        self.card.answered_by == AnsweredBy::Kernel
+    }
+
+    /// A setup for messages up to `largest` bytes that asks for nothing.
+    pub(crate) fn setup(&self, largest: usize, timeout: Duration) -> Setup {
+        Setup { options: Options::default(), waiting: self.waiting, timeout, largest_message: largest, port: 0 }
+    }
+
+    /// Both ends, opened alike.
+    pub(crate) fn pair(&self, setup: &Setup) -> Result<Pair, String> {
+        self.unlike_pair(setup, setup)
+    }
+
+    /// Both ends, each with its own setup.
+    pub(crate) fn unlike_pair(&self, near: &Setup, far: &Setup) -> Result<Pair, String> {
+        // A short time-out is meant for what is done with the wires; a busy machine may need longer to open them.
+        let is_short = near.timeout == SHORT || far.timeout == SHORT;
+        for _ in 0..100 {
+            match self.one_pair(near, far) {
+                Err(TransportError::TimedOut { .. }) if is_short => {}
+                answer => return answer.map_err(text),
+            }
+        }
+        Err("the two ends never came together".to_owned())
+    }
+
+    fn one_pair(&self, near: &Setup, far: &Setup) -> Result<Pair, TransportError> {
+        let listener = self.transport.listen(far)?;
+        let address = listener.address();
+        std::thread::scope(|scope| {
+            let accepted = scope.spawn(move || listener.accept());
+            let connected = self.transport.connect(&address, near);
+            let accepted = accepted.join().expect("accept does not panic");
+            match (connected, accepted) {
+                // The later of the two knows least of the cause.
+                (_, Err(error @ TransportError::TimedOut { .. })) => Err(error),
+                (connected, accepted) => Ok((connected?, accepted?)),
+            }
+        })
+    }
+
+    /// The only end there is where the kernel answers, else the near end of a pair whose far end is kept too.
+    pub(crate) fn near(&self, setup: &Setup) -> Result<NearAndMaybeFar, String> {
+        if self.is_answered_by_kernel() {
+            return self.transport.connect("127.0.0.1", setup).map(|wire| (wire, None)).map_err(text);
+        }
+        self.pair(setup).map(|(near, far)| (near, Some(far)))
+    }
+
+    /// Receives one message of a known size, in as many pieces as the transport likes.
+    pub(crate) fn receive_whole(&self, wire: &mut dyn Wire, size: usize) -> Result<Vec<u8>, String> {
+        let mut message = vec![0; size];
+        let mut filled = 0;
+        while filled < size {
+            let bytes = wire.receive(&mut message[filled..]).map_err(text)?;
+            ensure!(bytes > 0, "received 0 bytes");
+            filled += bytes;
+            ensure!(!self.card.boundaries || filled == size, "a message of {size} bytes came as {filled}");
+        }
+        Ok(message)
+    }
+
+    /// One message there and the same back.
+    pub(crate) fn exchange(&self, near: &mut dyn Wire, far: Option<&mut (dyn Wire + '_)>, message: &[u8]) -> Checked {
+        near.send(message).map_err(text)?;
+        if let Some(far) = far {
+            let arrived = self.receive_whole(far, message.len())?;
+            ensure!(arrived == message, "{} bytes arrived changed", message.len());
+            far.send(&arrived).map_err(text)?;
+        }
+        let answer = self.receive_whole(near, message.len())?;
+        ensure!(answer == message, "{} bytes came back changed", message.len());
+        Ok(())
+    }
+}
+
+/// An error as text.
+pub(crate) fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// Bytes without a pattern, different for every seed (xorshift64*, Vigna 2016).
+pub(crate) fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        bytes.extend(state.wrapping_mul(0x2545_f491_4f6c_dd1d).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+/// Whether the answer is that the other end has closed.
+pub(crate) fn is_closed<T>(answer: &Result<T, WireError>) -> bool {
+    matches!(answer, Err(WireError::Closed))
+}
+
+/// Whether the answer is a time-out.
+pub(crate) fn is_timed_out<T>(answer: &Result<T, WireError>) -> bool {
+    matches!(answer, Err(WireError::TimedOut { .. }))
+}
+
+/// What an answer was, for a failed check.
+pub(crate) fn shown<T: std::fmt::Debug, E: std::fmt::Debug>(answer: &Result<T, E>) -> String {
+    format!("{answer:?}")
+}

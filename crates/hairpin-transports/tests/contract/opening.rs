@@ -1,0 +1,97 @@
+//! Bad addresses, setups that the card does not promise, and addresses that are taken.
+
+use hairpin_model::case::Waiting;
+use hairpin_transports::{Setup, TransportError};
+
+use crate::ends::{Checked, LONG, SHORT, Subject, text};
+use crate::ensure;
+
+pub(crate) fn bad_addresses(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, SHORT);
+    let own = std::process::id();
+    let own = [format!("{own}:-1:-1"), format!("{own}:1000000:1000001"), format!("{own}:1000000")];
+    let addresses = [
+        "",
+        "nonsense",
+        "@",
+        "@no such name",
+        "memory:",
+        "memory:0",
+        "1:2:3:4",
+        "999999999:1:2",
+        "999999999:1",
+        "0:0:0",
+        "127.0.0.1:0",
+        "[::1]:0",
+        "256.1.1.1",
+        "127.0.0.1:99999",
+        "::1",
+        "\0",
+        "@\u{1f}äöü",
+    ];
+    for address in addresses.into_iter().chain(own.iter().map(String::as_str)) {
+        match subject.transport.connect(address, &setup) {
+            Ok(_) => return Err(format!("`{address}` is taken for an address")),
+            Err(error) => ensure!(error.to_string().contains("(hint: "), "`{address}`: no hint in {error}"),
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn refused_setups(subject: &Subject) -> Checked {
+    let good = subject.setup(100, SHORT);
+    let mut bad = vec![
+        Setup { largest_message: 0, ..good.clone() },
+        Setup { largest_message: subject.card.max_message_bytes as usize + 1, ..good.clone() },
+    ];
+    for waiting in Waiting::ALL.iter().filter(|waiting| !subject.card.waitings.contains(waiting)) {
+        bad.push(Setup { waiting: *waiting, ..good.clone() });
+    }
+    for setup in bad {
+        let listened = subject.transport.listen(&setup).map(drop);
+        let connected = subject.transport.connect("anywhere", &setup).map(drop);
+        for answer in [listened, connected] {
+            ensure!(
+                matches!(&answer, Err(TransportError::Impossible(text)) if text.contains("(hint: ")),
+                "{setup:?} answers {answer:?}"
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A second near end at the same address does not disturb the first.
+pub(crate) fn one_near_end(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    let listener = subject.transport.listen(&setup).map_err(text)?;
+    let address = listener.address();
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(move || listener.accept().map_err(text));
+        let mut near = subject.transport.connect(&address, &setup).map_err(text)?;
+        let mut far = accepted.join().map_err(|_| "accept panicked")??;
+        let second = subject.transport.connect(&address, &subject.setup(100, SHORT));
+        ensure!(second.is_err(), "a second near end is let in");
+        subject.exchange(&mut *near, Some(&mut *far), b"undisturbed")
+    })
+}
+
+pub(crate) fn occupied_port(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, SHORT);
+    let listener = subject.transport.listen(&setup).map_err(text)?;
+    let Some(port) = listener
+        .address()
+        .rsplit_once("1:")
+        .or(listener.address().rsplit_once("]:"))
+        .and_then(|(host, port)| (host.contains('.') || host.contains('[')).then(|| port.parse().ok())?)
+    else {
+        return Ok(());
+    };
+    match subject.transport.listen(&Setup { port, ..setup }) {
+        Ok(second) => Err(format!("two listen on port {port}: {}", second.address())),
+        Err(error) => {
+            let told = error.to_string();
+            ensure!(told.contains(&port.to_string()) && told.contains("occupied"), "not clear: {told}");
+            Ok(())
+        }
+    }
+}

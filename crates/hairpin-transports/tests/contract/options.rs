@@ -1,0 +1,141 @@
+//! Options: asked for at both ends, read back at both ends, refused where they are unknown; and the counters.
+
+use hairpin_model::fact::{self, Fact, FactValue};
+use hairpin_model::options::{OptionName, Options};
+use hairpin_transports::options::is_met;
+use hairpin_transports::{Setup, TransportError};
+
+use crate::ends::{Checked, LONG, SHORT, Subject, random_bytes, text};
+use crate::ensure;
+
+/// Values that differ from the defaults, wherever there is a choice.
+fn trials(name: OptionName) -> Vec<String> {
+    let values: &[&str] = match name {
+        OptionName::Nodelay | OptionName::Cork | OptionName::Quickack => &["on", "off"],
+        OptionName::Sndbuf | OptionName::Rcvbuf => &["16384", "65536"],
+        OptionName::BusyPoll => &["50"],
+        OptionName::Tos => &["16", "184"],
+        OptionName::Dscp => &["46"],
+        OptionName::NotsentLowat => &["16384"],
+        OptionName::Priority => &["6", "3"],
+        OptionName::Congestion => {
+            let available = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+            return available.unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        }
+    };
+    values.iter().map(|value| (*value).to_owned()).collect()
+}
+
+fn word(facts: &[Fact], name: OptionName) -> Option<String> {
+    facts.iter().find(|fact| fact.name == format!("option.{name}")).map(|fact| match &fact.value {
+        FactValue::Word(word) => word.clone(),
+        FactValue::Number(number) => number.to_string(),
+    })
+}
+
+pub(crate) fn granted(subject: &Subject) -> Checked {
+    for name in subject.card.options {
+        for asked in trials(*name) {
+            let setup = Setup { options: Options::default().with(*name, &asked), ..subject.setup(100, LONG) };
+            let (near, far) = match subject.near(&setup) {
+                // Only a privileged process may raise it (socket(7)).
+                Err(error) if *name == OptionName::BusyPoll && error.contains("not permitted") => continue,
+                ends => ends?,
+            };
+            for facts in [Some(near.effective()), far.as_ref().map(|far| far.effective())].into_iter().flatten() {
+                let effective = word(&facts, *name).ok_or_else(|| format!("{name} is not read back"))?;
+                ensure!(is_met(*name, &asked, &effective), "{name}={asked}, but {effective} is effective");
+                for other in subject.card.options {
+                    ensure!(word(&facts, *other).is_some(), "{other} is not read back");
+                }
+            }
+        }
+    }
+    // Nothing asked: the kernel's default, whose words can be asked for again.
+    let (near, _far) = subject.near(&subject.setup(100, LONG))?;
+    let facts = near.effective();
+    for name in subject.card.options {
+        let effective = word(&facts, *name).ok_or_else(|| format!("{name} is not read back"))?;
+        let default = Options::parse(&format!("{name}={effective}"));
+        // The kernel's default for it is a number above what it takes.
+        let special = *name == OptionName::NotsentLowat;
+        ensure!(special || default.is_ok(), "{name}={effective} cannot be asked for");
+        ensure!(*name != OptionName::Nodelay || effective == "off", "nodelay is {effective} without being asked");
+    }
+    Ok(())
+}
+
+pub(crate) fn refused(subject: &Subject) -> Checked {
+    for name in OptionName::ALL.iter().filter(|name| !subject.card.options.contains(name)) {
+        let options = Options::default().with(*name, &trials(*name)[0]);
+        let setup = Setup { options, ..subject.setup(100, SHORT) };
+        let mut answers = vec![subject.transport.connect("anywhere", &setup).map(drop)];
+        if !subject.is_answered_by_kernel() {
+            answers.push(subject.transport.listen(&setup).map(drop));
+        }
+        for answer in answers {
+            let is_refused = matches!(
+                &answer,
+                Err(TransportError::NoSuchOption { transport, name: refused })
+                    if *transport == subject.card.name && refused == name
+            );
+            ensure!(is_refused, "{name} is not on the card, and answers {answer:?}");
+        }
+    }
+    if subject.card.options.contains(&OptionName::Congestion) {
+        let options = Options::default().with(OptionName::Congestion, "no-such-one");
+        let answer = subject.transport.listen(&Setup { options, ..subject.setup(100, SHORT) }).map(drop);
+        ensure!(matches!(answer, Err(TransportError::Option { .. })), "no-such-one answers {answer:?}");
+    }
+    Ok(())
+}
+
+pub(crate) fn counters(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
+    for seed in 0..10 {
+        subject.exchange(&mut *near, far.as_deref_mut(), &random_bytes(seed, 100))?;
+    }
+    let facts = near.effective();
+    let number = |name: &str| fact::number(&facts, name);
+    let names: std::collections::BTreeSet<_> = facts.iter().map(|fact| &fact.name).collect();
+    ensure!(names.len() == facts.len(), "a fact is named twice");
+    let is_socket = !subject.card.options.is_empty();
+    ensure!(number("socket.drops") == is_socket.then_some(0.0), "socket.drops is {:?}", number("socket.drops"));
+    ensure!(names.iter().any(|name| *name == "socket.local_address") == is_socket, "socket.local_address");
+    if !subject.card.name.starts_with("tcp") {
+        return Ok(());
+    }
+    let expected = [
+        "retransmits",
+        "lost",
+        "cwnd_packets",
+        "min_rtt_us",
+        "rtt_us",
+        "rttvar_us",
+        "snd_mss_bytes",
+        "rcv_mss_bytes",
+        "delivery_rate_bytes_per_s",
+        "segments_out",
+        "segments_in",
+        "data_segments_out",
+        "data_segments_in",
+        "reordering_seen",
+        "delivered_ce",
+        "busy_time_us",
+        "rto_us",
+        "ato_us",
+    ];
+    for name in expected {
+        number(&format!("tcp_info.{name}")).ok_or_else(|| format!("no tcp_info.{name}"))?;
+    }
+    let (out, back) = (number("tcp_info.data_segments_out"), number("tcp_info.data_segments_in"));
+    ensure!(out == Some(10.0) && back == Some(10.0), "10 exchanges are {out:?} segments out and {back:?} in");
+    ensure!(number("tcp_info.cwnd_packets").is_some_and(|packets| packets >= 1.0), "no congestion window");
+    text_address(&facts)
+}
+
+fn text_address(facts: &[Fact]) -> Checked {
+    let address = facts.iter().find(|fact| fact.name == "socket.local_address").map(|fact| &fact.value);
+    let Some(FactValue::Word(address)) = address else { return Err("no local address".to_owned()) };
+    address.parse::<std::net::SocketAddr>().map(drop).map_err(text)
+}

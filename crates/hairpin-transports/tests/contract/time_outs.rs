@@ -1,0 +1,125 @@
+//! Every state has its time-out, and nothing but time ends a wait early.
+
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use hairpin_model::case::Waiting;
+use hairpin_transports::TransportError;
+
+use crate::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use crate::ensure;
+
+pub(crate) fn opening(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, SHORT);
+    let listener = subject.transport.listen(&setup).map_err(text)?;
+    let address = listener.address();
+    match listener.accept() {
+        Err(TransportError::TimedOut { what: "connected", after }) => {
+            ensure!(after == SHORT, "another time-out was used: {after:?}");
+        }
+        Err(other) => return Err(format!("accept with nobody answers {other}")),
+        Ok(_) => return Err("accept with nobody gives a wire".to_owned()),
+    }
+    // Now nobody is there any more.
+    match subject.transport.connect(&address, &setup) {
+        Ok(_) => Err(format!("connect to nobody at {address} gives a wire")),
+        Err(error) => {
+            ensure!(error.to_string().contains("(hint: "), "connect to nobody gives no hint: {error}");
+            Ok(())
+        }
+    }
+}
+
+pub(crate) fn receiving(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.near(&subject.setup(100, SHORT))?;
+    let mut into = [0; 100];
+    for _ in 0..2 {
+        let answer = near.receive(&mut into);
+        ensure!(is_timed_out(&answer), "receive with a silent peer answers {}", shown(&answer));
+        let answer = near.try_receive(&mut into).map_err(text)?;
+        ensure!(answer.is_none(), "try_receive with a silent peer takes {answer:?}");
+        for at_most in [Duration::ZERO, Duration::from_micros(50), Duration::from_millis(3)] {
+            ensure!(!near.wait(at_most).map_err(text)?, "wait says ready, and nothing was sent");
+        }
+    }
+    // A wire may be opened by one thread and used by another, and its time-outs move with it.
+    let (answer, mut near) =
+        std::thread::spawn(move || (near.receive(&mut [0; 100]), near)).join().map_err(|_| "panicked")?;
+    ensure!(is_timed_out(&answer), "on another thread it answers {}", shown(&answer));
+    // A time-out leaves the wire whole.
+    subject.exchange(&mut *near, far.as_deref_mut(), &random_bytes(1, 100))
+}
+
+/// A signal whose handler was installed without SA_RESTART interrupts system calls; a wire calls again.
+pub(crate) fn signals(subject: &Subject) -> Checked {
+    if subject.waiting == Waiting::Spin {
+        return Ok(());
+    }
+    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
+    let done = AtomicBool::new(false);
+    let target = signalling::this_thread();
+    std::thread::scope(|scope| {
+        let (done, message) = (&done, random_bytes(1, 100));
+        let is_kernel = far.is_none();
+        scope.spawn(move || {
+            for round in 0.. {
+                signalling::interrupt(target);
+                std::thread::sleep(Duration::from_millis(1));
+                if round == 10
+                    && let Some(far) = &mut far
+                {
+                    far.send(&random_bytes(1, 100)).expect("the near end is there");
+                }
+                if done.load(SeqCst) {
+                    break;
+                }
+            }
+        });
+        let answer = if is_kernel {
+            // The answer is there at once, so here it is the waiting for nothing that is interrupted.
+            near.wait(SHORT).map_err(text).and_then(|_| subject.exchange(&mut *near, None, &message))
+        } else {
+            subject.receive_whole(&mut *near, 100).and_then(|came| {
+                ensure!(came == message, "the message came changed");
+                Ok(())
+            })
+        };
+        done.store(true, SeqCst);
+        answer
+    })
+}
+
+#[allow(unsafe_code)]
+mod signalling {
+    use std::sync::Once;
+
+    /// A thread of this process, for [`interrupt`].
+    #[derive(Clone, Copy)]
+    pub(super) struct Thread(i32);
+
+    /// The calling thread.
+    pub(super) fn this_thread() -> Thread {
+        // SAFETY: takes nothing and cannot fail.
+        Thread(unsafe { libc::gettid() })
+    }
+
+    extern "C" fn do_nothing(_: i32) {}
+
+    /// Sends it SIGUSR1, whose handler does nothing.
+    pub(super) fn interrupt(thread: Thread) {
+        static INSTALLED: Once = Once::new();
+        INSTALLED.call_once(|| {
+            // SAFETY: an all-zero `sigaction` is valid, and a handler that does nothing is safe at any moment.
+            let answer = unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = do_nothing as extern "C" fn(i32) as usize;
+                libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut())
+            };
+            assert_eq!(answer, 0, "sigaction");
+        });
+        // SAFETY: plain integers; the handler is installed.
+        unsafe {
+            libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.0, libc::SIGUSR1);
+        }
+    }
+}
