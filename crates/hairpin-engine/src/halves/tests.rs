@@ -124,6 +124,19 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
 }
 
 #[test]
+fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
+    // Every send takes one and a half times the time between two messages, so the generator never catches up.
+    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0);
+    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
+    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
+    let journey = run_client(&client, &mut wire).unwrap();
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500]);
+    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each when its send was over, not when all were");
+}
+
+#[test]
 fn an_open_loop_gives_up_what_never_came() {
     let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 1);
     let journey = travel(&order, &[Act::After(10), Act::After(10), Act::Never], true).unwrap();
