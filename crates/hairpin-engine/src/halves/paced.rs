@@ -68,13 +68,15 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
         if measuring && is_done(client.order.extent, this.next - first, due_ns - begin_ns) {
             break false;
         }
-        if this.client.clock.now_ns() >= due_ns && this.has_room() {
+        let now_ns = this.client.clock.now_ns();
+        if now_ns >= due_ns && this.has_room() {
             // Behind its time: what has come back goes first. Else its stamp would be late, and in the end the two
             // halves would wait for room in each other's direction.
             if !has_listened && this.take(wire)? {
                 continue;
             }
-            if !measuring && is_done(client.order.warm_up, this.next, due_ns - origin_ns) {
+            // The warm-up counts from the clock: a generator that cannot keep up is warm after that time too.
+            if !measuring && is_done(client.order.warm_up, this.next, now_ns - origin_ns) {
                 // The extent counts from the timetable, not from now: a late generator gains no time by it.
                 this.recorder.begin_measuring();
                 (measuring, begin_ns, first) = (true, due_ns, this.next);

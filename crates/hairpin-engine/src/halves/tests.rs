@@ -123,17 +123,31 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     assert_eq!(samples.latency.max(), 872);
 }
 
-#[test]
-fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
-    // Every send takes one and a half times the time between two messages, so the generator never catches up.
-    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0);
+/// A journey over a wire whose every send takes one and a half times the time between two messages, so that the
+/// generator never catches up.
+fn travel_behind_time(order: &RoundOrder) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
-    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
-    let journey = run_client(&client, &mut wire).unwrap();
+    run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire).unwrap()
+}
+
+#[test]
+fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
+    let journey = travel_behind_time(&order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0));
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500]);
     assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each when its send was over, not when all were");
+}
+
+#[test]
+fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
+    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0);
+    let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };
+    let journey = travel_behind_time(&order);
+    // In 6000 ns six messages are due, and four are sent.
+    assert_eq!((journey.tally.warm_up_sent, journey.tally.sent), (4, 4));
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!((samples.warm_up, samples.due_ns[4], samples.sent_ns[4]), (4, 4000, 6000));
 }
 
 #[test]
