@@ -52,6 +52,17 @@ fn a_killed_run_over_the_network_leaves_nothing() {
 }
 
 #[test]
+fn an_echo_half_that_is_stopped_goes_with_its_client_half() {
+    // It cannot see that its wire and its standard input are closed: the kernel must end it.
+    let place = Place::new();
+    let mut running = place.start(&["round-trip", "--transport", "tcp", "--duration", "3600s", "--timeout", "600s"]);
+    signal("STOP", running.busy_echo_half());
+    signal("KILL", running.id());
+    running.end();
+    place.assert_nothing_left();
+}
+
+#[test]
 fn a_kill_between_two_rounds_leaves_nothing() {
     // Rounds of one message: most of the time is spent on starting and ending echo halves.
     for after in [5, 6, 7, 9, 12, 17, 25, 38] {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -63,18 +63,12 @@ impl Place {
         self.hairpin(&[arguments, &["--json"]].concat()).with_code(0).json()
     }
 
-    /// Processes that were started from here and still live: numbers and command lines. A zombie is not among them.
-    pub(crate) fn processes(&self) -> Vec<String> {
+    /// Processes that were started from here and still live. A zombie is not among them.
+    fn processes(&self) -> Vec<u32> {
         let entry = format!("{MARK}={}", self.mark);
         let is_marked = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
-        let processes = std::fs::read_dir("/proc").expect("/proc is there").flatten().map(|entry| entry.path());
-        let marked = processes.filter(|path| std::fs::read(path.join("environ")).is_ok_and(|text| is_marked(&text)));
-        marked
-            .map(|path| {
-                let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
-                format!("{} {}", path.display(), String::from_utf8_lossy(&words).replace('\0', " "))
-            })
-            .collect()
+        let ids = names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+        ids.filter(|id| std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|text| is_marked(&text))).collect()
     }
 
     /// Fails unless all that was started from here has gone, or goes in time, and has left no file of its own.
@@ -83,6 +77,15 @@ impl Place {
         assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
         let shared = names_in(Path::new("/dev/shm"));
         assert!(!shared.iter().any(|name| name.to_lowercase().contains("hairpin")), "{shared:?}");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What a failed test has found is not left on the machine.
+        for id in self.processes() {
+            drop(kill("KILL", id));
+        }
     }
 }
 
@@ -111,6 +114,11 @@ impl Running {
 
     /// Its echo half, once so many messages have made it sleep and wake that it must be in the middle of a round.
     pub(crate) fn busy_echo_half(&mut self) -> u32 {
+        self.busy_echo_half_after(0)
+    }
+
+    /// The same, of a later round than that of the echo half `last`.
+    pub(crate) fn busy_echo_half_after(&mut self, last: u32) -> u32 {
         const IN_THE_MIDDLE: u64 = 300;
         let mut found = None;
         until("an echo half is busy", || {
@@ -118,7 +126,7 @@ impl Running {
                 self.child.try_wait().expect("it is our child").is_none(),
                 "it ended before a round was under way"
             );
-            let mut halves = children(self.id()).into_iter().filter(|id| is_echo_half(*id));
+            let mut halves = children(self.id()).into_iter().filter(|id| *id != last && is_echo_half(*id));
             found =
                 halves.find(|id| status(*id, "voluntary_ctxt_switches").is_some_and(|times| times > IN_THE_MIDDLE));
             found.is_some()
@@ -200,8 +208,12 @@ pub(crate) fn until(what: &str, mut has_come: impl FnMut() -> bool) {
 
 /// Sends a signal to a process that a test has started, itself or through the program.
 pub(crate) fn signal(name: &str, id: u32) {
-    let sent = Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id.to_string()]).status();
-    assert!(sent.expect("sh can be started").success(), "SIG{name} to process {id}");
+    let sent = kill(name, id).expect("sh can be started");
+    assert!(sent.success(), "SIG{name} to process {id}");
+}
+
+fn kill(name: &str, id: u32) -> std::io::Result<ExitStatus> {
+    Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id.to_string()]).status()
 }
 
 /// The children of a process, by all of its threads.
@@ -218,7 +230,7 @@ fn is_echo_half(id: u32) -> bool {
 }
 
 /// A number of /proc/ID/status; none where the process has gone.
-pub(crate) fn status(id: u32, name: &str) -> Option<u64> {
+fn status(id: u32, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.split_whitespace().next()?.parse().ok()
