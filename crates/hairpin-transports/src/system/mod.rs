@@ -1,5 +1,5 @@
 //! System calls behind safe functions; the only place of this crate with `unsafe`.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod alarm;
 pub(crate) mod descriptor;
