@@ -13,11 +13,13 @@ pub(crate) mod sockopt;
 use std::io;
 
 /// The system's answer: -1 is an error that `errno` names, anything else a count.
+#[inline]
 fn counted(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
 /// The system's answer where only success matters.
+#[inline]
 fn done(answer: i32) -> io::Result<()> {
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
