@@ -126,7 +126,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), F
         end.cpu_ns = journey.tally.measured_part(end.cpu_ns);
     }
     let echo_facts = echo_report.as_ref().map_or(&[][..], |report| &report.facts);
-    let ledger = journey.tally.ledger(&report.facts, echo_facts);
+    let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts);
     let first_message_ns = journey.recorder.first_message_ns();
     let samples = journey.recorder.finish(journey.origin_ns);
     let measured = Measured {

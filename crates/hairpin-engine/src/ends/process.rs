@@ -27,6 +27,8 @@ pub struct EchoProcess {
     child: Child,
     words: BufReader<ChildStdout>,
     patience: Duration,
+    /// It has said why it failed; after that only its end can follow, which explains nothing.
+    has_failed: bool,
 }
 
 impl EchoProcess {
@@ -47,7 +49,7 @@ impl EchoProcess {
             .spawn()
             .map_err(|error| failed("start", &error))?;
         let words = BufReader::new(child.stdout.take().expect("its standard output is piped"));
-        let mut this = Self { child, words, patience: patience(order) };
+        let mut this = Self { child, words, patience: patience(order), has_failed: false };
         let mut line = serde_json::to_string(order).expect("an order has only string keys");
         line.push('\n');
         let input = this.child.stdin.as_mut().expect("its standard input is piped");
@@ -81,7 +83,10 @@ impl EchoProcess {
         match self.words.read_line(&mut line) {
             Ok(0) => Err(gone(self.how_it_ended())),
             Ok(_) => match serde_json::from_str(&line) {
-                Ok(Word::Failed(failure)) => Err(failure),
+                Ok(Word::Failed(failure)) => {
+                    self.has_failed = true;
+                    Err(failure)
+                }
                 Ok(word) => Ok(word),
                 Err(error) => Err(gone(format!("said what cannot be read: {error}"))),
             },
@@ -113,6 +118,9 @@ impl EchoEnd for EchoProcess {
     }
 
     fn own_cause(&mut self) -> Option<Failure> {
+        if self.has_failed {
+            return None;
+        }
         self.word_within(Duration::from_millis(100)).err().filter(|failure| !failure.cause.contains("said nothing"))
     }
 }

@@ -59,6 +59,7 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
     let origin_ns = client.clock.now_ns();
     let mut this = Paced::new(client, Timetable::new(origin_ns, rate_per_s), origin_ns);
     let (mut measuring, mut begin_ns, mut first) = (false, origin_ns, 0);
+    let mut has_listened = true;
     let interrupted = loop {
         if client.stop.load(Ordering::Relaxed) {
             break true;
@@ -67,15 +68,24 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
         if measuring && is_done(client.order.extent, this.next - first, due_ns - begin_ns) {
             break false;
         }
-        if this.client.clock.now_ns() >= due_ns && this.has_room() {
-            if !measuring && is_done(client.order.warm_up, this.next, due_ns - origin_ns) {
+        let now_ns = this.client.clock.now_ns();
+        if now_ns >= due_ns && this.has_room() {
+            // Behind its time: what has come back goes first. Else its stamp would be late, and in the end the two
+            // halves would wait for room in each other's direction.
+            if !has_listened && this.take(wire)? {
+                continue;
+            }
+            // The warm-up counts from the clock: a generator that cannot keep up is warm after that time too.
+            if !measuring && is_done(client.order.warm_up, this.next, now_ns - origin_ns) {
                 // The extent counts from the timetable, not from now: a late generator gains no time by it.
                 this.recorder.begin_measuring();
                 (measuring, begin_ns, first) = (true, due_ns, this.next);
             }
             this.send(wire, due_ns, measuring)?;
+            has_listened = false;
         } else {
             this.listen(wire, due_ns)?;
+            has_listened = true;
         }
     };
     if !interrupted {
@@ -150,9 +160,14 @@ impl<'a, C: Clock> Paced<'a, C> {
                 return self.check_silence();
             }
         }
+        if self.take(wire)? { Ok(()) } else { self.check_silence() }
+    }
+
+    /// Takes what has come back, without waiting; false where nothing has.
+    fn take(&mut self, wire: &mut dyn Wire) -> Result<bool, Failure> {
         match wire.try_receive(&mut self.reply[self.partial..]) {
-            Ok(Some(len)) => self.took(len),
-            Ok(None) => self.check_silence(),
+            Ok(Some(len)) => self.took(len).map(|()| true),
+            Ok(None) => Ok(false),
             Err(error) => Err(broken("receive the answer to", self.oldest, &error)),
         }
     }

@@ -27,12 +27,25 @@ pub(crate) struct ScriptedWire {
     acts: Vec<Act>,
     sent: usize,
     timeout_ns: u64,
+    send_takes_ns: u64,
     coming: VecDeque<(u64, Vec<u8>)>,
 }
 
 impl ScriptedWire {
     pub(crate) fn new(clock: &ManualClock, acts: &[Act], timeout_ns: u64) -> Self {
-        Self { clock: clock.clone(), acts: acts.to_vec(), sent: 0, timeout_ns, coming: VecDeque::new() }
+        Self {
+            clock: clock.clone(),
+            acts: acts.to_vec(),
+            sent: 0,
+            timeout_ns,
+            send_takes_ns: 0,
+            coming: VecDeque::new(),
+        }
+    }
+
+    /// The same wire, whose sends take so long.
+    pub(crate) fn with_slow_sends(self, send_takes_ns: u64) -> Self {
+        Self { send_takes_ns, ..self }
     }
 
     fn take(&mut self, into: &mut [u8]) -> usize {
@@ -61,6 +74,7 @@ impl Wire for ScriptedWire {
         }
         self.coming.make_contiguous().sort_by_key(|(at_ns, _)| *at_ns);
         self.sent += 1;
+        self.clock.advance(self.send_takes_ns);
         Ok(())
     }
 

@@ -37,13 +37,15 @@ impl Tally {
     /// Closes the ledger with the kernel's own counters of both ends.
     ///
     /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
-    /// else it covers the measured messages only.
+    /// else it covers the measured messages only. On a lossless transport what a socket dropped was sent again, so it
+    /// is no cause of a loss.
     #[must_use]
-    pub fn ledger(&self, client: &[Fact], echo: &[Fact]) -> Ledger {
+    pub fn ledger(&self, lossless: bool, client: &[Fact], echo: &[Fact]) -> Ledger {
         let warm_up_lost = self.warm_up_received != self.warm_up_sent;
         let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
         let mut lost = BTreeMap::new();
-        for (cause, facts) in [("receive-buffer-overflow-echo", echo), ("receive-buffer-overflow-client", client)] {
+        let counted = [("receive-buffer-overflow-echo", echo), ("receive-buffer-overflow-client", client)];
+        for (cause, facts) in counted.into_iter().filter(|_| !lossless) {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -80,15 +82,22 @@ mod tests {
     #[test]
     fn a_clean_warm_up_stays_out_of_the_ledger() {
         let tally = Tally { sent: 10, received: 9, warm_up_sent: 5, warm_up_received: 5, ..Tally::default() };
-        let ledger = tally.ledger(&[], &[Fact::number("socket.drops", 1.0)]);
+        let ledger = tally.ledger(false, &[], &[Fact::number("socket.drops", 1.0)]);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (10, 9, 0));
         assert_eq!(ledger.lost, BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 1)]));
     }
 
     #[test]
+    fn what_a_lossless_transport_dropped_was_sent_again() {
+        let tally = Tally { sent: 10, received: 10, ..Tally::default() };
+        let ledger = tally.ledger(true, &[Fact::number("socket.drops", 3.0)], &[Fact::number("socket.drops", 1.0)]);
+        assert_eq!((ledger.lost.len(), ledger.unexplained), (0, 0));
+    }
+
+    #[test]
     fn a_warm_up_that_lost_messages_is_covered_too() {
         let tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received: 3, ..Tally::default() };
-        let ledger = tally.ledger(&[Fact::number("socket.drops", 2.0)], &[]);
+        let ledger = tally.ledger(false, &[Fact::number("socket.drops", 2.0)], &[]);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
     }
 }

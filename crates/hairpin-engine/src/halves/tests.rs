@@ -59,7 +59,7 @@ fn loss_is_counted_and_the_loop_goes_on() {
     let journey = travel(&order, &acts, true).unwrap();
     let tally = &journey.tally;
     assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (4, 3, 0, 1));
-    assert_eq!(tally.ledger(&[], &[]).unexplained, 1, "no counter of the kernel tells where it went");
+    assert_eq!(tally.ledger(false, &[], &[]).unexplained, 1, "no counter of the kernel tells where it went");
     let samples = journey.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Received, Fate::Lost, Fate::Received, Fate::Received]);
 }
@@ -70,7 +70,7 @@ fn an_answer_after_the_time_out_is_late_and_not_lost() {
     let acts = [Act::After(TIMEOUT_NS + 50), Act::After(100), Act::After(100)];
     let journey = travel(&order, &acts, true).unwrap();
     assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.late), (3, 2, 1));
-    assert_eq!(journey.tally.ledger(&[], &[]).unexplained, 0);
+    assert_eq!(journey.tally.ledger(false, &[], &[]).unexplained, 0);
     let samples = journey.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Late, Fate::Received, Fate::Received]);
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [TIMEOUT_NS + 50, 100, 100]);
@@ -121,6 +121,33 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     assert_eq!((samples.due_ns[row], samples.sent_ns[row], samples.received_ns[row]), (128, 500, 1000));
     assert_eq!(samples.lateness.unwrap().max(), 372);
     assert_eq!(samples.latency.max(), 872);
+}
+
+/// A journey over a wire whose every send takes one and a half times the time between two messages, so that the
+/// generator never catches up.
+fn travel_behind_time(order: &RoundOrder) -> Journey {
+    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
+    run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire).unwrap()
+}
+
+#[test]
+fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
+    let journey = travel_behind_time(&order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0));
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500]);
+    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each when its send was over, not when all were");
+}
+
+#[test]
+fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
+    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0);
+    let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };
+    let journey = travel_behind_time(&order);
+    // In 6000 ns six messages are due, and four are sent.
+    assert_eq!((journey.tally.warm_up_sent, journey.tally.sent), (4, 4));
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!((samples.warm_up, samples.due_ns[4], samples.sent_ns[4]), (4, 4000, 6000));
 }
 
 #[test]

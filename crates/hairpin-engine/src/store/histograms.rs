@@ -100,12 +100,15 @@ pub(super) fn read(folder: &Path) -> Result<Log, StoreError> {
 }
 
 impl Log {
-    /// The histograms of a round; `None` when the log has none.
-    pub(super) fn round(&self, record: &RoundRecord) -> Result<Option<Histograms>, StoreError> {
-        let Some(latency) = self.histogram(&tag(record, "latency"))? else { return Ok(None) };
+    /// The histograms of a measured round. They were written before the round's own line, so they must be there.
+    pub(super) fn round(&self, record: &RoundRecord) -> Result<Histograms, StoreError> {
+        let Some(latency) = self.histogram(&tag(record, "latency"))? else {
+            let cause = format!("it has no histogram of round {}", record.number);
+            return Err(StoreError::Damaged { path: self.path.clone(), cause });
+        };
         let service = self.histogram(&tag(record, "service"))?;
         let lateness = self.histogram(&tag(record, "lateness"))?;
-        Ok(Some(Histograms { latency, service, lateness }))
+        Ok(Histograms { latency, service, lateness })
     }
 
     fn histogram(&self, tag: &str) -> Result<Option<Histogram<u64>>, StoreError> {

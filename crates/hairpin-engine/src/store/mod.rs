@@ -188,7 +188,7 @@ impl RunFolder {
         let folder = self.path.clone();
         Ok(move |record: &RoundRecord| {
             let Some(measured) = record.measured() else { return Ok(None) };
-            let Some(histograms) = log.round(record)? else { return Ok(None) };
+            let histograms = log.round(record)?;
             let columns = match &measured.samples_file {
                 Some(name) => columns::read(&folder.join(name))?,
                 None => columns::Columns::default(),

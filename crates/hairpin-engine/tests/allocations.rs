@@ -1,0 +1,99 @@
+//! The loops of both halves allocate nothing for a message: an allocation would be measured, and might be slow once.
+
+#![allow(unsafe_code, reason = "a counting allocator is one")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hairpin_engine::clock::RealClock;
+use hairpin_engine::ends::far;
+use hairpin_engine::halves::echo::Echo;
+use hairpin_engine::halves::{Client, run_client};
+use hairpin_model::case::{Case, Pattern};
+use hairpin_model::round::{Extent, RoundOrder};
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counting by thread.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, because a thread-local
+// `Cell` with a constant start needs no memory of its own.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn allocations_of<T>(work: impl FnOnce() -> T) -> u64 {
+    let before = ALLOCATIONS.with(Cell::get);
+    let result = work();
+    let count = ALLOCATIONS.with(Cell::get) - before;
+    drop(result);
+    count
+}
+
+/// How often the client half and the echo half allocate in a round of `count` messages.
+fn allocations(transport: &str, pattern: Pattern, count: u64) -> [u64; 2] {
+    let case = Case { pattern, size_bytes: 64, reply_size_bytes: 64, ..Case::ping_pong(transport) };
+    let order = RoundOrder {
+        case,
+        block: 0,
+        extent: Extent::Count(count),
+        warm_up: Extent::Count(10),
+        timeout_ns: u64::try_from(Duration::from_secs(20).as_nanos()).expect("short"),
+        // Fewer than are sent, so that the histogram of what is not kept is filled in the loop too.
+        keep_samples: 500,
+        allow_unmet_options: false,
+        port: 0,
+    };
+    let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
+    let transport = far::transport(transport).expect("it is known");
+    let card = transport.card();
+    let listening = transport.listen(&far::setup(&order)).expect("it can listen");
+    let address = listening.address();
+    std::thread::scope(|scope| {
+        let echo = Echo { clock: &clock, case: &order.case, boundaries: card.boundaries, stop: &stop };
+        let echo = scope.spawn(move || {
+            let mut wire = listening.accept().expect("somebody connects");
+            allocations_of(|| echo.run(&mut *wire).expect("it echoes to the end"))
+        });
+        let mut wire = transport.connect(&address, &far::setup(&order)).expect("it can connect");
+        let client =
+            Client { clock: &clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
+        let client = allocations_of(|| {
+            let journey = run_client(&client, &mut *wire).expect("it is answered");
+            assert_eq!(journey.tally.received, count);
+            journey
+        });
+        drop(wire);
+        [client, echo.join().expect("it does not panic")]
+    })
+}
+
+#[test]
+fn twice_the_messages_take_no_more_allocations() {
+    for transport in ["memory", "unix-stream", "unix-datagram"] {
+        for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 50_000.0 }] {
+            // The first round makes what is made once in the life of a thread or of the process.
+            allocations(transport, pattern, 10);
+            let (once, twice) = (allocations(transport, pattern, 2000), allocations(transport, pattern, 4000));
+            assert_eq!(once, twice, "{transport}, {pattern:?}: the client half's and the echo half's");
+            assert!(once[0] > 0 && once[1] > 0, "both make their buffers before the loop: {once:?}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A far end that is not Hairpin's: it answers garbage, another length, nothing, or closes. The client half must name
+//! the cause, in bounded time, over the real transports.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use hairpin_engine::clock::RealClock;
+use hairpin_engine::ends::far;
+use hairpin_engine::halves::{Client, Journey, run_client};
+use hairpin_model::case::{Case, Pattern, Waiting};
+use hairpin_model::round::{Extent, Failure, RoundOrder};
+
+/// Bytes of a message and of its answer.
+const SIZE: usize = 12;
+/// Messages in a round.
+const COUNT: u64 = 3;
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_millis(300);
+/// How long anything here may take; only a hang comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The two ways to send.
+const PATTERNS: [Pattern; 2] = [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }];
+
+/// What a far end answers to the first message.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    /// As many bytes as it should, but others.
+    Garbage,
+    /// The message itself, but for its last byte.
+    OneByteWrong,
+    /// The beginning of the message only.
+    Short,
+    /// The message and more.
+    Long,
+    /// Nothing, and it stays.
+    Nothing,
+}
+
+impl Answer {
+    fn to(self, message: &[u8]) -> Vec<u8> {
+        let mut answer = message.to_vec();
+        match self {
+            Self::Garbage => answer.fill(0xee),
+            Self::OneByteWrong => answer[SIZE - 1] ^= 1,
+            Self::Short => answer.truncate(5),
+            Self::Long => answer.extend([0xee; SIZE]),
+            Self::Nothing => answer.clear(),
+        }
+        answer
+    }
+}
+
+/// A round over `transport` to `address`, bounded in time.
+fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Journey, Failure> {
+    let (tell, end) = channel();
+    let address = address.to_owned();
+    std::thread::spawn(move || {
+        let size = SIZE as u64;
+        let case = Case { pattern, size_bytes: size, reply_size_bytes: size, ..Case::ping_pong(transport) };
+        assert_eq!(case.waiting, Waiting::Block);
+        let order = RoundOrder {
+            case,
+            block: 0,
+            extent: Extent::Count(COUNT),
+            warm_up: Extent::Count(0),
+            timeout_ns: u64::try_from(TIMEOUT.as_nanos()).expect("short"),
+            keep_samples: 100,
+            allow_unmet_options: false,
+            port: 0,
+        };
+        let transport = far::transport(transport).expect("it is known");
+        let card = transport.card();
+        let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
+        let client =
+            Client { clock: &clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
+        let wire = transport.connect(&address, &far::setup(&order));
+        let journey = match wire {
+            Ok(mut wire) => run_client(&client, &mut *wire),
+            Err(error) => Err(far::unopened("client half", &error)),
+        };
+        // The test may have given up.
+        drop(tell.send(journey));
+    });
+    end.recv_timeout(LIMIT).expect("a round ends, whatever the far end does")
+}
+
+fn cause(transport: &'static str, address: &str, pattern: Pattern) -> String {
+    let failure = travel(transport, address, pattern).expect_err("it must not be taken for an answer");
+    assert!(!failure.hint.is_empty(), "{failure:?}");
+    failure.cause
+}
+
+/// A TCP server for one connection.
+fn tcp_peer(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound").to_string();
+    std::thread::spawn(move || serve(listener.accept().expect("somebody connects").0));
+    address
+}
+
+/// One that answers every message with what it makes of it, until the other end has gone.
+fn answering_tcp_peer(answer: Answer) -> String {
+    tcp_peer(move |mut stream| {
+        let mut message = [0; SIZE];
+        while stream.read_exact(&mut message).is_ok() {
+            if stream.write_all(&answer.to(&message)).is_err() {
+                break;
+            }
+        }
+    })
+}
+
+#[test]
+fn a_tcp_peer_that_answers_wrongly_is_found_out() {
+    for pattern in PATTERNS {
+        let cause = |answer| cause("tcp", &answering_tcp_peer(answer), pattern);
+        for answer in [Answer::Garbage, Answer::OneByteWrong, Answer::Long] {
+            let cause = cause(answer);
+            assert!(cause.starts_with("the answer to message "), "{answer:?}, {pattern:?}: {cause}");
+            assert!(cause.contains(" is not what was sent: "), "{answer:?}, {pattern:?}: {cause}");
+        }
+        let named = cause(Answer::OneByteWrong);
+        assert!(named.contains("byte 11 is 0x"), "the byte is named: {named}");
+    }
+}
+
+#[test]
+fn a_tcp_peer_that_answers_too_little_or_nothing_times_out() {
+    // In a stream five bytes are the beginning of an answer, so the rest is waited for. In an open loop the next
+    // answers' bytes would complete it and be found out.
+    let cause_of = |answer, pattern| cause("tcp", &answering_tcp_peer(answer), pattern);
+    for (answer, pattern) in
+        [(Answer::Short, PATTERNS[0]), (Answer::Nothing, PATTERNS[0]), (Answer::Nothing, PATTERNS[1])]
+    {
+        let cause = cause_of(answer, pattern);
+        assert!(cause.contains("cannot receive the answer to message 0: timed out: "), "{pattern:?}: {cause}");
+        assert!(cause.contains("no progress for 300 ms"), "{pattern:?}: {cause}");
+    }
+    let cause = cause_of(Answer::Short, PATTERNS[1]);
+    assert!(cause.contains(" is not what was sent: ") || cause.contains("timed out: "), "{cause}");
+}
+
+#[test]
+fn a_tcp_peer_that_closes_is_gone() {
+    for pattern in PATTERNS {
+        let at_once = tcp_peer(drop);
+        let after_one = tcp_peer(|mut stream| {
+            let mut message = [0; SIZE];
+            stream.read_exact(&mut message).expect("a message comes");
+            stream.write_all(&message).expect("it is answered");
+        });
+        for address in [at_once, after_one] {
+            let cause = cause("tcp", &address, pattern);
+            assert!(cause.contains("the other end closed the connection or is gone"), "{pattern:?}: {cause}");
+        }
+    }
+}
+
+#[test]
+fn where_nobody_listens_nobody_can_be_connected_to() {
+    let address = free_address();
+    let cause = cause("tcp", &address, Pattern::PingPong);
+    assert!(cause.starts_with(&format!("client half: cannot connect to {address}: Connection refused")), "{cause}");
+}
+
+/// An address at which nobody listens any more.
+fn free_address() -> String {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").to_string()
+}
+
+/// The greetings of datagram sockets, as they are on the wire.
+const HELLO: [u8; 16] = 0xb51e_7c0f_93d2_48a6_8f6b_d10e_2a75_c43d_u128.to_be_bytes();
+const WELCOME: [u8; 16] = 0xc2a9_04e8_5d37_b61f_e470_196c_8bd3_f52a_u128.to_be_bytes();
+
+/// A UDP socket that answers a hello with `welcome`, and then serves whoever said it.
+fn udp_peer(welcome: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) + Send + 'static) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    let address = socket.local_addr().expect("it is bound").to_string();
+    socket.set_read_timeout(Some(LIMIT)).expect("it may have one");
+    std::thread::spawn(move || {
+        let mut greeting = [0; 100];
+        let (bytes, from) = socket.recv_from(&mut greeting).expect("somebody says hello");
+        assert_eq!(greeting[..bytes], HELLO);
+        if !welcome.is_empty() {
+            socket.send_to(welcome, from).expect("it is answered");
+        }
+        serve(&socket, from);
+    });
+    address
+}
+
+/// One that answers every message with what it makes of it, and says nothing where that is nothing.
+fn answering_udp_peer(answer: Answer) -> String {
+    udp_peer(&WELCOME, move |socket, from| {
+        let mut message = [0; 100];
+        while let Ok(bytes) = socket.recv(&mut message) {
+            // Said again, a hello is still no message.
+            let answer = if bytes == SIZE { answer.to(&message[..bytes]) } else { Vec::new() };
+            if !answer.is_empty() && socket.send_to(&answer, from).is_err() {
+                break;
+            }
+        }
+    })
+}
+
+#[test]
+fn a_udp_peer_that_answers_wrongly_is_found_out() {
+    for pattern in PATTERNS {
+        for (answer, difference) in [
+            (Answer::Garbage, "is not what was sent: "),
+            (Answer::OneByteWrong, "byte 11 is 0x"),
+            (Answer::Short, "it has 5 bytes and not 12"),
+            // A receive takes one byte more than an answer has, so that it shows.
+            (Answer::Long, "it has 13 bytes and not 12"),
+        ] {
+            let cause = cause("udp", &answering_udp_peer(answer), pattern);
+            assert!(cause.starts_with("the answer to message "), "{answer:?}, {pattern:?}: {cause}");
+            assert!(cause.contains(difference), "{answer:?}, {pattern:?}: {cause}");
+        }
+    }
+}
+
+#[test]
+fn a_udp_peer_that_answers_nothing_is_loss() {
+    for pattern in PATTERNS {
+        let journey = travel("udp", &answering_udp_peer(Answer::Nothing), pattern).expect("datagrams may be lost");
+        let tally = &journey.tally;
+        assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (COUNT, 0, 0, 0), "{pattern:?}");
+        assert_eq!(tally.ledger(false, &[], &[]).unexplained, 3, "no counter has a cause for it");
+        assert_eq!(journey.recorder.measured(), COUNT, "each is on record as lost");
+    }
+}
+
+#[test]
+fn a_udp_peer_that_goes_away_is_gone() {
+    for pattern in PATTERNS {
+        let cause = cause("udp", &udp_peer(&WELCOME, |_, _| ()), pattern);
+        assert!(cause.contains("the other end closed the connection or is gone"), "{pattern:?}: {cause}");
+    }
+}
+
+#[test]
+fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
+    let greets_wrongly = |socket: &UdpSocket, from: SocketAddr| {
+        let mut hello = [0; 100];
+        while socket.recv(&mut hello).is_ok() && socket.send_to(b"good day", from).is_ok() {}
+    };
+    for address in [udp_peer(b"", greets_wrongly), udp_peer(b"good day", greets_wrongly)] {
+        let cause = cause("udp", &address, Pattern::PingPong);
+        assert_eq!(cause, "client half: nobody answered within 300 ms");
+    }
+    let cause = cause("udp", &free_address(), Pattern::PingPong);
+    assert!(cause.starts_with("client half: cannot ") && cause.contains("Connection refused"), "{cause}");
+}

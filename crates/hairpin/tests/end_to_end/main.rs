@@ -1,0 +1,15 @@
+//! End to end: the real program, started as a user starts it, and looked at from outside.
+//!
+//! Nothing here asserts how long something took or how large a figure is: the tests run beside each other, and beside
+//! whatever else the machine does. They assert counts, order, ledgers, exit codes, words, and what is left behind.
+
+mod canary;
+mod cli;
+mod comparing;
+mod faults;
+mod formats;
+mod json_contract;
+mod leftovers;
+mod lists;
+mod saved;
+mod support;

@@ -1,0 +1,45 @@
+//! Memory stays bounded however long a round lasts. A test binary of its own: beside other tests two spinning ends
+//! would hardly come to send enough.
+
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+/// Samples that are kept, of many more.
+const KEPT: usize = 10_000;
+
+#[test]
+fn a_round_of_millions_of_messages_stays_under_100_mb() {
+    let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hairpin"));
+    command.args(["round-trip", "--transport", "shm", "--waiting", "spin", "--placement", "apart", "--rounds", "1"]);
+    command.args(["--duration", "2s", "--keep-samples", &KEPT.to_string(), "--csv=samples", "--out", "run"]);
+    command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program can be started");
+    let mut output = child.stdout.take().expect("piped");
+    // All is measured, saved and drawn when the first sample is printed, and as there are far more of them than a pipe
+    // holds, the program is still there to be asked.
+    let (mut begin, mut rest) = ([0; 1], Vec::new());
+    let first = output.read_exact(&mut begin);
+    let peak_kb = peak_kb(child.id());
+    let read = output.read_to_end(&mut rest);
+    let code = child.wait().expect("it is our child").code();
+    first.and(read).expect("its output can be read");
+    assert_eq!(code, Some(0));
+
+    let peak_kb = peak_kb.expect("it still held its output");
+    assert!(peak_kb < 100_000, "{peak_kb} kB");
+    let lines = rest.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(lines, 1 + KEPT, "a header and as many samples as are kept");
+    let run = std::fs::read_to_string(folder.path().join("run/run.json")).expect("it was saved");
+    let run: serde_json::Value = serde_json::from_str(&run).expect("it is JSON");
+    let samples = run["cases"][0]["samples"].as_u64().expect("a count");
+    assert!(samples > 5 * KEPT as u64, "{samples} messages are not many more than are kept");
+    assert_eq!(run["cases"][0]["ledger"]["unexplained"], 0);
+}
+
+/// The most memory that a process ever held.
+fn peak_kb(id: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
