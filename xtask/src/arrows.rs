@@ -97,6 +97,9 @@ const FENCED: &[(&str, &str)] = &[
     ("crates/hairpin-transports/src/system", "the system calls of the transports"),
     ("crates/hairpin-engine/src/system", "the clock, pinning and processes"),
     ("xtask/src/bin/bare-loop/", "the bare loop makes its system calls by hand"),
+    ("crates/hairpin-transports/tests", "a counting allocator, and signals that interrupt a call"),
+    ("crates/hairpin-engine/tests", "a counting allocator"),
+    ("crates/hairpin/tests", "signals to the processes that a test started"),
     ("xtask/src/system.rs", "the resources of one child process, which std does not tell"),
 ];
 

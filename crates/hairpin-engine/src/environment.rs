@@ -7,7 +7,7 @@ use std::path::Path;
 use hairpin_model::environment::Environment;
 
 use crate::engine::Engine;
-use crate::system::process;
+use crate::system::{device, process};
 
 /// Kernel settings that shape transports, under `/proc/sys`.
 const SETTINGS: &[&str] = &[
@@ -119,11 +119,12 @@ fn settings() -> BTreeMap<String, String> {
     SETTINGS.iter().filter_map(read).collect()
 }
 
-/// The loopback device as sysfs tells it. Offloads need an ioctl for each and are read where sysfs has them.
+/// The loopback device: what sysfs tells, its offloads and its queueing discipline.
 fn loopback() -> BTreeMap<String, String> {
     let keys = ["mtu", "tx_queue_len", "gro_flush_timeout", "operstate"];
     let facts = keys.iter().filter_map(|key| Some(((*key).to_owned(), text(format!("/sys/class/net/lo/{key}"))?)));
-    facts.chain(crate::system::device::offloads("lo")).collect()
+    let qdisc = device::queueing_discipline("lo").map(|kind| ("qdisc".to_owned(), kind));
+    facts.chain(qdisc).chain(device::offloads("lo")).collect()
 }
 
 #[cfg(test)]

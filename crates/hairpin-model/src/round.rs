@@ -122,7 +122,8 @@ pub struct EndReport {
     pub options: Vec<Effective>,
     /// Counters of the kernel, for instance `tcp_info.retransmits`.
     pub facts: Vec<Fact>,
-    /// How long the echo half held each message; null at the client, and where stamping would disturb (`shm`, `memory`).
+    /// How long the echo half held each message; null at the client, and where stamping would disturb (a
+    /// spinning `shm` or `memory`).
     pub turnaround: Option<Turnaround>,
 }
 

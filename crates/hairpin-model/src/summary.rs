@@ -167,7 +167,8 @@ pub struct CaseSummary {
     pub cpu_seconds: CpuSeconds,
     /// Options as granted.
     pub effective_options: EffectiveOptions,
-    /// Kernel counters, summed or taken from the last round as the name's nature asks (`tcp_info.*`, `socket.*`).
+    /// Kernel counters of each end (`tcp_info.*`, `socket.*`): events summed over rounds, other numbers their median,
+    /// words from the last round.
     pub facts: BTreeMap<String, Vec<Fact>>,
     /// False when the figures must not be used.
     pub valid: bool,

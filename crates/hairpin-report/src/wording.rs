@@ -108,7 +108,7 @@ fn wake_up(run: &Run) -> Option<String> {
     let trip = if finding.cases.iter().any(blocking) { "blocking round trip apart" } else { "round trip apart" };
     let part = if finding.share > 0.5 { "Most of a" } else { "Part of a" };
     let share = quantities::share(finding.share);
-    Some(format!("{part} {trip}, {share}, is waking the peer's CPU (finding {WAKE_UP})."))
+    Some(format!("{part} {trip}, up to {share}, is waking the peer's CPU (finding {WAKE_UP})."))
 }
 
 /// A run that is not complete says so before anything else.
@@ -321,7 +321,7 @@ fn unlike(option: &Effective) -> Option<String> {
         Some(asked) if asked != before || before != after => {
             Some(format!("{name}={asked} asked, {before} in force{changed}"))
         }
-        None if before != after => Some(format!("{name} was {before} and became {after} during the round")),
+        // What nobody asked for is the kernel's to change (quickack, say); it stands in the run.
         _ => None,
     }
 }

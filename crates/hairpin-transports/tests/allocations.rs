@@ -1,6 +1,6 @@
 //! Sending and receiving allocate nothing, on any transport, however it waits: an allocation would be measured.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "a counting allocator is unsafe by its trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use hairpin_model::round::RoundOrder;
 use hairpin_model::samples::{Fate, Samples};
 use parquet::basic::Compression;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::column::writer::ColumnWriter;
-use parquet::data_type::ByteArray;
+use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
-use parquet::record::RowAccessor;
 use parquet::schema::parser::parse_message_type;
 
 use super::histograms::Histograms;
@@ -32,6 +32,14 @@ const SCHEMA: &str = "message samples {
     REQUIRED INT64 size_bytes;
     REQUIRED BYTE_ARRAY fate (UTF8);
 }";
+
+/// Places of the columns in [`SCHEMA`].
+const SEQUENCE: usize = 2;
+const WARM_UP: usize = 3;
+const DUE: usize = 4;
+const SENT: usize = 5;
+const RECEIVED: usize = 6;
+const FATE: usize = 8;
 
 /// One raw sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,20 +175,74 @@ pub(super) fn read(path: &Path) -> Result<Columns, StoreError> {
 
 fn read_columns(file: File) -> Result<Columns, ParquetError> {
     let reader = SerializedFileReader::new(file)?;
-    let time = |value: i64| value.cast_unsigned();
     let mut rows = Vec::new();
-    for row in reader.get_row_iter(None)? {
-        let row = row?;
-        let word = row.get_string(8)?;
-        let fate = word.parse().map_err(|error| ParquetError::General(format!("{error}")))?;
+    for index in 0..reader.num_row_groups() {
+        read_group(&*reader.get_row_group(index)?, &mut rows)?;
+    }
+    Ok(Columns(rows))
+}
+
+/// Column by column: the row-wise interface takes four times as long.
+fn read_group(group: &dyn RowGroupReader, rows: &mut Vec<Row>) -> Result<(), ParquetError> {
+    if group.num_columns() <= FATE {
+        return Err(torn("a column of the schema"));
+    }
+    let count = usize::try_from(group.metadata().num_rows()).map_err(|_| torn("a number of rows"))?;
+    let whole = |column| match group.get_column_reader(column)? {
+        ColumnReader::Int64ColumnReader(reader) => values(reader, count, column == RECEIVED),
+        _ => Err(torn("a column of whole numbers")),
+    };
+    let (sequence, due, sent) = (whole(SEQUENCE)?.0, whole(DUE)?.0, whole(SENT)?.0);
+    let (received, is_there) = whole(RECEIVED)?;
+    let warm_up = match group.get_column_reader(WARM_UP)? {
+        ColumnReader::BoolColumnReader(reader) => values(reader, count, false)?.0,
+        _ => return Err(torn("the column warm_up")),
+    };
+    let fates = match group.get_column_reader(FATE)? {
+        ColumnReader::ByteArrayColumnReader(reader) => values(reader, count, false)?.0,
+        _ => return Err(torn("the column fate")),
+    };
+    let mut received = received.into_iter();
+    for row in 0..count {
+        let word = fates[row].as_utf8()?;
+        let fate: Fate = word.parse().map_err(|error| ParquetError::General(format!("{error}")))?;
+        let received_ns = if is_there[row] == 1 { received.next().map(i64::cast_unsigned) } else { None };
+        if received_ns.is_none() != (fate == Fate::Lost) {
+            return Err(torn("received_ns where the fate tells of an answer"));
+        }
         rows.push(Row {
-            sequence: time(row.get_long(2)?),
-            warm_up: row.get_bool(3)?,
-            due_ns: time(row.get_long(4)?),
-            sent_ns: time(row.get_long(5)?),
-            received_ns: if fate == Fate::Lost { None } else { Some(time(row.get_long(6)?)) },
+            sequence: sequence[row].cast_unsigned(),
+            warm_up: warm_up[row],
+            due_ns: due[row].cast_unsigned(),
+            sent_ns: sent[row].cast_unsigned(),
+            received_ns,
             fate,
         });
     }
-    Ok(Columns(rows))
+    Ok(())
+}
+
+/// All values of a column, and where it may be null the level of each row: 1 where there is a value.
+fn values<T: DataType>(
+    mut reader: ColumnReaderImpl<T>,
+    count: usize,
+    nullable: bool,
+) -> Result<(Vec<T::T>, Vec<i16>), ParquetError> {
+    let (mut values, mut levels) = (Vec::new(), Vec::new());
+    let mut read = 0;
+    while read < count {
+        let (records, _, _) =
+            reader.read_records(count - read, nullable.then_some(&mut levels), None, &mut values)?;
+        if records == 0 {
+            return Err(torn("as many values as rows"));
+        }
+        read += records;
+    }
+    let complete = if nullable { levels.len() == count } else { values.len() == count };
+    if complete { Ok((values, levels)) } else { Err(torn("as many values as rows")) }
+}
+
+/// A file that is not what the schema promises.
+fn torn(what: &str) -> ParquetError {
+    ParquetError::General(format!("it lacks {what}"))
 }

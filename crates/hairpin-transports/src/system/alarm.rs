@@ -57,10 +57,8 @@ impl Drop for Alarm {
 }
 
 fn start_timer(thread: i32, period: Duration) -> io::Result<libc::timer_t> {
-    let interval = libc::timespec {
-        tv_sec: period.as_secs().cast_signed(),
-        tv_nsec: i64::from(period.subsec_nanos()),
-    };
+    let interval =
+        libc::timespec { tv_sec: period.as_secs().cast_signed(), tv_nsec: i64::from(period.subsec_nanos()) };
     let times = libc::itimerspec { it_interval: interval, it_value: interval };
     // SAFETY: an all-zero sigevent is valid; both calls are given places that outlive them, and a timer that could not
     // be set is deleted.

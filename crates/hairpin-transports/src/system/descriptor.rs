@@ -12,12 +12,14 @@ pub(crate) const READABLE: i16 = libc::POLLIN;
 pub(crate) const WRITABLE: i16 = libc::POLLOUT;
 
 /// `read(2)`.
+#[inline]
 pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live, exclusively borrowed slice.
     counted(unsafe { libc::read(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len()) })
 }
 
 /// `write(2)`.
+#[inline]
 pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
     counted(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })

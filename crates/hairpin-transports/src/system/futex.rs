@@ -9,25 +9,28 @@ use super::descriptor::timespec;
 /// What ended a sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awake {
-    /// Somebody woke us, or the word had already changed, or a signal came: look again.
+    /// Somebody woke us, or the word had already changed: look again.
     LookAgain,
+    /// A signal came: look again, and look whether the time is over.
+    Interrupted,
     /// The time is over.
     TimedOut,
 }
 
-/// Sleeps while `word` is `expected`, `at_most` so long.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Duration) -> io::Result<Awake> {
-    let at_most = timespec(at_most);
+/// Sleeps while `word` is `expected`, `at_most` so long; `None` sets no timer, which a sleep pays for.
+pub(crate) fn wait(word: &AtomicU32, expected: u32, at_most: Option<Duration>) -> io::Result<Awake> {
+    let at_most = at_most.map(timespec);
+    let at_most = at_most.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the word and the time outlive the call; FUTEX_WAIT only reads them.
-    let answer = unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &raw const at_most, 0_usize, 0)
-    };
+    let answer =
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, at_most, 0_usize, 0) };
     if answer == 0 {
         return Ok(Awake::LookAgain);
     }
     let error = io::Error::last_os_error();
     match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EINTR) => Ok(Awake::LookAgain),
+        Some(libc::EAGAIN) => Ok(Awake::LookAgain),
+        Some(libc::EINTR) => Ok(Awake::Interrupted),
         Some(libc::ETIMEDOUT) => Ok(Awake::TimedOut),
         _ => Err(error),
     }

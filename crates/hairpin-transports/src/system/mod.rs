@@ -1,5 +1,5 @@
 //! System calls behind safe functions; the only place of this crate with `unsafe`.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "system calls have no safe wrapper in std")]
 
 pub(crate) mod alarm;
 pub(crate) mod descriptor;
@@ -13,11 +13,13 @@ pub(crate) mod sockopt;
 use std::io;
 
 /// The system's answer: -1 is an error that `errno` names, anything else a count.
+#[inline]
 fn counted(answer: isize) -> io::Result<usize> {
     usize::try_from(answer).map_err(|_| io::Error::last_os_error())
 }
 
 /// The system's answer where only success matters.
+#[inline]
 fn done(answer: i32) -> io::Result<()> {
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -41,9 +41,9 @@ pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
 
 /// A new folder that only this user can enter.
 fn private_folder() -> io::Result<PathBuf> {
-    let template = std::env::temp_dir().join("hairpin-XXXXXX");
+    let template = std::env::temp_dir().join(format!("hairpin-{}", "X".repeat(6)));
     let mut template = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
-    // SAFETY: a NUL-terminated, writable text that ends in XXXXXX, as mkdtemp(3) wants it.
+    // SAFETY: a NUL-terminated, writable text that ends in six X, as mkdtemp(3) wants it.
     let made = unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) };
     if made.is_null() {
         return Err(io::Error::last_os_error());

@@ -6,7 +6,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
@@ -71,11 +71,12 @@ impl Transport for Icmp {
         let to: Ipv4Addr = address.parse().map_err(|_| bad_address(address, "127.0.0.1"))?;
         let (socket, is_raw) = open().map_err(|source| failed("open", "an ICMP socket", source, HINT))?;
         options::apply(socket.as_fd(), Family::V4, &setup.options, Moment::Opened)?;
-        let prepared = if is_raw { want_replies_only(&socket, to) } else { Ok(()) };
+        let (number, identifier) = new_number_and_identifier();
+        let prepared = if is_raw { want_replies_only(&socket, to, number) } else { Ok(()) };
         prepared
             .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
             .map_err(|source| failed("connect to", address, source, ""))?;
-        let port = IcmpPort { socket, is_raw, identifier: new_identifier(), sequence: 0 };
+        let port = IcmpPort { socket, is_raw, identifier, sequence: 0 };
         let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
         Ok(Box::new(wire.map_err(|source| failed("set an alarm for", "an ICMP socket", source, HINT))?))
     }
@@ -94,26 +95,37 @@ fn open() -> io::Result<(Socket, bool)> {
 
 /// A raw socket sees every kind of ICMP packet: the kernel drops all but replies (raw(7), `ICMP_FILTER`).
 ///
-/// On the loopback device it would also see its own requests, and since Linux counts them as dropped when its buffer
-/// is full, before it looks at the filter, `socket.drops` would count a lost reply twice. Requests that leave from
-/// another address of 127.0.0.0/8 than they go to are not taken for packets to this socket.
-fn want_replies_only(socket: &Socket, to: Ipv4Addr) -> io::Result<()> {
+/// On the loopback device it would also see its own requests and everybody's replies, and since Linux counts them as
+/// dropped when its buffer is full, before it looks at any filter, `socket.drops` would count what was never ours.
+/// Packets are only taken for this socket when they go to the address that it is bound to, and the loopback device
+/// has all of 127.0.0.0/8: each wire takes an address of its own there.
+fn want_replies_only(socket: &Socket, to: Ipv4Addr, number: u32) -> io::Result<()> {
     let unwanted = !(1_u32 << ECHO_REPLY);
     sockopt::set(socket.as_fd(), sockopt::ICMP_FILTER, unwanted.cast_signed())?;
-    if !to.is_loopback() {
-        return Ok(());
-    }
-    let other = Ipv4Addr::new(127, 0, 0, 2);
-    let from = if to == other { Ipv4Addr::LOCALHOST } else { other };
-    socket.bind(&SocketAddrV4::new(from, 0).into())
+    if to.is_loopback() { socket.bind(&SocketAddrV4::new(own_address(number, to), 0).into()) } else { Ok(()) }
 }
 
-/// An identifier that no other wire of this process has, and hardly any of another.
-fn new_identifier() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let pid = std::process::id();
-    // Truncation is meant: it is a hash.
-    ((pid ^ (pid >> 16)) as u16).wrapping_add(NEXT.fetch_add(0x9e37, Ordering::Relaxed))
+/// The address of 127.0.0.0/8 for a wire of that number, which is not the other end's, nor the network's own, nor its
+/// broadcast address.
+fn own_address(number: u32, to: Ipv4Addr) -> Ipv4Addr {
+    const HOST_BITS: u32 = 0x00ff_ffff;
+    const NETWORK: u32 = 127 << 24;
+    (0..4)
+        .map(|next| number.wrapping_add(next) & HOST_BITS)
+        .filter(|host| *host != 0 && *host != HOST_BITS)
+        .map(|host| Ipv4Addr::from(NETWORK | host))
+        .find(|address| *address != to)
+        .expect("of four neighbouring numbers at most three are excluded")
+}
+
+/// The number that tells this wire's address from others': four for each process, of which there are at most 2^22
+/// (proc(5), `pid_max`); and an identifier for its requests, for where that does not suffice.
+fn new_number_and_identifier() -> (u32, u16) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let (pid, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    // A hash of both, so the upper bits may go.
+    let identifier = pid.wrapping_mul(0x9e37).wrapping_add(count) as u16;
+    (pid.wrapping_mul(4).wrapping_add(count % 4), identifier)
 }
 
 struct IcmpPort {
@@ -200,6 +212,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn every_number_has_an_address_of_its_own_on_the_loopback_device(number: u32, host in 0_u32..1 << 24) {
+            let to = Ipv4Addr::from(127 << 24 | host);
+            let own = own_address(number, to);
+            prop_assert!(own.is_loopback() && own != to);
+            prop_assert!(![Ipv4Addr::new(127, 0, 0, 0), Ipv4Addr::new(127, 255, 255, 255)].contains(&own));
+        }
+
         #[test]
         fn a_packet_with_its_checksum_sums_to_zero(payload in proptest::collection::vec(any::<u8>(), 1..200)) {
             let mut header = [ECHO_REQUEST, 0, 0, 0, 1, 2, 3, 4];

@@ -10,6 +10,7 @@ use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 
+use crate::system::alarm::Alarm;
 use crate::system::futex::{self, Awake};
 use crate::system::map::Map;
 use crate::system::pipe::{Access, memory_file, open_of_process, path_of, sealed_length};
@@ -82,7 +83,7 @@ impl Transport for Shm {
         ends.meet();
         ends.map.word(Layout::HELLO).store(HERE, SeqCst);
         futex::wake(ends.map.word(Layout::HELLO));
-        Ok(Box::new(ShmWire::new(ends, setup)))
+        Ok(Box::new(ShmWire::new(ends, setup)?))
     }
 }
 
@@ -184,11 +185,11 @@ impl Accept for Listener {
             let Some(left) = deadline.left() else {
                 return Err(TransportError::TimedOut { what: "connected", after: setup.timeout });
             };
-            futex::wait(hello, said, left).map_err(|source| failed("accept at", &address, source, ""))?;
+            futex::wait(hello, said, Some(left)).map_err(|source| failed("accept at", &address, source, ""))?;
         }
         drop(file);
         ends.meet();
-        Ok(Box::new(ShmWire::new(ends, &setup)))
+        Ok(Box::new(ShmWire::new(ends, &setup)?))
     }
 }
 
@@ -198,6 +199,8 @@ struct ShmWire {
     rings: Rings,
     waiting: Waiting,
     timeout: Duration,
+    /// Interrupts sleeps, so that their time can be looked at; present where this end sleeps.
+    alarm: Option<Alarm>,
     /// Sleeps that ended by time although there was something: lost wake-ups, or the two coincided.
     late_wakes: u64,
 }
@@ -206,7 +209,7 @@ struct ShmWire {
 const TRIES_PER_LOOK: u32 = 4096;
 /// How many of those looks pass between two looks at the other process, a system call each: some milliseconds.
 const LOOKS_PER_CHECK: u32 = 1024;
-/// The longest sleep of a blocking end before it makes sure that the other process still lives.
+/// The longest sleep with a timer before it makes sure that the other process still lives.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 
 /// What a wait ended in.
@@ -218,9 +221,14 @@ enum Waited {
 }
 
 impl ShmWire {
-    fn new(ends: Ends, setup: &Setup) -> Self {
+    fn new(ends: Ends, setup: &Setup) -> Result<Self, TransportError> {
+        let error = |source| {
+            failed("set an alarm for", "shared memory", source, "is a limit on signals (ulimit -i) reached?")
+        };
+        let alarm =
+            (setup.waiting == Waiting::Block).then(|| Alarm::start(setup.timeout)).transpose().map_err(error)?;
         let rings = Rings::new(ends.layout, ends.own);
-        Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout, late_wakes: 0 }
+        Ok(Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout, alarm, late_wakes: 0 })
     }
 
     #[inline]
@@ -311,20 +319,15 @@ impl ShmWire {
                 self.awake(asleep);
                 return Ok(if is_ready(self) { Waited::Ready } else { Waited::Closed });
             }
-            let nap = left.min(LONGEST_SLEEP);
-            let woken = futex::wait(self.ends.map.word(asleep), 1, nap)
-                .map_err(|source| WireError::System { operation: "futex wait", source })?;
+            let woken = self.nap(asleep, (at_most != self.timeout).then_some(left))?;
             if is_ready(self) {
-                self.late_wakes += u64::from(woken == Awake::TimedOut);
+                self.late_wakes += u64::from(woken != Awake::LookAgain);
                 self.awake(asleep);
                 return Ok(Waited::Ready);
             }
-            if woken == Awake::TimedOut {
-                deadline.count(nap);
-                if self.ends.peer_is_gone() {
-                    self.awake(asleep);
-                    return Ok(if is_ready(self) { Waited::Ready } else { Waited::Closed });
-                }
+            if woken != Awake::LookAgain && self.ends.peer_is_gone() {
+                self.awake(asleep);
+                return Ok(if is_ready(self) { Waited::Ready } else { Waited::Closed });
             }
             match deadline.left() {
                 Some(more) => left = more,
@@ -334,6 +337,16 @@ impl ShmWire {
                 }
             }
         }
+    }
+
+    /// Sleeps until it is woken, or `at_most` so long. A sleep that may take the whole time-out sets no timer of its
+    /// own: the alarm interrupts it from time to time.
+    fn nap(&mut self, asleep: usize, at_most: Option<Duration>) -> Result<Awake, WireError> {
+        let system = |source| WireError::System { operation: "futex wait", source };
+        if let (None, Some(alarm)) = (at_most, &mut self.alarm) {
+            alarm.follow().map_err(system)?;
+        }
+        futex::wait(self.ends.map.word(asleep), 1, at_most.map(|most| most.min(LONGEST_SLEEP))).map_err(system)
     }
 
     fn awake(&self, asleep: usize) {

@@ -42,9 +42,13 @@ pub(crate) enum Miss {
 }
 
 impl From<io::Error> for Miss {
+    #[inline]
     fn from(error: io::Error) -> Self {
+        // First the one that a spinning end meets all the time.
+        if error.raw_os_error() == Some(libc::EAGAIN) {
+            return Self::Nothing;
+        }
         match error.raw_os_error() {
-            Some(libc::EAGAIN) => Self::Nothing,
             Some(libc::EINTR) => Self::Again,
             Some(
                 libc::EPIPE

@@ -79,12 +79,6 @@ impl Deadline {
         self.timeout.checked_sub(elapsed).filter(|left| !left.is_zero())
     }
 
-    /// Counts a wait that took place before the clock was started.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn count(&mut self, waited: Duration) {
-        self.timeout = self.timeout.saturating_sub(waited);
-    }
-
     /// The error for it.
     pub(crate) fn timed_out(operation: &'static str, after: Duration) -> WireError {
         WireError::TimedOut { operation, after }

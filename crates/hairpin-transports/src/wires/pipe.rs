@@ -109,7 +109,8 @@ struct PipePort {
 }
 
 impl Port for PipePort {
-    #[inline]
+    // Part of the spinning loop: what it takes longer to come round is found later.
+    #[inline(always)]
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         // A blocking pipe has no flag for one call that does not block; nobody else reads here, so what is there now
         // is there for the read.

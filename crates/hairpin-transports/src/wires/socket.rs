@@ -48,7 +48,8 @@ impl Kind {
         // The greeting of datagrams has time-outs of its own, which would cost a timer in every later call.
         let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
         quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
-        let error = |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
+        let error =
+            |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
         let greeting = self.is_datagram().then_some(side);
         let port = SocketPort { socket, kind: *self, greeting };
         Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
@@ -240,7 +241,8 @@ impl SocketPort {
 }
 
 impl Port for SocketPort {
-    #[inline]
+    // Part of the spinning loop: what it takes longer to come round is found later.
+    #[inline(always)]
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
         let bytes = socket::receive(self.socket.as_fd(), into, may_block, self.kind.is_datagram())?;
         if bytes == 0 {

@@ -89,7 +89,7 @@ pub(crate) fn signals(subject: &Subject) -> Checked {
     })
 }
 
-#[allow(unsafe_code)]
+#[expect(unsafe_code, reason = "a signal handler and a signal to one thread")]
 mod signalling {
     use std::sync::Once;
 

@@ -163,8 +163,13 @@ fn markdown() -> String {
         text.push_str(&head);
         for knob in experiment.knobs().iter().filter(|knob| !knob.hidden) {
             let help = knob.help.replace('|', "\\|");
-            writeln!(text, "| `--{} {}` | {help} | {} |", knob.name, knob.value_name, knob.default.join(","))
-                .expect("a String takes any text");
+            writeln!(
+                text,
+                "| `{}` | {help} | {} |",
+                format!("--{} {}", knob.name, knob.value_name).trim_end(),
+                knob.default.join(",")
+            )
+            .expect("a String takes any text");
         }
     }
     text.push_str("\n## Findings\n\n| code | what it says | why it matters |\n|---|---|---|\n");

@@ -60,8 +60,9 @@ impl Asked {
         if asked.spin && asked.cpus.0 == asked.cpus.1 {
             return Err("two spinning ends on one CPU only measure the scheduler's time slice".to_owned());
         }
-        // Two clock reads would be a good part of a shared-memory round trip; Hairpin leaves them out there too.
-        asked.echo_stamps = stamps.unwrap_or(asked.transport != "shm");
+        // Two clock reads would be a good part of a round trip through spinning shared memory; Hairpin leaves them out
+        // there too.
+        asked.echo_stamps = stamps.unwrap_or(asked.transport != "shm" || !asked.spin);
         Ok(asked)
     }
 }
@@ -95,7 +96,8 @@ mod tests {
     fn a_command_line_is_read() {
         let asked = parse("--transport tcp --waiting spin --cpus 0,1 --count 7").unwrap();
         assert_eq!((asked.spin, asked.cpus, asked.count, asked.echo_stamps), (true, (0, 1), 7, true));
-        assert!(!parse("--transport shm --waiting block --cpus 0,1").unwrap().echo_stamps);
+        assert!(!parse("--transport shm --waiting spin --cpus 0,1").unwrap().echo_stamps);
+        assert!(parse("--transport shm --waiting block --cpus 0,1").unwrap().echo_stamps);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Error};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use libc::{c_int, c_void};
 
@@ -75,6 +75,9 @@ impl End for Pipe {
 pub(crate) struct Line {
     sequence: AtomicU32,
     message: AtomicU32,
+    /// The reader sleeps, or is about to: it must be woken. A writer that always made the call would make one more
+    /// than Hairpin where the reader had not yet gone to sleep.
+    asleep: AtomicU32,
 }
 
 /// An end on two such lines: it writes one and watches the other.
@@ -93,7 +96,11 @@ impl End for SharedLines {
         self.mine.message.store(message, Ordering::Relaxed);
         self.mine.sequence.store(self.sent, Ordering::Release);
         if !self.spin {
-            futex(&self.mine.sequence, libc::FUTEX_WAKE, 1);
+            fence(Ordering::SeqCst);
+            if self.mine.asleep.load(Ordering::Relaxed) != 0 {
+                self.mine.asleep.store(0, Ordering::SeqCst);
+                futex(&self.mine.asleep, libc::FUTEX_WAKE, 1);
+            }
         }
     }
 
@@ -101,7 +108,12 @@ impl End for SharedLines {
     fn receive(&mut self) -> u32 {
         while self.theirs.sequence.load(Ordering::Acquire) == self.taken {
             if !self.spin {
-                futex(&self.theirs.sequence, libc::FUTEX_WAIT, self.taken);
+                self.theirs.asleep.store(1, Ordering::SeqCst);
+                fence(Ordering::SeqCst);
+                if self.theirs.sequence.load(Ordering::Acquire) == self.taken {
+                    futex(&self.theirs.asleep, libc::FUTEX_WAIT, 1);
+                }
+                self.theirs.asleep.store(0, Ordering::Relaxed);
             }
         }
         self.taken = self.taken.wrapping_add(1);
