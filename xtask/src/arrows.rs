@@ -90,7 +90,7 @@ const BANS: &[&str] = &[
 ];
 
 /// Outside crates that are nothing but contact with the system: no pure crate has a use for them.
-const SYSTEM_CRATES: &[&str] = &["libc", "nix", "rustix", "socket2", "tokio", "mio", "io-uring", "ctrlc"];
+const SYSTEM_CRATES: &[&str] = &["libc", "nix", "rustix", "socket2", "tokio", "mio", "io-uring", "signal-hook"];
 
 /// Where `unsafe` may stand, and why.
 const FENCED: &[(&str, &str)] = &[

@@ -224,7 +224,7 @@ fn unmet_options(measured: &[&Measured]) -> Vec<String> {
 }
 
 /// The percentile curve: six quantiles for each power of ten that remains above them (0, 0.25, 0.5, 0.65, 0.75, 0.85,
-/// then 0.9, 0.925, ... 0.985, then 0.99, ...), as far as 1 / (1 - quantile) samples were taken.
+/// then 0.9, 0.925, ... 0.985, then 0.99, ...), as far as 1 / (1 - quantile) samples were taken, and the greatest.
 fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
     /// Of every power of ten that remains above the quantile, these shares of it.
     const REMAINING: &[f64] = &[1.0, 0.75, 0.5, 0.35, 0.25, 0.15];
@@ -239,6 +239,7 @@ fn curve(latencies: &Histogram<u64>) -> Vec<CurvePoint> {
         quantiles.extend(remaining.map(|left| 1.0 - left).filter(|quantile| *quantile > 0.1));
         power /= 10.0;
     }
+    quantiles.push(1.0);
     quantiles
         .into_iter()
         // 0.999 and not 0.9990000000000001.

@@ -21,7 +21,8 @@ const BYTE_UNITS: &[(&str, f64)] = &[
     ("kB", 1e3),
     ("B", 1.0),
 ];
-const TIME_UNITS: &[(&str, f64)] = &[("min", 60e9), ("ms", 1e6), ("us", 1e3), ("µs", 1e3), ("ns", 1.0), ("s", 1e9)];
+const TIME_UNITS: &[(&str, f64)] =
+    &[("min", 60e9), ("ms", 1e6), ("us", 1e3), ("µs", 1e3), ("ns", 1.0), ("s", 1e9), ("h", 3600e9), ("m", 60e9)];
 
 /// A number of bytes: `4096`, `4KiB`, `1.5MB`.
 ///
@@ -81,7 +82,7 @@ fn scaled(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range and wholeness are checked first")]
 fn whole(number: Option<f64>) -> Option<u64> {
     let number = number?;
-    let fits = number.is_finite() && (0.0..=9e15).contains(&number) && number.fract() == 0.0;
+    let fits = number.is_finite() && (0.0..=9e18).contains(&number) && number.fract() == 0.0;
     fits.then_some(number as u64)
 }
 

@@ -60,8 +60,10 @@ pub struct BudgetResult {
     pub figure: String,
     /// The greatest growth allowed: 0.05 for `+5%`.
     pub allowed_share: f64,
-    /// candidate / baseline.
-    pub ratio: Figure,
-    /// Whether it was kept.
-    pub kept: bool,
+    /// candidate / baseline; null where either has no such figure.
+    pub ratio: Option<Figure>,
+    /// Whether it was kept; null where the interval holds the budget's edge, or where there is nothing to compare.
+    pub kept: Option<bool>,
+    /// The candidate lost what the baseline had: its rounds failed, or its figures may not be used.
+    pub lost: bool,
 }

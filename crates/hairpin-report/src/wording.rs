@@ -79,6 +79,9 @@ fn single(row: &CaseSummary, micro: Micro) -> String {
 fn nothing(run: &Run) -> String {
     match (run.cases.len(), run.failed_rounds()) {
         (0, _) => "Nothing was measured: no case could be run.".to_owned(),
+        (_, 0) if run.cases.iter().any(|row| row.valid) => {
+            "An open loop answers for its own rate only: no case here speaks for the machine as a whole.".to_owned()
+        }
         (_, 0) => "No case has figures that may be used.".to_owned(),
         (_, failed) => format!("No case has figures that may be used: {} failed.", counted(failed as u64, "round")),
     }
@@ -104,6 +107,10 @@ fn beside_tcp(first: &CaseSummary, spoken: &[&CaseSummary], micro: Micro) -> Opt
 /// What a finding says of waking, if there is one; blocking first, as it is what most programs do.
 fn wake_up(run: &Run) -> Option<String> {
     let finding = run.findings.iter().find(|finding| finding.code == WAKE_UP && finding.share > 0.0)?;
+    // What its own counter-experiment did not confirm is no headline.
+    if finding.proved.as_ref().is_some_and(|proved| proved.verdict != "confirmed") {
+        return None;
+    }
     let blocking = |id: &String| run.case(id).is_some_and(|row| row.case.waiting == Waiting::Block);
     let trip = if finding.cases.iter().any(blocking) { "blocking round trip apart" } else { "round trip apart" };
     let part = if finding.share > 0.5 { "Most of a" } else { "Part of a" };

@@ -161,8 +161,9 @@ fn comparison() -> ComparisonReport {
             case: "tcp block together".to_owned(),
             figure: "p99".to_owned(),
             allowed_share: 0.05,
-            ratio: Figure::new(1.127, 1.115, 1.139),
-            kept: false,
+            ratio: Some(Figure::new(1.127, 1.115, 1.139)),
+            kept: Some(false),
+            lost: false,
         }],
     }
 }

@@ -50,7 +50,7 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
         watch.ordered(rounds.len());
         for order in &rounds {
             watch.next(order);
-            let record = one_round(task, &mut digest, &mut run.unsaved, run.rounds.len(), order);
+            let record = one_round(task, &mut digest, &mut run, order);
             watch.done(&record);
             run.rounds.push(record);
             if task.engine.stop.load(Ordering::Relaxed) {
@@ -69,25 +69,30 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
 }
 
 /// One round: run, figures, saved at once.
-fn one_round(
-    task: &Task<'_>,
-    digest: &mut Digest,
-    unsaved: &mut Vec<Failure>,
-    number: usize,
-    order: &RoundOrder,
-) -> RoundRecord {
-    let number = u32::try_from(number).expect("plans have at most 100 000 rounds");
+fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
+    let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
     let finished = task.engine.run(number, order);
     let (mut record, samples) = (finished.record, finished.samples);
+    count_if_it_is_all(&mut record, &run.rounds);
     figure(&mut record, samples.as_ref());
     digest.add(&record, samples.as_ref());
     if let Err(error) = task.folder.append(&mut record, samples.as_ref()) {
-        unsaved.push(Failure {
+        run.unsaved.push(Failure {
             cause: format!("round {number} was measured but not saved: {error}"),
             hint: String::new(),
         });
     }
     record
+}
+
+/// A round that the user ended counts where its case has no other: a short answer is better than none. The state of
+/// the run says that it was interrupted.
+fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
+    let has_other = earlier.iter().any(|other| other.case_id == record.case_id && other.measured().is_some());
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        let answered = measured.ledger.received + measured.ledger.late;
+        measured.interrupted &= has_other || answered == 0;
+    }
 }
 
 /// Fills in the figures of a measured round.

@@ -71,7 +71,8 @@ impl Detector for WakeUpDominated {
                 &["deep".to_owned(), "shallow".to_owned()],
             )),
             proved,
-            share: first.share,
+            // What the counter-experiment refuted explains nothing.
+            share: if refuted { 0.0 } else { first.share },
             ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
         }]
     }
@@ -96,7 +97,9 @@ fn told(hit: &Hit<'_, Waking<'_>>, change: &Change) -> String {
     let effect = humane::duration_figure(&saved);
     match proved(change).verdict.as_str() {
         "confirmed" => format!(" Proved on {}: keeping the CPUs awake saves {effect}.", hit.case.label),
-        "refuted" => format!(" Refuted on {}: keeping the CPUs awake saves only {effect}.", hit.case.label),
+        "refuted" => {
+            format!(" Refuted on {}: keeping the CPUs awake saves {effect}, next to nothing.", hit.case.label)
+        }
         _ => format!(" On {} keeping the CPUs awake saves {effect}, which settles nothing.", hit.case.label),
     }
 }

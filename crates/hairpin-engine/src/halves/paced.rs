@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hairpin_model::case::Waiting;
-use hairpin_model::round::Failure;
+use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
@@ -69,6 +69,9 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
             break false;
         }
         let now_ns = this.client.clock.now_ns();
+        if measuring && is_overdue(client.order, now_ns - begin_ns.min(now_ns)) {
+            break false;
+        }
         if now_ns >= due_ns && this.has_room() {
             // Behind its time: what has come back goes first. Else its stamp would be late, and in the end the two
             // halves would wait for room in each other's direction.
@@ -94,6 +97,12 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
     this.give_up_to(this.next);
     let duration_ns = this.last_progress_ns.saturating_sub(begin_ns);
     Ok(Journey { recorder: this.recorder, tally: this.tally, origin_ns, duration_ns, interrupted })
+}
+
+/// A generator that cannot keep up ends a round of a given length one time-out after it: the messages that are still
+/// due are not sent, so the round has not reached its rate and says so.
+fn is_overdue(order: &RoundOrder, elapsed_ns: u64) -> bool {
+    matches!(order.extent, Extent::DurationNs(wanted) if elapsed_ns > wanted.saturating_add(order.timeout_ns))
 }
 
 impl<'a, C: Clock> Paced<'a, C> {

@@ -140,6 +140,15 @@ fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
 }
 
 #[test]
+fn a_generator_that_cannot_keep_up_ends_one_time_out_after_its_round() {
+    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 0, 0);
+    let order = RoundOrder { extent: Extent::DurationNs(4 * TIMEOUT_NS), ..order };
+    let journey = travel_behind_time(&order);
+    // 4 000 messages are due in 4 ms; a send takes 1.5 us, so after 5 ms it has sent 3 334 and gives up.
+    assert_eq!((journey.tally.sent, journey.tally.received), (3334, 3334));
+}
+
+#[test]
 fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
     let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0);
     let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };

@@ -13,12 +13,12 @@ pub(crate) fn die_with_parent(parent: u32) -> bool {
     u32::try_from(now).is_ok_and(|now| now == parent)
 }
 
-/// Leaves Ctrl-C to the client half, which ends the round in order.
+/// Leaves Ctrl-C, a closed terminal and a request to end to the client half, which ends the round in order; the echo
+/// half goes with it.
 pub(crate) fn ignore_interrupts() {
-    // SAFETY: SIG_IGN is a valid disposition for both signals.
-    unsafe {
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-        libc::signal(libc::SIGTERM, libc::SIG_DFL);
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: SIG_IGN is a valid disposition for these signals.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 

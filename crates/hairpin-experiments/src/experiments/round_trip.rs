@@ -36,6 +36,9 @@ pub const WARM_UP_MESSAGES: u64 = 500;
 /// Warm-up, in nanoseconds, where a CPU may fall asleep between messages.
 pub const WARM_UP_NS: u64 = 40_000_000;
 
+/// From this size on a message takes so long that the warm-up is a time too: 500 of them could take minutes.
+const LARGE_BYTES: u64 = 64 << 10;
+
 const AUTO: &str = "auto";
 const GIB: u64 = 1 << 30;
 const SIZE: KnobKind = KnobKind::Bytes { min: 1, max: GIB };
@@ -301,7 +304,8 @@ fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) -> V
 fn warm_up(case: &Case, card: &Card) -> Extent {
     let pauses = case.pattern != Pattern::PingPong;
     let hands_over_to_another_cpu = case.placement != Placement::Together && card.answered_by == AnsweredBy::EchoHalf;
-    if case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu) {
+    let large = case.size_bytes.max(case.reply_size_bytes) > LARGE_BYTES;
+    if large || case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu) {
         Extent::DurationNs(WARM_UP_NS)
     } else {
         Extent::Count(WARM_UP_MESSAGES)

@@ -32,10 +32,13 @@ pub struct Tick {
     pub major: bool,
 }
 
+/// What a logarithmic axis shows, in ns: from a picosecond to some thirty years. Anything else is damage.
+const DRAWABLE: std::ops::RangeInclusive<f64> = 1e-3..=1e18;
+
 impl Axis {
     /// A logarithmic axis that holds all of `values` with a little room; null where none is finite and above zero.
     pub fn log(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let (low, high) = extremes(values.into_iter().filter(|value| *value > 0.0))?;
+        let (low, high) = extremes(values.into_iter().filter(|value| DRAWABLE.contains(value)))?;
         let room = ((high / low).ln() * 0.04).max(0.05).exp();
         Some(Self { scale: Scale::Log, low: low / room, high: high * room })
     }
@@ -43,7 +46,7 @@ impl Axis {
     /// The same, at least from `centre / (1 + share)` to `centre * (1 + share)`: small wobbles stay small.
     pub fn log_around(centre: f64, share: f64, values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let bounds = [centre / (1.0 + share), centre * (1.0 + share)];
-        let (low, high) = extremes(values.into_iter().chain(bounds).filter(|value| *value > 0.0))?;
+        let (low, high) = extremes(values.into_iter().chain(bounds).filter(|value| DRAWABLE.contains(value)))?;
         (low < high).then_some(Self { scale: Scale::Log, low, high })
     }
 

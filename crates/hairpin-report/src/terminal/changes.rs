@@ -22,12 +22,16 @@ pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
 fn answer(report: &ComparisonReport) -> String {
     let of = |verdict| report.rows.iter().filter(|row| row.verdict == verdict).count();
     let (slower, faster, same) = (of(Verdict::Slower), of(Verdict::Faster), of(Verdict::CannotTell));
-    let broken = report.budgets.iter().filter(|budget| !budget.kept).count() as u64;
+    let budgets = |kept: Option<bool>| report.budgets.iter().filter(|budget| budget.kept == kept).count() as u64;
+    let (broken, untold) = (budgets(Some(false)), budgets(None));
     let compared = wording::counted(report.rows.len() as u64, "figure");
-    let budget = match (report.budgets.len(), broken) {
-        (0, _) => String::new(),
-        (_, 0) => " Every budget was kept.".to_owned(),
-        (_, broken) => format!(" {} NOT kept.", wording::counted(broken, "budget")),
+    let budget = match (report.budgets.len(), broken, untold) {
+        (0, _, _) => String::new(),
+        (_, 0, 0) => " Every budget was kept.".to_owned(),
+        (_, 0, untold) => {
+            format!(" No budget was broken; of {} it cannot be told.", wording::counted(untold, "budget"))
+        }
+        (_, broken, _) => format!(" {} NOT kept.", wording::counted(broken, "budget")),
     };
     if report.rows.is_empty() {
         return format!("The two runs have no figure in common.{budget}");
@@ -52,7 +56,7 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
     if report.rows.is_empty() {
         return;
     }
-    page.heading("Figures", "change with its 95 % interval");
+    page.heading("Figures", "change with its 95 % interval; rounds of two runs are compared unpaired");
     let mut block = Block::new(["baseline", "candidate", "change", "verdict"].map(str::to_owned).into_iter());
     let mut case = None;
     for row in &report.rows {
@@ -96,9 +100,15 @@ fn budgets(page: &mut Page, report: &ComparisonReport) {
     }
     page.heading("Budgets", "");
     for budget in &report.budgets {
-        let (style, word) = if budget.kept { (GOOD, "kept") } else { (BAD, "NOT kept") };
+        let (style, word) = match (budget.kept, budget.lost) {
+            (_, true) => (BAD, "NOT kept: the candidate has no figure that may be used"),
+            (Some(true), _) => (GOOD, "kept"),
+            (Some(false), _) => (BAD, "NOT kept"),
+            (None, _) => (PLAIN, "cannot tell"),
+        };
         let allowed = quantities::change(1.0 + budget.allowed_share);
-        let text = format!("{} {}: {}, {allowed} allowed: {word}", budget.case, budget.figure, change(budget.ratio));
+        let changed = budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), change);
+        let text = format!("{} {}: {changed}, {allowed} allowed: {word}", budget.case, budget.figure);
         page.item("  ", style, &text);
     }
 }

@@ -9,6 +9,7 @@ mod tables;
 
 use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::comparison::ComparisonReport;
 use crate::quantities::{self, Micro};
@@ -41,6 +42,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     tables::ladder(&mut page, run);
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
+    changes_of_one_thing(&mut page, run);
     findings(&mut page, run);
     failures(&mut page, run);
     skipped(&mut page, run);
@@ -88,6 +90,36 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
     for (refused, note) in wording::option_notes(run) {
         page.item("Options: ", if refused { BAD } else { DIM }, &note);
+    }
+}
+
+/// Cases that differ in one option or in how deep the CPUs may sleep: what was asked for is answered.
+fn changes_of_one_thing(page: &mut Page, run: &Run) {
+    let asked = |comparison: &&Comparison| {
+        let pair = run.case(&comparison.baseline).zip(run.case(&comparison.candidate));
+        let changed = |(one, other): (&CaseSummary, &CaseSummary)| {
+            one.case.options != other.case.options || one.case.cpu_idle != other.case.cpu_idle
+        };
+        comparison.role == Role::CounterExperiment && pair.is_some_and(changed)
+    };
+    let comparisons: Vec<&Comparison> = run.comparisons.iter().filter(asked).collect();
+    if comparisons.is_empty() {
+        return;
+    }
+    page.heading("One thing changed", "p50 of the second against the first, with its 95 % interval");
+    for comparison in comparisons {
+        let label = |id: &str| run.case(id).map_or_else(|| id.to_owned(), |case| case.label.clone());
+        let ratio = comparison.ratio;
+        let bounds = ratio.low.zip(ratio.high).map_or_else(String::new, |(low, high)| {
+            format!(" ({} .. {})", quantities::change(low), quantities::change(high))
+        });
+        let verdict = match comparison.verdict {
+            Verdict::CannotTell => "cannot tell apart".to_owned(),
+            verdict => verdict.to_string(),
+        };
+        let (one, other) = (label(&comparison.baseline), label(&comparison.candidate));
+        let text = format!("{one} -> {other}: {verdict}, {}{bounds}", quantities::change(ratio.value));
+        page.item("  ", page::PLAIN, &text);
     }
 }
 

@@ -49,14 +49,24 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     } else {
         output::text(&terminal::render_comparison(&report, &output::look()));
     }
-    let exceeded = outcomes.iter().any(|outcome| outcome.kept == Kept::Exceeded);
-    Ok(if exceeded { Exit::CheckFailed } else { Exit::Fine })
+    let broken = report.budgets.iter().any(|budget| budget.kept == Some(false));
+    Ok(if broken { Exit::CheckFailed } else { Exit::Fine })
 }
 
 fn refusal(unlike: &[Unlike]) -> String {
     let lines = unlike.iter().map(|one| format!("\n  {}: {} against {}", one.what, one.baseline, one.candidate));
     let lines: String = lines.collect();
     format!("the two runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
+}
+
+/// The baseline has the figure, and the candidate has none that may be used: its rounds failed, say. A budget must
+/// not be kept by that.
+fn is_lost(compared: &RunComparison, outcome: &BudgetOutcome) -> bool {
+    let Some(case) = compared.cases.iter().find(|case| case.id == outcome.case) else { return false };
+    let Some(figure) = case.figures.iter().find(|figure| figure.figure == outcome.budget.figure) else {
+        return false;
+    };
+    figure.baseline.is_some() && (figure.candidate.is_none() || !case.why_invalid.is_empty())
 }
 
 fn report(
@@ -84,14 +94,17 @@ fn report(
     }
     let only =
         |labels: &[String], run: &str| labels.iter().map(|label| (label.clone(), run.to_owned())).collect::<Vec<_>>();
-    let budget = |outcome: &BudgetOutcome| {
-        Some(BudgetResult {
-            case: outcome.label.clone(),
-            figure: outcome.budget.figure.to_string(),
-            allowed_share: outcome.budget.share,
-            ratio: outcome.ratio?,
-            kept: outcome.kept != Kept::Exceeded,
-        })
+    let budget = |outcome: &BudgetOutcome| BudgetResult {
+        case: outcome.label.clone(),
+        figure: outcome.budget.figure.to_string(),
+        allowed_share: outcome.budget.share,
+        ratio: outcome.ratio,
+        kept: match (is_lost(compared, outcome), outcome.kept) {
+            (true, _) | (_, Kept::Exceeded) => Some(false),
+            (_, Kept::Within) => Some(true),
+            (_, Kept::CannotTell) => None,
+        },
+        lost: is_lost(compared, outcome),
     };
     ComparisonReport {
         only_in: [only(&compared.only_in_baseline, &baseline), only(&compared.only_in_candidate, &candidate)]
@@ -100,6 +113,6 @@ fn report(
         candidate,
         rows,
         unlike,
-        budgets: outcomes.iter().filter_map(budget).collect(),
+        budgets: outcomes.iter().map(budget).collect(),
     }
 }
