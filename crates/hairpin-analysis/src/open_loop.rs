@@ -12,7 +12,7 @@ pub const SATURATED_BELOW: f64 = 0.99;
 #[must_use]
 pub fn asked_per_s(case: &Case) -> Option<f64> {
     match case.pattern {
-        Pattern::PingPong => None,
+        Pattern::PingPong | Pattern::SmallWrites => None,
         Pattern::Paced { rate_per_s } => Some(rate_per_s),
     }
 }

@@ -30,6 +30,7 @@ pub fn round_figures(samples: &Samples, duration_ns: u64) -> RoundFigures {
         cold_start: cold_start(&mut early, &measured, samples),
         course_ns: course(&mut measured),
         modes: modes(&samples.latency),
+        early_exchanges_ns: Vec::new(),
     }
 }
 

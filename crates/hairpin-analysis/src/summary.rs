@@ -67,6 +67,8 @@ pub(crate) fn summary(
         curve: latencies.map(curve).unwrap_or_default(),
         round_points: kept.iter().map(|(round, measured)| round_point(round, measured)).collect(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
+        exchanges: None,
+        trace: None,
         id,
     }
 }

@@ -75,7 +75,7 @@ impl Engine {
             Err(failure) => (Outcome::Failed(failure), None),
         };
         let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-        Finished { record, samples }
+        Finished { record, samples, trace: None }
     }
 }
 
@@ -140,6 +140,9 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), F
         noise,
         samples_file: None,
         samples_kept: samples.kept() as u64,
+        exchange_counts: None,
+        traced: None,
+        trace_file: None,
         interrupted: journey.interrupted,
     };
     Ok((measured, samples))

@@ -52,6 +52,7 @@ fn allocations(transport: &str, pattern: Pattern, count: u64) -> [u64; 2] {
     let case = Case { pattern, size_bytes: 64, reply_size_bytes: 64, ..Case::ping_pong(transport) };
     let order = RoundOrder {
         case,
+        purpose: hairpin_model::round::Purpose::Timed,
         block: 0,
         extent: Extent::Count(count),
         warm_up: Extent::Count(10),

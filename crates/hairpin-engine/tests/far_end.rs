@@ -63,6 +63,7 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
         assert_eq!(case.waiting, Waiting::Block);
         let order = RoundOrder {
             case,
+            purpose: hairpin_model::round::Purpose::Timed,
             block: 0,
             extent: Extent::Count(COUNT),
             warm_up: Extent::Count(0),

@@ -4,7 +4,7 @@
 //! comparison may pair them.
 
 use hairpin_model::case::Case;
-use hairpin_model::round::{Extent, RoundOrder};
+use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
@@ -59,6 +59,7 @@ pub fn orders(planned: &[Planned], blocks: u64, seed: u64, common: Common) -> Re
 fn order(planned: &Planned, block: u32, common: Common) -> RoundOrder {
     RoundOrder {
         case: planned.case.clone(),
+        purpose: Purpose::Timed,
         block,
         extent: planned.extent,
         warm_up: planned.warm_up,

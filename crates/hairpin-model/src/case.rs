@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::exchange::Exchange;
 use crate::options::Options;
 use crate::words;
 
@@ -60,6 +61,8 @@ pub enum Pattern {
         /// Messages a second.
         rate_per_s: f64,
     },
+    /// Closed loop of exchanges: each request is several writes, as [`Case::exchange`] says.
+    SmallWrites,
 }
 
 /// A fault planted in the echo half, to prove that it is found (canary) or called slower (calibration).
@@ -94,6 +97,9 @@ pub struct Case {
     pub link: String,
     /// What is sent when.
     pub pattern: Pattern,
+    /// What an exchange is made of; there with [`Pattern::SmallWrites`] and only then.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Exchange>,
     /// How deep the CPUs may sleep.
     #[serde(default = "deep")]
     pub cpu_idle: CpuIdle,
@@ -131,9 +137,21 @@ impl Case {
             options: Options::default(),
             link: LOOPBACK.to_owned(),
             pattern: Pattern::PingPong,
+            exchange: None,
             cpu_idle: CpuIdle::Deep,
             plant: None,
             twin: 0,
+        }
+    }
+
+    /// Exchanges over `transport`, with answers of 4 bytes, blocking, both ends on one CPU.
+    #[must_use]
+    pub fn small_writes(transport: &str, exchange: Exchange) -> Self {
+        Self {
+            size_bytes: exchange.writes.total_bytes(),
+            pattern: Pattern::SmallWrites,
+            exchange: Some(exchange),
+            ..Self::ping_pong(transport)
         }
     }
 
@@ -164,8 +182,20 @@ impl Case {
         if self.ends == Ends::Threads {
             words.push("threads".to_owned());
         }
+        if let Some(exchange) = &self.exchange {
+            words.push(exchange.remedy.to_string());
+            words.push(format!("{} B", exchange.writes));
+            if exchange.gap_ns > 0 {
+                words.push(format!("gap {} us", exchange.gap_ns as f64 / 1e3));
+            }
+            if exchange.pipeline > 1 {
+                words.push(format!("{} in flight", exchange.pipeline));
+            }
+        }
         match (self.size_bytes, self.reply_size_bytes) {
             (4, 4) => {}
+            (_, 4) if self.exchange.is_some() => {}
+            (_, reply) if self.exchange.is_some() => words.push(format!("answer {reply} B")),
             (size, reply) if size == reply => words.push(format!("{size} B")),
             (size, reply) => words.push(format!("{size}/{reply} B")),
         }
@@ -215,6 +245,22 @@ mod tests {
         for other in others {
             assert_ne!(case.id(), other.id(), "{}", other.label());
         }
+    }
+
+    #[test]
+    fn an_exchange_stands_flat_in_the_case() {
+        let exchange = Exchange {
+            writes: "100x2".parse().unwrap(),
+            gap_ns: 0,
+            pipeline: 1,
+            remedy: crate::exchange::Remedy::CorkForgotten,
+        };
+        let case = Case::small_writes("tcp", exchange);
+        let json = serde_json::to_value(&case).unwrap();
+        assert_eq!((json["writes"].as_str(), json["remedy"].as_str()), (Some("100x2"), Some("cork-forgotten")));
+        assert_eq!(json["pattern"]["kind"], "small-writes");
+        assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
+        assert_eq!(case.label(), "tcp block together cork-forgotten 100x2 B");
     }
 
     #[test]

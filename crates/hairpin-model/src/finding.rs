@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::case::Case;
 use crate::figure::Figure;
 use crate::words;
 
@@ -29,12 +30,16 @@ pub struct Evidence {
 }
 
 /// A change of exactly one thing that would refute the finding.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CounterExperiment {
     /// What is changed, in words.
     pub change: String,
     /// The command that runs it.
     pub command: String,
+    /// The strongest case and the same with that one thing changed: what `--prove` runs, interleaved; null where the
+    /// change is not one of a case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Box<[Case; 2]>>,
 }
 
 /// The outcome of a counter-experiment that was run.

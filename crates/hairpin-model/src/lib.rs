@@ -7,6 +7,7 @@
 pub mod card;
 pub mod case;
 pub mod environment;
+pub mod exchange;
 pub mod fact;
 pub mod figure;
 pub mod finding;
@@ -19,4 +20,6 @@ pub mod round;
 pub mod run;
 pub mod samples;
 pub mod summary;
+pub mod time_sequence;
+pub mod trace;
 pub mod upgrade;

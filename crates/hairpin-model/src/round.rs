@@ -8,6 +8,9 @@ use crate::ledger::Ledger;
 use crate::options::Effective;
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
+use crate::time_sequence::TraceFigures;
+use crate::trace::{EndTrace, RoundTrace};
+use crate::words;
 
 /// How much to do: so many messages, or so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,11 +22,37 @@ pub enum Extent {
     DurationNs(u64),
 }
 
+words! {
+    /// What a round is for.
+    pub enum Purpose: "purpose" {
+        /// Its figures are the answer.
+        Timed = "timed",
+        /// It is traced: its figures are no answer, its trace is evidence.
+        Traced = "traced",
+        /// As a traced one, without the tracing: what the observer costs is the difference.
+        Untraced = "untraced",
+    }
+}
+
+impl Purpose {
+    fn timed() -> Self {
+        Self::Timed
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+    fn is_timed(&self) -> bool {
+        *self == Self::Timed
+    }
+}
+
 /// What the engine is asked to do: one round of one case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RoundOrder {
     /// The case.
     pub case: Case,
+    /// What the round is for.
+    #[serde(default = "Purpose::timed", skip_serializing_if = "Purpose::is_timed")]
+    pub purpose: Purpose,
     /// Which repetition of the whole set of cases this round belongs to, from 0. Rounds of one block are neighbours
     /// in time, so a comparison may pair them.
     pub block: u32,
@@ -98,6 +127,15 @@ pub struct Measured {
     pub samples_file: Option<String>,
     /// How many samples are in that file, warm-up included.
     pub samples_kept: u64,
+    /// What the measured exchanges took; null where the pattern has no exchanges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange_counts: Option<ExchangeCounts>,
+    /// What its trace says; null where it was not traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traced: Option<TraceFigures>,
+    /// The file with its trace, relative to the run folder; null where none was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_file: Option<String>,
     /// Ended early by the user: its figures count for nothing but are kept.
     #[serde(default)]
     pub interrupted: bool,
@@ -125,6 +163,22 @@ pub struct EndReport {
     /// How long the echo half held each message; null at the client, and where stamping would disturb (a
     /// spinning `shm` or `memory`).
     pub turnaround: Option<Turnaround>,
+    /// What it saw in a traced round; the round's trace takes it over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Box<EndTrace>>,
+}
+
+/// What the measured exchanges of a round took, read by the client half from the end of the warm-up to the last answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExchangeCounts {
+    /// Exchanges counted over.
+    pub exchanges: u64,
+    /// Segments with payload, both directions (`tcpi_data_segs_out` and `_in`); null where there are none to count.
+    pub segments: Option<u64>,
+    /// Segments without payload, both directions: bare acknowledgements; null where there are none to count.
+    pub bare_acks: Option<u64>,
+    /// System calls of the client half on the wire.
+    pub system_calls: u64,
 }
 
 /// How long the echo half held messages: counts by power of two of nanoseconds.
@@ -162,14 +216,22 @@ pub struct Finished {
     pub record: RoundRecord,
     /// The samples.
     pub samples: Option<Samples>,
+    /// The trace of a traced round, and the packets of its capture as a pcapng file.
+    pub trace: Option<(RoundTrace, Option<Vec<u8>>)>,
 }
 
 impl RoundRecord {
-    /// The measured part, if it was measured to its end.
+    /// The measured part, if it is a timed round that was measured to its end.
     #[must_use]
     pub fn measured(&self) -> Option<&Measured> {
+        self.measured_as(Purpose::Timed)
+    }
+
+    /// The measured part of a round of that purpose, if it was measured to its end.
+    #[must_use]
+    pub fn measured_as(&self, purpose: Purpose) -> Option<&Measured> {
         match &self.outcome {
-            Outcome::Measured(measured) if !measured.interrupted => Some(measured),
+            Outcome::Measured(measured) if !measured.interrupted && self.order.purpose == purpose => Some(measured),
             Outcome::Measured(_) | Outcome::Failed(_) => None,
         }
     }

@@ -9,6 +9,7 @@ use crate::fact::Fact;
 use crate::figure::Figure;
 use crate::ledger::Ledger;
 use crate::options::Effective;
+use crate::time_sequence::TraceSummary;
 use crate::words;
 
 /// What `hairpin-analysis` computes from the samples of one round.
@@ -30,7 +31,14 @@ pub struct RoundFigures {
     pub course_ns: Vec<f64>,
     /// Modes of the latency distribution, the greatest share first.
     pub modes: Vec<Mode>,
+    /// The first exchanges of the connection, in ns, warm-up included, at most [`EARLY_EXCHANGES`]; empty where the
+    /// pattern has no exchanges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub early_exchanges_ns: Vec<f64>,
 }
+
+/// How many exchanges of a connection are shown apart from its steady state.
+pub const EARLY_EXCHANGES: usize = 8;
 
 /// Percentiles of one round, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -180,6 +188,34 @@ pub struct CaseSummary {
     pub round_points: Vec<RoundPoint>,
     /// Modes over all samples, the greatest share first.
     pub modes: Vec<Mode>,
+    /// What only cases of exchanges have.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub exchanges: Option<ExchangeFigures>,
+    /// What was traced of it; null where nothing was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSummary>,
+}
+
+/// The figures of a case of exchanges, each over its rounds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ExchangeFigures {
+    /// Time of an exchange, from the begin of its first write to the end of its answer: the case's `latency_ns`.
+    pub exchange_ns: LatencyFigures,
+    /// The first exchange of a connection.
+    pub first_exchange_ns: Option<Figure>,
+    /// The first exchanges of a connection, one figure each.
+    pub early_exchanges_ns: Vec<Figure>,
+    /// Bytes of requests a millisecond, over the whole measured part of a round.
+    pub bytes_per_ms: Option<Figure>,
+    /// Segments with payload, both directions.
+    pub segments_per_exchange: Option<Figure>,
+    /// Segments without payload, both directions.
+    pub bare_acks_per_exchange: Option<Figure>,
+    /// System calls of the client half.
+    pub system_calls_per_exchange: Option<Figure>,
+    /// `bytes_per_ms` over that of the same case with remedy `none`, paired by block; null for `none` itself and where
+    /// it was not measured.
+    pub speed_up_against_none: Option<Figure>,
 }
 
 words! {

@@ -110,6 +110,7 @@ fn case_columns(row: &mut Row, summary: &CaseSummary) {
     let (pattern, rate_per_s) = match case.pattern {
         Pattern::PingPong => ("ping-pong", None),
         Pattern::Paced { rate_per_s } => ("paced", Some(rate_per_s)),
+        Pattern::SmallWrites => ("small-writes", None),
     };
     row.put("pattern", pattern);
     row.number("asked_rate_per_s", rate_per_s);

@@ -1,11 +1,13 @@
 //! The two interfaces that matter: a [`Transport`] makes [`Wire`]s, and a wire carries messages.
 
+use std::io::IoSlice;
 use std::time::Duration;
 
 use hairpin_model::card::{Card, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::{OptionName, Options};
+use hairpin_model::trace::StampKind;
 
 /// A way to carry bytes between two ends.
 pub trait Transport: Sync {
@@ -84,6 +86,85 @@ pub trait Wire: Send {
     /// [`Options::parse`] takes (buffer sizes as the kernel doubled them), and its counters: `tcp_info.*` for TCP,
     /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
+
+    /// What small writes need beyond whole messages; `None` where bytes are no stream of system calls.
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        None
+    }
+
+    /// The kernel's time stamps of this wire; `None` where the kernel has none.
+    fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
+        None
+    }
+}
+
+/// What small writes need of a byte stream over a socket or a pipe.
+pub trait Stream {
+    /// Sends bytes and tells the kernel that more follow (`MSG_MORE`, send(2)).
+    ///
+    /// # Errors
+    /// As [`Wire::send`]; [`WireError::System`] where there is no such flag.
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError>;
+
+    /// Sends all parts in one `writev`; what the kernel does not take at once is sent after it.
+    ///
+    /// # Errors
+    /// As [`Wire::send`].
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError>;
+
+    /// Sets one switch (`nodelay`, `cork`, `quickack`) now: one system call.
+    ///
+    /// # Errors
+    /// [`WireError::System`] when the kernel refuses.
+    fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError>;
+
+    /// System calls that this end has made on the wire since it was connected.
+    fn system_calls(&self) -> u64;
+
+    /// Data segments and bare acknowledgements of the connection so far, both directions; `None` where the kernel
+    /// counts none. It is one system call, which [`Stream::system_calls`] leaves out.
+    fn segments(&self) -> Option<Segments>;
+}
+
+/// What TCP has sent and received, by `struct tcp_info`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Segments {
+    /// Segments with payload, both directions.
+    pub with_payload: u64,
+    /// Segments without, both directions; those of the handshake are among them.
+    pub bare: u64,
+}
+
+/// The kernel's time stamps of one wire (`SO_TIMESTAMPING`), which need no privilege.
+pub trait KernelStamps {
+    /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0.
+    ///
+    /// # Errors
+    /// [`WireError::System`] when the kernel refuses.
+    fn begin(&mut self) -> Result<(), WireError>;
+
+    /// Takes the stamps of what was sent that have come so far; never waits.
+    ///
+    /// # Errors
+    /// [`WireError::System`] when the system call fails.
+    fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError>;
+
+    /// As [`Wire::receive`], and when the kernel received the last segment of it: CLOCK_REALTIME, in ns.
+    ///
+    /// # Errors
+    /// As [`Wire::receive`].
+    fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError>;
+}
+
+/// One kernel stamp as it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawStamp {
+    /// Of what.
+    pub kind: StampKind,
+    /// CLOCK_REALTIME, in ns.
+    pub realtime_ns: u64,
+    /// End of the bytes that it covers, counted from [`KernelStamps::begin`].
+    pub end_byte: u64,
 }
 
 /// What both ends are told when they open.

@@ -137,7 +137,7 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
 
 /// A counter-experiment: the command that runs `cases` again with other values for one knob.
 pub(super) fn counter_experiment(change: &str, cases: &[&Case], knob: &str, values: &[String]) -> CounterExperiment {
-    CounterExperiment { change: change.to_owned(), command: command(cases, knob, values) }
+    CounterExperiment { change: change.to_owned(), command: command(cases, knob, values), pair: None }
 }
 
 /// The command that runs `cases`, with `values` (none: the knob is left out) for `knob`.
@@ -158,7 +158,7 @@ pub(super) fn command(cases: &[&Case], knob: &str, values: &[String]) -> String 
         if any(differs) { distinct(of) } else { Vec::new() }
     };
     let rate = |case: &Case| match case.pattern {
-        Pattern::PingPong => None,
+        Pattern::PingPong | Pattern::SmallWrites => None,
         Pattern::Paced { rate_per_s } => Some(rate_per_s.to_string()),
     };
     let mut knobs = vec![

@@ -158,6 +158,7 @@ impl MadeUp {
 fn order(case: &Case, block: u32) -> RoundOrder {
     RoundOrder {
         case: case.clone(),
+        purpose: hairpin_model::round::Purpose::Timed,
         block,
         extent: Extent::Count(100),
         warm_up: Extent::Count(20),
@@ -186,6 +187,9 @@ fn measured(case: &Case, samples: &Samples) -> Measured {
         noise,
         samples_file: None,
         samples_kept: samples.kept() as u64,
+        exchange_counts: None,
+        traced: None,
+        trace_file: None,
         interrupted: false,
     }
 }

@@ -169,6 +169,7 @@ mod tests {
     fn round(options: &str, allow_unmet_options: bool) -> RoundOrder {
         RoundOrder {
             case: Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") },
+            purpose: hairpin_model::round::Purpose::Timed,
             block: 0,
             extent: Extent::Count(1),
             warm_up: Extent::Count(0),

@@ -7,6 +7,7 @@ pub mod paced;
 pub mod ping_pong;
 #[cfg(test)]
 pub(crate) mod scripted;
+pub mod small_writes;
 pub mod tally;
 #[cfg(test)]
 mod tests;
@@ -58,6 +59,7 @@ pub fn run_client<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Resu
     match client.order.case.pattern {
         Pattern::PingPong => ping_pong::run(client, wire),
         Pattern::Paced { rate_per_s } => paced::run(client, wire, rate_per_s),
+        Pattern::SmallWrites => small_writes::run(client, wire),
     }
 }
 

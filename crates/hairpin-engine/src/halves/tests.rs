@@ -15,6 +15,7 @@ const TIMEOUT_NS: u64 = 1_000_000;
 fn order(pattern: Pattern, count: u64, warm_up: u64) -> RoundOrder {
     RoundOrder {
         case: Case { pattern, size_bytes: 12, reply_size_bytes: 12, ..Case::ping_pong("memory") },
+        purpose: hairpin_model::round::Purpose::Timed,
         block: 0,
         extent: Extent::Count(count),
         warm_up: Extent::Count(warm_up),

@@ -37,6 +37,7 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
     let case = Case::ping_pong("udp");
     let order = RoundOrder {
         case: case.clone(),
+        purpose: hairpin_model::round::Purpose::Timed,
         block: 0,
         extent: Extent::Count(3),
         warm_up: Extent::Count(1),
@@ -56,6 +57,9 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
         noise: hairpin_model::round::Noise::default(),
         samples_file: None,
         samples_kept: samples.kept() as u64,
+        exchange_counts: None,
+        traced: None,
+        trace_file: None,
         interrupted: false,
     };
     RoundRecord { number, started_ns: 5, case_id: case.id(), order, outcome: Outcome::Measured(Box::new(measured)) }

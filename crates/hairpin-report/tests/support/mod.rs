@@ -164,6 +164,8 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
         curve,
         round_points: points,
         modes: Vec::new(),
+        exchanges: None,
+        trace: None,
         case,
     }
 }
@@ -359,6 +361,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                     "hairpin round-trip --transport tcp --waiting block --placement apart --cpu-idle deep,shallow \
                           --rounds 10"
                         .to_owned(),
+                pair: None,
             }),
             proved: Some(Proved {
                 verdict: "confirmed".to_owned(),

@@ -1,0 +1,311 @@
+//! An exchange: a request in several small writes, then its answer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::names;
+use crate::options::{OptionName, Options};
+
+/// What is written when, and what is done against its stalling.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// The sizes of a request's writes, in order.
+    pub writes: Writes,
+    /// Pause between two writes of one request, in ns.
+    pub gap_ns: u64,
+    /// Requests written before the first of their answers is read.
+    pub pipeline: u64,
+    /// What is done against stalls.
+    pub remedy: Remedy,
+}
+
+impl Exchange {
+    /// What the remedy asks of the client half's socket for the whole connection, beside the case's own options.
+    #[must_use]
+    pub fn client_options(&self) -> Options {
+        match self.remedy {
+            Remedy::Nodelay => Options::default().with(OptionName::Nodelay, "on"),
+            Remedy::CorkForgotten => Options::default().with(OptionName::Cork, "on"),
+            _ => Options::default(),
+        }
+    }
+
+    /// The sizes of the writes as they leave the program: one-write and batch copy several together first.
+    #[must_use]
+    pub fn sizes_written(&self) -> Vec<u64> {
+        let sizes = self.writes.sizes();
+        match self.remedy {
+            Remedy::OneWrite => vec![sizes.iter().sum()],
+            Remedy::Batch(together) => {
+                let together = usize::try_from(together).unwrap_or(usize::MAX).max(1);
+                sizes.chunks(together).map(|some| some.iter().sum()).collect()
+            }
+            _ => sizes.to_vec(),
+        }
+    }
+}
+
+/// The sizes of the writes that a request is made of, in bytes: `100x2`, or `4,3210`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Writes(Vec<u64>);
+
+/// The most writes that a request may be made of.
+pub const MOST_WRITES: usize = 10_000;
+/// The most bytes that all writes of a request may have together.
+pub const MOST_REQUEST_BYTES: u64 = 64 << 20;
+
+/// Why a text does not say what to write.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadWrites {
+    /// Not of the form.
+    #[error(
+        "`{0}` does not say what to write (hint: 100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes)"
+    )]
+    Form(String),
+    /// A write of nothing.
+    #[error("`{0}` has a write of 0 bytes, which no peer would ever see (hint: 1 byte is the smallest write)")]
+    Empty(String),
+    /// None at all, or too much.
+    #[error("`{0}` is no request that can be measured (hint: 1 to 10000 writes, 64 MiB together at most)")]
+    Extent(String),
+}
+
+impl Writes {
+    /// The sizes, in bytes; at least one, none of them 0.
+    #[must_use]
+    pub fn sizes(&self) -> &[u64] {
+        &self.0
+    }
+
+    /// All of them together, in bytes.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+impl FromStr for Writes {
+    type Err = BadWrites;
+
+    fn from_str(text: &str) -> Result<Self, BadWrites> {
+        let mut sizes: Vec<u64> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            let (times, size) = match part.split_once('x') {
+                Some((times, size)) => (times.trim().parse::<usize>().ok(), size),
+                None => (Some(1), part),
+            };
+            let (Some(times), Ok(size)) = (times, crate::parse::bytes(size)) else {
+                return Err(BadWrites::Form(text.to_owned()));
+            };
+            if size == 0 {
+                return Err(BadWrites::Empty(text.to_owned()));
+            }
+            if times == 0 || times > MOST_WRITES || sizes.len() + times > MOST_WRITES {
+                return Err(BadWrites::Extent(text.to_owned()));
+            }
+            sizes.extend(std::iter::repeat_n(size, times));
+        }
+        let total = sizes.iter().try_fold(0_u64, |sum, size| sum.checked_add(*size));
+        match total {
+            Some(total) if total <= MOST_REQUEST_BYTES => Ok(Self(sizes)),
+            _ => Err(BadWrites::Extent(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for Writes {
+    type Error = BadWrites;
+
+    fn try_from(text: String) -> Result<Self, BadWrites> {
+        text.parse()
+    }
+}
+
+impl From<Writes> for String {
+    fn from(writes: Writes) -> Self {
+        writes.to_string()
+    }
+}
+
+impl fmt::Display for Writes {
+    /// The shortest text that [`Writes::from_str`] reads as the same.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, alike) in self.0.chunk_by(|a, b| a == b).enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            match alike.len() {
+                1 => write!(out, "{comma}{}", alike[0])?,
+                times => write!(out, "{comma}{times}x{}", alike[0])?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is done against the stalling of small writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Remedy {
+    /// Nothing: the kernel's defaults.
+    None,
+    /// `TCP_NODELAY` at the client half: no Nagle.
+    Nodelay,
+    /// `TCP_CORK` before the first write of a request, released after the last.
+    Cork,
+    /// `TCP_CORK` set once and never released: the kernel releases it itself after 200 ms.
+    CorkForgotten,
+    /// `MSG_MORE` with every write but the last.
+    More,
+    /// All writes copied together and written at once.
+    OneWrite,
+    /// All writes in one `writev`.
+    Writev,
+    /// `TCP_QUICKACK` at the echo half, set again after each read, as Linux needs (tcp(7)).
+    Quickack,
+    /// So many writes copied together at a time.
+    Batch(u64),
+}
+
+impl Remedy {
+    /// The words of those that take no number, in the order in which they are listed to users, and `batch=N`.
+    pub const WORDS: &'static [&'static str] =
+        &["none", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=N"];
+
+    /// Those that take no number, in the order of [`Remedy::WORDS`].
+    pub const PLAIN: &'static [Self] = &[
+        Self::None,
+        Self::Nodelay,
+        Self::Cork,
+        Self::CorkForgotten,
+        Self::More,
+        Self::OneWrite,
+        Self::Writev,
+        Self::Quickack,
+    ];
+
+    /// Whether it is about how TCP packs and acknowledges segments, and so means nothing on other byte streams.
+    #[must_use]
+    pub fn needs_tcp(self) -> bool {
+        matches!(self, Self::Nodelay | Self::Cork | Self::CorkForgotten | Self::More | Self::Quickack)
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Batch(together) = self {
+            return out.pad(&format!("batch={together}"));
+        }
+        let place = Self::PLAIN.iter().position(|plain| plain == self).expect("all but batch are plain");
+        out.pad(Self::WORDS[place])
+    }
+}
+
+impl FromStr for Remedy {
+    type Err = BadRemedy;
+
+    fn from_str(text: &str) -> Result<Self, BadRemedy> {
+        if let Some(number) = text.strip_prefix("batch=") {
+            let together = number.parse().ok().filter(|together| (1..=MOST_WRITES as u64).contains(together));
+            return together.map(Self::Batch).ok_or_else(|| BadRemedy::Batch(number.to_owned()));
+        }
+        let plain = &Self::WORDS[..Self::PLAIN.len()];
+        match plain.iter().position(|word| *word == text) {
+            Some(place) => Ok(Self::PLAIN[place]),
+            None => {
+                Err(names::find("remedy", text, Self::WORDS).err().map_or(BadRemedy::NoNumber, BadRemedy::Unknown))
+            }
+        }
+    }
+}
+
+/// Why a text is no remedy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRemedy {
+    /// Not one of them.
+    #[error(transparent)]
+    Unknown(#[from] names::UnknownName),
+    /// `batch=N` with the letter N.
+    #[error("`batch=N` needs a number for N (hint: batch=10 copies ten writes together)")]
+    NoNumber,
+    /// A number of writes that is none.
+    #[error("`batch={0}` does not say how many writes go together (hint: 1 to 10000, for instance batch=10)")]
+    Batch(String),
+}
+
+impl TryFrom<String> for Remedy {
+    type Error = BadRemedy;
+
+    fn try_from(text: String) -> Result<Self, BadRemedy> {
+        text.parse()
+    }
+}
+
+impl From<Remedy> for String {
+    fn from(remedy: Remedy) -> Self {
+        remedy.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn writes_are_read_and_said_in_their_shortest_form() {
+        let writes = |text: &str| text.parse::<Writes>().unwrap();
+        assert_eq!(writes("100x2").sizes(), [2; 100]);
+        assert_eq!(writes("4, 3210").sizes(), [4, 3210]);
+        assert_eq!(writes("2,2,1KiB,3x1").to_string(), "2x2,1024,3x1");
+        assert_eq!(writes("4,3210").total_bytes(), 3214);
+    }
+
+    #[test]
+    fn impossible_writes_are_refused_with_the_reason() {
+        let refused = |text: &str| text.parse::<Writes>().unwrap_err();
+        for text in ["0", "100x0", "4,0"] {
+            assert_eq!(refused(text), BadWrites::Empty(text.to_owned()));
+        }
+        for text in ["", "x", "x2", "2x", "-1", "4,,4", "axb", "1x2x3"] {
+            assert_eq!(refused(text), BadWrites::Form(text.to_owned()), "{text}");
+        }
+        for text in ["0x2", "10001x1", "65MiB", "9000x1,9000x1", "10000x8GiB"] {
+            assert_eq!(refused(text), BadWrites::Extent(text.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_remedy_survives_its_word() {
+        for remedy in Remedy::PLAIN.iter().copied().chain([Remedy::Batch(10)]) {
+            assert_eq!(remedy.to_string().parse::<Remedy>().unwrap(), remedy);
+        }
+        let text = |given: &str| given.parse::<Remedy>().unwrap_err().to_string();
+        assert_eq!(text("nodleay"), "unknown remedy `nodleay` (hint: did you mean `nodelay`?)");
+        assert!(text("batch=0").contains("1 to 10000"));
+        assert!(text("batch=N").contains("how many"));
+        assert!(text("zzz").contains("one of none, nodelay"));
+    }
+
+    #[test]
+    fn copying_together_leaves_fewer_writes() {
+        let of = |remedy| {
+            let writes = "5x2".parse().unwrap();
+            Exchange { writes, gap_ns: 0, pipeline: 1, remedy }.sizes_written()
+        };
+        assert_eq!(of(Remedy::None), [2; 5]);
+        assert_eq!(of(Remedy::OneWrite), [10]);
+        assert_eq!(of(Remedy::Batch(2)), [4, 4, 2]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "[0-9x, ]{0,12}|.*") {
+            if let Ok(writes) = text.parse::<Writes>() {
+                prop_assert_eq!(writes.to_string().parse::<Writes>().unwrap(), writes);
+            }
+            let _ = text.parse::<Remedy>();
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The time sequence of one exchange, as the ladder draws it: both ends, every write, segment, acknowledgement and
+//! read, and the waits with their names. `hairpin-analysis` makes it from a trace.
+
+use serde::{Deserialize, Serialize};
+
+use crate::figure::Figure;
+use crate::trace::{Capture, End};
+use crate::words;
+
+words! {
+    /// What the events were read from.
+    pub enum Source: "source" {
+        /// Packets captured on the interface.
+        Capture = "capture",
+        /// The kernel's time stamps of both ends.
+        KernelTimestamps = "kernel-timestamps",
+    }
+}
+
+/// One exchange, its connection's handshake before it. Times are ns since the exchange's first write began, so those
+/// of the handshake are negative.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeSequence {
+    /// The exchange's number in its connection, from 1.
+    pub exchange: u64,
+    /// Where the events come from.
+    pub source: Source,
+    /// How far a kernel's time may be off against a call's, in ns.
+    pub clock_error_ns: u64,
+    /// From the first write to the answer, in ns.
+    pub duration_ns: i64,
+    /// What happened, in order of time.
+    pub events: Vec<Event>,
+    /// What was waited for, the longest first.
+    pub waits: Vec<Wait>,
+}
+
+/// One line or arrow of the ladder.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When it began at `end`.
+    pub at_ns: i64,
+    /// When it ended: a call's return, an arrival at the other end; null where it is not known.
+    pub until_ns: Option<i64>,
+    /// Where it began.
+    pub end: End,
+    /// What it is.
+    pub kind: EventKind,
+    /// First byte of its range, counted from the exchange's first byte in this direction.
+    pub first_byte: i64,
+    /// End of its range; `first_byte` where it carries none. Of an acknowledgement: all before it have arrived.
+    pub end_byte: i64,
+}
+
+words! {
+    /// What an event is.
+    pub enum EventKind: "event" {
+        /// The connection's first packet.
+        Syn = "syn",
+        /// Its answer.
+        SynAck = "syn-ack",
+        /// A write call of the program.
+        Write = "write",
+        /// A read call that returned bytes to the program.
+        Read = "read",
+        /// A corking call.
+        Cork = "cork",
+        /// The release of a cork.
+        Uncork = "uncork",
+        /// A call for quick acknowledgements.
+        Quickack = "quickack",
+        /// A segment with payload left for the other end.
+        Segment = "segment",
+        /// An acknowledgement without payload.
+        BareAck = "bare-ack",
+        /// A segment that closes its direction.
+        Fin = "fin",
+        /// A reset.
+        Reset = "reset",
+    }
+}
+
+words! {
+    /// Why something waited.
+    pub enum WaitCause: "wait" {
+        /// Written bytes stayed until what was sent before was acknowledged: Nagle's algorithm.
+        Nagle = "nagle",
+        /// Written bytes stayed because the socket was corked.
+        Cork = "cork",
+        /// Written bytes stayed while an earlier packet was in the device's queue: autocorking.
+        Autocork = "autocork",
+        /// An acknowledgement came late although the data had arrived.
+        DelayedAck = "delayed-ack",
+        /// The far program held the request after it had read it.
+        FarProgram = "far-program",
+        /// Written bytes stayed and no evidence says why.
+        Unexplained = "unexplained",
+    }
+}
+
+/// A wait, with where it is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wait {
+    /// Why.
+    pub cause: WaitCause,
+    /// The end at which it happened.
+    pub end: End,
+    /// From when.
+    pub from_ns: i64,
+    /// Until when.
+    pub until_ns: i64,
+    /// First byte that waited (or was not acknowledged).
+    pub first_byte: i64,
+    /// End of the bytes that waited.
+    pub end_byte: i64,
+}
+
+/// What the traced rounds of a case say, over all their exchanges.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceFigures {
+    /// One entry for each traced exchange, in order.
+    pub exchanges: Vec<TracedExchange>,
+    /// A late exchange of the round, drawn; null where none ended.
+    pub sequence: Option<TimeSequence>,
+    /// `TCPAutoCorking` of /proc/net/netstat over the round; null where the kernel does not tell.
+    pub autocorked: Option<u64>,
+    /// What became of the capture.
+    pub capture: Capture,
+}
+
+/// One traced exchange in figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TracedExchange {
+    /// From the first write to the answer, in ns.
+    pub duration_ns: u64,
+    /// Write calls.
+    pub writes: u64,
+    /// Segments with payload that the request left in.
+    pub segments: u64,
+    /// The waits, the longest first.
+    pub waits: Vec<Wait>,
+    /// From the request's last byte leaving the near host to its acknowledgement, in ns; null where it is not known.
+    pub last_ack_ns: Option<u64>,
+}
+
+/// What a run keeps of a case's traces.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TraceSummary {
+    /// One exchange of the last traced round, drawn.
+    pub sequence: Option<TimeSequence>,
+    /// What became of the last capture.
+    pub capture: Capture,
+    /// What tracing adds to an exchange: traced against untraced rounds of equal length, interleaved, in ns.
+    pub cost_ns: Option<Figure>,
+    /// The same as a ratio, traced / untraced.
+    pub cost_ratio: Option<Figure>,
+}
