@@ -1,6 +1,6 @@
 //! What every file descriptor can do: read, write, be waited for.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -23,6 +23,16 @@ pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
 pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
     counted(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
+}
+
+/// `writev(2)`, of at most `UIO_MAXIOV` parts.
+#[inline]
+pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    // The kernel refuses what is too long for an `int`.
+    let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
+    // SAFETY: an `IoSlice` has the layout of `iovec` by its documentation, and each is a live slice, which the kernel
+    // only reads.
+    counted(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr().cast(), count) })
 }
 
 /// `ppoll(2)` on one descriptor: whether anything is there (also an error or a hang-up, which the next call on the

@@ -1,5 +1,6 @@
 //! Wires over sockets: connected ones (TCP, Unix stream and seqpacket) and datagrams (UDP, Unix datagram).
 
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{Deadline, failed};
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
 use crate::system::{socket, sockopt};
-use crate::wire::{Accept, Setup, TransportError, Wire};
+use crate::wire::{Accept, Segments, Setup, TransportError, Wire};
 
 /// What a transport says about its sockets.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,11 @@ impl Kind {
 
     fn is_datagram(&self) -> bool {
         self.sort == Type::DGRAM
+    }
+
+    /// TCP, whichever kind.
+    fn is_tcp(&self) -> bool {
+        self.sort == Type::STREAM && self.family != Family::Unix
     }
 
     /// The wire over a connected socket.
@@ -271,10 +277,32 @@ impl Port for SocketPort {
 
     fn facts(&self) -> Vec<Fact> {
         let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
-        if self.kind.sort == Type::STREAM && self.kind.family != Family::Unix {
+        if self.kind.is_tcp() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
         }
         facts
+    }
+
+    fn is_stream(&self) -> bool {
+        self.kind.sort == Type::STREAM
+    }
+
+    #[inline]
+    fn put_more(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        Ok(socket::send_more(self.socket.as_fd(), bytes, may_block)?)
+    }
+
+    #[inline]
+    fn put_vectored(&mut self, parts: &[IoSlice<'_>], may_block: bool) -> Result<usize, Miss> {
+        Ok(socket::send_vectored(self.socket.as_fd(), parts, may_block)?)
+    }
+
+    fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
+        options::switch(self.socket.as_fd(), self.kind.family, option, on)
+    }
+
+    fn segments(&self) -> Option<Segments> {
+        if self.kind.is_tcp() { sockopt::segments(self.socket.as_fd()) } else { None }
     }
 }
 
