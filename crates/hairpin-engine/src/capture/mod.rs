@@ -73,7 +73,9 @@ impl Live {
     pub fn finish(self) -> Result<Captured, WhyNot> {
         let Self { interface, port, socket, ring } = self;
         packet_ring::pending_error(socket.as_fd()).map_err(|error| ended_early(&interface, &error))?;
-        let frames = ring.frames();
+        // Two CPUs may stamp in another order than that in which they took their places in the ring.
+        let mut frames = ring.frames();
+        frames.sort_by_key(|frame| frame.realtime_ns);
         let (received, dropped) = packet_ring::statistics(socket.as_fd())
             .map_err(|error| why_not("read the counters", &interface, &error))?;
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
