@@ -142,7 +142,11 @@ pub struct Segments {
     pub bare: u64,
 }
 
-/// The kernel's time stamps of one wire (`SO_TIMESTAMPING`), which need no privilege.
+/// The kernel's time stamps of one wire (`SO_TIMESTAMPING`, Documentation/networking/timestamping.rst), which need no
+/// privilege. The kernel merges writes: a stamp speaks of a segment and names its last byte.
+///
+/// Stamps wait in the socket's error queue, in the room of its receive buffer; what finds no room is lost. So they are
+/// taken every few writes.
 pub trait KernelStamps {
     /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0.
     ///

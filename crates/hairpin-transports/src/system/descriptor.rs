@@ -11,6 +11,9 @@ pub(crate) const READABLE: i16 = libc::POLLIN;
 /// `poll(2)` events for a descriptor that is to be written.
 pub(crate) const WRITABLE: i16 = libc::POLLOUT;
 
+/// The event of a pending error, or of a time stamp in the error queue; it need not be asked for.
+pub(crate) const ERROR: i16 = libc::POLLERR;
+
 /// `read(2)`.
 #[inline]
 pub(crate) fn read(from: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<usize> {
@@ -35,15 +38,20 @@ pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::R
     counted(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr().cast(), count) })
 }
 
-/// `ppoll(2)` on one descriptor: whether anything is there (also an error or a hang-up, which the next call on the
-/// descriptor will tell) before `at_most` has passed. `ppoll` because `poll`'s milliseconds are too coarse for an
-/// open loop.
+/// Whether anything is there (also an error or a hang-up, which the next call on the descriptor will tell) before
+/// `at_most` has passed.
 pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {
+    poll_events(on, events, at_most).map(|events| events != 0)
+}
+
+/// `ppoll(2)` on one descriptor: the events that came before `at_most` has passed, 0 for none. `ppoll` because `poll`'s
+/// milliseconds are too coarse for an open loop.
+pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<i16> {
     let mut polled = libc::pollfd { fd: on.as_raw_fd(), events, revents: 0 };
     let at_most = timespec(at_most);
     // SAFETY: one `pollfd` and one `timespec`, both alive during the call; no signal mask.
     counted(unsafe { libc::ppoll(&raw mut polled, 1, &raw const at_most, std::ptr::null()) } as isize)
-        .map(|ready| ready > 0)
+        .map(|_| polled.revents)
 }
 
 /// A duration as the kernel takes it; what is too long for it becomes the longest that it takes.

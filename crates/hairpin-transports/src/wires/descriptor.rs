@@ -9,9 +9,10 @@ use hairpin_model::fact::Fact;
 use hairpin_model::options::{OptionName, ValueKind};
 
 use super::Deadline;
+use super::stamping::Stamping;
 use crate::system::alarm::Alarm;
-use crate::system::descriptor::{READABLE, WRITABLE, poll};
-use crate::wire::{Segments, Stream, Wire, WireError};
+use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
+use crate::wire::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 
 /// What a transport adds to [`DescriptorWire`]: one attempt each way, one system call each.
 pub(crate) trait Port: Send {
@@ -47,6 +48,11 @@ pub(crate) trait Port: Send {
     }
     /// See [`Stream::segments`].
     fn segments(&self) -> Option<Segments> {
+        None
+    }
+
+    /// Its time stamps and the socket that they are of; `None` where the kernel has none.
+    fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
         None
     }
 }
@@ -232,21 +238,32 @@ impl<P: Port> DescriptorWire<P> {
         }
         Err(WireError::Closed)
     }
-    /// `poll`, again after a signal.
+    /// `poll`, again after a signal, and after a time stamp, which is nothing that was waited for.
     fn wait_for(&mut self, events: i16, at_most: Duration) -> Result<bool, WireError> {
         let mut deadline = Deadline::new(at_most);
         let mut left = at_most;
         loop {
             self.system_calls += 1;
             let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
-            match poll(on, events, left) {
-                Ok(ready) => return Ok(ready),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => match deadline.left() {
-                    Some(more) => left = more,
-                    None => return Ok(false),
-                },
+            match poll_events(on, events, left) {
+                Ok(ERROR) if self.keep_stamps()? => {}
+                Ok(found) => return Ok(found != 0),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(WireError::System { operation: "poll", source }),
             }
+            match deadline.left() {
+                Some(more) => left = more,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Takes the time stamps that a poll has told; whether there were any.
+    #[cold]
+    fn keep_stamps(&mut self) -> Result<bool, WireError> {
+        match self.port.stamping() {
+            Some((stamping, socket)) if stamping.has_begun() => stamping.keep(socket).map_err(cannot_take),
+            _ => Ok(false),
         }
     }
 
@@ -346,6 +363,32 @@ impl<P: Port> Wire for DescriptorWire<P> {
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         if self.port.is_stream() { Some(self) } else { None }
     }
+
+    fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
+        if self.port.stamping().is_some() { Some(self) } else { None }
+    }
+}
+
+impl<P: Port> KernelStamps for DescriptorWire<P> {
+    fn begin(&mut self) -> Result<(), WireError> {
+        let begun =
+            self.port.stamping().ok_or_else(unsupported).and_then(|(stamping, socket)| stamping.begin(socket));
+        begun.map_err(|source| WireError::System { operation: "ask for time stamps", source })
+    }
+
+    fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError> {
+        let (stamping, socket) = self.port.stamping().ok_or_else(unsupported).map_err(cannot_take)?;
+        stamping.take(socket, into).map_err(cannot_take)
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError> {
+        let bytes = Wire::receive(self, into)?;
+        Ok((bytes, self.port.stamping().and_then(|(stamping, _)| stamping.received_ns())))
+    }
+}
+
+fn cannot_take(source: io::Error) -> WireError {
+    WireError::System { operation: "take time stamps", source }
 }
 
 impl<P: Port> Stream for DescriptorWire<P> {

@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::hello::{self, HELLO, WELCOME};
+use super::stamping::Stamping;
 use super::{Deadline, failed};
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
@@ -57,7 +58,8 @@ impl Kind {
         let error =
             |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
         let greeting = self.is_datagram().then_some(side);
-        let port = SocketPort { socket, kind: *self, greeting };
+        let stamping = self.is_tcp().then(Stamping::default);
+        let port = SocketPort { socket, kind: *self, greeting, stamping };
         Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
 }
@@ -223,6 +225,8 @@ struct SocketPort {
     kind: Kind,
     /// Set for datagrams until the first message: the other end may have said its part of the greeting twice.
     greeting: Option<Side>,
+    /// Present where the kernel stamps segments.
+    stamping: Option<Stamping>,
 }
 
 impl SocketPort {
@@ -250,7 +254,11 @@ impl Port for SocketPort {
     // Part of the spinning loop: what it takes longer to come round is found later.
     #[inline(always)]
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
-        let bytes = socket::receive(self.socket.as_fd(), into, may_block, self.kind.is_datagram())?;
+        let socket = self.socket.as_fd();
+        let bytes = match &mut self.stamping {
+            Some(stamping) if stamping.has_begun() => stamping.receive(socket, into, may_block)?,
+            _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
+        };
         if bytes == 0 {
             // A stream's end, or a datagram's bye; messages are never empty.
             return Err(Miss::Ended);
@@ -299,6 +307,10 @@ impl Port for SocketPort {
 
     fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
         options::switch(self.socket.as_fd(), self.kind.family, option, on)
+    }
+
+    fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
+        Some((self.stamping.as_mut()?, self.socket.as_fd()))
     }
 
     fn segments(&self) -> Option<Segments> {

@@ -9,6 +9,7 @@ mod opening;
 mod options;
 mod other_process;
 mod pressure;
+mod stamps;
 mod streams;
 mod time_outs;
 
@@ -54,6 +55,12 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("system calls are counted", false, streams::counted),
     ("segments are counted", false, streams::segments),
     ("a cork holds and releases", false, streams::cork),
+    ("TCP offers kernel time stamps", true, stamps::offered),
+    ("each segment is stamped by its last byte", false, stamps::by_segment),
+    ("Nagle's algorithm shows in the stamps", false, stamps::nagle),
+    ("what is received is stamped", false, stamps::received),
+    ("stamps do not end a wait", false, stamps::waiting),
+    ("stamps with a receiver that does not read", false, stamps::full),
 ];
 
 #[test]
