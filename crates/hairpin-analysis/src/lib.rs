@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod claims;
 pub mod compare;
 pub mod counters;
 pub mod digest;

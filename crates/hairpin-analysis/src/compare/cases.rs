@@ -1,7 +1,7 @@
 //! Cases of one run compared by their p50, block by block where they share blocks.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::summary::{CaseSummary, Comparison};
+use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint};
 
 use super::pairs::pairs;
 use super::{as_ratio, logarithms_by_block, ratio_by_block, step_share, verdict, widened};
@@ -39,12 +39,24 @@ pub fn comparisons(cases: &[CaseSummary], seed: u64) -> Vec<Comparison> {
 }
 
 fn ratio_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> Option<(Figure, u64)> {
-    let p50s = |case: &CaseSummary| {
-        logarithms_by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns.max(1.0))))
+    let step = step_share(baseline.latency_ns.p50?.value.min(candidate.latency_ns.p50?.value));
+    ratio_of(baseline, candidate, |point| point.p50_ns.max(1.0), step, seed)
+}
+
+/// candidate / baseline of what `of` reads from their rounds, and how many blocks it rests on; `step` is the share
+/// below which no difference can be told.
+pub(crate) fn ratio_of(
+    baseline: &CaseSummary,
+    candidate: &CaseSummary,
+    of: fn(&RoundPoint) -> f64,
+    step: f64,
+    seed: u64,
+) -> Option<(Figure, u64)> {
+    let by_block = |case: &CaseSummary| {
+        logarithms_by_block(case.round_points.iter().map(|point| (point.block, of(point).max(f64::MIN_POSITIVE))))
     };
     let about = format!("{} {}", baseline.id, candidate.id);
-    let (difference, blocks) = ratio_by_block(&p50s(baseline), &p50s(candidate), seed, &about)?;
-    let step = step_share(baseline.latency_ns.p50?.value.min(candidate.latency_ns.p50?.value));
+    let (difference, blocks) = ratio_by_block(&by_block(baseline), &by_block(candidate), seed, &about)?;
     Some((as_ratio(&widened(difference, step)), blocks))
 }
 

@@ -16,7 +16,7 @@ use crate::statistics::location::median;
 
 /// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
 /// can be told, however alike the rounds. Buckets are 1 ns wide below 2 048 ns, and 1/1024 of a power of two above.
-fn step_share(latency_ns: f64) -> f64 {
+pub(crate) fn step_share(latency_ns: f64) -> f64 {
     let power = latency_ns.max(1.0).log2().floor() - 10.0;
     power.max(0.0).exp2() / latency_ns.max(1.0)
 }
