@@ -11,6 +11,8 @@ use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
 
+use crate::prove;
+
 /// What is to be measured, on what, and where it is kept.
 pub struct Task<'a> {
     /// The question.
@@ -23,6 +25,8 @@ pub struct Task<'a> {
     pub engine: &'a Engine,
     /// Where they are saved.
     pub folder: &'a RunFolder,
+    /// Whether the counter-experiments of what is found are run too.
+    pub prove: bool,
 }
 
 /// What the loop tells while it runs, between rounds.
@@ -44,28 +48,38 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     run.state = State::Complete;
     while let Step::Run { cases, rounds, skipped } = task.experiment.next(task.knobs, task.ground, &run.rounds)? {
         run.plan.cases.extend(cases);
-        run.plan.rounds_ordered += rounds.len() as u64;
         run.skipped.extend(skipped);
-        save_head(task, &mut run);
-        watch.ordered(rounds.len());
-        for order in &rounds {
-            watch.next(order);
-            let record = one_round(task, &mut digest, &mut run, order);
-            watch.done(&record);
-            run.rounds.push(record);
-            if task.engine.stop.load(Ordering::Relaxed) {
-                run.state = State::Interrupted;
-                break;
-            }
-        }
+        run_all(task, &mut digest, &mut run, &rounds, watch);
         if run.state == State::Interrupted {
             break;
         }
     }
+    conclude(&mut run, &digest);
+    if task.prove && run.state == State::Complete {
+        let rounds = prove::orders(&mut run, task.ground);
+        run_all(task, &mut digest, &mut run, &rounds, watch);
+        conclude(&mut run, &digest);
+    }
     run.duration_ns = task.engine.elapsed_ns();
     run.environment.load_after = hairpin_engine::environment::load();
-    conclude(&mut run, &digest);
     Ok(run)
+}
+
+/// Runs the rounds in their order, until the user ends it.
+fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], watch: &mut dyn Watch) {
+    run.plan.rounds_ordered += rounds.len() as u64;
+    save_head(task, run);
+    watch.ordered(rounds.len());
+    for order in rounds {
+        watch.next(order);
+        let record = one_round(task, digest, run, order);
+        watch.done(&record);
+        run.rounds.push(record);
+        if task.engine.stop.load(Ordering::Relaxed) {
+            run.state = State::Interrupted;
+            return;
+        }
+    }
 }
 
 /// One round: run, figures, saved at once.

@@ -54,7 +54,14 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
     };
     folder.write_run(&run).map_err(Stopped::usage)?;
     let mut progress = Progress::new(matches.get_flag("quiet"));
-    let task = Task { experiment, knobs: &knobs, ground: &ground, engine: &engine, folder: &folder };
+    let task = Task {
+        experiment,
+        knobs: &knobs,
+        ground: &ground,
+        engine: &engine,
+        folder: &folder,
+        prove: matches.get_flag("prove"),
+    };
     let run = carry_out(&task, run, &mut progress);
     progress.finish();
     finish(&folder, run.map_err(Stopped::usage)?, matches)
