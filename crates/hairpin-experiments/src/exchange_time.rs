@@ -73,7 +73,7 @@ fn is_held_by_nagle(exchange: &Exchange, card: &Card) -> bool {
 }
 
 /// The unmeasured start of a round: as many exchanges as fit the time in which a connection settles, but whole
-/// windows, at least [`FEWEST_WARM_UP`] of them where they end within [`LONGEST_WARM_UP_NS`], and one in any case.
+/// windows: 3 to 200 of them, but no more than fit 150 ms, and one in any case.
 #[must_use]
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card) -> Extent {
     let window_ns = window_ns(case, exchange, card);

@@ -125,6 +125,9 @@ fn it_ends_in_time_by_the_arithmetic() {
     about(sum_ns, 161);
     assert_eq!(timed.rounds.len() + evidence.rounds.len(), 132);
     assert!(sum_ns <= BUDGET_NS);
+    let methodology = include_str!("../../../METHODOLOGY.md");
+    let line = format!("takes {}.{} s by arithmetic: 132 rounds", sum_ns / 1_000_000_000, sum_ns / 100_000_000 % 10);
+    assert!(methodology.contains(&line), "{line}");
 }
 
 #[test]
