@@ -82,7 +82,7 @@ fn all_takes_every_value_and_leaves_out_what_is_impossible_with_the_reason() {
 #[test]
 fn skips_are_one_for_each_transport_and_reason() {
     let plan = round_trip(&[("option", "nodelay=on"), ("size", "4,8,100000")]).unwrap();
-    assert_eq!(plan.labels().len(), 6, "only TCP has the option: two transports, three sizes");
+    assert_eq!(plan.labels().len(), 9, "only TCP has the option: three kinds of it, three sizes");
     let pipe: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == "pipe").collect();
     assert_eq!(pipe.len(), 1, "{pipe:?}");
     assert_eq!(pipe[0].case, None, "nothing of pipe is left");

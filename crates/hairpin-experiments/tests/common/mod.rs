@@ -13,6 +13,7 @@ use hairpin_model::summary::RoundFigures;
 
 const GIB: u64 = 1 << 30;
 const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
+const MPTCP: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Sndbuf, OptionName::Rcvbuf];
 const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp];
 
 /// The ladder.
@@ -61,7 +62,8 @@ pub fn ladder() -> Vec<Card> {
         Card { name: "udp", reach: Reach::Network, ..datagram.clone() },
         Card { name: "udp6", reach: Reach::Network, max_message_bytes: 65_527, ..datagram.clone() },
         Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
-        Card { name: "tcp6", reach: Reach::Network, options: OptionName::ALL, ..plain },
+        Card { name: "tcp6", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
+        Card { name: "mptcp", reach: Reach::Network, options: MPTCP, ..plain },
         Card {
             name: "icmp",
             reach: Reach::Network,
