@@ -13,6 +13,7 @@ pub mod claims;
 pub mod compare;
 pub mod counters;
 pub mod digest;
+mod exchanges;
 pub mod findings;
 pub mod humane;
 pub mod modes;
@@ -20,6 +21,7 @@ pub mod open_loop;
 pub mod round_figures;
 pub mod statistics;
 mod summary;
+pub mod trace;
 
 pub use compare::budget::{Budget, BudgetOutcome};
 pub use compare::cases::comparisons;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use hairpin_model::environment::ClockFacts;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,13 @@ use crate::system::time::{monotonic_ns, ticks};
 pub trait Clock {
     /// Now.
     fn now_ns(&self) -> u64;
+
+    /// Returns as soon after that moment as it can; at once where it has passed.
+    fn sleep_until(&self, until_ns: u64);
 }
+
+/// A sleep ends this long before its time, and the rest is spun: waking takes tens of microseconds, in ns.
+const SPUN_NS: u64 = 60_000;
 
 /// How long the tick rate is compared with CLOCK_MONOTONIC, in ns.
 const CALIBRATION_NS: u64 = 20_000_000;
@@ -101,6 +108,16 @@ impl Clock for RealClock {
         let elapsed_ns = ((u128::from(elapsed) * u128::from(self.scale)) >> 32) as u64;
         self.origin_ns + elapsed_ns
     }
+
+    fn sleep_until(&self, until_ns: u64) {
+        let left_ns = until_ns.saturating_sub(self.now_ns());
+        if left_ns > SPUN_NS {
+            std::thread::sleep(Duration::from_nanos(left_ns - SPUN_NS));
+        }
+        while self.now_ns() < until_ns {
+            std::hint::spin_loop();
+        }
+    }
 }
 
 /// A pair of readings, the narrowest of several, with the width of the bracket around the monotonic one.
@@ -147,6 +164,10 @@ impl Clock for ManualClock {
     fn now_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    fn sleep_until(&self, until_ns: u64) {
+        self.0.fetch_max(until_ns, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]
@@ -172,10 +193,24 @@ mod tests {
     }
 
     #[test]
+    fn a_sleep_is_never_too_short() {
+        let clock = RealClock::calibrated();
+        for nap_ns in [0, 1, SPUN_NS, 3 * SPUN_NS] {
+            let until_ns = clock.now_ns() + nap_ns;
+            clock.sleep_until(until_ns);
+            assert!(clock.now_ns() >= until_ns, "{nap_ns}");
+        }
+        clock.sleep_until(0);
+    }
+
+    #[test]
     fn the_manual_clock_moves_only_when_told() {
         let clock = ManualClock::default();
         assert_eq!(clock.now_ns(), 0);
         clock.clone().advance(5);
         assert_eq!(clock.now_ns(), 5);
+        clock.sleep_until(9);
+        clock.sleep_until(3);
+        assert_eq!(clock.now_ns(), 9, "it never goes back");
     }
 }

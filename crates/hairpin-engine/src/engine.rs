@@ -12,6 +12,7 @@ use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{EndReport, Failure, Finished, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::RoundFigures;
+use hairpin_model::trace::End;
 use hairpin_transports::{Transport, Wire};
 
 use crate::clock::{Clock, RealClock};
@@ -140,7 +141,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), F
         noise,
         samples_file: None,
         samples_kept: samples.kept() as u64,
-        exchange_counts: None,
+        exchange_counts: journey.exchange_counts,
         traced: None,
         trace_file: None,
         interrupted: journey.interrupted,
@@ -169,11 +170,11 @@ fn near_half(
         None => "127.0.0.1".to_owned(),
     };
     let connect_ns = engine.clock.now_ns();
-    let opened = transport.connect(&address, &far::setup(order));
+    let opened = transport.connect(&address, &far::setup(order, End::Near));
     let setup_ns = engine.clock.now_ns() - connect_ns;
     let mut wire = opened.map_err(|error| far::unopened("client half", &error))?;
     let before = wire.effective();
-    far::check_options("client half", card, order, &before)?;
+    far::check_options(End::Near, card, order, &before)?;
     if let Some(echo) = echo.as_deref_mut() {
         echo.ready()?;
     }
@@ -189,7 +190,7 @@ fn near_half(
     let report = usage.since(pinned);
     let facts = wire.effective();
     close(wire, echo);
-    let options = far::effective(card, &order.case.options, &before, &facts);
+    let options = far::effective(card, &far::asked(&order.case, End::Near), &before, &facts);
     Ok(Near { journey: journey?, setup_ns, report: EndReport { options, facts: far::counters(facts), ..report } })
 }
 

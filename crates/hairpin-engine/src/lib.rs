@@ -3,6 +3,7 @@
 //! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. What the two
 //! ends do stands in [`halves`]; what is stamped stands in [`recorder`], and no transport can reach it.
 
+pub mod capture;
 pub mod clock;
 pub mod ends;
 pub mod engine;
@@ -12,6 +13,7 @@ pub mod keep_awake;
 pub mod noise;
 pub mod pacing;
 pub mod placement;
+pub mod realtime;
 pub mod recorder;
 pub mod store;
 mod system;

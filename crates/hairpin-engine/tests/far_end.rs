@@ -12,6 +12,7 @@ use hairpin_engine::ends::far;
 use hairpin_engine::halves::{Client, Journey, run_client};
 use hairpin_model::case::{Case, Pattern, Waiting};
 use hairpin_model::round::{Extent, Failure, RoundOrder};
+use hairpin_model::trace::End;
 
 /// Bytes of a message and of its answer.
 const SIZE: usize = 12;
@@ -77,7 +78,7 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
         let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
         let client =
             Client { clock: &clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
-        let wire = transport.connect(&address, &far::setup(&order));
+        let wire = transport.connect(&address, &far::setup(&order, End::Near));
         let journey = match wire {
             Ok(mut wire) => run_client(&client, &mut *wire),
             Err(error) => Err(far::unopened("client half", &error)),

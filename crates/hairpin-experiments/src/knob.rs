@@ -54,8 +54,10 @@ pub enum KnobKind {
         /// Greatest.
         max: u64,
     },
-    /// A duration above 0.
+    /// A duration.
     Duration {
+        /// Shortest, in nanoseconds: 0 or 1.
+        min_ns: u64,
         /// Longest, in nanoseconds.
         max_ns: u64,
     },
@@ -90,7 +92,7 @@ impl KnobKind {
             Self::OptionSet => Ok(Options::parse(text).map(drop)?),
             Self::Whole { min, max } => quantity::whole(text, min, max).map(drop),
             Self::Bytes { min, max } => quantity::bytes(text, min, max).map(drop),
-            Self::Duration { max_ns } => quantity::duration_ns(text, max_ns).map(drop),
+            Self::Duration { min_ns, max_ns } => quantity::duration_ns(text, min_ns, max_ns).map(drop),
             Self::Rate { max_per_s } => quantity::rate_per_s(text, max_per_s).map(drop),
             Self::ExtentOr(word) if text == word => Ok(()),
             Self::ExtentOr(_) => quantity::extent(text).map(drop),
@@ -152,20 +154,3 @@ impl Knob {
         self
     }
 }
-
-/// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
-pub const SEED: Knob = Knob::new(
-    "seed",
-    "NUMBER",
-    KnobKind::Whole { min: 0, max: u64::MAX },
-    "Seed of the rounds' order and of resampling; without it one is drawn and recorded",
-);
-
-/// A fault planted in the echo half of every case: the canary.
-pub const PLANT: Knob =
-    Knob::new("plant", "FAULT", KnobKind::Plant, "Stall the echo half, for instance sleep=5ms/100 or busy=1300ns")
-        .hidden();
-
-/// A fault planted in the echo half of the second of each A/A pair: the calibration of "slower".
-pub const PLANT_TWIN: Knob =
-    Knob::new("plant-twin", "FAULT", KnobKind::Plant, "The same, in the second of each A/A pair only").hidden();

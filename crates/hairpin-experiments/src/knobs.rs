@@ -127,7 +127,7 @@ impl Knobs {
     /// [`Refused`] when it is out of the knob's range.
     pub fn duration_ns(&self, name: &str) -> Result<Option<u64>, Refused> {
         let durations = self.each(name, |kind, text| match kind {
-            KnobKind::Duration { max_ns } => quantity::duration_ns(text, max_ns),
+            KnobKind::Duration { min_ns, max_ns } => quantity::duration_ns(text, min_ns, max_ns),
             _ => Err(not_that_kind(text)),
         })?;
         Ok(durations.first().copied())

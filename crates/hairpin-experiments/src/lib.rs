@@ -13,6 +13,7 @@ pub mod quantity;
 pub mod refused;
 pub mod selection;
 pub mod sequence;
+pub mod shared;
 
 pub use experiment::{Experiment, Step};
 pub use knob::{Knob, KnobKind};

@@ -46,17 +46,18 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", in_bytes(min), in_bytes(max))))
 }
 
-/// A duration in nanoseconds, above 0 and up to `max_ns`.
+/// A duration in nanoseconds in a range.
 ///
 /// # Errors
 /// [`Refused`] when it is no duration or out of range.
-pub fn duration_ns(text: &str, max_ns: u64) -> Result<u64, Refused> {
+pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused> {
     let duration_ns = parse::duration_ns(text)?;
-    if (1..=max_ns).contains(&duration_ns) {
+    if (min_ns..=max_ns).contains(&duration_ns) {
         return Ok(duration_ns);
     }
     let hours = max_ns / (3600 * SECOND_NS);
-    Err(Refused::new(format!("`{text}` is refused"), format!("a duration above 0 and up to {hours} h")))
+    let from = if min_ns == 0 { "from 0" } else { "above 0 and" };
+    Err(Refused::new(format!("`{text}` is refused"), format!("a duration {from} up to {hours} h")))
 }
 
 /// Messages a second: at least one a day, at most `max_per_s`.
@@ -104,7 +105,7 @@ pub fn plant(text: &str) -> Result<Plant, Refused> {
         _ => return Err(bad()),
     };
     let (stall, every) = rest.split_once('/').unwrap_or((rest, "1"));
-    let stall_ns = duration_ns(stall, LONGEST_STALL_NS).map_err(|_| bad())?;
+    let stall_ns = duration_ns(stall, 1, LONGEST_STALL_NS).map_err(|_| bad())?;
     let every = whole(every, 1, 1_000_000).map_err(|_| bad())?;
     Ok(Plant { stall_ns, every, sleeps })
 }
@@ -153,7 +154,8 @@ mod tests {
     fn bounds_are_refused_with_the_range() {
         assert_eq!(bytes("0", 1, 1 << 30).unwrap_err().to_string(), "`0` is refused (hint: 1 B to 1 GiB)");
         assert!(bytes("2GiB", 1, 1 << 30).is_err());
-        assert!(duration_ns("0s", DAY_NS).is_err() && duration_ns("25h", DAY_NS).is_err());
+        assert!(duration_ns("0s", 1, DAY_NS).is_err() && duration_ns("90000s", 0, DAY_NS).is_err());
+        assert_eq!(duration_ns("0s", 0, DAY_NS).unwrap(), 0);
         assert!(rate_per_s("11M", 1e7).is_err() && rate_per_s("1e-300", 1e7).is_err());
     }
 }

@@ -5,7 +5,8 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{ground, ground_without, plan_on, refusal, round_trip};
-use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES, WARM_UP_NS};
+use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
+use hairpin_experiments::shared::WARM_UP_NS;
 use hairpin_experiments::{Experiment, Knobs, Step};
 use hairpin_model::case::{Ends, Pattern, Plant};
 use hairpin_model::round::{Extent, Failure, Outcome, RoundRecord};

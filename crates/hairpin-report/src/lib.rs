@@ -16,5 +16,6 @@ pub mod charts;
 pub mod comparison;
 pub mod quantities;
 
+mod exchanges;
 mod ladder;
 mod wording;

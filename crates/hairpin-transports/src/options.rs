@@ -3,7 +3,7 @@
 use hairpin_model::options::OptionName;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{apply, effective};
+pub(crate) use linux::{apply, effective, switch};
 
 /// Whether what the kernel says is what was asked. The kernel doubles buffer sizes (socket(7)), so 4096 is met by
 /// exactly 8192.
@@ -85,6 +85,11 @@ mod linux {
                 Some(Fact::word(&format!("option.{name}"), value))
             })
             .collect()
+    }
+
+    /// Sets a switch, by one system call.
+    pub(crate) fn switch(on: BorrowedFd<'_>, family: Family, name: OptionName, value: bool) -> io::Result<()> {
+        sockopt::set(on, place(family, name), value.into())
     }
 
     fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io::Result<()> {

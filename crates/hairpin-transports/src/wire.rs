@@ -100,13 +100,15 @@ pub trait Wire: Send {
 
 /// What small writes need of a byte stream over a socket or a pipe.
 pub trait Stream {
-    /// Sends bytes and tells the kernel that more follow (`MSG_MORE`, send(2)).
+    /// Sends bytes and tells the kernel that more follow (`MSG_MORE`, send(2)), so that TCP may hold back what fills no
+    /// segment. A Unix socket takes the flag and ignores it.
     ///
     /// # Errors
     /// As [`Wire::send`]; [`WireError::System`] where there is no such flag.
     fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError>;
 
-    /// Sends all parts in one `writev`; what the kernel does not take at once is sent after it.
+    /// Sends all parts in one call that gathers them (`sendmsg` or `writev`), 1024 parts at most in a call; what the
+    /// kernel does not take at once is sent after it, as [`Wire::send`] does.
     ///
     /// # Errors
     /// As [`Wire::send`].
@@ -115,10 +117,15 @@ pub trait Stream {
     /// Sets one switch (`nodelay`, `cork`, `quickack`) now: one system call.
     ///
     /// # Errors
-    /// [`WireError::System`] when the kernel refuses.
+    /// [`WireError::System`] when the kernel refuses, as it does where the wire is no TCP.
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError>;
 
-    /// System calls that this end has made on the wire since it was connected.
+    /// System calls that this end has made on the wire since it was connected: every attempt to send or to receive,
+    /// also those that find nothing, every `poll` and every [`Stream::set`].
+    ///
+    /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
+    /// [`KernelStamps::begin`] and [`KernelStamps::take`], and the timer that interrupts blocking calls, which is set
+    /// once when the wire opens and again when another thread takes it over, but never for a message.
     fn system_calls(&self) -> u64;
 
     /// Data segments and bare acknowledgements of the connection so far, both directions; `None` where the kernel
@@ -135,7 +142,11 @@ pub struct Segments {
     pub bare: u64,
 }
 
-/// The kernel's time stamps of one wire (`SO_TIMESTAMPING`), which need no privilege.
+/// The kernel's time stamps of one wire (`SO_TIMESTAMPING`, Documentation/networking/timestamping.rst), which need no
+/// privilege. The kernel merges writes: a stamp speaks of a segment and names its last byte.
+///
+/// Stamps wait in the socket's error queue, in the room of its receive buffer; what finds no room is lost. So they are
+/// taken every few writes.
 pub trait KernelStamps {
     /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0.
     ///

@@ -4,11 +4,12 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::io::IoSlice;
 use std::time::Duration;
 
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::Waiting;
-use hairpin_model::options::Options;
+use hairpin_model::options::{OptionName, Options};
 use hairpin_transports::{ALL, Setup, Transport, Wire};
 
 thread_local! {
@@ -53,10 +54,39 @@ fn receive_whole(wire: &mut dyn Wire, into: &mut [u8; SIZE]) {
     }
 }
 
+/// The ways to send a whole message; a transport that is no byte stream has only the first.
+const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
+    |wire, message| wire.send(message).expect("send"),
+    |wire, message| match wire.stream() {
+        Some(stream) => {
+            let parts = message.as_chunks::<10>().0;
+            let parts: [IoSlice<'_>; SIZE / 10] = std::array::from_fn(|place| IoSlice::new(&parts[place]));
+            stream.send_vectored(&parts).expect("send_vectored");
+        }
+        None => wire.send(message).expect("send"),
+    },
+    |wire, message| {
+        let (first, last) = message.split_at(SIZE / 2);
+        // A pipe cannot announce more.
+        let is_announced = wire.stream().is_some_and(|stream| stream.send_more(first).is_ok());
+        wire.send(if is_announced { last } else { message }).expect("send");
+    },
+    |wire, message| {
+        let stream = wire.stream().filter(|stream| stream.segments().is_some());
+        let is_tcp = stream.is_some_and(|stream| stream.set(OptionName::Cork, true).is_ok());
+        wire.send(message).expect("send");
+        if is_tcp && let Some(stream) = wire.stream() {
+            stream.set(OptionName::Cork, false).expect("set");
+        }
+    },
+];
+
 fn client(wire: &mut dyn Wire) -> u64 {
     let mut message = [7; SIZE];
+    let mut place = 0;
     let mut exchange = || {
-        wire.send(&message).expect("send");
+        SENDS[place % SENDS.len()](wire, &message);
+        place += 1;
         receive_whole(wire, &mut message);
         // The open loop's calls, when nothing has come.
         assert_eq!(wire.try_receive(&mut message).expect("try_receive"), None);

@@ -98,7 +98,7 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
 /// Fills in the figures of a measured round.
 pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>) {
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
-        measured.figures = round_figures(samples, measured.duration_ns);
+        measured.figures = round_figures(&record.order.case, samples, measured.duration_ns);
     }
 }
 

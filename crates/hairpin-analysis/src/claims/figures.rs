@@ -8,7 +8,7 @@ use hairpin_model::summary::{CaseSummary, RoundPoint};
 
 use super::selection::select;
 use super::without;
-use crate::compare::cases::ratio_by_block;
+use crate::compare::cases::ratio_of;
 use crate::compare::step_share;
 
 /// The unit of ratios: how many times.
@@ -70,9 +70,8 @@ pub(super) fn ratio(
         return Err(without(Verdict::CannotTell, format!("{name} of {} is 0", baseline.label)));
     }
     let step = step_share(one.value.min(other.value));
-    let by_block = |of: fn(&RoundPoint) -> f64, step: f64| {
-        ratio_by_block(baseline, candidate, of, step, seed).map(|(ratio, _)| ratio)
-    };
+    let by_block =
+        |of: fn(&RoundPoint) -> f64, step: f64| ratio_of(baseline, candidate, of, step, seed).map(|(ratio, _)| ratio);
     let paired = match name {
         FigureName::P50 => by_block(|point| point.p50_ns, step),
         FigureName::P99 => by_block(|point| point.p99_ns, step),

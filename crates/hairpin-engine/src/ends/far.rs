@@ -4,9 +4,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hairpin_model::card::Card;
+use hairpin_model::case::Case;
+use hairpin_model::exchange::Exchange;
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
+use hairpin_model::trace::End;
 use hairpin_transports::{Setup, Transport, options};
 use serde::{Deserialize, Serialize};
 
@@ -42,18 +45,18 @@ fn attempt(order: &EchoOrder, stop: &AtomicBool, say: &mut impl FnMut(Word)) -> 
     let transport = transport(&case.transport)?;
     let card = transport.card();
     place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
-    let accept = transport.listen(&setup(&order.round)).map_err(|error| unopened("echo half", &error))?;
+    let accept = transport.listen(&setup(&order.round, End::Far)).map_err(|error| unopened("echo half", &error))?;
     say(Word::Listening(accept.address()));
     let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
     let before = wire.effective();
-    check_options("echo half", &card, &order.round, &before)?;
+    check_options(End::Far, &card, &order.round, &before)?;
     let usage = Usage::now();
     say(Word::Ready);
     let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, stop }.run(&mut *wire)?;
     let report = usage.since(order.cpu);
     let facts = wire.effective();
     Ok(EndReport {
-        options: effective(&card, &case.options, &before, &facts),
+        options: effective(&card, &asked(case, End::Far), &before, &facts),
         facts: counters(facts),
         turnaround,
         ..report
@@ -71,13 +74,20 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     })
 }
 
-/// What both ends are told when they open.
+/// What is asked of the socket of one end: the case's options, and at the client half what its remedy asks for.
 #[must_use]
-pub fn setup(round: &RoundOrder) -> Setup {
+pub fn asked(case: &Case, end: End) -> Options {
+    let remedy = case.exchange.as_ref().filter(|_| end == End::Near).map(Exchange::client_options);
+    remedy.unwrap_or_default().iter().fold(case.options.clone(), |options, (name, value)| options.with(name, value))
+}
+
+/// What an end is told when it opens.
+#[must_use]
+pub fn setup(round: &RoundOrder, end: End) -> Setup {
     let case = &round.case;
     let largest = case.size_bytes.max(case.reply_size_bytes);
     Setup {
-        options: case.options.clone(),
+        options: asked(case, end),
         waiting: case.waiting,
         timeout: Duration::from_nanos(round.timeout_ns),
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
@@ -127,15 +137,16 @@ pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
 ///
 /// # Errors
 /// Names the option, what was asked and what the kernel says.
-pub fn check_options(end: &str, card: &Card, round: &RoundOrder, facts: &[Fact]) -> Result<(), Failure> {
-    let effective = effective(card, &round.case.options, facts, facts);
+pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) -> Result<(), Failure> {
+    let effective = effective(card, &asked(&round.case, end), facts, facts);
     let unmet = effective.iter().find(|option| !option.met);
     match unmet {
         Some(option) if !round.allow_unmet_options => {
             let asked = option.asked.as_deref().unwrap_or_default();
+            let half = if end == End::Near { "client half" } else { "echo half" };
             Err(Failure {
                 cause: format!(
-                    "{end}: option {}={asked} was not granted: the kernel says {}",
+                    "{half}: option {}={asked} was not granted: the kernel says {}",
                     option.name, option.before
                 ),
                 hint: "--allow-unmet-options goes on with what was granted".to_owned(),
@@ -156,7 +167,7 @@ fn option_text(facts: &[Fact], name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_model::case::Case;
+    use hairpin_model::exchange::Remedy;
     use hairpin_model::options::OptionName;
     use hairpin_model::round::Extent;
 
@@ -183,10 +194,33 @@ mod tests {
     #[test]
     fn an_unmet_option_is_an_error_unless_it_is_allowed() {
         let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 4608.0)];
-        let failure = check_options("client half", &card(), &round("sndbuf=1", false), &facts).unwrap_err();
+        let failure = check_options(End::Near, &card(), &round("sndbuf=1", false), &facts).unwrap_err();
         assert_eq!(failure.cause, "client half: option sndbuf=1 was not granted: the kernel says 4608");
-        assert!(check_options("client half", &card(), &round("sndbuf=1", true), &facts).is_ok());
-        assert!(check_options("client half", &card(), &round("sndbuf=2304,nodelay=off", false), &facts).is_ok());
+        assert!(check_options(End::Near, &card(), &round("sndbuf=1", true), &facts).is_ok());
+        assert!(check_options(End::Near, &card(), &round("sndbuf=2304,nodelay=off", false), &facts).is_ok());
+    }
+
+    #[test]
+    fn a_remedy_asks_something_of_the_client_half_only() {
+        let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
+        let case = |remedy| Case {
+            options: Options::parse("sndbuf=4096").unwrap(),
+            ..Case::small_writes("tcp", exchange(remedy))
+        };
+        let text = |remedy, end| {
+            let asked = asked(&case(remedy), end);
+            asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+        };
+        assert_eq!(text(Remedy::Nodelay, End::Near), "nodelay=on,sndbuf=4096");
+        assert_eq!(text(Remedy::CorkForgotten, End::Near), "cork=on,sndbuf=4096");
+        for remedy in Remedy::PLAIN {
+            assert_eq!(text(*remedy, End::Far), "sndbuf=4096");
+        }
+        let refused = RoundOrder { case: case(Remedy::Nodelay), ..round("", false) };
+        let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 8192.0)];
+        assert!(check_options(End::Far, &card(), &refused, &facts).is_ok());
+        let failure = check_options(End::Near, &card(), &refused, &facts).unwrap_err();
+        assert_eq!(failure.cause, "client half: option nodelay=on was not granted: the kernel says off");
     }
 
     #[test]

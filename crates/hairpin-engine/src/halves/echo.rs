@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hairpin_model::case::{Case, Plant, Waiting};
+use hairpin_model::exchange::Remedy;
+use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, Turnaround};
 use hairpin_transports::{Wire, WireError};
 
@@ -35,6 +37,9 @@ impl<C: Clock> Echo<'_, C> {
         let mut buffer = patterned(size.max(reply_size));
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
+        if self.acknowledges_quickly() {
+            acknowledge_quickly(wire, number)?;
+        }
         while self.receive_whole(wire, &mut buffer[..size], number)? {
             let begin_ns = turnaround.as_ref().map(|_| self.clock.now_ns());
             number += 1;
@@ -67,7 +72,12 @@ impl<C: Clock> Echo<'_, C> {
         let mut len = 0;
         loop {
             match wire.receive(&mut into[len..]) {
-                Ok(some) => len += some,
+                Ok(some) => {
+                    len += some;
+                    if self.acknowledges_quickly() {
+                        acknowledge_quickly(wire, number)?;
+                    }
+                }
                 Err(WireError::Closed) => return Ok(false),
                 // Silence is the client half's to judge; the echo half only asks whether it is still wanted.
                 Err(WireError::TimedOut { .. }) if !self.stop.load(Ordering::Relaxed) => {}
@@ -78,6 +88,12 @@ impl<C: Clock> Echo<'_, C> {
                 return Ok(true);
             }
         }
+    }
+
+    /// The remedy is the echo half's: quick acknowledgements, asked for again after each read (tcp(7)).
+    #[inline]
+    fn acknowledges_quickly(&self) -> bool {
+        self.case.exchange.as_ref().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
 
     /// The planted fault.
@@ -91,4 +107,15 @@ impl<C: Clock> Echo<'_, C> {
             std::hint::spin_loop();
         }
     }
+}
+
+fn acknowledge_quickly(wire: &mut dyn Wire, number: u64) -> Result<(), Failure> {
+    let Some(stream) = wire.stream() else {
+        return Err(Failure {
+            cause: "the echo half cannot ask for quick acknowledgements: its wire carries no stream".to_owned(),
+            hint: "the remedy quickack is for TCP".to_owned(),
+        });
+    };
+    let set = stream.set(OptionName::Quickack, true);
+    set.map_err(|error| broken("ask for a quick acknowledgement of", number, &error))
 }

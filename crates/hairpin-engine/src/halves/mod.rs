@@ -1,6 +1,7 @@
-//! What the two ends do: the client half in a closed loop ([`ping_pong`]) or an open one ([`paced`]), and the
-//! [`echo`] half. They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests.
+//! What the two ends do: the client half in a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]),
+//! and the [`echo`] half. They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests.
 
+mod closed_loop;
 pub mod echo;
 pub mod message;
 pub mod paced;
@@ -15,7 +16,7 @@ mod tests;
 use std::sync::atomic::AtomicBool;
 
 use hairpin_model::case::Pattern;
-use hairpin_model::round::{Extent, Failure, RoundOrder};
+use hairpin_model::round::{ExchangeCounts, Extent, Failure, Purpose, RoundOrder};
 use hairpin_transports::{Wire, WireError};
 
 use crate::clock::Clock;
@@ -49,6 +50,8 @@ pub struct Journey {
     pub duration_ns: u64,
     /// The user ended it early.
     pub interrupted: bool,
+    /// What the measured exchanges took, where the pattern has exchanges.
+    pub exchange_counts: Option<ExchangeCounts>,
 }
 
 /// Runs the client half over `wire` to its end.
@@ -64,14 +67,15 @@ pub fn run_client<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Resu
 }
 
 /// A recorder for the order: room for every message where their number is known and below the limit, and for a
-/// warm-up of a quarter of the limit at most.
+/// warm-up of a quarter of the limit at most; a trace shows the warm-up too, so a traced round keeps all of it.
 fn recorder(order: &RoundOrder, open_loop: bool) -> Recorder {
     let wanted = match (order.warm_up, order.extent) {
         (Extent::Count(warm_up), Extent::Count(count)) => warm_up.saturating_add(count),
         _ => u64::MAX,
     };
     let rows = |count: u64| usize::try_from(count).expect("the limit fits memory");
-    Recorder::new(rows(wanted.min(order.keep_samples)), rows(order.keep_samples / 4), open_loop)
+    let warm_up = if order.purpose == Purpose::Traced { order.keep_samples } else { order.keep_samples / 4 };
+    Recorder::new(rows(wanted.min(order.keep_samples)), rows(warm_up), open_loop)
 }
 
 /// Whether an extent is used up after `count` messages and `elapsed_ns`.

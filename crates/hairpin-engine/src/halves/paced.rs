@@ -96,7 +96,8 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
     }
     this.give_up_to(this.next);
     let duration_ns = this.last_progress_ns.saturating_sub(begin_ns);
-    Ok(Journey { recorder: this.recorder, tally: this.tally, origin_ns, duration_ns, interrupted })
+    let Paced { recorder, tally, .. } = this;
+    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None })
 }
 
 /// A generator that cannot keep up ends a round of a given length one time-out after it: the messages that are still

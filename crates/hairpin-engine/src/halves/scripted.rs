@@ -1,10 +1,12 @@
 //! A wire for tests: it answers by a script and moves the manual clock, so every number is exact.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::time::Duration;
 
 use hairpin_model::fact::Fact;
-use hairpin_transports::{Wire, WireError};
+use hairpin_model::options::OptionName;
+use hairpin_transports::{Segments, Stream, Wire, WireError};
 
 use crate::clock::{Clock, ManualClock};
 
@@ -21,6 +23,30 @@ pub(crate) enum Act {
     Garbled(u64),
 }
 
+/// A call that was made on a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// `send` of so many bytes.
+    Send(usize),
+    /// `send_more` of so many.
+    More(usize),
+    /// `send_vectored` of parts of so many bytes.
+    Vectored(Vec<usize>),
+    /// A switch was set.
+    Set(OptionName, bool),
+    /// `receive` took so many bytes.
+    Receive(usize),
+}
+
+/// What a stream adds to a wire: messages come in pieces, and the calls are on record.
+pub(crate) struct Script {
+    request_bytes: usize,
+    reply_bytes: usize,
+    piece: Vec<u8>,
+    /// The calls, each with when it began.
+    pub(crate) made: Vec<(u64, Made)>,
+}
+
 /// The wire: acts are taken in order and repeat from the beginning.
 pub(crate) struct ScriptedWire {
     clock: ManualClock,
@@ -29,6 +55,7 @@ pub(crate) struct ScriptedWire {
     timeout_ns: u64,
     send_takes_ns: u64,
     coming: VecDeque<(u64, Vec<u8>)>,
+    script: Option<Script>,
 }
 
 impl ScriptedWire {
@@ -40,6 +67,7 @@ impl ScriptedWire {
             timeout_ns,
             send_takes_ns: 0,
             coming: VecDeque::new(),
+            script: None,
         }
     }
 
@@ -48,21 +76,26 @@ impl ScriptedWire {
         Self { send_takes_ns, ..self }
     }
 
+    /// The same wire as a stream: a message is whole after so many bytes, and its answer is its beginning.
+    pub(crate) fn in_pieces(self, request_bytes: usize, reply_bytes: usize) -> Self {
+        let script = Script { request_bytes, reply_bytes, piece: Vec::new(), made: Vec::new() };
+        Self { script: Some(script), ..self }
+    }
+
+    /// The calls so far, each with when it began.
+    pub(crate) fn made(&self) -> &[(u64, Made)] {
+        self.script.as_ref().map_or(&[], |script| &script.made)
+    }
+
     fn take(&mut self, into: &mut [u8]) -> usize {
         let (_, bytes) = self.coming.pop_front().expect("something is coming");
         into[..bytes.len()].copy_from_slice(&bytes);
         bytes.len()
     }
 
-    fn next_ns(&self) -> Option<u64> {
-        self.coming.front().map(|(at_ns, _)| *at_ns)
-    }
-}
-
-impl Wire for ScriptedWire {
-    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+    /// A message is whole: what the script says happens to it.
+    fn act(&mut self, mut bytes: Vec<u8>) {
         let now_ns = self.clock.now_ns();
-        let mut bytes = message.to_vec();
         match self.acts[self.sent % self.acts.len()] {
             Act::After(ns) => self.coming.push_back((now_ns + ns, bytes)),
             Act::Never => {}
@@ -74,6 +107,32 @@ impl Wire for ScriptedWire {
         }
         self.coming.make_contiguous().sort_by_key(|(at_ns, _)| *at_ns);
         self.sent += 1;
+    }
+
+    /// Notes a call and takes its bytes.
+    fn put(&mut self, made: Made, bytes: &[u8]) {
+        let now_ns = self.clock.now_ns();
+        let Some(script) = &mut self.script else {
+            return self.act(bytes.to_vec());
+        };
+        script.made.push((now_ns, made));
+        script.piece.extend(bytes);
+        assert!(script.piece.len() <= script.request_bytes, "a write never goes beyond its request");
+        if script.piece.len() == script.request_bytes {
+            let mut whole = std::mem::take(&mut script.piece);
+            whole.truncate(script.reply_bytes);
+            self.act(whole);
+        }
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.coming.front().map(|(at_ns, _)| *at_ns)
+    }
+}
+
+impl Wire for ScriptedWire {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.put(Made::Send(message.len()), message);
         self.clock.advance(self.send_takes_ns);
         Ok(())
     }
@@ -83,7 +142,11 @@ impl Wire for ScriptedWire {
         match self.next_ns() {
             Some(at_ns) if at_ns <= now_ns + self.timeout_ns => {
                 self.clock.advance(at_ns.saturating_sub(now_ns));
-                Ok(self.take(into))
+                let bytes = self.take(into);
+                if let Some(script) = &mut self.script {
+                    script.made.push((now_ns, Made::Receive(bytes)));
+                }
+                Ok(bytes)
             }
             _ => {
                 self.clock.advance(self.timeout_ns);
@@ -107,5 +170,45 @@ impl Wire for ScriptedWire {
 
     fn effective(&self) -> Vec<Fact> {
         Vec::new()
+    }
+
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        if self.script.is_some() { Some(self) } else { None }
+    }
+}
+
+impl Stream for ScriptedWire {
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.put(Made::More(bytes.len()), bytes);
+        self.clock.advance(self.send_takes_ns);
+        Ok(())
+    }
+
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
+        let sizes = parts.iter().map(|part| part.len()).collect();
+        self.put(Made::Vectored(sizes), &parts.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>());
+        self.clock.advance(self.send_takes_ns);
+        Ok(())
+    }
+
+    fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
+        self.put(Made::Set(option, on), &[]);
+        self.clock.advance(self.send_takes_ns);
+        Ok(())
+    }
+
+    fn system_calls(&self) -> u64 {
+        u64::try_from(self.made().len()).expect("a length")
+    }
+
+    /// Every call that sends is a segment, every answer is a bare acknowledgement.
+    fn segments(&self) -> Option<Segments> {
+        let count = |wanted: fn(&Made) -> bool| {
+            u64::try_from(self.made().iter().filter(|(_, made)| wanted(made)).count()).expect("a length")
+        };
+        Some(Segments {
+            with_payload: count(|made| matches!(made, Made::Send(_) | Made::More(_) | Made::Vectored(_))),
+            bare: count(|made| matches!(made, Made::Receive(_))),
+        })
     }
 }

@@ -1,15 +1,216 @@
 //! The client half in a closed loop of exchanges: a request in several writes, its answer, the next request.
+//!
+//! An exchange is timed from the begin of its first write, before anything that its remedy does, to the end of its
+//! answer. With several in flight all their requests are written, then all their answers are read.
 
+use std::io::IoSlice;
+use std::sync::atomic::Ordering;
+
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::options::OptionName;
 use hairpin_model::round::Failure;
-use hairpin_transports::Wire;
+use hairpin_transports::{Stream, Wire, WireError};
 
-use super::{Client, Journey};
+use super::closed_loop::ClosedLoop;
+use super::{Client, Journey, broken};
 use crate::clock::Clock;
 
 /// Runs the warm-up and the round.
 ///
 /// # Errors
-/// As [`super::run_client`].
-pub fn run<C: Clock>(_client: &Client<'_, C>, _wire: &mut dyn Wire) -> Result<Journey, Failure> {
-    Err(Failure { cause: "small writes are not built yet".to_owned(), hint: String::new() })
+/// As [`super::run_client`], and where the wire carries no stream of bytes.
+pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Result<Journey, Failure> {
+    let case = &client.order.case;
+    let Some(exchange) = case.exchange.as_ref().filter(|exchange| exchange.writes.total_bytes() == case.size_bytes)
+    else {
+        return Err(Failure {
+            cause: format!("the case `{}` does not say which writes make up its request", case.label()),
+            hint: "was the order written by another version of Hairpin?".to_owned(),
+        });
+    };
+    if wire.stream().is_none() {
+        return Err(Failure {
+            cause: format!("{} carries no stream of bytes, so a request cannot go in several writes", case.transport),
+            hint: "tcp, unix-stream and pipe are streams".to_owned(),
+        });
+    }
+    let mut writer = Writer::new(client, exchange);
+    let pauses_ns = exchange.gap_ns.saturating_mul(writer.calls() - 1).saturating_mul(exchange.pipeline);
+    // When each exchange in flight began.
+    let mut began_ns =
+        Vec::with_capacity(usize::try_from(exchange.pipeline.min(MOST_RESERVED)).expect("it is small"));
+    ClosedLoop::new(client, pauses_ns).run(wire, |closed_loop, wire, left| {
+        began_ns.clear();
+        let first =
+            closed_loop.write_requests(wire, &mut writer, left.min(exchange.pipeline.max(1)), &mut began_ns)?;
+        closed_loop.take_answers(wire, first, &began_ns)
+    })
+}
+
+/// Room for so many exchanges in flight is made before the loop.
+const MOST_RESERVED: u64 = 1 << 16;
+
+impl<C: Clock> ClosedLoop<'_, C> {
+    /// Writes so many requests back to back; says the number of the first. Fewer are written when the user ends the
+    /// run meanwhile.
+    fn write_requests(
+        &mut self,
+        wire: &mut dyn Wire,
+        writer: &mut Writer<'_, C>,
+        count: u64,
+        began_ns: &mut Vec<u64>,
+    ) -> Result<u64, Failure> {
+        let first = self.number();
+        for sequence in first..first + count {
+            self.number();
+            let parts = writer.parts_of(self.message.request());
+            let sent_ns = self.client.clock.now_ns();
+            let whole = writer.write(wire, self.message.request(), &parts);
+            writer.parts = emptied(parts);
+            if !whole.map_err(|error| unsent(sequence, &error, count))? {
+                break;
+            }
+            self.has_sent();
+            began_ns.push(sent_ns);
+        }
+        Ok(first)
+    }
+
+    /// Takes the answers to the requests that began at these times; says when the last of them was there.
+    fn take_answers(&mut self, wire: &mut dyn Wire, first: u64, began_ns: &[u64]) -> Result<u64, Failure> {
+        let mut last_ns = None;
+        for (sequence, sent_ns) in (first..).zip(began_ns) {
+            self.message.number(sequence);
+            last_ns = self.take_answer(wire, sequence, *sent_ns)?;
+        }
+        Ok(last_ns.unwrap_or_else(|| self.client.clock.now_ns()))
+    }
+}
+
+fn unsent(sequence: u64, error: &WireError, in_flight: u64) -> Failure {
+    let mut failure = broken("send", sequence, error);
+    if in_flight > 1 && matches!(error, WireError::TimedOut { .. }) {
+        "both ends may be waiting for room for each other; fewer requests in flight (--pipeline) need less of it"
+            .clone_into(&mut failure.hint);
+    }
+    failure
+}
+
+/// Writes requests as the remedy says.
+struct Writer<'a, C> {
+    client: &'a Client<'a, C>,
+    remedy: Remedy,
+    gap_ns: u64,
+    /// The sizes that the program has to write.
+    sizes: Vec<usize>,
+    /// So many of them go together in one write.
+    together: usize,
+    /// Where they are copied together.
+    copied: Vec<u8>,
+    /// Room for the parts of a request's `writev`, which are made before it is timed: their cost is not the call's.
+    parts: Vec<IoSlice<'static>>,
+}
+
+impl<'a, C: Clock> Writer<'a, C> {
+    fn new(client: &'a Client<'a, C>, exchange: &Exchange) -> Self {
+        let size = |bytes: &u64| usize::try_from(*bytes).expect("requests are at most 64 MiB");
+        let sizes: Vec<usize> = exchange.writes.sizes().iter().map(size).collect();
+        let together = match exchange.remedy {
+            Remedy::OneWrite | Remedy::Writev => sizes.len(),
+            Remedy::Batch(together) => usize::try_from(together).unwrap_or(usize::MAX).max(1),
+            _ => 1,
+        };
+        let longest = sizes.chunks(together).map(|some| some.iter().sum()).max().unwrap_or(0);
+        let parts = if exchange.remedy == Remedy::Writev { sizes.len() } else { 0 };
+        Self {
+            client,
+            remedy: exchange.remedy,
+            gap_ns: exchange.gap_ns,
+            sizes,
+            together,
+            copied: vec![0; longest],
+            parts: Vec::with_capacity(parts),
+        }
+    }
+
+    /// How many calls write one request.
+    fn calls(&self) -> u64 {
+        u64::try_from(self.sizes.len().div_ceil(self.together)).expect("a length")
+    }
+
+    /// The parts for the `writev` of a request, where the remedy is one.
+    #[inline]
+    fn parts_of<'b>(&mut self, request: &'b [u8]) -> Vec<IoSlice<'b>> {
+        let mut parts = emptied(std::mem::take(&mut self.parts));
+        if self.remedy == Remedy::Writev {
+            let mut rest = request;
+            parts.extend(self.sizes.iter().map(|size| IoSlice::new(split(&mut rest, *size))));
+        }
+        parts
+    }
+
+    /// Writes one request. False where the user ended the run before all of it was written.
+    fn write(&mut self, wire: &mut dyn Wire, request: &[u8], parts: &[IoSlice<'_>]) -> Result<bool, WireError> {
+        match self.remedy {
+            Remedy::Writev => return stream(wire).send_vectored(parts).map(|()| true),
+            Remedy::Cork => stream(wire).set(OptionName::Cork, true)?,
+            _ => {}
+        }
+        let mut rest = request;
+        for (place, sizes) in self.sizes.chunks(self.together).enumerate() {
+            if place > 0 && !self.pause() {
+                return Ok(false);
+            }
+            let bytes = split(&mut rest, sizes.iter().sum());
+            match self.remedy {
+                Remedy::More if !rest.is_empty() => stream(wire).send_more(bytes)?,
+                Remedy::OneWrite | Remedy::Batch(_) => wire.send(copy_together(sizes, bytes, &mut self.copied))?,
+                _ => wire.send(bytes)?,
+            }
+        }
+        if self.remedy == Remedy::Cork {
+            stream(wire).set(OptionName::Cork, false)?;
+        }
+        Ok(true)
+    }
+
+    /// The gap between two writes; false where the user ended the run.
+    #[inline]
+    fn pause(&self) -> bool {
+        if self.gap_ns == 0 {
+            return true;
+        }
+        let clock = self.client.clock;
+        clock.sleep_until(clock.now_ns() + self.gap_ns);
+        !self.client.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Takes so many bytes off the front.
+#[inline]
+fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> &'a [u8] {
+    let (front, after) = rest.split_at(bytes);
+    *rest = after;
+    front
+}
+
+/// Copies the writes one by one, as a program does that collects them.
+#[inline]
+fn copy_together<'a>(sizes: &[usize], bytes: &[u8], copied: &'a mut [u8]) -> &'a [u8] {
+    let mut end = 0;
+    for size in sizes {
+        copied[end..end + size].copy_from_slice(&bytes[end..end + size]);
+        end += size;
+    }
+    &copied[..end]
+}
+
+/// The same memory for slices of another life: collecting a vector's own items reuses its room.
+fn emptied<'a>(mut parts: Vec<IoSlice<'_>>) -> Vec<IoSlice<'a>> {
+    parts.clear();
+    parts.into_iter().map(|_| IoSlice::new(&[])).collect()
+}
+
+fn stream(wire: &mut dyn Wire) -> &mut dyn Stream {
+    wire.stream().expect("a wire that carried a stream before the loop still does")
 }

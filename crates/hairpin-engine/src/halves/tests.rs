@@ -1,5 +1,7 @@
 //! The client half on the manual clock: exact numbers, no sleeping.
 
+mod small_writes;
+
 use std::sync::atomic::AtomicBool;
 
 use hairpin_model::case::{Case, Pattern};

@@ -3,5 +3,6 @@
 
 pub(crate) mod cpu;
 pub(crate) mod device;
+pub(crate) mod packet_ring;
 pub(crate) mod process;
 pub(crate) mod time;

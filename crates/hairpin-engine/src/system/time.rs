@@ -5,6 +5,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
+/// CLOCK_REALTIME in ns since 1970-01-01 UTC, by the vDSO: what the kernel stamps packets with.
+pub(crate) fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
 /// CPU time of the calling thread, in ns.
 pub(crate) fn thread_cpu_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -12,9 +17,9 @@ pub(crate) fn thread_cpu_ns() -> u64 {
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place for one timespec, and both clocks exist on every Linux.
+    // SAFETY: `time` is a valid place for one timespec, and these clocks exist on every Linux.
     unsafe { libc::clock_gettime(clock, &raw mut time) };
-    #[expect(clippy::cast_sign_loss, reason = "neither clock is ever negative")]
+    #[expect(clippy::cast_sign_loss, reason = "none of these clocks is ever negative")]
     let ns = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
     ns
 }

@@ -16,13 +16,14 @@ use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{Extent, RoundRecord};
 
 use crate::experiment::{Experiment, Step};
-use crate::experiments::round_trip::{WARM_UP_MESSAGES, WARM_UP_NS};
-use crate::knob::{Knob, PLANT, PLANT_TWIN, SEED};
+use crate::experiments::round_trip::WARM_UP_MESSAGES;
+use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::quantity::SECOND_NS;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{self, Common, Planned};
+use crate::shared::{PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]

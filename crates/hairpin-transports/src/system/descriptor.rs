@@ -1,6 +1,6 @@
 //! What every file descriptor can do: read, write, be waited for.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -10,6 +10,9 @@ use super::{counted, done};
 pub(crate) const READABLE: i16 = libc::POLLIN;
 /// `poll(2)` events for a descriptor that is to be written.
 pub(crate) const WRITABLE: i16 = libc::POLLOUT;
+
+/// The event of a pending error, or of a time stamp in the error queue; it need not be asked for.
+pub(crate) const ERROR: i16 = libc::POLLERR;
 
 /// `read(2)`.
 #[inline]
@@ -25,15 +28,30 @@ pub(crate) fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     counted(unsafe { libc::write(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len()) })
 }
 
-/// `ppoll(2)` on one descriptor: whether anything is there (also an error or a hang-up, which the next call on the
-/// descriptor will tell) before `at_most` has passed. `ppoll` because `poll`'s milliseconds are too coarse for an
-/// open loop.
+/// `writev(2)`, of at most `UIO_MAXIOV` parts.
+#[inline]
+pub(crate) fn write_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    // The kernel refuses what is too long for an `int`.
+    let count = i32::try_from(parts.len()).unwrap_or(i32::MAX);
+    // SAFETY: an `IoSlice` has the layout of `iovec` by its documentation, and each is a live slice, which the kernel
+    // only reads.
+    counted(unsafe { libc::writev(to.as_raw_fd(), parts.as_ptr().cast(), count) })
+}
+
+/// Whether anything is there (also an error or a hang-up, which the next call on the descriptor will tell) before
+/// `at_most` has passed.
 pub(crate) fn poll(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<bool> {
+    poll_events(on, events, at_most).map(|events| events != 0)
+}
+
+/// `ppoll(2)` on one descriptor: the events that came before `at_most` has passed, 0 for none. `ppoll` because `poll`'s
+/// milliseconds are too coarse for an open loop.
+pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> io::Result<i16> {
     let mut polled = libc::pollfd { fd: on.as_raw_fd(), events, revents: 0 };
     let at_most = timespec(at_most);
     // SAFETY: one `pollfd` and one `timespec`, both alive during the call; no signal mask.
     counted(unsafe { libc::ppoll(&raw mut polled, 1, &raw const at_most, std::ptr::null()) } as isize)
-        .map(|ready| ready > 0)
+        .map(|_| polled.revents)
 }
 
 /// A duration as the kernel takes it; what is too long for it becomes the longest that it takes.

@@ -9,6 +9,7 @@ pub(crate) mod pipe;
 pub(crate) mod process;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
+pub(crate) mod timestamping;
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! Sending and receiving on sockets.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::counted;
@@ -19,10 +19,26 @@ pub(crate) fn receive(
     counted(unsafe { libc::recv(from.as_raw_fd(), into.as_mut_ptr().cast(), into.len(), flags) })
 }
 
-/// `send(2)`; a peer that is gone is an error, never SIGPIPE.
+/// The flags of everything that is sent: a peer that is gone is an error, never SIGPIPE.
+#[inline]
+fn send_flags(may_block: bool) -> i32 {
+    libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT }
+}
+
+/// `send(2)`.
 #[inline]
 pub(crate) fn send(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
-    let flags = libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT };
+    send_with(to, bytes, send_flags(may_block))
+}
+
+/// `send(2)` with `MSG_MORE`: more will follow, so TCP may hold a partial segment back. Other sockets ignore it.
+#[inline]
+pub(crate) fn send_more(to: BorrowedFd<'_>, bytes: &[u8], may_block: bool) -> io::Result<usize> {
+    send_with(to, bytes, send_flags(may_block) | libc::MSG_MORE)
+}
+
+#[inline]
+fn send_with(to: BorrowedFd<'_>, bytes: &[u8], flags: i32) -> io::Result<usize> {
     // SAFETY: the pointer and the length are those of a live slice, which the kernel only reads.
     counted(unsafe { libc::send(to.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) })
 }
@@ -53,16 +69,18 @@ pub(crate) fn receive_parted(
 /// `sendmsg(2)` of two buffers as one packet.
 #[inline]
 pub(crate) fn send_parted(to: BorrowedFd<'_>, header: &[u8], bytes: &[u8], may_block: bool) -> io::Result<usize> {
-    let flags = libc::MSG_NOSIGNAL | if may_block { 0 } else { libc::MSG_DONTWAIT };
-    let mut parts = [
-        libc::iovec { iov_base: header.as_ptr().cast_mut().cast(), iov_len: header.len() },
-        libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() },
-    ];
-    // SAFETY: as in `receive_parted`; the kernel only reads the parts.
+    send_vectored(to, &[IoSlice::new(header), IoSlice::new(bytes)], may_block)
+}
+
+/// `sendmsg(2)`, of at most `UIO_MAXIOV` parts.
+#[inline]
+pub(crate) fn send_vectored(to: BorrowedFd<'_>, parts: &[IoSlice<'_>], may_block: bool) -> io::Result<usize> {
+    // SAFETY: an all-zero `msghdr` is valid (no address, no control data); an `IoSlice` has the layout of `iovec` by
+    // its documentation, and each is a live slice, which the kernel only reads.
     counted(unsafe {
         let mut message: libc::msghdr = std::mem::zeroed();
-        message.msg_iov = parts.as_mut_ptr();
+        message.msg_iov = parts.as_ptr().cast_mut().cast();
         message.msg_iovlen = parts.len() as _;
-        libc::sendmsg(to.as_raw_fd(), &raw const message, flags)
+        libc::sendmsg(to.as_raw_fd(), &raw const message, send_flags(may_block))
     })
 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use hairpin_model::fact::Fact;
 
 use super::done;
+use crate::wire::Segments;
 
 /// An option's place: its level and its number, as setsockopt(2) takes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,19 +111,50 @@ const TCP_INFO: &[(&str, usize, usize)] = &[
 /// The counters of a TCP connection. An older kernel knows fewer; all bits set means that it has no figure yet (or,
 /// for the pacing rate, that there is no limit), and then there is no fact.
 pub(crate) fn tcp_info(of: BorrowedFd<'_>) -> Vec<Fact> {
-    let mut info = [0_u8; size_of::<libc::tcp_info>()];
-    let Ok(length) = get_bytes(of, Place(libc::IPPROTO_TCP, libc::TCP_INFO), &mut info) else { return Vec::new() };
-    let known = &info[..length.min(info.len())];
+    let mut info = RawTcpInfo::default();
+    let Ok(known) = info.read(of) else { return Vec::new() };
     TCP_INFO
         .iter()
         .filter_map(|(name, first, width)| {
-            let bytes = known.get(*first..first + width)?;
-            let value = match width {
-                4 => u32::from_ne_bytes(bytes.try_into().ok()?).into(),
-                _ => u64::from_ne_bytes(bytes.try_into().ok()?),
-            };
+            let value = number(known, *first, *width)?;
             let none = if *width == 4 { u64::from(u32::MAX) } else { u64::MAX };
             (value != none).then(|| Fact::number(name, value as f64))
         })
         .collect()
+}
+
+/// Segments with payload and without, both directions. The kernel's counters have 32 bits and wrap.
+pub(crate) fn segments(of: BorrowedFd<'_>) -> Option<Segments> {
+    let mut info = RawTcpInfo::default();
+    let known = info.read(of).ok()?;
+    let sum = |out, back| Some(number(known, out, 4)? + number(known, back, 4)?);
+    let all = sum(offset_of!(libc::tcp_info, tcpi_segs_out), offset_of!(libc::tcp_info, tcpi_segs_in))?;
+    let with_payload =
+        sum(offset_of!(libc::tcp_info, tcpi_data_segs_out), offset_of!(libc::tcp_info, tcpi_data_segs_in))?;
+    Some(Segments { with_payload, bare: all.saturating_sub(with_payload) })
+}
+
+/// `struct tcp_info` as bytes: an older kernel fills in fewer.
+struct RawTcpInfo([u8; size_of::<libc::tcp_info>()]);
+
+impl Default for RawTcpInfo {
+    fn default() -> Self {
+        Self([0; size_of::<libc::tcp_info>()])
+    }
+}
+
+impl RawTcpInfo {
+    fn read(&mut self, of: BorrowedFd<'_>) -> io::Result<&[u8]> {
+        let length = get_bytes(of, Place(libc::IPPROTO_TCP, libc::TCP_INFO), &mut self.0)?;
+        Ok(&self.0[..length.min(self.0.len())])
+    }
+}
+
+/// The field at `first` that is `width` bytes wide, 4 or 8.
+fn number(known: &[u8], first: usize, width: usize) -> Option<u64> {
+    let bytes = known.get(first..first + width)?;
+    match width {
+        4 => Some(u32::from_ne_bytes(bytes.try_into().ok()?).into()),
+        _ => Some(u64::from_ne_bytes(bytes.try_into().ok()?)),
+    }
 }

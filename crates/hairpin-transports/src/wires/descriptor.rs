@@ -1,19 +1,24 @@
 //! A wire over file descriptors: waiting by `block`, `poll` and `spin`, once for all of them.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
+use hairpin_model::options::{OptionName, ValueKind};
 
 use super::Deadline;
+use super::stamping::Stamping;
 use crate::system::alarm::Alarm;
-use crate::system::descriptor::{READABLE, WRITABLE, poll};
-use crate::wire::{Wire, WireError};
+use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
+use crate::wire::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 
 /// What a transport adds to [`DescriptorWire`]: one attempt each way, one system call each.
 pub(crate) trait Port: Send {
+    /// A socket has flags for a single call (`MSG_DONTWAIT`, `MSG_MORE`) and options; a pipe has neither.
+    const IS_SOCKET: bool = true;
+
     /// One attempt to receive; with `may_block` it is the blocking system call itself.
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss>;
     /// One attempt to send; the number of bytes accepted, which for whole messages is all of them.
@@ -24,7 +29,41 @@ pub(crate) trait Port: Send {
     fn writable(&self) -> BorrowedFd<'_>;
     /// See [`Wire::effective`].
     fn facts(&self) -> Vec<Fact>;
+
+    /// Whether it is a byte stream; only then are the methods below called.
+    fn is_stream(&self) -> bool {
+        false
+    }
+    /// As [`Port::put`], with `MSG_MORE`.
+    fn put_more(&mut self, _bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
+        Err(Miss::Failed(unsupported()))
+    }
+    /// As [`Port::put`], from at most [`MOST_PARTS`] parts.
+    fn put_vectored(&mut self, _parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
+        Err(Miss::Failed(unsupported()))
+    }
+    /// See [`Stream::set`].
+    fn set(&mut self, _option: OptionName, _on: bool) -> io::Result<()> {
+        Err(unsupported())
+    }
+    /// See [`Stream::segments`].
+    fn segments(&self) -> Option<Segments> {
+        None
+    }
+
+    /// Its time stamps and the socket that they are of; `None` where the kernel has none.
+    fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
+        None
+    }
 }
+
+/// What the kernel would say of a call that this kind of descriptor does not have.
+fn unsupported() -> io::Error {
+    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
+}
+
+/// How many parts one call takes (`UIO_MAXIOV`, linux/uio.h).
+const MOST_PARTS: usize = libc::UIO_MAXIOV as usize;
 
 /// Why an attempt came to nothing.
 #[derive(Debug)]
@@ -77,12 +116,14 @@ pub(crate) struct DescriptorWire<P> {
     alarm: Option<Alarm>,
     /// The other end is gone: from now on nothing waits, and what is left is taken.
     gone: bool,
+    /// See [`Stream::system_calls`].
+    system_calls: u64,
 }
 
 impl<P: Port> DescriptorWire<P> {
     pub(crate) fn new(port: P, waiting: Waiting, timeout: Duration) -> io::Result<Self> {
         let alarm = (waiting == Waiting::Block).then(|| Alarm::start(timeout)).transpose()?;
-        Ok(Self { port, waiting, timeout, alarm, gone: false })
+        Ok(Self { port, waiting, timeout, alarm, gone: false, system_calls: 0 })
     }
 
     /// Before a call that may block.
@@ -94,11 +135,31 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
+    /// [`Port::take`], counted.
+    #[inline(always)]
+    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
+        self.system_calls += 1;
+        self.port.take(into, may_block)
+    }
+
+    /// Takes what is there and never blocks, also where the descriptor does.
+    #[inline]
+    fn take_now(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
+        // Nobody else reads here, so what is there now is there for the read.
+        if !P::IS_SOCKET && self.waiting == Waiting::Block {
+            self.system_calls += 1;
+            if !poll(self.port.readable(), READABLE, Duration::ZERO)? {
+                return Err(Miss::Nothing);
+            }
+        }
+        self.take(into, false)
+    }
+
     fn receive_blocking(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         self.set_alarm("receive")?;
         let mut deadline = Deadline::new(self.timeout);
         loop {
-            match self.port.take(into, true) {
+            match self.take(into, true) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Nothing) => break,
                 Err(Miss::Again) if deadline.left().is_some() => {}
@@ -113,8 +174,8 @@ impl<P: Port> DescriptorWire<P> {
         let mut deadline = Deadline::new(self.timeout);
         let mut left = self.timeout;
         loop {
-            if wait_for(self.port.readable(), READABLE, left)? {
-                match self.port.take(into, false) {
+            if self.wait_for(READABLE, left)? {
+                match self.take(into, false) {
                     Ok(bytes) => return Ok(bytes),
                     Err(Miss::Nothing | Miss::Again) => {}
                     Err(miss) => return self.lost(miss, into),
@@ -135,7 +196,7 @@ impl<P: Port> DescriptorWire<P> {
         let mut deadline = Deadline::new(self.timeout);
         loop {
             for _ in 0..TRIES_PER_LOOK {
-                match self.port.take(into, false) {
+                match self.take(into, false) {
                     Ok(bytes) => return Ok(bytes),
                     Err(Miss::Nothing | Miss::Again) => {}
                     Err(miss) => return self.lost(miss, into),
@@ -168,7 +229,7 @@ impl<P: Port> DescriptorWire<P> {
     #[cold]
     fn drain(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         for _ in 0..8 {
-            match self.port.take(into, false) {
+            match self.take_now(into) {
                 Ok(bytes) => return Ok(bytes),
                 Err(Miss::Gone | Miss::Again) => {}
                 Err(Miss::Nothing | Miss::Ended) => break,
@@ -177,39 +238,56 @@ impl<P: Port> DescriptorWire<P> {
         }
         Err(WireError::Closed)
     }
-}
-
-/// `poll`, again after a signal.
-fn wait_for(on: BorrowedFd<'_>, events: i16, at_most: Duration) -> Result<bool, WireError> {
-    let mut deadline = Deadline::new(at_most);
-    let mut left = at_most;
-    loop {
-        match poll(on, events, left) {
-            Ok(ready) => return Ok(ready),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => match deadline.left() {
+    /// `poll`, again after a signal, and after a time stamp, which is nothing that was waited for.
+    fn wait_for(&mut self, events: i16, at_most: Duration) -> Result<bool, WireError> {
+        let mut deadline = Deadline::new(at_most);
+        let mut left = at_most;
+        loop {
+            self.system_calls += 1;
+            let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
+            match poll_events(on, events, left) {
+                Ok(ERROR) if self.keep_stamps()? => {}
+                Ok(found) => return Ok(found != 0),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(WireError::System { operation: "poll", source }),
+            }
+            match deadline.left() {
                 Some(more) => left = more,
                 None => return Ok(false),
-            },
-            Err(source) => return Err(WireError::System { operation: "poll", source }),
+            }
         }
     }
-}
 
-impl<P: Port> Wire for DescriptorWire<P> {
-    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+    /// Takes the time stamps that a poll has told; whether there were any.
+    #[cold]
+    fn keep_stamps(&mut self) -> Result<bool, WireError> {
+        match self.port.stamping() {
+            Some((stamping, socket)) if stamping.has_begun() => stamping.keep(socket).map_err(cannot_take),
+            _ => Ok(false),
+        }
+    }
+
+    /// Sends `total` bytes in as many attempts as it takes; `put` makes one and is told how many bytes have gone.
+    #[inline]
+    fn send_by(
+        &mut self,
+        total: usize,
+        put: impl Fn(&mut P, usize, bool) -> Result<usize, Miss>,
+    ) -> Result<(), WireError> {
         if self.gone {
             return Err(WireError::Closed);
         }
         self.set_alarm("send")?;
         let may_block = self.waiting == Waiting::Block;
-        let mut rest = message;
+        let mut sent = 0;
         let mut deadline = Deadline::new(self.timeout);
         let mut tries = 0;
         loop {
-            match self.port.put(rest, may_block) {
-                Ok(bytes) if bytes >= rest.len() => return Ok(()),
+            self.system_calls += 1;
+            match put(&mut self.port, sent, may_block) {
+                Ok(bytes) if bytes >= total - sent => return Ok(()),
                 Ok(bytes) => {
-                    rest = &rest[bytes..];
+                    sent += bytes;
                     deadline = Deadline::new(self.timeout);
                     continue;
                 }
@@ -223,11 +301,17 @@ impl<P: Port> Wire for DescriptorWire<P> {
             }
             let look = self.waiting != Waiting::Spin || tries % TRIES_PER_LOOK == 0;
             let Some(left) = (if look { deadline.left() } else { Some(self.timeout) }) else { break };
-            if self.waiting == Waiting::Poll && !wait_for(self.port.writable(), WRITABLE, left)? {
+            if self.waiting == Waiting::Poll && !self.wait_for(WRITABLE, left)? {
                 break;
             }
         }
         Err(Deadline::timed_out("send", self.timeout))
+    }
+}
+
+impl<P: Port> Wire for DescriptorWire<P> {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.send_by(message.len(), |port, sent, may_block| port.put(&message[sent..], may_block))
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
@@ -246,7 +330,7 @@ impl<P: Port> Wire for DescriptorWire<P> {
             return self.drain(into).map(Some);
         }
         loop {
-            match self.port.take(into, false) {
+            match self.take_now(into) {
                 Ok(bytes) => return Ok(Some(bytes)),
                 Err(Miss::Nothing) => return Ok(None),
                 Err(Miss::Again) => {}
@@ -260,11 +344,11 @@ impl<P: Port> Wire for DescriptorWire<P> {
             return Ok(true);
         }
         if self.waiting != Waiting::Spin {
-            return wait_for(self.port.readable(), READABLE, at_most);
+            return self.wait_for(READABLE, at_most);
         }
         let mut deadline = Deadline::new(at_most);
         loop {
-            if wait_for(self.port.readable(), READABLE, Duration::ZERO)? {
+            if self.wait_for(READABLE, Duration::ZERO)? {
                 return Ok(true);
             }
             if deadline.left().is_none() {
@@ -275,5 +359,114 @@ impl<P: Port> Wire for DescriptorWire<P> {
 
     fn effective(&self) -> Vec<Fact> {
         self.port.facts()
+    }
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        if self.port.is_stream() { Some(self) } else { None }
+    }
+
+    fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
+        if self.port.stamping().is_some() { Some(self) } else { None }
+    }
+}
+
+impl<P: Port> KernelStamps for DescriptorWire<P> {
+    fn begin(&mut self) -> Result<(), WireError> {
+        let begun =
+            self.port.stamping().ok_or_else(unsupported).and_then(|(stamping, socket)| stamping.begin(socket));
+        begun.map_err(|source| WireError::System { operation: "ask for time stamps", source })
+    }
+
+    fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError> {
+        let (stamping, socket) = self.port.stamping().ok_or_else(unsupported).map_err(cannot_take)?;
+        stamping.take(socket, into).map_err(cannot_take)
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError> {
+        let bytes = Wire::receive(self, into)?;
+        Ok((bytes, self.port.stamping().and_then(|(stamping, _)| stamping.received_ns())))
+    }
+}
+
+fn cannot_take(source: io::Error) -> WireError {
+    WireError::System { operation: "take time stamps", source }
+}
+
+impl<P: Port> Stream for DescriptorWire<P> {
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        if !P::IS_SOCKET {
+            return Err(WireError::System { operation: "send with MSG_MORE", source: unsupported() });
+        }
+        self.send_by(bytes.len(), |port, sent, may_block| port.put_more(&bytes[sent..], may_block))
+    }
+
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
+        let total = parts.iter().map(|part| part.len()).sum();
+        if total == 0 {
+            return Ok(());
+        }
+        self.send_by(total, |port, sent, may_block| match rest_of(parts, sent) {
+            (rest, 0) => port.put_vectored(&rest[..rest.len().min(MOST_PARTS)], may_block),
+            // The kernel took the beginning of a part: its rest goes alone, which needs no copy of the list.
+            (rest, within) => port.put(&rest[0][within..], may_block),
+        })
+    }
+
+    fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
+        let operation = match option {
+            OptionName::Nodelay => "set nodelay",
+            OptionName::Cork => "set cork",
+            OptionName::Quickack => "set quickack",
+            _ => "set what is no switch",
+        };
+        let failed = |source| WireError::System { operation, source };
+        if !P::IS_SOCKET || option.values() != ValueKind::Switch {
+            return Err(failed(unsupported()));
+        }
+        self.system_calls += 1;
+        self.port.set(option, on).map_err(failed)
+    }
+
+    fn system_calls(&self) -> u64 {
+        self.system_calls
+    }
+
+    fn segments(&self) -> Option<Segments> {
+        self.port.segments()
+    }
+}
+
+/// The parts that are not yet sent whole, and how many bytes of the first of them are. Fewer bytes are sent than there
+/// are.
+fn rest_of<'p, 'b>(parts: &'p [IoSlice<'b>], sent: usize) -> (&'p [IoSlice<'b>], usize) {
+    let mut before = 0;
+    for (place, part) in parts.iter().enumerate() {
+        if sent < before + part.len() {
+            return (&parts[place..], sent - before);
+        }
+        before += part.len();
+    }
+    (&[], 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_rest_is_what_has_not_gone(sizes in proptest::collection::vec(0_usize..5, 1..20), gone in 0_usize..80) {
+            let mut next = 0_u8;
+            let parts: Vec<Vec<u8>> = sizes
+                .iter()
+                .map(|size| (0..*size).map(|_| { next += 1; next }).collect())
+                .collect();
+            let all = parts.concat();
+            prop_assume!(gone < all.len());
+            let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+            let (rest, within) = rest_of(&slices, gone);
+            prop_assert!(within < rest[0].len(), "the first of the rest has something to send");
+            prop_assert_eq!(&rest.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>()[within..], &all[gone..]);
+        }
     }
 }

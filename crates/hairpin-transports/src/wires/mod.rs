@@ -13,6 +13,8 @@ pub(crate) mod ring;
 #[cfg(target_os = "linux")]
 pub(crate) mod socket;
 #[cfg(target_os = "linux")]
+pub(crate) mod stamping;
+#[cfg(target_os = "linux")]
 pub(crate) mod unix;
 
 use std::io;

@@ -3,16 +3,15 @@
 //! Writing to a pipe that nobody reads any more raises SIGPIPE. Rust's runtime has that signal ignored in every
 //! program that it starts, and the write then answers `EPIPE`.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::{Deadline, bad_address, failed};
-use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write};
+use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write, write_vectored};
 use crate::system::pipe::{Access, capacity_bytes, open_of_process};
 use crate::wire::{Accept, Setup, TransportError, Wire};
 
@@ -97,26 +96,21 @@ fn wire(from: OwnedFd, to: OwnedFd, setup: &Setup) -> Result<Box<dyn Wire>, Tran
     for end in [&from, &to] {
         set_nonblocking(end.as_fd(), !blocks).map_err(error)?;
     }
-    let wire = DescriptorWire::new(PipePort { from, to, blocks }, setup.waiting, setup.timeout);
+    let wire = DescriptorWire::new(PipePort { from, to }, setup.waiting, setup.timeout);
     Ok(Box::new(wire.map_err(error)?))
 }
 
 struct PipePort {
     from: OwnedFd,
     to: OwnedFd,
-    /// The descriptors block.
-    blocks: bool,
 }
 
 impl Port for PipePort {
+    const IS_SOCKET: bool = false;
+
     // Part of the spinning loop: what it takes longer to come round is found later.
     #[inline(always)]
-    fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
-        // A blocking pipe has no flag for one call that does not block; nobody else reads here, so what is there now
-        // is there for the read.
-        if self.blocks && !may_block && !poll(self.from.as_fd(), READABLE, Duration::ZERO)? {
-            return Err(Miss::Nothing);
-        }
+    fn take(&mut self, into: &mut [u8], _may_block: bool) -> Result<usize, Miss> {
         let bytes = read(self.from.as_fd(), into)?;
         if bytes == 0 { Err(Miss::Ended) } else { Ok(bytes) }
     }
@@ -139,5 +133,14 @@ impl Port for PipePort {
             .map(|bytes| Fact::number("pipe.capacity_bytes", bytes as f64))
             .into_iter()
             .collect()
+    }
+
+    fn is_stream(&self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn put_vectored(&mut self, parts: &[IoSlice<'_>], _may_block: bool) -> Result<usize, Miss> {
+        Ok(write_vectored(self.to.as_fd(), parts)?)
     }
 }

@@ -1,5 +1,6 @@
 //! Wires over sockets: connected ones (TCP, Unix stream and seqpacket) and datagrams (UDP, Unix datagram).
 
+use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -9,11 +10,12 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::hello::{self, HELLO, WELCOME};
+use super::stamping::Stamping;
 use super::{Deadline, failed};
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
 use crate::system::{socket, sockopt};
-use crate::wire::{Accept, Setup, TransportError, Wire};
+use crate::wire::{Accept, Segments, Setup, TransportError, Wire};
 
 /// What a transport says about its sockets.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +44,11 @@ impl Kind {
         self.sort == Type::DGRAM
     }
 
+    /// TCP, whichever kind.
+    fn is_tcp(&self) -> bool {
+        self.sort == Type::STREAM && self.family != Family::Unix
+    }
+
     /// The wire over a connected socket.
     fn wire(&self, socket: Socket, setup: &Setup, side: Side) -> Result<Box<dyn Wire>, TransportError> {
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Connected)?;
@@ -51,7 +58,8 @@ impl Kind {
         let error =
             |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
         let greeting = self.is_datagram().then_some(side);
-        let port = SocketPort { socket, kind: *self, greeting };
+        let stamping = self.is_tcp().then(Stamping::default);
+        let port = SocketPort { socket, kind: *self, greeting, stamping };
         Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
 }
@@ -217,6 +225,8 @@ struct SocketPort {
     kind: Kind,
     /// Set for datagrams until the first message: the other end may have said its part of the greeting twice.
     greeting: Option<Side>,
+    /// Present where the kernel stamps segments.
+    stamping: Option<Stamping>,
 }
 
 impl SocketPort {
@@ -244,7 +254,11 @@ impl Port for SocketPort {
     // Part of the spinning loop: what it takes longer to come round is found later.
     #[inline(always)]
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss> {
-        let bytes = socket::receive(self.socket.as_fd(), into, may_block, self.kind.is_datagram())?;
+        let socket = self.socket.as_fd();
+        let bytes = match &mut self.stamping {
+            Some(stamping) if stamping.has_begun() => stamping.receive(socket, into, may_block)?,
+            _ => socket::receive(socket, into, may_block, self.kind.is_datagram())?,
+        };
         if bytes == 0 {
             // A stream's end, or a datagram's bye; messages are never empty.
             return Err(Miss::Ended);
@@ -271,10 +285,36 @@ impl Port for SocketPort {
 
     fn facts(&self) -> Vec<Fact> {
         let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
-        if self.kind.sort == Type::STREAM && self.kind.family != Family::Unix {
+        if self.kind.is_tcp() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
         }
         facts
+    }
+
+    fn is_stream(&self) -> bool {
+        self.kind.sort == Type::STREAM
+    }
+
+    #[inline]
+    fn put_more(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {
+        Ok(socket::send_more(self.socket.as_fd(), bytes, may_block)?)
+    }
+
+    #[inline]
+    fn put_vectored(&mut self, parts: &[IoSlice<'_>], may_block: bool) -> Result<usize, Miss> {
+        Ok(socket::send_vectored(self.socket.as_fd(), parts, may_block)?)
+    }
+
+    fn set(&mut self, option: OptionName, on: bool) -> io::Result<()> {
+        options::switch(self.socket.as_fd(), self.kind.family, option, on)
+    }
+
+    fn stamping(&mut self) -> Option<(&mut Stamping, BorrowedFd<'_>)> {
+        Some((self.stamping.as_mut()?, self.socket.as_fd()))
+    }
+
+    fn segments(&self) -> Option<Segments> {
+        if self.kind.is_tcp() { sockopt::segments(self.socket.as_fd()) } else { None }
     }
 }
 

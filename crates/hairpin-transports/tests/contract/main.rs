@@ -9,6 +9,8 @@ mod opening;
 mod options;
 mod other_process;
 mod pressure;
+mod stamps;
+mod streams;
 mod time_outs;
 
 use std::io::Write as _;
@@ -45,6 +47,20 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("options are granted and read back", true, options::granted),
     ("options are refused", true, options::refused),
     ("counters", true, options::counters),
+    ("byte streams, and only they, offer a stream", true, streams::offered),
+    ("bytes sent in parts arrive whole and in order", false, streams::in_parts),
+    ("sends in parts to a receiver that does not read", false, streams::full),
+    ("sends in parts to an end that is gone", false, streams::gone),
+    ("switches take effect at once", false, streams::switches),
+    ("system calls are counted", false, streams::counted),
+    ("segments are counted", false, streams::segments),
+    ("a cork holds and releases", false, streams::cork),
+    ("TCP offers kernel time stamps", true, stamps::offered),
+    ("each segment is stamped by its last byte", false, stamps::by_segment),
+    ("Nagle's algorithm shows in the stamps", false, stamps::nagle),
+    ("what is received is stamped", false, stamps::received),
+    ("stamps do not end a wait", false, stamps::waiting),
+    ("stamps with a receiver that does not read", false, stamps::full),
 ];
 
 #[test]

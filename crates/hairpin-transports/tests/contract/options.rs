@@ -26,7 +26,7 @@ fn trials(name: OptionName) -> Vec<String> {
     values.iter().map(|value| (*value).to_owned()).collect()
 }
 
-fn word(facts: &[Fact], name: OptionName) -> Option<String> {
+pub(crate) fn word(facts: &[Fact], name: OptionName) -> Option<String> {
     facts.iter().find(|fact| fact.name == format!("option.{name}")).map(|fact| match &fact.value {
         FactValue::Word(word) => word.clone(),
         FactValue::Number(number) => number.to_string(),

@@ -1,0 +1,5 @@
+//! From traces to figures.
+
+mod summary;
+
+pub(crate) use summary::summary;

@@ -1,0 +1,117 @@
+//! Which packets are captured: a classic BPF program (Documentation/networking/filter.rst) that the kernel runs on
+//! every packet of the interface.
+
+use libc::sock_filter;
+use libc::{BPF_ABS, BPF_B, BPF_H, BPF_IND, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_LDX, BPF_MSH, BPF_RET};
+
+use super::headers;
+use crate::system::packet_ring::SNAP_BYTES;
+
+/// Where things are in a frame: after 14 bytes of Ethernet header.
+const ETHERTYPE: u32 = 12;
+const IPV4_HEADER: u32 = 14;
+const IPV4_FRAGMENT: u32 = 20;
+const IPV4_PROTOCOL: u32 = 23;
+const IPV6_NEXT_HEADER: u32 = 20;
+const IPV6_PORTS: u32 = 54;
+
+/// "More fragments" or an offset.
+const IS_FRAGMENT: u32 = 0x3fff;
+
+/// TCP whose source or destination is `port`, over IPv4 (header of any length, no fragments) or IPv6 (no extension
+/// headers), in Ethernet frames.
+pub(super) fn tcp_port(port: u16) -> [sock_filter; 20] {
+    let (port, tcp) = (u32::from(port), u32::from(headers::TCP));
+    let (ipv4, ipv6) = (u32::from(headers::IPV4), u32::from(headers::IPV6));
+    // A jump says how many instructions it leaves out when it is true, and how many when it is not.
+    [
+        statement(BPF_LD | BPF_H | BPF_ABS, ETHERTYPE),
+        jump(BPF_JEQ, ipv4, 0, 9),
+        statement(BPF_LD | BPF_B | BPF_ABS, IPV4_PROTOCOL),
+        jump(BPF_JEQ, tcp, 0, 15),
+        statement(BPF_LD | BPF_H | BPF_ABS, IPV4_FRAGMENT),
+        jump(BPF_JSET, IS_FRAGMENT, 13, 0),
+        statement(BPF_LDX | BPF_B | BPF_MSH, IPV4_HEADER),
+        statement(BPF_LD | BPF_H | BPF_IND, IPV4_HEADER),
+        jump(BPF_JEQ, port, 9, 0),
+        statement(BPF_LD | BPF_H | BPF_IND, IPV4_HEADER + 2),
+        jump(BPF_JEQ, port, 7, 8),
+        jump(BPF_JEQ, ipv6, 0, 7),
+        statement(BPF_LD | BPF_B | BPF_ABS, IPV6_NEXT_HEADER),
+        jump(BPF_JEQ, tcp, 0, 5),
+        statement(BPF_LD | BPF_H | BPF_ABS, IPV6_PORTS),
+        jump(BPF_JEQ, port, 2, 0),
+        statement(BPF_LD | BPF_H | BPF_ABS, IPV6_PORTS + 2),
+        jump(BPF_JEQ, port, 0, 1),
+        statement(BPF_RET | BPF_K, SNAP_BYTES),
+        statement(BPF_RET | BPF_K, 0),
+    ]
+}
+
+fn statement(code: u32, k: u32) -> sock_filter {
+    sock_filter { code: u16::try_from(code).expect("the codes have one byte"), jt: 0, jf: 0, k }
+}
+
+fn jump(condition: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter { jt, jf, ..statement(BPF_JMP | condition | BPF_K, k) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixDatagram;
+
+    use super::*;
+    use crate::capture::tests::{frame_ipv4, frame_ipv6};
+    use crate::system::packet_ring;
+
+    /// How many bytes of `frame` the kernel lets through: it runs the filter of any socket in the same way, and that
+    /// of a Unix socket needs no privilege.
+    fn kept(frame: &[u8]) -> Option<usize> {
+        let (from, to) = UnixDatagram::pair().unwrap();
+        packet_ring::attach_filter(to.as_fd(), &tcp_port(4000)).unwrap();
+        to.set_nonblocking(true).unwrap();
+        drop(from.send(frame));
+        let mut bytes = [0; 4096];
+        to.recv(&mut bytes).ok()
+    }
+
+    #[test]
+    fn only_tcp_of_the_port_passes() {
+        for frame in [frame_ipv4, frame_ipv6] {
+            let length = frame((4000, 5), 6).len();
+            assert_eq!(kept(&frame((4000, 5), 6)), Some(length));
+            assert_eq!(kept(&frame((5, 4000), 6)), Some(length));
+            assert_eq!(kept(&frame((5, 6), 6)), None, "another port");
+            assert_eq!(kept(&frame((4000, 5), 17)), None, "UDP of the port");
+            let mut other = frame((4000, 5), 6);
+            other[12..14].copy_from_slice(&0x88cc_u16.to_be_bytes());
+            assert_eq!(kept(&other), None, "another protocol");
+            assert_eq!(kept(&frame((4000, 5), 6)[..34]), None, "cut short");
+        }
+    }
+
+    #[test]
+    fn a_header_with_options_passes_and_a_fragment_does_not() {
+        let plain = frame_ipv4((4000, 5), 6);
+        let mut with_options = [&plain[..34], &[1; 8], &plain[34..]].concat();
+        assert_eq!(kept(&with_options), None, "the ports are where the options are");
+        with_options[14] = 0x47;
+        assert_eq!(kept(&with_options), Some(plain.len() + 8));
+        for fragment in [0x2000_u16, 0x0001, 0x1fff] {
+            let mut frame = plain.clone();
+            frame[20..22].copy_from_slice(&fragment.to_be_bytes());
+            assert_eq!(kept(&frame), None, "{fragment:#x}");
+        }
+        let mut whole = plain.clone();
+        whole[20..22].copy_from_slice(&0x4000_u16.to_be_bytes());
+        assert_eq!(kept(&whole), Some(plain.len()), "do not fragment");
+    }
+
+    #[test]
+    fn only_the_beginning_of_a_long_packet_is_kept() {
+        let mut frame = frame_ipv4((4000, 5), 6);
+        frame.resize(2000, 7);
+        assert_eq!(kept(&frame), Some(usize::try_from(SNAP_BYTES).unwrap()));
+    }
+}

@@ -1,0 +1,77 @@
+//! From the bytes of a frame to the facts of a TCP segment: Ethernet, IPv4 (RFC 791) or IPv6 (RFC 8200), TCP (RFC
+//! 9293). Sixty lines of our own, where a crate for all protocols would be ten thousand.
+
+/// Ethertype of IPv4.
+pub(super) const IPV4: u16 = 0x0800;
+/// Ethertype of IPv6.
+pub(super) const IPV6: u16 = 0x86dd;
+/// Protocol number of TCP.
+pub(super) const TCP: u8 = 6;
+
+const ETHERNET_BYTES: usize = 14;
+const IPV6_BYTES: usize = 40;
+
+/// What a captured frame says of its segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) source_port: u16,
+    pub(super) destination_port: u16,
+    /// The sequence number of its first byte, or of its SYN.
+    pub(super) sequence: u32,
+    /// Without the ACK flag there is none.
+    pub(super) acknowledged: Option<u32>,
+    pub(super) syn: bool,
+    pub(super) fin: bool,
+    pub(super) rst: bool,
+    pub(super) psh: bool,
+    pub(super) payload_bytes: u64,
+}
+
+/// The segment in a frame of that length on the interface, of which `bytes` were kept; `None` where it holds none, or
+/// its headers contradict themselves.
+pub(super) fn segment(bytes: &[u8], length_bytes: u32) -> Option<Segment> {
+    let network = bytes.get(ETHERNET_BYTES..)?;
+    let on_the_wire = usize::try_from(length_bytes).ok()?.checked_sub(ETHERNET_BYTES)?;
+    // A length of 0 stands for one that does not fit its 16 bits: the kernel's own packets of more than 64 KiB.
+    let stated_or = |stated: usize, all: usize| if stated == 0 { all } else { stated };
+    let (header_bytes, packet_bytes, protocol) = match half(bytes, 12)? {
+        IPV4 if network.first()? >> 4 == 4 => {
+            let header = usize::from(network[0] & 0xf) * 4;
+            (header, stated_or(usize::from(half(network, 2)?), on_the_wire), *network.get(9)?)
+        }
+        IPV6 if network.first()? >> 4 == 6 => {
+            let payload = stated_or(usize::from(half(network, 4)?), on_the_wire.checked_sub(IPV6_BYTES)?);
+            (IPV6_BYTES, IPV6_BYTES + payload, *network.get(6)?)
+        }
+        _ => return None,
+    };
+    if protocol != TCP || header_bytes < 20 {
+        return None;
+    }
+    let tcp = network.get(header_bytes..)?;
+    let flags = *tcp.get(13)?;
+    let tcp_header_bytes = usize::from(tcp[12] >> 4) * 4;
+    if tcp_header_bytes < 20 {
+        return None;
+    }
+    let payload_bytes = packet_bytes.checked_sub(header_bytes + tcp_header_bytes)?;
+    Some(Segment {
+        source_port: half(tcp, 0)?,
+        destination_port: half(tcp, 2)?,
+        sequence: word(tcp, 4)?,
+        acknowledged: if flags & 0x10 == 0 { None } else { Some(word(tcp, 8)?) },
+        syn: flags & 0x02 != 0,
+        fin: flags & 0x01 != 0,
+        rst: flags & 0x04 != 0,
+        psh: flags & 0x08 != 0,
+        payload_bytes: u64::try_from(payload_bytes).ok()?,
+    })
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}

@@ -1,0 +1,144 @@
+//! The packets of one connection, captured by this very process, without a thread.
+//!
+//! A packet socket ([`begin`]) has the kernel copy every packet of the port into a ring that it shares with us. The
+//! ring is read only afterwards ([`Live::finish`]), so the measured loop makes no call for it. It needs CAP_NET_RAW
+//! (capabilities(7)).
+
+mod filter;
+mod headers;
+mod packets;
+mod pcapng;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use hairpin_model::card::WhyNot;
+use hairpin_model::trace::{Capture, Packet};
+
+use crate::realtime::RealtimeMap;
+use crate::system::packet_ring::{self, Frame, Interface, PacketRing, SNAP_BYTES};
+
+/// A capture that runs.
+pub struct Live {
+    interface: String,
+    port: u16,
+    socket: OwnedFd,
+    ring: PacketRing,
+}
+
+/// A capture that has ended.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    interface: String,
+    port: u16,
+    operating_system: String,
+    frames: Vec<Frame>,
+    received: u64,
+    dropped: u64,
+}
+
+/// Begins to capture what TCP sends from and to `port` over `interface`, from the first packet after this call on. A
+/// packet on loopback, which goes out and comes in, is taken once. Of each packet the first 440 bytes are kept, of all
+/// packets the first 16 384; the others are counted.
+///
+/// # Errors
+/// What the kernel refuses, with its own words, and what would help.
+pub fn begin(interface: &str, port: u16) -> Result<Live, WhyNot> {
+    let failed = |operation: &'static str| move |error: io::Error| why_not(operation, interface, &error);
+    let found = Interface::named(interface).map_err(failed("find the interface"))?;
+    let loopback = found.hardware == libc::ARPHRD_LOOPBACK;
+    if !loopback && found.hardware != libc::ARPHRD_ETHER {
+        return Err(WhyNot {
+            reason: format!("cannot capture on {interface}: it carries no Ethernet frames"),
+            hint: "capture on an Ethernet device, a veth device or the loopback device".to_owned(),
+        });
+    }
+    let socket = packet_ring::socket().map_err(failed("open a packet socket"))?;
+    // The filter comes first: a bound socket without one would take foreign packets.
+    packet_ring::attach_filter(socket.as_fd(), &filter::tcp_port(port)).map_err(failed("set the packet filter"))?;
+    if loopback {
+        packet_ring::ignore_outgoing(socket.as_fd()).map_err(failed("leave out outgoing packets"))?;
+    }
+    let ring = PacketRing::new(socket.as_fd()).map_err(failed("make the packet ring"))?;
+    packet_ring::bind(socket.as_fd(), found).map_err(failed("bind the packet socket"))?;
+    packet_ring::pending_error(socket.as_fd()).map_err(failed("bind the packet socket"))?;
+    Ok(Live { interface: interface.to_owned(), port, socket, ring })
+}
+
+impl Live {
+    /// Ends the capture and takes its packets out of the ring.
+    ///
+    /// # Errors
+    /// The interface went down or vanished meanwhile: nobody knows what is missing.
+    pub fn finish(self) -> Result<Captured, WhyNot> {
+        let Self { interface, port, socket, ring } = self;
+        packet_ring::pending_error(socket.as_fd()).map_err(|error| ended_early(&interface, &error))?;
+        // Two CPUs may stamp in another order than that in which they took their places in the ring.
+        let mut frames = ring.frames();
+        frames.sort_by_key(|frame| frame.realtime_ns);
+        let (received, dropped) = packet_ring::statistics(socket.as_fd())
+            .map_err(|error| why_not("read the counters", &interface, &error))?;
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let operating_system = format!("Linux {}", release.trim());
+        Ok(Captured { interface, port, operating_system, frames, received, dropped })
+    }
+}
+
+impl Captured {
+    /// The packets of the connection whose near end has `near_port`, in the order in which they passed the interface,
+    /// at the times that `map` gives them. Packets of other connections to the same far port are left out.
+    #[must_use]
+    pub fn packets(&self, near_port: u16, map: &RealtimeMap) -> Vec<Packet> {
+        packets::packets(&self.frames, near_port, self.port, map)
+    }
+
+    /// All packets as a pcapng file.
+    #[must_use]
+    pub fn pcapng(&self) -> Vec<u8> {
+        let comment = format!(
+            "TCP port {} on {}, captured by Hairpin during one traced round; of each packet the first {SNAP_BYTES} bytes",
+            self.port, self.interface
+        );
+        let about = pcapng::About {
+            comment: &comment,
+            operating_system: &self.operating_system,
+            interface: &self.interface,
+            received: self.received,
+            dropped: self.dropped,
+        };
+        pcapng::file(&about, &self.frames)
+    }
+
+    /// What became of the capture, for the trace. Its file has no name before the run folder saves it.
+    #[must_use]
+    pub fn outcome(&self) -> Capture {
+        let packets = u64::try_from(self.frames.len()).expect("a ring is small");
+        Capture::Saved { file: String::new(), packets, dropped: self.dropped }
+    }
+}
+
+fn ended_early(interface: &str, error: &io::Error) -> WhyNot {
+    WhyNot {
+        reason: format!("the capture on {interface} ended early: {error}"),
+        hint: "the interface went down or vanished meanwhile; `ip link` tells".to_owned(),
+    }
+}
+
+fn why_not(operation: &str, interface: &str, error: &io::Error) -> WhyNot {
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "run as root, or allow this program once with `setcap cap_net_raw+ep PROGRAM`"
+        }
+        Some(libc::ENODEV | libc::ENXIO) => "`ip link` lists the interfaces of this network namespace",
+        Some(libc::ENETDOWN) => "the interface is down: `ip link` tells, `ip link set dev INTERFACE up` changes it",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "the kernel needs 8 MiB for the packet ring",
+        Some(libc::ENOPROTOOPT | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
+            "it needs Linux 4.20 or later with packet sockets (CONFIG_PACKET)"
+        }
+        _ => "the round was measured without a capture",
+    };
+    WhyNot { reason: format!("cannot {operation} for a capture on {interface}: {error}"), hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

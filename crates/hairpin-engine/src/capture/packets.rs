@@ -1,0 +1,83 @@
+//! From captured segments to the connection's packets: bytes counted from 0 in each direction.
+
+use hairpin_model::trace::{End, Packet};
+
+use super::headers::{Segment, segment};
+use crate::realtime::RealtimeMap;
+use crate::system::packet_ring::Frame;
+
+/// The packets between the two ports, in the order in which they passed the interface. Frames without a whole TCP
+/// header are left out, as are those of a direction whose SYN was not captured: their bytes cannot be counted.
+pub(super) fn packets(frames: &[Frame], near_port: u16, far_port: u16, map: &RealtimeMap) -> Vec<Packet> {
+    let (mut near, mut far) = (None, None);
+    let one = |frame: &Frame| {
+        let segment = segment(&frame.bytes, frame.length_bytes)?;
+        let ports = (segment.source_port, segment.destination_port);
+        let (from, own, other) = if ports == (near_port, far_port) {
+            (End::Near, &mut near, &mut far)
+        } else if ports == (far_port, near_port) {
+            (End::Far, &mut far, &mut near)
+        } else {
+            return None;
+        };
+        if segment.syn {
+            own.get_or_insert_with(|| Direction::beginning(segment.sequence));
+        }
+        let (first_byte, end_byte) = own.as_mut()?.range(&segment);
+        Some(Packet {
+            at_ns: map.engine_ns(frame.realtime_ns),
+            from,
+            syn: segment.syn,
+            fin: segment.fin,
+            rst: segment.rst,
+            psh: segment.psh,
+            first_byte,
+            end_byte,
+            ack_byte: acknowledged(&segment, other.as_ref()),
+            length_bytes: u64::from(frame.length_bytes),
+        })
+    };
+    frames.iter().filter_map(one).collect()
+}
+
+fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {
+    Some(other?.byte(segment.acknowledged?))
+}
+
+/// How far one direction of the connection has got.
+struct Direction {
+    /// The sequence number of the byte that counts as 0: the one after the SYN (RFC 9293, section 3.4).
+    zero: u32,
+    /// End of the highest byte seen, from which the sequence numbers of 32 bits are told apart.
+    end: u64,
+    /// Where it was closed: the FIN takes a sequence number too, which is no byte.
+    closed_at: Option<u64>,
+}
+
+impl Direction {
+    fn beginning(syn: u32) -> Self {
+        Self { zero: syn.wrapping_add(1), end: 0, closed_at: None }
+    }
+
+    /// The byte with that sequence number: of all that wrap to it, the one nearest to where the direction has got.
+    fn byte(&self, sequence: u32) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "sequence numbers are the low 32 bits")]
+        let here = self.zero.wrapping_add(self.end as u32);
+        let byte = self.end.saturating_add_signed(i64::from(sequence.wrapping_sub(here).cast_signed()));
+        byte.min(self.closed_at.unwrap_or(u64::MAX))
+    }
+
+    /// First byte and end of the segment's payload.
+    fn range(&mut self, segment: &Segment) -> (u64, u64) {
+        let first = self.byte(segment.sequence.wrapping_add(u32::from(segment.syn)));
+        let end = first.saturating_add(segment.payload_bytes);
+        // A reset may carry any sequence number.
+        if !segment.rst {
+            self.end = self.end.max(end);
+            if segment.fin {
+                self.closed_at = Some(end);
+            }
+        }
+        (first, end)
+    }
+}

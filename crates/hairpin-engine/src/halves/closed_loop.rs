@@ -1,0 +1,227 @@
+//! What the closed loops share: warm-up and round, numbered messages, and the verification of their answers.
+//!
+//! An answer is verified after it was stamped, outside what is timed.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+
+use hairpin_model::round::{ExchangeCounts, Extent, Failure};
+use hairpin_model::samples::Fate;
+use hairpin_transports::{Segments, Wire, WireError};
+
+use super::message::{Message, patterned};
+use super::tally::Tally;
+use super::{Client, Journey, broken, garbage, is_done, recorder};
+use crate::clock::Clock;
+use crate::recorder::{Recorder, Stamps};
+
+/// A closed loop, between two turns.
+pub(super) struct ClosedLoop<'a, C> {
+    pub(super) client: &'a Client<'a, C>,
+    pub(super) message: Message,
+    reply: Vec<u8>,
+    recorder: Recorder,
+    tally: Tally,
+    /// The number of the next message.
+    sequence: u64,
+    measuring: bool,
+    /// An answer that takes longer than this is late, in ns.
+    in_time_ns: u64,
+    unanswered: VecDeque<Unanswered>,
+}
+
+/// A message that timed out; its answer may still come.
+struct Unanswered {
+    sequence: u64,
+    sent_ns: u64,
+    measured: bool,
+}
+
+/// How many unanswered messages are remembered; an answer to an older one counts as duplicated.
+const REMEMBERED: usize = 256;
+
+impl<'a, C: Clock> ClosedLoop<'a, C> {
+    /// A loop in which the sender itself makes pauses of `pauses_ns` before an answer can come.
+    pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
+        let case = &client.order.case;
+        let size = usize::try_from(case.size_bytes).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(case.reply_size_bytes).expect("sizes are at most 1 GiB");
+        Self {
+            client,
+            message: Message::new(size, reply_size),
+            // One byte more where a message could come too long, so that this shows.
+            reply: patterned(reply_size + usize::from(client.boundaries)),
+            recorder: recorder(client.order, false),
+            tally: Tally::default(),
+            sequence: 0,
+            measuring: false,
+            in_time_ns: client.order.timeout_ns.saturating_add(pauses_ns),
+            unanswered: VecDeque::with_capacity(REMEMBERED),
+        }
+    }
+
+    /// Runs the warm-up and the round. A `turn` is told how many messages its phase has room for, and says when it was
+    /// over.
+    pub(super) fn run<T>(mut self, wire: &mut dyn Wire, mut turn: T) -> Result<Journey, Failure>
+    where
+        T: FnMut(&mut Self, &mut dyn Wire, u64) -> Result<u64, Failure>,
+    {
+        let (client, order) = (self.client, self.client.order);
+        let counts_exchanges = order.case.exchange.is_some();
+        let mut counted = Counted::default();
+        let origin_ns = client.clock.now_ns();
+        let (mut begin_ns, mut now_ns) = (origin_ns, origin_ns);
+        let interrupted = loop {
+            if !self.measuring && is_done(order.warm_up, self.sequence, now_ns - origin_ns) {
+                self.recorder.begin_measuring();
+                self.measuring = true;
+                counted = Counted::read(wire, counts_exchanges);
+                begin_ns = client.clock.now_ns();
+                now_ns = begin_ns;
+            }
+            if self.measuring && is_done(order.extent, self.recorder.measured(), now_ns - begin_ns) {
+                break false;
+            }
+            if client.stop.load(Ordering::Relaxed) {
+                break true;
+            }
+            let left = match (self.measuring, order.warm_up, order.extent) {
+                (false, Extent::Count(wanted), _) => wanted - self.sequence,
+                (true, _, Extent::Count(wanted)) => wanted - self.recorder.measured(),
+                _ => u64::MAX,
+            };
+            now_ns = turn(&mut self, wire, left)?;
+        };
+        let exchange_counts =
+            counts_exchanges.then(|| Counted::read(wire, true).since(counted, self.recorder.measured()));
+        let Self { recorder, tally, .. } = self;
+        let duration_ns = now_ns - begin_ns;
+        Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts })
+    }
+
+    /// The number of the message to send now, which stands in its bytes.
+    #[inline]
+    pub(super) fn number(&mut self) -> u64 {
+        self.message.number(self.sequence);
+        self.sequence
+    }
+
+    /// The message was sent whole.
+    #[inline]
+    pub(super) fn has_sent(&mut self) {
+        self.sequence += 1;
+        *(if self.measuring { &mut self.tally.sent } else { &mut self.tally.warm_up_sent }) += 1;
+    }
+
+    /// Takes the answer to a message whose bytes are those of `self.message`. Says when it was there; `None` where it
+    /// was not in time, on a transport that may lose it.
+    #[inline]
+    pub(super) fn take_answer(
+        &mut self,
+        wire: &mut dyn Wire,
+        sequence: u64,
+        sent_ns: u64,
+    ) -> Result<Option<u64>, Failure> {
+        loop {
+            match self.receive_whole(wire) {
+                Ok(len) => {
+                    let received_ns = self.client.clock.now_ns();
+                    if self.reply[..len] == *self.message.expected() {
+                        self.answered(sequence, sent_ns, received_ns);
+                        return Ok(Some(received_ns));
+                    }
+                    self.straggler(sequence, len, received_ns)?;
+                }
+                Err(WireError::TimedOut { .. }) if self.client.lossy => {
+                    self.give_up(sequence, sent_ns);
+                    return Ok(None);
+                }
+                Err(error) => return Err(broken("receive the answer to", sequence, &error)),
+            }
+        }
+    }
+
+    #[inline]
+    fn answered(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
+        let in_time = received_ns - sent_ns <= self.in_time_ns;
+        let fate = if in_time { Fate::Received } else { Fate::Late };
+        let count = match (self.measuring, in_time) {
+            (true, true) => &mut self.tally.received,
+            (true, false) => &mut self.tally.late,
+            (false, true) => &mut self.tally.warm_up_received,
+            (false, false) => &mut self.tally.warm_up_late,
+        };
+        *count += 1;
+        self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns, fate });
+    }
+
+    /// An answer to an earlier message, which timed out (late) or was answered already (duplicated); anything else
+    /// is garbage.
+    fn straggler(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
+        let reply = &self.reply[..len];
+        if let Some(difference) = self.message.difference(reply) {
+            return Err(garbage(sequence, &difference));
+        }
+        let Some(earlier) = self.message.sequence_of(reply, sequence).filter(|number| *number < sequence) else {
+            return Err(garbage(sequence, "it has the sequence number of another message"));
+        };
+        if !self.client.lossy {
+            return Err(garbage(sequence, "it answers an earlier message a second time"));
+        }
+        let Some(place) = self.unanswered.iter().position(|message| message.sequence == earlier) else {
+            self.tally.duplicated += 1;
+            return Ok(());
+        };
+        let Unanswered { sent_ns, measured, .. } = self.unanswered.remove(place).expect("its place was just found");
+        *(if measured { &mut self.tally.late } else { &mut self.tally.warm_up_late }) += 1;
+        let stamps = Stamps { sequence: earlier, due_ns: sent_ns, sent_ns, received_ns, fate: Fate::Late };
+        self.recorder.arrived_late(stamps, measured);
+        Ok(())
+    }
+
+    /// Gives a message up; its answer may still come.
+    fn give_up(&mut self, sequence: u64, sent_ns: u64) {
+        if self.unanswered.len() == REMEMBERED {
+            self.unanswered.pop_front();
+        }
+        self.unanswered.push_back(Unanswered { sequence, sent_ns, measured: self.measuring });
+        self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns: 0, fate: Fate::Lost });
+    }
+
+    /// Receives until the answer is whole: one call where the transport keeps boundaries.
+    #[inline]
+    fn receive_whole(&mut self, wire: &mut dyn Wire) -> Result<usize, WireError> {
+        let mut len = wire.receive(&mut self.reply)?;
+        while !self.client.boundaries && len < self.reply.len() {
+            len += wire.receive(&mut self.reply[len..])?;
+        }
+        Ok(len)
+    }
+}
+
+/// What a wire has counted so far.
+#[derive(Clone, Copy, Default)]
+struct Counted {
+    segments: Option<Segments>,
+    system_calls: u64,
+}
+
+impl Counted {
+    fn read(wire: &mut dyn Wire, wanted: bool) -> Self {
+        let stream = wire.stream().filter(|_| wanted);
+        stream.map_or_else(Self::default, |stream| Self {
+            segments: stream.segments(),
+            system_calls: stream.system_calls(),
+        })
+    }
+
+    fn since(self, before: Self, exchanges: u64) -> ExchangeCounts {
+        let part = |of: fn(Segments) -> u64| Some(of(self.segments?).saturating_sub(of(before.segments?)));
+        ExchangeCounts {
+            exchanges,
+            segments: part(|segments| segments.with_payload),
+            bare_acks: part(|segments| segments.bare),
+            system_calls: self.system_calls.saturating_sub(before.system_calls),
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Exchanges on the manual clock: which calls a remedy makes, when, and what is timed.
+
+use std::io::IoSlice;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hairpin_model::case::Case;
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::fact::Fact;
+use hairpin_model::options::OptionName;
+use hairpin_model::round::{ExchangeCounts, Extent, Failure, RoundOrder};
+use hairpin_model::samples::Fate;
+use hairpin_transports::{Segments, Stream, Wire, WireError};
+
+use super::super::echo::Echo;
+use super::super::scripted::{Act, Made, ScriptedWire};
+use super::super::{Client, Journey, run_client};
+use super::TIMEOUT_NS;
+use crate::clock::{Clock, ManualClock};
+
+/// How long a call takes that sends or corks.
+const CALL_NS: u64 = 10;
+
+fn exchange(writes: &str, remedy: Remedy) -> Exchange {
+    Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, remedy }
+}
+
+fn order(exchange: Exchange, count: u64, warm_up: u64) -> RoundOrder {
+    RoundOrder {
+        case: Case::small_writes("memory", exchange),
+        ..super::order(hairpin_model::case::Pattern::PingPong, count, warm_up)
+    }
+}
+
+fn wire(order: &RoundOrder, clock: &ManualClock, acts: &[Act]) -> ScriptedWire {
+    let size = |bytes: u64| usize::try_from(bytes).unwrap();
+    let wire = ScriptedWire::new(clock, acts, TIMEOUT_NS).with_slow_sends(CALL_NS);
+    wire.in_pieces(size(order.case.size_bytes), size(order.case.reply_size_bytes))
+}
+
+/// The journey, and the calls with when each began.
+fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<Journey, Failure>, Vec<(u64, Made)>) {
+    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let mut wire = wire(order, &clock, acts);
+    let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
+    let journey = run_client(&client, &mut wire);
+    (journey, wire.made().to_vec())
+}
+
+fn calls(exchange: Exchange) -> Vec<Made> {
+    let (journey, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
+    assert_eq!(journey.unwrap().tally.received, 1);
+    made.into_iter().map(|(_, made)| made).collect()
+}
+
+#[test]
+fn every_remedy_makes_its_own_calls_and_no_other() {
+    use Made::{More, Receive, Send, Set, Vectored};
+    let cork = |on| Set(OptionName::Cork, on);
+    let of = |remedy| calls(exchange("1,3,2x4", remedy));
+    let plain = [Send(1), Send(3), Send(4), Send(4), Receive(4)];
+    // What these do is asked of a socket when it opens, or of the echo half.
+    for remedy in [Remedy::None, Remedy::Nodelay, Remedy::CorkForgotten, Remedy::Quickack, Remedy::Batch(1)] {
+        assert_eq!(of(remedy), plain, "{remedy}");
+    }
+    assert_eq!(
+        of(Remedy::Cork),
+        [cork(true), Send(1), Send(3), Send(4), Send(4), cork(false), Receive(4)],
+        "released after the last write, before the answer is waited for"
+    );
+    assert_eq!(of(Remedy::More), [More(1), More(3), More(4), Send(4), Receive(4)]);
+    assert_eq!(of(Remedy::Writev), [Vectored(vec![1, 3, 4, 4]), Receive(4)]);
+    assert_eq!(of(Remedy::OneWrite), [Send(12), Receive(4)]);
+    assert_eq!(of(Remedy::Batch(3)), [Send(8), Send(4), Receive(4)]);
+    assert_eq!(of(Remedy::Batch(9)), [Send(12), Receive(4)]);
+}
+
+#[test]
+fn what_is_copied_together_is_what_the_model_says() {
+    for together in [1, 2, 3, 5, 7, 9999] {
+        let exchange = exchange("1,3,2x4,2", Remedy::Batch(together));
+        let written: Vec<u64> = calls(exchange.clone())
+            .into_iter()
+            .filter_map(|made| if let Made::Send(size) = made { Some(size as u64) } else { None })
+            .collect();
+        assert_eq!(written, exchange.sizes_written());
+    }
+}
+
+#[test]
+fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
+    let order = order(exchange("3x2", Remedy::None), 3, 1);
+    // Two writes of 10 ns begin before the last one, at whose begin the answer's time starts.
+    let (journey, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
+    let journey = journey.unwrap();
+    assert_eq!(journey.recorder.first_message_ns(), 1020);
+    assert_eq!(journey.duration_ns, 120 + 320 + 720);
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [120, 320, 720]);
+    assert_eq!(samples.sent_ns, [0, 1020, 1140, 1460]);
+    assert_eq!(samples.due_ns, samples.sent_ns);
+    assert_eq!((samples.warm_up, samples.sequence), (1, vec![0, 1, 2, 3]));
+}
+
+#[test]
+fn corking_is_part_of_what_is_timed() {
+    let (journey, made) = travel(&order(exchange("2x2", Remedy::Cork), 1, 0), &[Act::After(100)]);
+    let samples = journey.unwrap().recorder.finish(0);
+    // The cork is set at 0 and the last write begins at 20; its answer is there at 120.
+    assert_eq!((samples.sent_ns[0], samples.received_ns[0]), (0, 120));
+    assert_eq!(made.iter().map(|(at_ns, _)| *at_ns).collect::<Vec<_>>(), [0, 10, 20, 30, 40]);
+}
+
+#[test]
+fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
+    let begun = |remedy| {
+        let exchange = Exchange { gap_ns: 1000, ..exchange("4x2", remedy) };
+        let (journey, made) = travel(&order(exchange, 1, 0), &[Act::After(100)]);
+        journey.unwrap();
+        made.into_iter().map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
+    };
+    // The last number of each is when the answer was waited for: at once after the last write.
+    assert_eq!(begun(Remedy::None), [0, 1010, 2020, 3030, 3040]);
+    assert_eq!(begun(Remedy::More), [0, 1010, 2020, 3030, 3040]);
+    assert_eq!(begun(Remedy::Cork), [0, 10, 1020, 2030, 3040, 3050, 3060]);
+    assert_eq!(begun(Remedy::Batch(3)), [0, 1010, 1020]);
+    assert_eq!(begun(Remedy::OneWrite), [0, 10]);
+    assert_eq!(begun(Remedy::Writev), [0, 10]);
+}
+
+#[test]
+fn gaps_are_no_lateness_of_the_answer() {
+    let exchange = Exchange { gap_ns: TIMEOUT_NS, ..exchange("4x2", Remedy::None) };
+    let fate = |answer_ns| {
+        let (journey, _) = travel(&order(exchange.clone(), 1, 0), &[Act::After(answer_ns)]);
+        journey.unwrap().recorder.finish(0).fate[0]
+    };
+    assert_eq!(fate(TIMEOUT_NS - 3 * CALL_NS), Fate::Received);
+    assert_eq!(fate(TIMEOUT_NS), Fate::Late);
+}
+
+#[test]
+fn requests_in_flight_are_all_written_before_an_answer_is_read() {
+    use Made::{Receive, Send};
+    let exchange = Exchange { pipeline: 3, ..exchange("2x2", Remedy::None) };
+    let (journey, made) = travel(&order(exchange, 4, 2), &[Act::After(100)]);
+    let journey = journey.unwrap();
+    let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
+    let window = |requests: usize| [vec![Send(2); 2 * requests], vec![Receive(4); requests]].concat();
+    // A window is never longer than what its phase has left.
+    assert_eq!(made, [window(2), window(3), window(1)].concat());
+    let samples = journey.recorder.finish(0);
+    assert_eq!(samples.sequence, [0, 1, 2, 3, 4, 5]);
+    // The warm-up's window ends at 130; each exchange counts from its own first write, 20 ns after the one before it.
+    assert_eq!(samples.sent_ns[2..5], [130, 150, 170]);
+    assert_eq!(samples.received_ns[2..5], [240, 260, 280]);
+}
+
+#[test]
+fn a_round_of_a_given_length_ends_with_the_first_window_past_it() {
+    let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::None) };
+    let order = RoundOrder { extent: Extent::DurationNs(200), ..order(exchange, 0, 0) };
+    let (journey, _) = travel(&order, &[Act::After(90)]);
+    let journey = journey.unwrap();
+    assert_eq!((journey.tally.sent, journey.tally.received, journey.duration_ns), (4, 4, 200));
+}
+
+#[test]
+fn the_warm_up_is_not_in_the_counts() {
+    let (journey, _) = travel(&order(exchange("5x2", Remedy::None), 3, 7), &[Act::After(100)]);
+    let counts = ExchangeCounts { exchanges: 3, segments: Some(15), bare_acks: Some(3), system_calls: 18 };
+    assert_eq!(journey.unwrap().exchange_counts, Some(counts));
+}
+
+#[test]
+fn silence_and_garbage_fail_the_round() {
+    let order = order(exchange("2x2,8", Remedy::None), 3, 0);
+    let cause = |acts: &[Act]| travel(&order, acts).0.unwrap_err().cause;
+    assert_eq!(
+        cause(&[Act::After(1), Act::Never]),
+        "cannot receive the answer to message 1: timed out: receive made no progress for 1 ms"
+    );
+    // An answer of 4 bytes is its number and nothing else.
+    assert!(cause(&[Act::Garbled(5)]).contains("the sequence number of another message"));
+    assert!(cause(&[Act::Twice(5)]).contains("a second time"));
+    let longer = RoundOrder { case: Case { reply_size_bytes: 9, ..order.case.clone() }, ..order.clone() };
+    assert!(travel(&longer, &[Act::Garbled(5)]).0.unwrap_err().cause.contains("byte 8 is"));
+}
+
+#[test]
+fn answers_in_another_order_are_garbage() {
+    let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::None) };
+    let failure = travel(&order(exchange, 2, 0), &[Act::After(100), Act::After(5)]).0.unwrap_err();
+    assert!(failure.cause.starts_with("the answer to message 0 is not what was sent"), "{}", failure.cause);
+}
+
+#[test]
+fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones() {
+    /// A clock on which the user ends the run at a given moment.
+    struct UntilStopped<'a>(ManualClock, &'a AtomicBool, u64);
+    impl Clock for UntilStopped<'_> {
+        fn now_ns(&self) -> u64 {
+            self.0.now_ns()
+        }
+        fn sleep_until(&self, until_ns: u64) {
+            self.0.sleep_until(until_ns);
+            if until_ns >= self.2 {
+                self.1.store(true, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    }
+    let exchange = Exchange { gap_ns: 1000, pipeline: 3, ..exchange("2x2", Remedy::None) };
+    let order = order(exchange, 30, 0);
+    let (manual, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let mut wire = wire(&order, &manual, &[Act::After(100)]);
+    let clock = UntilStopped(manual, &stop, 4000);
+    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: false, stop: &stop };
+    let journey = run_client(&client, &mut wire).unwrap();
+    assert!(journey.interrupted);
+    // Requests take 1020 ns; the fourth gap, which is in the second window, ends past 4000 ns.
+    assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
+    assert_eq!(journey.tally.ledger(true, &[], &[]).unexplained, 0);
+    assert_eq!(journey.exchange_counts.map(|counts| counts.exchanges), Some(3));
+}
+
+/// A far end's wire: its request comes in two pieces, twice, and then the near end closes.
+#[derive(Default)]
+struct InPieces(Vec<Made>);
+
+impl Wire for InPieces {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.0.push(Made::Send(message.len()));
+        Ok(())
+    }
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        let reads = self.0.iter().filter(|made| matches!(made, Made::Receive(_))).count();
+        if reads == 4 {
+            return Err(WireError::Closed);
+        }
+        let bytes = into.len().min(5);
+        self.0.push(Made::Receive(bytes));
+        Ok(bytes)
+    }
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        self.receive(into).map(Some)
+    }
+    fn wait(&mut self, _at_most: Duration) -> Result<bool, WireError> {
+        Ok(true)
+    }
+    fn effective(&self) -> Vec<Fact> {
+        Vec::new()
+    }
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        Some(self)
+    }
+}
+
+impl Stream for InPieces {
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.send(bytes)
+    }
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
+        parts.iter().try_for_each(|part| self.send(part))
+    }
+    fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
+        self.0.push(Made::Set(option, on));
+        Ok(())
+    }
+    fn system_calls(&self) -> u64 {
+        0
+    }
+    fn segments(&self) -> Option<Segments> {
+        None
+    }
+}
+
+#[test]
+fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after_each() {
+    use Made::{Receive, Send, Set};
+    let made = |remedy| {
+        let case = Case::small_writes("tcp", exchange("4x2", remedy));
+        let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+        let mut wire = InPieces::default();
+        Echo { clock: &clock, case: &case, boundaries: false, stop: &stop }.run(&mut wire).unwrap();
+        wire.0
+    };
+    let quickly = Set(OptionName::Quickack, true);
+    let exchange = [Receive(5), quickly.clone(), Receive(3), quickly.clone(), Send(4)];
+    assert_eq!(made(Remedy::Quickack), [vec![quickly], exchange.to_vec(), exchange.to_vec()].concat());
+    let exchange = [Receive(5), Receive(3), Send(4)];
+    assert_eq!(made(Remedy::Nodelay), [exchange.to_vec(), exchange.to_vec()].concat());
+}
+
+#[test]
+fn a_wire_without_a_stream_is_a_failed_round() {
+    let order = order(exchange("2x2", Remedy::None), 1, 0);
+    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
+    let failure = run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS)).unwrap_err();
+    assert_eq!(failure.cause, "memory carries no stream of bytes, so a request cannot go in several writes");
+    let unsaid = RoundOrder { case: Case { exchange: None, ..order.case.clone() }, ..order.clone() };
+    let unlike = RoundOrder { case: Case { size_bytes: 5, ..order.case.clone() }, ..order };
+    for order in [unsaid, unlike] {
+        assert!(travel(&order, &[Act::After(1)]).0.unwrap_err().cause.contains("which writes"));
+    }
+}

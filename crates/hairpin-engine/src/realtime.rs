@@ -1,0 +1,155 @@
+//! From the kernel's stamps, which are CLOCK_REALTIME, to the engine's clock.
+//!
+//! The engine's clock is read just before and just after CLOCK_REALTIME, so that one reading of the latter is known to
+//! lie between two of the former. Two such brackets, one before what is stamped and one after it, tie the clocks
+//! together; between them the map is a straight line. All processes of a machine share CLOCK_REALTIME, so one map
+//! serves the stamps of both halves.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
+use crate::system::time::realtime_ns;
+
+/// Readings of which the narrowest bracket is kept.
+const READINGS: usize = 64;
+
+/// A reading of CLOCK_REALTIME between two of the engine's clock, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bracket {
+    /// The engine's clock, read before.
+    pub engine_before_ns: u64,
+    /// CLOCK_REALTIME: ns since 1970-01-01 UTC.
+    pub realtime_ns: u64,
+    /// The engine's clock, read after.
+    pub engine_after_ns: u64,
+}
+
+impl Bracket {
+    /// Reads both clocks several times and keeps the narrowest bracket.
+    #[must_use]
+    pub fn read(clock: &impl Clock) -> Self {
+        let one = || {
+            let engine_before_ns = clock.now_ns();
+            let realtime_ns = realtime_ns();
+            Self { engine_before_ns, realtime_ns, engine_after_ns: clock.now_ns() }
+        };
+        (0..READINGS).map(|_| one()).min_by_key(Self::width_ns).expect("readings were made")
+    }
+
+    fn width_ns(&self) -> u64 {
+        self.engine_after_ns.saturating_sub(self.engine_before_ns)
+    }
+
+    fn middle_ns(&self) -> u64 {
+        self.engine_before_ns + self.width_ns() / 2
+    }
+}
+
+/// Maps CLOCK_REALTIME to the engine's clock, counted from an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RealtimeMap {
+    before: Bracket,
+    after: Bracket,
+    origin_ns: u64,
+}
+
+impl RealtimeMap {
+    /// The map through two brackets. Its engine times count from `origin_ns`, a time of the engine's clock.
+    #[must_use]
+    pub fn between(before: Bracket, after: Bracket, origin_ns: u64) -> Self {
+        Self { before, after, origin_ns }
+    }
+
+    /// The engine's time, in ns since the origin, of a time of CLOCK_REALTIME in ns; 0 for what was before the origin.
+    ///
+    /// Between the brackets it is linear, so a drift is spread evenly. Outside of them, and where CLOCK_REALTIME was
+    /// set back between them, the offset of the nearer bracket holds.
+    #[must_use]
+    pub fn engine_ns(&self, realtime_ns: u64) -> u64 {
+        let (low, high) = (&self.before, &self.after);
+        let engine_ns = if (low.realtime_ns..high.realtime_ns).contains(&realtime_ns) {
+            let realtime_span = i128::from(high.realtime_ns) - i128::from(low.realtime_ns);
+            let engine_span = i128::from(high.middle_ns()) - i128::from(low.middle_ns());
+            let since_low = i128::from(realtime_ns) - i128::from(low.realtime_ns);
+            i128::from(low.middle_ns()) + since_low * engine_span / realtime_span
+        } else {
+            let nearer = if realtime_ns.abs_diff(low.realtime_ns) < realtime_ns.abs_diff(high.realtime_ns) {
+                low
+            } else {
+                high
+            };
+            i128::from(nearer.middle_ns()) + i128::from(realtime_ns) - i128::from(nearer.realtime_ns)
+        };
+        let since_origin = engine_ns - i128::from(self.origin_ns);
+        u64::try_from(since_origin.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// How far a mapped time may be off, in ns: half the width of the wider bracket, and all that the two brackets
+    /// disagree by, since a step of CLOCK_REALTIME may have been at any moment between them.
+    #[must_use]
+    pub fn error_ns(&self) -> u64 {
+        let half_width = self.before.width_ns().max(self.after.width_ns()).div_ceil(2);
+        let offset = |bracket: &Bracket| i128::from(bracket.middle_ns()) - i128::from(bracket.realtime_ns);
+        let disagreement = offset(&self.before).abs_diff(offset(&self.after));
+        half_width.saturating_add(u64::try_from(disagreement).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{ManualClock, RealClock};
+
+    fn bracket(engine_before_ns: u64, realtime_ns: u64, engine_after_ns: u64) -> Bracket {
+        Bracket { engine_before_ns, realtime_ns, engine_after_ns }
+    }
+
+    #[test]
+    fn clocks_that_agree_are_mapped_by_their_offset() {
+        let map = RealtimeMap::between(bracket(990, 5_000, 1_010), bracket(1_995, 6_000, 2_005), 0);
+        assert_eq!(
+            [4_500, 5_000, 5_500, 6_000, 7_000].map(|realtime| map.engine_ns(realtime)),
+            [500, 1_000, 1_500, 2_000, 3_000]
+        );
+        assert_eq!(map.error_ns(), 10, "half of the wider bracket");
+    }
+
+    #[test]
+    fn a_drift_is_spread_evenly_and_is_part_of_the_error() {
+        let map = RealtimeMap::between(bracket(1_000, 5_000, 1_000), bracket(3_100, 7_000, 3_101), 0);
+        assert_eq!([5_000, 6_000, 7_000].map(|realtime| map.engine_ns(realtime)), [1_000, 2_050, 3_100]);
+        assert_eq!((map.engine_ns(4_000), map.engine_ns(8_000)), (0, 4_100), "outside, the nearer offset holds");
+        assert_eq!(map.error_ns(), 101);
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_told_by_the_error() {
+        let map = RealtimeMap::between(bracket(1_000, 9_000, 1_000), bracket(2_000, 7_000, 2_000), 0);
+        assert_eq!((map.engine_ns(9_500), map.engine_ns(6_900)), (1_500, 1_900));
+        assert_eq!(map.error_ns(), 3_000);
+        let same = RealtimeMap::between(bracket(1_000, 9_000, 1_000), bracket(2_000, 9_000, 2_000), 0);
+        assert_eq!((same.engine_ns(9_000), same.error_ns()), (2_000, 1_000), "no division by an empty span");
+    }
+
+    #[test]
+    fn times_count_from_the_origin_and_nothing_is_before_it() {
+        let map = RealtimeMap::between(bracket(1_000, 5_000, 1_000), bracket(2_000, 6_000, 2_000), 1_200);
+        assert_eq!([5_199, 5_200, 5_201].map(|realtime| map.engine_ns(realtime)), [0, 0, 1]);
+        let far = RealtimeMap::between(bracket(u64::MAX, 0, u64::MAX), bracket(u64::MAX, 1, u64::MAX), 0);
+        assert_eq!(far.engine_ns(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn the_real_clocks_are_bracketed() {
+        let clock = RealClock::calibrated();
+        let (before, after) = (Bracket::read(&clock), Bracket::read(&clock));
+        assert!(before.engine_before_ns <= before.engine_after_ns, "{before:?}");
+        let map = RealtimeMap::between(before, after, before.engine_before_ns);
+        let text = serde_json::to_string(&map).unwrap();
+        assert_eq!(serde_json::from_str::<RealtimeMap>(&text).unwrap(), map);
+        let manual = ManualClock::default();
+        manual.advance(7);
+        let read = Bracket::read(&manual);
+        assert_eq!((read.engine_before_ns, read.engine_after_ns), (7, 7));
+    }
+}

@@ -1,0 +1,208 @@
+//! Packet sockets with a receive ring (packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c).
+//!
+//! The ring is TPACKET_V2: each packet is there for the reader as soon as the kernel has written it. TPACKET_V3 hands
+//! over whole blocks when a kernel timer closes them, so the timer would run in the measured loop, the last block
+//! would have to be waited for, and every close would use up a block of a ring that is read only at the end.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::{size_of, size_of_val, zeroed};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes of one place in the ring.
+const FRAME_BYTES: usize = 512;
+/// Places in the ring: 8 MiB.
+const FRAMES: usize = 16_384;
+/// Bytes that the kernel allocates in one piece.
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// The most of a packet that is kept, link header included. The kernel puts the ring's header, the sender's link
+/// address and padding before it: 66 bytes.
+pub(crate) const SNAP_BYTES: u32 = 440;
+
+/// A network interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    index: i32,
+    /// `ARPHRD_*` of `linux/if_arp.h`.
+    pub(crate) hardware: u16,
+}
+
+impl Interface {
+    /// The interface of that name in this network namespace.
+    pub(crate) fn named(name: &str) -> io::Result<Self> {
+        let none = || io::Error::from_raw_os_error(libc::ENODEV);
+        let text = CString::new(name).map_err(|_| none())?;
+        // SAFETY: a NUL-terminated name.
+        let index = i32::try_from(unsafe { libc::if_nametoindex(text.as_ptr()) }).map_err(|_| none())?;
+        if index == 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: takes three integers and returns a new descriptor or -1.
+        let socket = owned(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+        // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
+        let mut request: libc::ifreq = unsafe { zeroed() };
+        for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+            *place = byte.cast_signed();
+        }
+        // SAFETY: the request names an interface, outlives the call, and is where the kernel writes the answer.
+        done(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as _, &raw mut request) })?;
+        // SAFETY: the call succeeded, so the kernel has written this member of the union.
+        let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+        Ok(Self { index, hardware })
+    }
+}
+
+/// A packet socket that receives nothing yet: it does once it is bound.
+pub(crate) fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: takes three integers and returns a new descriptor or -1. Protocol 0 receives nothing.
+    owned(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) })
+}
+
+/// Lets through what the classic BPF program says, and as many bytes of it.
+pub(crate) fn attach_filter(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
+    let length = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Leaves out packets on their way out: on loopback the same packet comes in too.
+pub(crate) fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32)
+}
+
+/// Begins to receive from the interface.
+pub(crate) fn bind(socket: BorrowedFd<'_>, interface: Interface) -> io::Result<()> {
+    // SAFETY: sockaddr_ll is plain data, for which all zeroes is a valid value.
+    let mut address: libc::sockaddr_ll = unsafe { zeroed() };
+    address.sll_family = u16::try_from(libc::AF_PACKET).expect("AF_PACKET is 17");
+    address.sll_protocol = u16::try_from(libc::ETH_P_ALL).expect("ETH_P_ALL is 3").to_be();
+    address.sll_ifindex = interface.index;
+    let length = libc::socklen_t::try_from(size_of_val(&address)).expect("it is 20 bytes");
+    // SAFETY: the address and its length are those of a live sockaddr_ll.
+    done(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })
+}
+
+/// The error that came to the socket since it was last asked: `ENETDOWN` where the interface is down or went down.
+pub(crate) fn pending_error(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: an integer.
+    match unsafe { get::<i32>(socket, libc::SOL_SOCKET, libc::SO_ERROR)? } {
+        0 => Ok(()),
+        number => Err(io::Error::from_raw_os_error(number)),
+    }
+}
+
+/// How many packets passed the filter, and how many of these found no room, since this was last asked.
+pub(crate) fn statistics(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    // SAFETY: two integers.
+    let statistics = unsafe { get::<libc::tpacket_stats>(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)? };
+    Ok((u64::from(statistics.tp_packets), u64::from(statistics.tp_drops)))
+}
+
+/// One packet as the kernel put it into the ring.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// When it passed the interface: CLOCK_REALTIME, in ns.
+    pub(crate) realtime_ns: u64,
+    /// Its length on the interface.
+    pub(crate) length_bytes: u32,
+    /// Its beginning, link header included.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// The mapped ring of a packet socket. The kernel fills it from its start, and nothing is ever given back to it, so
+/// the first packets are kept when there are too many.
+pub(crate) struct PacketRing {
+    start: NonNull<u8>,
+}
+
+impl PacketRing {
+    /// Gives the socket a ring and maps it.
+    pub(crate) fn new(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        const { assert!(BLOCK_BYTES.is_multiple_of(FRAME_BYTES) && (FRAMES * FRAME_BYTES).is_multiple_of(BLOCK_BYTES)) };
+        let version = libc::tpacket_versions::TPACKET_V2 as i32;
+        set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &version)?;
+        let size = |number: usize| u32::try_from(number).expect("a ring is some MiB");
+        let request = libc::tpacket_req {
+            tp_block_size: size(BLOCK_BYTES),
+            tp_block_nr: size(FRAMES * FRAME_BYTES / BLOCK_BYTES),
+            tp_frame_size: size(FRAME_BYTES),
+            tp_frame_nr: size(FRAMES),
+        };
+        set(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let (length, descriptor) = (FRAMES * FRAME_BYTES, socket.as_raw_fd());
+        // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing of ours.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_SHARED, descriptor, 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or_else(|| io::Error::from(io::ErrorKind::OutOfMemory))?;
+        Ok(Self { start })
+    }
+
+    /// The packets that are there, in the order in which they passed the interface.
+    pub(crate) fn frames(&self) -> Vec<Frame> {
+        (0..FRAMES).map_while(|place| self.frame(place)).collect()
+    }
+
+    fn frame(&self, place: usize) -> Option<Frame> {
+        assert!(place < FRAMES, "the ring has no such place");
+        // SAFETY: inside the mapping, whose blocks are whole frames.
+        let start = unsafe { self.start.as_ptr().add(place * FRAME_BYTES) };
+        // SAFETY: the status is the frame's first word, aligned, and the kernel may write it: reached as an atomic.
+        let status = unsafe { AtomicU32::from_ptr(start.cast()) }.load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the kernel has handed the frame over and never writes it again, because it is never given back;
+        // the header is plain numbers and begins the frame.
+        let header: libc::tpacket2_hdr = unsafe { start.cast::<libc::tpacket2_hdr>().read() };
+        let first = usize::from(header.tp_mac).min(FRAME_BYTES);
+        let kept = usize::try_from(header.tp_snaplen).unwrap_or(usize::MAX).min(FRAME_BYTES - first);
+        // SAFETY: as for the header; the range is inside the frame, whatever the header says.
+        let bytes = unsafe { std::slice::from_raw_parts(start.add(first), kept) }.to_vec();
+        let realtime_ns = u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec);
+        Some(Frame { realtime_ns, length_bytes: header.tp_len, bytes })
+    }
+}
+
+impl Drop for PacketRing {
+    fn drop(&mut self) {
+        // SAFETY: exactly what `new` mapped; what was read was copied. It cannot fail for such a range.
+        unsafe {
+            libc::munmap(self.start.as_ptr().cast(), FRAMES * FRAME_BYTES);
+        }
+    }
+}
+
+fn owned(raw: i32) -> io::Result<OwnedFd> {
+    done(raw)?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(raw) })
+}
+
+fn done(result: i32) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn set<T>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &T) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
+    // SAFETY: the pointer and the length are those of a live value, which the kernel only reads.
+    done(unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length) })
+}
+
+/// # Safety
+/// `T` is plain numbers, for which every pattern of bits is a valid value.
+unsafe fn get<T>(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<T> {
+    let mut length = libc::socklen_t::try_from(size_of::<T>()).expect("options are small");
+    // SAFETY: all zeroes is valid, as the caller vouches; the pointer and the length are those of a live, exclusively
+    // borrowed value, and any part of it that the kernel writes leaves it valid.
+    unsafe {
+        let mut value: T = zeroed();
+        done(libc::getsockopt(socket.as_raw_fd(), level, name, (&raw mut value).cast(), &raw mut length))?;
+        Ok(value)
+    }
+}

@@ -1,0 +1,316 @@
+//! Real connections, captured: on loopback, on an interface that goes, without the privilege; and what tshark, which
+//! shares no code with what wrote the file, reads from it.
+
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Command, Output};
+
+use hairpin_engine::capture::{self, Captured};
+use hairpin_engine::clock::{Clock, RealClock};
+use hairpin_engine::realtime::{Bracket, RealtimeMap};
+use hairpin_model::trace::{Capture, End, Packet};
+
+/// Bytes of the request's writes: more than a segment of loopback holds in the last.
+const WRITES: [usize; 3] = [2, 198, 100_000];
+const REQUEST_BYTES: u64 = 100_200;
+const REPLY_BYTES: u64 = 4;
+
+/// A conversation over `host`, its ports, and when it was.
+struct Talk {
+    near_port: u16,
+    map: RealtimeMap,
+    ended_ns: u64,
+}
+
+/// Connects, writes, has it answered, and closes both ends.
+fn talk(listener: &TcpListener) -> Talk {
+    let clock = RealClock::calibrated();
+    let before = Bracket::read(&clock);
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut request = vec![0; usize::try_from(REQUEST_BYTES).unwrap()];
+        far.read_exact(&mut request).unwrap();
+        far.write_all(&[7; 4]).unwrap();
+        // The near end closes first.
+        assert_eq!(far.read(&mut request).unwrap(), 0);
+    });
+    near.set_nodelay(true).unwrap();
+    for bytes in WRITES {
+        near.write_all(&vec![1; bytes]).unwrap();
+    }
+    near.read_exact(&mut [0; 4]).unwrap();
+    let near_port = near.local_addr().unwrap().port();
+    drop(near);
+    reader.join().unwrap();
+    let after = Bracket::read(&clock);
+    let map = RealtimeMap::between(before, after, before.engine_before_ns);
+    Talk { near_port, map, ended_ns: clock.now_ns() - before.engine_before_ns }
+}
+
+/// A listener on a port of `host` that nobody else uses.
+fn listener(host: impl Into<IpAddr>) -> (TcpListener, u16) {
+    let listener = TcpListener::bind(SocketAddr::new(host.into(), 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+/// A capture of one talk over `host`, if this process may capture.
+fn captured(host: impl Into<IpAddr>, test: &str) -> Option<(Captured, Talk, u16)> {
+    let (listener, port) = listener(host);
+    let live = match capture::begin("lo", port) {
+        Ok(live) => live,
+        Err(why) if why.reason.contains("Operation not permitted") => {
+            skipped(test, &why.to_string());
+            return None;
+        }
+        Err(why) => panic!("{why}"),
+    };
+    let talk = talk(&listener);
+    Some((live.finish().unwrap(), talk, port))
+}
+
+fn skipped(test: &str, why: &str) {
+    eprintln!("skipped: {test}: {why}");
+}
+
+/// The payload of one direction in order: each segment joins the one before. Answers its end.
+fn joined(packets: &[Packet], from: End) -> u64 {
+    let segments = packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
+    segments.fold(0, |end, segment| {
+        assert_eq!(segment.first_byte, end, "{segment:?}");
+        segment.end_byte
+    })
+}
+
+#[test]
+fn a_loopback_connection_is_seen_whole_and_each_packet_once() {
+    for host in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+        let test = "a_loopback_connection_is_seen_whole_and_each_packet_once";
+        let Some((captured, talk, _)) = captured(host, test) else { return };
+        let packets = captured.packets(talk.near_port, &talk.map);
+        let handshake: Vec<_> =
+            packets[..3].iter().map(|packet| (packet.from, packet.syn, packet.ack_byte, packet.end_byte)).collect();
+        let expected = [(End::Near, true, None, 0), (End::Far, true, Some(0), 0), (End::Near, false, Some(0), 0)];
+        assert_eq!(handshake, expected);
+        assert_eq!((joined(&packets, End::Near), joined(&packets, End::Far)), (REQUEST_BYTES, REPLY_BYTES));
+        let acknowledged =
+            |from| packets.iter().filter(|packet| packet.from == from).filter_map(|one| one.ack_byte).max();
+        assert_eq!(acknowledged(End::Far), Some(REQUEST_BYTES));
+        assert_eq!(acknowledged(End::Near), Some(REPLY_BYTES));
+        assert!(packets.iter().any(|packet| packet.fin && packet.from == End::Near));
+        assert!(packets.is_sorted_by_key(|packet| packet.at_ns));
+        let slack_ns = talk.map.error_ns();
+        assert!(packets.iter().all(|packet| packet.at_ns <= talk.ended_ns + slack_ns && packet.at_ns > 0));
+        let headers = if host.is_ipv4() { 14 + 20 + 20 } else { 14 + 40 + 20 };
+        assert!(packets.iter().all(|one| one.length_bytes >= headers + one.end_byte - one.first_byte));
+        let count = u64::try_from(packets.len()).unwrap();
+        assert_eq!(captured.outcome(), Capture::Saved { file: String::new(), packets: count, dropped: 0 });
+    }
+}
+
+#[test]
+fn foreign_packets_are_not_taken() {
+    let (watched, port) = listener(Ipv4Addr::LOCALHOST);
+    let live = match capture::begin("lo", port) {
+        Ok(live) => live,
+        Err(why) => return skipped("foreign_packets_are_not_taken", &why.to_string()),
+    };
+    let (other, _) = listener(Ipv4Addr::LOCALHOST);
+    talk(&other);
+    let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    udp.send_to(b"of the same port", (Ipv4Addr::LOCALHOST, port)).unwrap();
+    drop(watched);
+    let captured = live.finish().unwrap();
+    assert_eq!(captured.outcome(), Capture::Saved { file: String::new(), packets: 0, dropped: 0 });
+}
+
+#[test]
+fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
+    let (listener, port) = listener(Ipv4Addr::LOCALHOST);
+    let live = match capture::begin("lo", port) {
+        Ok(live) => live,
+        Err(why) => {
+            return skipped("packets_that_find_no_room_are_counted_and_the_first_are_kept", &why.to_string());
+        }
+    };
+    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut far, _) = listener.accept().unwrap();
+    near.set_nodelay(true).unwrap();
+    far.set_nodelay(true).unwrap();
+    let near_port = near.local_addr().unwrap().port();
+    let mut byte = [0];
+    // Two packets at least for each turn, and a ring of 16 384.
+    for _ in 0..9_000 {
+        near.write_all(&byte).unwrap();
+        far.read_exact(&mut byte).unwrap();
+        far.write_all(&byte).unwrap();
+        near.read_exact(&mut byte).unwrap();
+    }
+    let captured = live.finish().unwrap();
+    let Capture::Saved { packets, dropped, .. } = captured.outcome() else { panic!("it was captured") };
+    assert_eq!(packets, 16_384);
+    assert!(dropped >= 18_000 + 3 - 16_384, "{dropped}");
+    let bracket = Bracket::read(&RealClock::calibrated());
+    let packets = captured.packets(near_port, &RealtimeMap::between(bracket, bracket, 0));
+    assert!(packets[0].syn && packets.len() == 16_384);
+}
+
+/// One line for each packet, as tshark reads it.
+fn tshark(file: &[u8], port: u16, fields: &[&str]) -> Option<Vec<Vec<String>>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("round.pcapng");
+    std::fs::write(&path, file).unwrap();
+    let mut command = Command::new("tshark");
+    command
+        .args(["-n", "-T", "fields", "-E", "separator=,", "-d", &format!("tcp.port=={port},echo"), "-r"])
+        .arg(&path);
+    command.args(fields.iter().flat_map(|field| ["-e", field]));
+    let ran = match command.output() {
+        Ok(ran) => ran,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(error) => panic!("{error}"),
+    };
+    assert!(ran.status.success(), "{ran:?}");
+    let text = String::from_utf8(ran.stdout).unwrap();
+    Some(text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect())
+}
+
+#[test]
+fn tshark_reads_the_same_packets_at_the_same_times() {
+    let test = "tshark_reads_the_same_packets_at_the_same_times";
+    let Some((captured, talk, port)) = captured(Ipv4Addr::LOCALHOST, test) else { return };
+    let fields = ["tcp.srcport", "tcp.flags.syn", "tcp.len", "tcp.seq", "frame.len", "frame.time_epoch"];
+    let Some(read) = tshark(&captured.pcapng(), port, &fields) else {
+        return skipped(test, "no tshark (hint: install Debian's package tshark)");
+    };
+    let packets = captured.packets(talk.near_port, &talk.map);
+    assert_eq!(read.len(), packets.len());
+    for (read, packet) in read.iter().zip(&packets) {
+        let number = |field: usize| read[field].parse::<u64>().unwrap_or_else(|_| panic!("{read:?}"));
+        let source = if packet.from == End::Near { talk.near_port } else { port };
+        assert_eq!(number(0), u64::from(source), "{read:?} {packet:?}");
+        assert_eq!(matches!(read[1].as_str(), "1" | "True"), packet.syn, "{read:?} {packet:?}");
+        assert_eq!(number(2), packet.end_byte - packet.first_byte, "{read:?} {packet:?}");
+        if packet.end_byte > packet.first_byte {
+            assert_eq!(number(3), packet.first_byte + 1, "tshark counts the SYN: {read:?} {packet:?}");
+        }
+        assert_eq!(number(4), packet.length_bytes, "{read:?} {packet:?}");
+        let (seconds, nanoseconds) = read[5].split_once('.').unwrap();
+        assert_eq!(nanoseconds.len(), 9);
+        let realtime_ns = seconds.parse::<u64>().unwrap() * 1_000_000_000 + nanoseconds.parse::<u64>().unwrap();
+        assert_eq!(talk.map.engine_ns(realtime_ns), packet.at_ns);
+    }
+}
+
+#[test]
+fn tshark_reads_what_the_file_says_of_itself() {
+    let test = "tshark_reads_what_the_file_says_of_itself";
+    let Some((captured, _, port)) = captured(Ipv4Addr::LOCALHOST, test) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("round.pcapng");
+    std::fs::write(&path, captured.pcapng()).unwrap();
+    let Ok(ran) = Command::new("capinfos").arg(&path).output() else {
+        return skipped(test, "no capinfos (hint: install Debian's package wireshark-common)");
+    };
+    let text = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success(), "{text}");
+    let Capture::Saved { packets, .. } = captured.outcome() else { panic!("it was captured") };
+    for expected in [
+        "pcapng".to_owned(),
+        "Ethernet".to_owned(),
+        format!("Number of packets:   {packets}"),
+        format!("TCP port {port} on lo, captured by Hairpin"),
+        "nanoseconds (9)".to_owned(),
+        "Name = lo".to_owned(),
+        format!("Capture application: hairpin {}", env!("CARGO_PKG_VERSION")),
+        "Number of stat entries = 1".to_owned(),
+    ] {
+        assert!(text.contains(&expected), "no `{expected}` in {text}");
+    }
+}
+
+#[test]
+fn an_interface_that_is_not_there_is_named() {
+    let Err(why) = capture::begin("hairpin-none0", 4000) else { panic!("there is such an interface") };
+    let expected = "cannot find the interface for a capture on hairpin-none0: No such device (os error 19)";
+    assert_eq!(why.reason, expected);
+    assert!(capture::begin("", 4000).is_err() && capture::begin("l\0o", 4000).is_err());
+}
+
+/// Runs one of the tests below again, alone, in a child that `prefix` puts into another surrounding.
+fn again(test: &str, prefix: &[&str]) -> Output {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(prefix[0]);
+    command.args(&prefix[1..]).arg(program).args(["--exact", test, "--ignored", "--nocapture"]);
+    command.output().unwrap()
+}
+
+/// The child's test must have run and passed.
+fn assert_passed(ran: &Output) {
+    let text = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && text.contains("1 passed"), "{ran:#?}");
+}
+
+/// Whether a program can be run with these arguments.
+fn works(command: &[&str]) -> bool {
+    Command::new(command[0]).args(&command[1..]).output().is_ok_and(|ran| ran.status.success())
+}
+
+#[test]
+fn an_interface_that_goes_ends_the_capture_by_name() {
+    if !works(&["unshare", "-rn", "ip", "link", "set", "lo", "up"]) {
+        let why = "`unshare -rn ip link` is refused here";
+        return skipped("an_interface_that_goes_ends_the_capture_by_name", why);
+    }
+    assert_passed(&again("in_a_network_namespace", &["unshare", "-rn"]));
+}
+
+#[test]
+#[ignore = "it changes interfaces: an_interface_that_goes_ends_the_capture_by_name runs it in a namespace of its own"]
+fn in_a_network_namespace() {
+    let link = |arguments: &[&str]| assert!(works(&[&["ip", "link"], arguments].concat()), "ip link {arguments:?}");
+    let Err(down) = capture::begin("lo", 4000) else { panic!("lo is down in a new namespace") };
+    let expected = "cannot bind the packet socket for a capture on lo: Network is down (os error 100)";
+    assert_eq!(down.reason, expected);
+
+    link(&["set", "lo", "up"]);
+    let (listener, port) = listener(Ipv4Addr::LOCALHOST);
+    let live = capture::begin("lo", port).unwrap();
+    talk(&listener);
+    link(&["set", "lo", "down"]);
+    link(&["set", "lo", "up"]);
+    let why = live.finish().unwrap_err();
+    assert_eq!(why.reason, "the capture on lo ended early: Network is down (os error 100)");
+
+    link(&["add", "hairpin0", "type", "veth", "peer", "name", "hairpin1"]);
+    link(&["set", "hairpin0", "up"]);
+    let live = capture::begin("hairpin0", port).unwrap();
+    link(&["del", "hairpin0"]);
+    let why = live.finish().unwrap_err();
+    assert_eq!(why.reason, "the capture on hairpin0 ended early: Network is down (os error 100)");
+    assert_eq!(why.hint, "the interface went down or vanished meanwhile; `ip link` tells");
+}
+
+#[test]
+fn without_the_privilege_the_reason_and_the_remedy_are_told() {
+    if capture::begin("lo", 4000).is_err() {
+        return without_privilege();
+    }
+    let dropped = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
+    if !works(&[&dropped[..], &["true"]].concat()) {
+        let why = "`setpriv --bounding-set` is refused here";
+        return skipped("without_the_privilege_the_reason_and_the_remedy_are_told", why);
+    }
+    assert_passed(&again("without_privilege", &dropped));
+}
+
+#[test]
+#[ignore = "without_the_privilege_the_reason_and_the_remedy_are_told runs it in a child that lost the privilege"]
+fn without_privilege() {
+    let Err(why) = capture::begin("lo", 4000) else { panic!("it may capture after all") };
+    assert_eq!(why.reason, "cannot open a packet socket for a capture on lo: Operation not permitted (os error 1)");
+    assert!(why.hint.contains("setcap cap_net_raw+ep"), "{why}");
+}

@@ -1,0 +1,167 @@
+//! Exchanges over real sockets and pipes: the ledger closes, the counts are right, the options are those asked for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use hairpin_engine::Engine;
+use hairpin_model::case::{Case, Ends};
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::options::{OptionName, Options};
+use hairpin_model::round::{EndReport, ExchangeCounts, Extent, Failure, Measured, Outcome, Purpose, RoundOrder};
+
+/// Exchanges that are measured.
+const COUNT: u64 = 20;
+
+fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
+    let exchange = Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, remedy };
+    RoundOrder {
+        case: Case { ends: Ends::Threads, ..Case::small_writes(transport, exchange) },
+        purpose: Purpose::Timed,
+        block: 0,
+        extent: Extent::Count(COUNT),
+        warm_up: Extent::Count(2),
+        timeout_ns: 20_000_000_000,
+        keep_samples: 1000,
+        allow_unmet_options: false,
+        port: 0,
+    }
+}
+
+fn run(order: &RoundOrder) -> Result<Measured, Failure> {
+    let engine = Engine::new(PathBuf::new(), Arc::new(AtomicBool::new(false))).expect("the CPUs are known");
+    match engine.run(0, order).record.outcome {
+        Outcome::Measured(measured) => Ok(*measured),
+        Outcome::Failed(failure) => Err(failure),
+    }
+}
+
+/// A round whose ledger closes, with its counts.
+fn counts(order: &RoundOrder) -> ExchangeCounts {
+    let label = order.case.label();
+    let measured = run(order).unwrap_or_else(|failure| panic!("{label}: {failure:?}"));
+    let ledger = &measured.ledger;
+    assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (COUNT, COUNT, 0, 0), "{label}");
+    assert_eq!(measured.samples_kept, COUNT + 2, "{label}");
+    let counts = measured.exchange_counts.expect("exchanges are counted");
+    assert_eq!(counts.exchanges, COUNT, "{label}");
+    counts
+}
+
+#[test]
+fn a_stream_without_segments_counts_its_system_calls_only() {
+    for transport in ["unix-stream", "pipe"] {
+        for (remedy, calls) in [(Remedy::None, 11), (Remedy::Writev, 2), (Remedy::OneWrite, 2), (Remedy::Batch(3), 5)]
+        {
+            let counts = counts(&order(transport, "10x2", remedy));
+            assert_eq!((counts.segments, counts.bare_acks), (None, None), "{transport} {remedy}");
+            // A signal (the wire's own alarm) may interrupt a read, which is then made again.
+            let expected = calls * COUNT..=calls * COUNT + 2;
+            assert!(expected.contains(&counts.system_calls), "{transport} {remedy}: {counts:?}");
+        }
+    }
+}
+
+#[test]
+fn tcp_counts_the_segments_that_each_remedy_leaves() {
+    // Of 100 writes of 2 bytes, and the answer is a segment too.
+    for (remedy, segments, calls) in [
+        (Remedy::Nodelay, 10..=101, 101),
+        (Remedy::Cork, 2..=3, 103),
+        (Remedy::More, 2..=3, 101),
+        (Remedy::Writev, 2..=2, 2),
+        (Remedy::OneWrite, 2..=2, 2),
+        (Remedy::Batch(50), 2..=3, 3),
+    ] {
+        // Two small writes of a batch stall, as those without a remedy do: fewer exchanges will do.
+        let counts = counts(&order("tcp", "100x2", remedy));
+        let counted = counts.segments.expect("TCP counts its segments");
+        assert!((segments.start() * COUNT..=segments.end() * COUNT).contains(&counted), "{remedy}: {counts:?}");
+        assert!(counts.bare_acks.is_some(), "{remedy}: {counts:?}");
+        assert!((calls * COUNT..=calls * COUNT + 2).contains(&counts.system_calls), "{remedy}: {counts:?}");
+    }
+}
+
+#[test]
+fn without_a_remedy_writes_are_merged_and_every_one_is_a_call() {
+    let counts = counts(&order("tcp", "100x2", Remedy::None));
+    // The first write leaves alone, the other 99 wait for its acknowledgement and leave together.
+    assert!((3 * COUNT..10 * COUNT).contains(&counts.segments.expect("they are counted")), "{counts:?}");
+    assert!(counts.bare_acks >= Some(COUNT / 2), "that acknowledgement carries nothing: {counts:?}");
+    assert!((101 * COUNT..=101 * COUNT + 10).contains(&counts.system_calls), "{counts:?}");
+}
+
+#[test]
+fn requests_in_flight_and_gaps_close_their_ledger() {
+    for transport in ["tcp", "unix-stream", "pipe"] {
+        for (pipeline, gap_ns) in [(7, 0), (1, 1000), (3, 1000)] {
+            let order = order(transport, "3x2,100", Remedy::None);
+            let exchange = order.case.exchange.clone().map(|exchange| Exchange { pipeline, gap_ns, ..exchange });
+            let order = RoundOrder { case: Case { exchange, reply_size_bytes: 300, ..order.case.clone() }, ..order };
+            let counts = counts(&order);
+            assert!(counts.system_calls >= 5 * COUNT, "{transport}: {counts:?}");
+        }
+    }
+}
+
+fn option(report: &EndReport, name: OptionName) -> (Option<&str>, &str, &str, bool) {
+    let option = report.options.iter().find(|option| option.name == name).expect("it is on the card");
+    (option.asked.as_deref(), &option.before, &option.after, option.met)
+}
+
+#[test]
+fn a_remedy_is_asked_of_the_client_half_and_not_of_the_echo_half() {
+    let on = (Some("on"), "on", "on", true);
+    let off = (None, "off", "off", true);
+    for (remedy, nodelay, cork) in [
+        (Remedy::Nodelay, on, off),
+        (Remedy::CorkForgotten, off, on),
+        (Remedy::Cork, off, off),
+        (Remedy::OneWrite, off, off),
+    ] {
+        // A forgotten cork costs 200 ms an exchange.
+        let order = RoundOrder { extent: Extent::Count(2), ..order("tcp", "2x2", remedy) };
+        let measured = run(&order).expect("it runs");
+        assert_eq!(option(&measured.client, OptionName::Nodelay), nodelay, "{remedy}");
+        assert_eq!(option(&measured.client, OptionName::Cork), cork, "{remedy}");
+        let echo = measured.echo.expect("it has an echo half");
+        assert_eq!(option(&echo, OptionName::Nodelay), off, "{remedy}");
+        assert_eq!(option(&echo, OptionName::Cork), off, "{remedy}");
+    }
+}
+
+#[test]
+fn quick_acknowledgements_come_home_one_by_one() {
+    let with = counts(&order("tcp", "2x2", Remedy::Quickack));
+    let without = counts(&order("tcp", "2x2", Remedy::OneWrite));
+    assert!(with.bare_acks > without.bare_acks, "{with:?} {without:?}");
+    assert_eq!(with.system_calls, 3 * COUNT, "they are asked for at the other end: {with:?}");
+}
+
+#[test]
+fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
+    for (transport, remedy, part) in [
+        ("memory", Remedy::None, "memory carries no stream of bytes"),
+        ("udp", Remedy::OneWrite, "udp carries no stream of bytes"),
+        ("pipe", Remedy::More, "cannot send message 0: "),
+        ("pipe", Remedy::Cork, "cannot send message 0: "),
+        ("pipe", Remedy::Nodelay, "has no option nodelay"),
+        ("unix-stream", Remedy::Quickack, "cannot ask for a quick acknowledgement"),
+    ] {
+        // An echo half to which nobody came waits for so long.
+        let order = RoundOrder { timeout_ns: 300_000_000, ..order(transport, "2x2", remedy) };
+        let failure = run(&order).expect_err("it cannot run");
+        assert!(failure.cause.contains(part), "{transport} {remedy}: {failure:?}");
+        assert!(!failure.hint.is_empty(), "{failure:?}");
+    }
+}
+
+#[test]
+fn the_cases_own_options_stay_with_the_remedys() {
+    let order = order("tcp", "2x2", Remedy::Nodelay);
+    let options = Options::parse("nodelay=on,sndbuf=65536").expect("options");
+    let measured = run(&RoundOrder { case: Case { options, ..order.case.clone() }, ..order }).expect("it runs");
+    let echo = measured.echo.expect("it has an echo half");
+    assert_eq!(option(&echo, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
+    assert_eq!(option(&measured.client, OptionName::Sndbuf).0, Some("65536"));
+}

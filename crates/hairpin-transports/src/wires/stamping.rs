@@ -1,0 +1,97 @@
+//! The kernel's time stamps of one TCP socket, once they are asked for.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crate::system::timestamping;
+use crate::wire::RawStamp;
+
+/// What has to be remembered between the calls.
+#[derive(Debug, Default)]
+pub(crate) struct Stamping {
+    begun: bool,
+    /// End of the bytes that the last stamp covered: the kernel gives the lower 32 bits of the next.
+    end_byte: u64,
+    /// Taken so that waiting could go on, and not yet asked for.
+    kept: Vec<RawStamp>,
+    received_ns: Option<u64>,
+}
+
+impl Stamping {
+    /// Asks the kernel for stamps. It counts bytes from when it is first asked, so whatever was asked before is ended.
+    pub(crate) fn begin(&mut self, on: BorrowedFd<'_>) -> io::Result<()> {
+        timestamping::end(on)?;
+        while timestamping::next_sent(on)?.is_some() {}
+        timestamping::begin(on)?;
+        *self = Self { begun: true, ..Self::default() };
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Adds what has come since the last time, in the order in which it came.
+    pub(crate) fn take(&mut self, of: BorrowedFd<'_>, into: &mut Vec<RawStamp>) -> io::Result<()> {
+        into.append(&mut self.kept);
+        while let Some(sent) = timestamping::next_sent(of)? {
+            self.end_byte = nearest(self.end_byte, sent.last_byte.wrapping_add(1));
+            into.push(RawStamp { kind: sent.kind, realtime_ns: sent.realtime_ns, end_byte: self.end_byte });
+        }
+        Ok(())
+    }
+
+    /// Keeps what has come for later, so that the next poll can sleep; whether there was anything.
+    pub(crate) fn keep(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
+        let mut kept = std::mem::take(&mut self.kept);
+        let before = kept.len();
+        let taken = self.take(of, &mut kept);
+        self.kept = kept;
+        taken.map(|()| self.kept.len() > before)
+    }
+
+    /// Receives, and remembers when the last segment of it came.
+    #[cold]
+    pub(crate) fn receive(&mut self, from: BorrowedFd<'_>, into: &mut [u8], may_block: bool) -> io::Result<usize> {
+        let (bytes, received_ns) = timestamping::receive(from, into, may_block)?;
+        self.received_ns = received_ns;
+        Ok(bytes)
+    }
+
+    /// When the last segment of the last receive came.
+    pub(crate) fn received_ns(&self) -> Option<u64> {
+        self.received_ns
+    }
+}
+
+/// The number nearest to `close_to` whose lower 32 bits are `low`: stamps come nearly in order, and much less than
+/// 2 GiB are in flight.
+fn nearest(close_to: u64, low: u32) -> u64 {
+    // Only the lower bits are wanted.
+    let distance = low.wrapping_sub(close_to as u32).cast_signed();
+    close_to.checked_add_signed(distance.into()).unwrap_or(low.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn byte_numbers_go_on_where_the_kernels_32_bits_begin_again() {
+        assert_eq!(nearest(0, 2), 2);
+        assert_eq!(nearest(0xffff_fffe, 4), 0x1_0000_0004);
+        assert_eq!(nearest(0x1_0000_0004, 0xffff_ffff), 0xffff_ffff, "an earlier one comes late");
+        assert_eq!(nearest(0, u32::MAX), 0xffff_ffff, "there is nothing before the first byte");
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_number_is_lost(close_to in 0_u64..1 << 40, ahead in -0x7fff_ffff_i64..0x7fff_ffff) {
+            if let Some(number) = close_to.checked_add_signed(ahead) {
+                prop_assert_eq!(nearest(close_to, number as u32), number);
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The kernel's time stamps of what TCP sends and receives. What is asserted is their order in the queue that they
+//! come in, and the bytes that they name.
+
+use std::time::Duration;
+
+use hairpin_model::case::Waiting;
+use hairpin_model::options::Options;
+use hairpin_model::trace::StampKind;
+use hairpin_transports::{KernelStamps, RawStamp, Setup, Wire};
+
+use crate::ends::{Checked, LONG, Pair, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use crate::ensure;
+
+fn has_stamps(subject: &Subject) -> bool {
+    matches!(subject.card.name, "tcp" | "tcp6")
+}
+
+fn stamps(wire: &mut dyn Wire) -> Result<&mut dyn KernelStamps, String> {
+    wire.kernel_stamps().ok_or_else(|| "no kernel stamps".to_owned())
+}
+
+/// Both ends with these options, after an exchange that is not stamped, with stamps begun at the near end.
+fn begun(subject: &Subject, options: &str) -> Result<Pair, String> {
+    let options = Options::parse(options).map_err(text)?;
+    let (mut near, mut far) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
+    subject.exchange(&mut *near, Some(&mut *far), &random_bytes(1, 100))?;
+    stamps(&mut *near)?.begin().map_err(text)?;
+    Ok((near, far))
+}
+
+/// Every stamp, until the one that says that `bytes` are acknowledged.
+fn until_acknowledged(wire: &mut dyn Wire, bytes: u64) -> Result<Vec<RawStamp>, String> {
+    let mut taken = Vec::new();
+    for _ in 0..10_000 {
+        stamps(wire)?.take(&mut taken).map_err(text)?;
+        if place(&taken, StampKind::Acknowledged, bytes).is_some() {
+            return Ok(taken);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Err(format!("{bytes} bytes are never acknowledged: {taken:?}"))
+}
+
+fn place(stamps: &[RawStamp], kind: StampKind, end_byte: u64) -> Option<usize> {
+    stamps.iter().position(|stamp| stamp.kind == kind && stamp.end_byte == end_byte)
+}
+
+fn ends(stamps: &[RawStamp], kind: StampKind) -> Vec<u64> {
+    stamps.iter().filter(|stamp| stamp.kind == kind).map(|stamp| stamp.end_byte).collect()
+}
+
+pub(crate) fn offered(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
+    for wire in [Some(&mut near), far.as_mut()].into_iter().flatten() {
+        let offered = wire.kernel_stamps().is_some();
+        ensure!(offered == has_stamps(subject), "kernel_stamps() is some: {offered}");
+    }
+    Ok(())
+}
+
+pub(crate) fn by_segment(subject: &Subject) -> Checked {
+    if !has_stamps(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = begun(subject, "nodelay=on")?;
+    // Begun again, the bytes count from 0 again.
+    for _ in 0..2 {
+        stamps(&mut *near)?.begin().map_err(text)?;
+        for size in 1..=5 {
+            near.send(&random_bytes(2, size)).map_err(text)?;
+        }
+        subject.receive_whole(&mut *far, 15)?;
+        let taken = until_acknowledged(&mut *near, 15)?;
+        let [scheduled, driver, acknowledged] =
+            [StampKind::Scheduled, StampKind::Driver, StampKind::Acknowledged].map(|kind| ends(&taken, kind));
+        ensure!(scheduled == driver && driver == acknowledged, "segments are stamped unequally: {taken:?}");
+        // The kernel may merge writes here too, when the device is busy.
+        ensure!(driver.is_sorted() && driver.last() == Some(&15), "the last segment ends the last write: {taken:?}");
+        ensure!(driver.iter().all(|end| [1, 3, 6, 10, 15].contains(end)), "a segment ends in a write: {taken:?}");
+        for end in driver {
+            let places = [StampKind::Scheduled, StampKind::Driver, StampKind::Acknowledged]
+                .map(|kind| place(&taken, kind, end));
+            ensure!(places.is_sorted(), "byte {end} is scheduled, sent and acknowledged at {places:?}");
+        }
+        let began = taken[0].realtime_ns;
+        ensure!(taken.iter().all(|stamp| stamp.realtime_ns.abs_diff(began) < 60_000_000_000), "times: {taken:?}");
+    }
+    Ok(())
+}
+
+/// Three small writes: with Nagle's algorithm the second waits until the first is acknowledged, and the third joins it.
+/// The far end acknowledges late, so that it would come before if nothing held it, as NODELAY proves.
+pub(crate) fn nagle(subject: &Subject) -> Checked {
+    if !has_stamps(subject) {
+        return Ok(());
+    }
+    let taken_with = |options: &str| {
+        let (mut near, mut far) = begun(subject, options)?;
+        for _ in 0..3 {
+            near.send(&[3; 2]).map_err(text)?;
+        }
+        subject.receive_whole(&mut *far, 6)?;
+        until_acknowledged(&mut *near, 6)
+    };
+    let held = taken_with("quickack=off")?;
+    let segments = ends(&held, StampKind::Driver);
+    ensure!(segments.len() >= 2 && segments[0] == 2, "with Nagle on, the segments are {held:?}");
+    for pair in segments.windows(2) {
+        let acknowledged = place(&held, StampKind::Acknowledged, pair[0]);
+        let sent = place(&held, StampKind::Driver, pair[1]);
+        ensure!(acknowledged.is_some() && acknowledged < sent, "byte {} was not held: {held:?}", pair[1]);
+    }
+    // On a machine that stops between the writes, the acknowledgement may come first here too.
+    for _ in 0..20 {
+        let free = taken_with("quickack=off,nodelay=on")?;
+        let segments = ends(&free, StampKind::Driver);
+        let acknowledged = place(&free, StampKind::Acknowledged, segments[0]);
+        if segments.len() >= 2 && place(&free, StampKind::Driver, segments[1]) < acknowledged {
+            return Ok(());
+        }
+    }
+    Err("with Nagle off, the second write was held 20 times".to_owned())
+}
+
+pub(crate) fn received(subject: &Subject) -> Checked {
+    if !has_stamps(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = begun(subject, "nodelay=on")?;
+    stamps(&mut *far)?.begin().map_err(text)?;
+    let mut into = [0; 100];
+    // The kernel switches the stamps of received packets on a moment later (net_enable_timestamp, net/core/dev.c).
+    for sent in 1..1000 {
+        near.send(&[4; 10]).map_err(text)?;
+        let (bytes, received_ns) = stamps(&mut *far)?.receive(&mut into).map_err(text)?;
+        ensure!(bytes == 10 && into[..10] == [4; 10], "{bytes} bytes, or others");
+        let taken = until_acknowledged(&mut *near, 10 * sent)?;
+        let Some(received_ns) = received_ns else { continue };
+        let left = place(&taken, StampKind::Driver, 10 * sent).ok_or("it never left")?;
+        let left_ns = taken[left].realtime_ns;
+        ensure!(left_ns <= received_ns, "received at {received_ns}, before it left at {left_ns}");
+        return Ok(());
+    }
+    Err("nothing that was received has a stamp".to_owned())
+}
+
+pub(crate) fn waiting(subject: &Subject) -> Checked {
+    if !has_stamps(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = subject.unlike_pair(&subject.setup(100, SHORT), &subject.setup(100, LONG))?;
+    stamps(&mut *near)?.begin().map_err(text)?;
+    near.send(&[6; 100]).map_err(text)?;
+    subject.receive_whole(&mut *far, 100)?;
+    let calls = |wire: &mut dyn Wire| wire.stream().map_or(0, |stream| stream.system_calls());
+    let before = calls(&mut *near);
+    let answer = near.receive(&mut [0; 100]);
+    ensure!(is_timed_out(&answer), "with stamps there and no message, receive answers {}", shown(&answer));
+    let made = calls(&mut *near) - before;
+    // A blocking call is interrupted a few times in the time-out, and a poll is told of three stamps.
+    ensure!(subject.waiting == Waiting::Spin || made <= 10, "it waited by {made} calls");
+    ensure!(!near.wait(Duration::from_millis(3)).map_err(text)?, "wait says ready, and there are only stamps");
+    // Those that had to be taken for that are not lost.
+    let taken = until_acknowledged(&mut *near, 100)?;
+    ensure!(ends(&taken, StampKind::Driver) == [100], "stamps were lost: {taken:?}");
+    far.send(&[7; 100]).map_err(text)?;
+    ensure!(subject.receive_whole(&mut *near, 100)? == [7; 100], "the answer changed");
+    drop(far);
+    ensure!(near.wait(LONG).map_err(text)?, "there is news, and wait does not say so");
+    Ok(())
+}
+
+pub(crate) fn full(subject: &Subject) -> Checked {
+    if !has_stamps(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
+    stamps(&mut *near)?.begin().map_err(text)?;
+    let mut accepted = 0_u64;
+    let mut taken = Vec::new();
+    while near.send(&random_bytes(accepted, 4096)).is_ok() {
+        accepted += 1;
+        stamps(&mut *near)?.take(&mut taken).map_err(text)?;
+        ensure!(accepted < 100_000, "400 MB are accepted and nobody reads");
+    }
+    for seed in 0..accepted {
+        let came = subject.receive_whole(&mut *far, 4096)?;
+        ensure!(came == random_bytes(seed, 4096), "message {seed} of {accepted} came changed");
+    }
+    let left = ends(&taken, StampKind::Driver);
+    ensure!(!left.is_empty() && left.is_sorted(), "the segments left in the order {left:?}");
+    ensure!(left.iter().all(|end| *end <= accepted * 4096 + 4096), "more left than was sent: {left:?}");
+    far.send(&[7; 100]).map_err(text)?;
+    ensure!(subject.receive_whole(&mut *near, 100)? == [7; 100], "the answer changed");
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! What small writes need of a byte stream: sending in parts, announcing more, switches, and exact counts of calls.
+
+use std::io::IoSlice;
+
+use hairpin_model::case::Waiting;
+use hairpin_model::options::{OptionName, Options};
+use hairpin_transports::{Segments, Setup, Stream, Wire, WireError};
+
+use crate::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random_bytes, shown, text};
+use crate::ensure;
+use crate::options::word;
+
+/// One way of the trait to send bytes.
+type SendBy = fn(&mut dyn Stream, &[u8]) -> Result<(), WireError>;
+
+const SENDS: &[(&str, SendBy)] = &[
+    ("more", |stream, bytes| stream.send_more(bytes)),
+    ("one part", |stream, bytes| stream.send_vectored(&[IoSlice::new(bytes)])),
+    ("parts", |stream, bytes| {
+        // Of 0 to 6 bytes, more of them than one call takes when there are 4000 bytes.
+        let (mut parts, mut rest) = (Vec::new(), bytes);
+        while !rest.is_empty() {
+            let (part, after) = rest.split_at((parts.len() % 7).min(rest.len()));
+            parts.push(IoSlice::new(part));
+            rest = after;
+        }
+        stream.send_vectored(&parts)
+    }),
+];
+
+/// The ways that this transport has: pipes have no `MSG_MORE`.
+fn sends(subject: &Subject) -> impl Iterator<Item = &'static (&'static str, SendBy)> {
+    let from = usize::from(!is_socket(subject));
+    SENDS[from..].iter()
+}
+
+fn is_socket(subject: &Subject) -> bool {
+    !subject.card.options.is_empty()
+}
+
+fn is_tcp(subject: &Subject) -> bool {
+    subject.card.options.contains(&OptionName::Nodelay)
+}
+
+/// A stream of system calls: not where one address space or one mapping is shared, nor where boundaries are kept.
+fn is_stream(subject: &Subject) -> bool {
+    !subject.card.boundaries
+}
+
+fn stream(wire: &mut dyn Wire) -> Result<&mut dyn Stream, String> {
+    wire.stream().ok_or_else(|| "no stream".to_owned())
+}
+
+pub(crate) fn offered(subject: &Subject) -> Checked {
+    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
+    for wire in [Some(&mut near), far.as_mut()].into_iter().flatten() {
+        let offered = wire.stream().is_some();
+        ensure!(offered == is_stream(subject), "stream() is some: {offered}");
+    }
+    Ok(())
+}
+
+pub(crate) fn in_parts(subject: &Subject) -> Checked {
+    if !is_stream(subject) {
+        return Ok(());
+    }
+    for (name, send_by) in sends(subject) {
+        // The last is larger than any default buffer.
+        for (seed, size) in [(1, 1), (2, 200), (3, 4000), (4, (3 << 20) + 7)] {
+            let message = random_bytes(seed, size);
+            let (mut near, mut far) = subject.pair(&subject.setup(size, LONG))?;
+            let came = std::thread::scope(|scope| {
+                let receiver = scope.spawn(|| subject.receive_whole(&mut *far, size));
+                send_by(stream(&mut *near)?, &message[..size - 1]).map_err(text)?;
+                near.send(&message[size - 1..]).map_err(text)?;
+                receiver.join().map_err(|_| "the receiver panicked")?
+            })?;
+            ensure!(came == message, "{name}: {size} bytes came changed");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn full(subject: &Subject) -> Checked {
+    if !is_stream(subject) {
+        return Ok(());
+    }
+    for (name, send_by) in sends(subject) {
+        let (mut near, mut far) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
+        let mut accepted = 0_u64;
+        let refusal = loop {
+            match send_by(stream(&mut *near)?, &random_bytes(accepted, 4096)) {
+                Ok(()) => accepted += 1,
+                refusal => break refusal,
+            }
+            ensure!(accepted < 100_000, "{name}: 400 MB are accepted and nobody reads");
+        };
+        ensure!(is_timed_out(&refusal), "{name}: a full wire answers {}", shown(&refusal));
+        ensure!(accepted > 0, "{name}: nothing is accepted");
+        for seed in 0..accepted {
+            let came = subject.receive_whole(&mut *far, 4096)?;
+            ensure!(came == random_bytes(seed, 4096), "{name}: message {seed} of {accepted} came changed");
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn gone(subject: &Subject) -> Checked {
+    if !is_stream(subject) {
+        return Ok(());
+    }
+    // More than a segment, so that it leaves whatever is announced to follow.
+    let message = random_bytes(1, 100_000);
+    for (name, send_by) in sends(subject) {
+        let (mut near, far) = subject.pair(&subject.setup(message.len(), LONG))?;
+        drop(far);
+        // The first may still be accepted; then the system knows.
+        let mut accepted = 0;
+        let answer = loop {
+            match send_by(stream(&mut *near)?, &message) {
+                Ok(()) => accepted += 1,
+                answer => break answer,
+            }
+            ensure!(accepted < 100, "{name}: nobody is there, and 10 MB are accepted");
+        };
+        ensure!(is_closed(&answer), "{name}: it answers {}", shown(&answer));
+        let again = send_by(stream(&mut *near)?, &message);
+        ensure!(is_closed(&again), "{name}: then it answers {}", shown(&again));
+    }
+    Ok(())
+}
+
+pub(crate) fn switches(subject: &Subject) -> Checked {
+    if !is_stream(subject) {
+        return Ok(());
+    }
+    let (mut near, _far) = subject.pair(&subject.setup(100, LONG))?;
+    for name in [OptionName::Nodelay, OptionName::Cork, OptionName::Quickack] {
+        for on in [true, false, true] {
+            let answer = stream(&mut *near)?.set(name, on);
+            if !subject.card.options.contains(&name) {
+                ensure!(matches!(answer, Err(WireError::System { .. })), "{name} answers {}", shown(&answer));
+                continue;
+            }
+            answer.map_err(text)?;
+            let effective = word(&near.effective(), name);
+            ensure!(effective.as_deref() == Some(if on { "on" } else { "off" }), "{name}={on}, but {effective:?}");
+        }
+    }
+    let answer = stream(&mut *near)?.set(OptionName::Sndbuf, true);
+    ensure!(matches!(answer, Err(WireError::System { .. })), "a buffer is no switch: {}", shown(&answer));
+    let more = stream(&mut *near)?.send_more(b"more");
+    let refused =
+        matches!(&more, Err(WireError::System { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP));
+    ensure!(if is_socket(subject) { more.is_ok() } else { refused }, "send_more answers {}", shown(&more));
+    Ok(())
+}
+
+/// Calls are counted one by one, where the script has no call that may have to be tried again.
+pub(crate) fn counted(subject: &Subject) -> Checked {
+    if !is_stream(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    let calls = |wire: &mut dyn Wire| stream(wire).map(|stream| stream.system_calls());
+    ensure!(calls(&mut *near)? == 0 && calls(&mut *far)? == 0, "a new wire has made calls");
+    let mut expected = 0;
+    for _ in 0..10 {
+        near.send(&[1; 10]).map_err(text)?;
+        expected += 1;
+    }
+    ensure!(calls(&mut *near)? == expected, "10 sends are {} calls", calls(&mut *near)?);
+    stream(&mut *near)?.send_vectored(&[IoSlice::new(&[1; 2]); 25]).map_err(text)?;
+    expected += 1;
+    // One more than the kernel takes at once.
+    stream(&mut *near)?.send_vectored(&[IoSlice::new(&[1; 2]); 1025]).map_err(text)?;
+    expected += 2;
+    if is_tcp(subject) {
+        for on in [true, false] {
+            stream(&mut *near)?.set(OptionName::Nodelay, on).map_err(text)?;
+            expected += 1;
+        }
+    }
+    // Neither is a call on the wire.
+    let (_, _) = (near.effective(), stream(&mut *near)?.segments());
+    ensure!(calls(&mut *near)? == expected, "the near end made {expected} calls, not {}", calls(&mut *near)?);
+
+    // All of it has left; what is there now can be taken without sleeping, so every receive is as many calls as its
+    // waiting names.
+    let (mut taken, mut receives) = (0, 0);
+    while taken < 100 + 50 + 2050 {
+        ensure!(far.wait(LONG).map_err(text)?, "nothing came");
+        let before = calls(&mut *far)?;
+        taken += far.receive(&mut [0; 4096]).map_err(text)?;
+        receives += 1;
+        let made = calls(&mut *far)? - before;
+        let named = if subject.waiting == Waiting::Poll { 2 } else { 1 };
+        ensure!(made == named, "receive {receives} is {made} calls");
+    }
+    let before = calls(&mut *far)?;
+    ensure!(far.try_receive(&mut [0; 8]).map_err(text)?.is_none(), "something is left");
+    let made = calls(&mut *far)? - before;
+    ensure!(made == 1, "try_receive of nothing is {made} calls");
+    Ok(())
+}
+
+/// Every segment is counted as one with payload or as a bare one, at both ends alike.
+pub(crate) fn segments(subject: &Subject) -> Checked {
+    if !is_stream(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    if !is_tcp(subject) {
+        ensure!(stream(&mut *near)?.segments().is_none(), "segments without TCP");
+        return Ok(());
+    }
+    let counted = |wire: &mut dyn Wire| stream(wire)?.segments().ok_or("no segments".to_owned());
+    let before = [counted(&mut *near)?, counted(&mut *far)?];
+    for seed in 0..10 {
+        subject.exchange(&mut *near, Some(&mut *far), &random_bytes(seed, 100))?;
+    }
+    for (wire, before) in [&mut near, &mut far].into_iter().zip(before) {
+        let after: Segments = counted(&mut **wire)?;
+        let (with_payload, bare) = (after.with_payload - before.with_payload, after.bare - before.bare);
+        ensure!(with_payload == 20, "10 exchanges are {with_payload} segments with payload");
+        ensure!(before.bare >= 2, "the handshake is {} bare segments", before.bare);
+        ensure!(bare <= 21, "10 exchanges are {bare} bare segments");
+    }
+    Ok(())
+}
+
+/// A cork holds the end of a segment back until it is released.
+pub(crate) fn cork(subject: &Subject) -> Checked {
+    if !is_stream(subject) || !is_tcp(subject) {
+        return Ok(());
+    }
+    // With Nagle off, so that nothing but the cork can hold.
+    let options = Options::default().with(OptionName::Nodelay, "on");
+    let (mut near, mut far) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
+    let sent = |wire: &mut dyn Wire| stream(wire)?.segments().ok_or("no segments".to_owned());
+    let before = sent(&mut *near)?.with_payload;
+    stream(&mut *near)?.set(OptionName::Cork, true).map_err(text)?;
+    for _ in 0..5 {
+        near.send(&[5; 2]).map_err(text)?;
+    }
+    stream(&mut *near)?.set(OptionName::Cork, false).map_err(text)?;
+    ensure!(subject.receive_whole(&mut *far, 10)? == [5; 10], "what was corked came changed");
+    // On a machine that stops for longer than 200 ms the kernel releases a cork by itself.
+    let corked = sent(&mut *near)?.with_payload - before;
+    ensure!((1..5).contains(&corked), "5 corked writes are {corked} segments");
+    // Few enough for the first congestion window.
+    for _ in 0..5 {
+        near.send(&[5; 2]).map_err(text)?;
+    }
+    let released = sent(&mut *near)?.with_payload - before - corked;
+    ensure!(released == 5, "5 writes without the cork are {released} segments");
+    Ok(())
+}
