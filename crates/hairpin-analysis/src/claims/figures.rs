@@ -69,21 +69,20 @@ pub(super) fn ratio(
     if one.value <= 0.0 {
         return Err(without(Verdict::CannotTell, format!("{name} of {} is 0", baseline.label)));
     }
-    let by_block: Option<(fn(&RoundPoint) -> f64, f64)> = match name {
-        FigureName::P50 => Some((|point| point.p50_ns, step_share(one.value.min(other.value)))),
-        FigureName::P99 => Some((|point| point.p99_ns, step_share(one.value.min(other.value)))),
-        FigureName::Rate => Some((|point| point.rate_per_s, 0.0)),
+    let step = step_share(one.value.min(other.value));
+    let by_block =
+        |of: fn(&RoundPoint) -> f64, step: f64| ratio_of(baseline, candidate, of, step, seed).map(|(ratio, _)| ratio);
+    let paired = match name {
+        FigureName::P50 => by_block(|point| point.p50_ns, step),
+        FigureName::P99 => by_block(|point| point.p99_ns, step),
+        FigureName::Rate => by_block(|point| point.rate_per_s, 0.0),
         _ => None,
     };
-    let paired = by_block.and_then(|(of, step)| ratio_of(baseline, candidate, of, step, seed));
-    Ok(match paired {
-        Some((ratio, _)) => ratio,
-        None => Figure {
-            value: other.value / one.value,
-            low: other.low.zip(one.high).map(|(low, high)| low / high),
-            high: other.high.zip(one.low).filter(|(_, low)| *low > 0.0).map(|(high, low)| high / low),
-        },
-    })
+    Ok(paired.unwrap_or_else(|| Figure {
+        value: other.value / one.value,
+        low: other.low.zip(one.high).map(|(low, high)| low / high),
+        high: other.high.zip(one.low).filter(|(_, low)| *low > 0.0).map(|(high, low)| high / low),
+    }))
 }
 
 /// A figure in its base unit: ns, 1/s, bytes/ms, a count, a share.
