@@ -2,8 +2,8 @@
 //! that one thing changed, in interleaved rounds. The findings are then computed anew and carry the verdict.
 
 use hairpin_experiments::{possible, proof};
-use hairpin_model::case::Case;
 use hairpin_model::card::WhyNot;
+use hairpin_model::case::Case;
 use hairpin_model::ground::Ground;
 use hairpin_model::round::RoundOrder;
 use hairpin_model::run::{Run, Skipped};

@@ -52,13 +52,16 @@ fn every_remedy_keeps_the_contract() {
         let speed_up = &one["speed_up_against_none"];
         assert_eq!(speed_up.is_null(), one["case"]["remedy"] == "none", "{one}");
     }
-    // Counts, not times: a hundred writes are a hundred calls and, without Nagle, about as many segments.
+    // Counts, not times: a hundred writes are a hundred calls and, without Nagle, up to as many segments. A congestion
+    // control that paces (bbr) lets some of them merge.
     let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
-    for (remedy, writes) in [("none", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)] {
+    for (remedy, writes) in
+        [("none", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
+    {
         let calls = per_exchange(remedy, "system_calls_per_exchange");
         assert!((writes + 1.0..=writes + 3.0).contains(&calls), "{remedy}: {calls} calls");
     }
-    assert!(per_exchange("nodelay", "segments_per_exchange") > 50.0, "{run}");
+    assert!(per_exchange("nodelay", "segments_per_exchange") > 10.0, "{run}");
     for remedy in ["cork", "more", "one-write", "writev"] {
         assert!(per_exchange(remedy, "segments_per_exchange") < 4.0, "{remedy}: {run}");
     }
