@@ -2,14 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use hairpin_analysis::{Digest, comparisons, findings, round_figures};
+use hairpin_analysis::{Digest, comparisons, findings, round_figures, traced};
+use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Experiment, Knobs, Refused, Step};
 use hairpin_model::case::Case;
 use hairpin_model::ground::Ground;
-use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
+use hairpin_model::trace::RoundTrace;
 
 use crate::prove;
 
@@ -85,17 +87,20 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
 /// One round: run, figures, saved at once.
 fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
-    let finished = task.engine.run(number, order);
-    let (mut record, samples) = (finished.record, finished.samples);
+    let Finished { mut record, samples, trace } = task.engine.run(number, order);
     count_if_it_is_all(&mut record, &run.rounds);
-    figure(&mut record, samples.as_ref());
-    digest.add(&record, samples.as_ref());
-    if let Err(error) = task.folder.append(&mut record, samples.as_ref()) {
-        run.unsaved.push(Failure {
-            cause: format!("round {number} was measured but not saved: {error}"),
-            hint: String::new(),
-        });
+    figure(&mut record, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
+    let unsaved = |what: &str, error: StoreError| Failure {
+        cause: format!("round {number} was measured but {what}: {error}"),
+        hint: String::new(),
+    };
+    match task.folder.append(&mut record, samples.as_ref(), trace) {
+        Ok(left_out) => {
+            run.unsaved.extend(left_out.into_iter().map(|error| unsaved("its evidence is not whole", error)));
+        }
+        Err(error) => run.unsaved.push(unsaved("not saved", error)),
     }
+    digest.add(&record, samples.as_ref());
     record
 }
 
@@ -109,10 +114,13 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     }
 }
 
-/// Fills in the figures of a measured round.
-pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>) {
+/// Fills in the figures of a measured round, and what its trace says where it has one.
+pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace: Option<&RoundTrace>) {
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
         measured.figures = round_figures(&record.order.case, samples, measured.duration_ns);
+    }
+    if let Some(trace) = trace {
+        traced(record, trace);
     }
 }
 
