@@ -29,7 +29,7 @@ impl Sending {
     /// next write without it.
     pub(super) fn new(calls: &[Call], options: &[Effective], more: Option<u64>) -> Self {
         let mut corked = Vec::new();
-        let mut from_ns = (granted(options, OptionName::Cork) == Some(true)).then_some(0);
+        let mut from_ns = (switch(options, OptionName::Cork) == Some(true)).then_some(0);
         for call in calls {
             let (begins, ends) = match call.kind {
                 CallKind::Cork => (true, false),
@@ -47,7 +47,7 @@ impl Sending {
             }
         }
         corked.extend(from_ns.map(|from_ns| Corked { from_ns, release: None }));
-        Self { nodelay: granted(options, OptionName::Nodelay), corked }
+        Self { nodelay: switch(options, OptionName::Nodelay), corked }
     }
 
     fn corked_at(&self, at_ns: u64) -> Option<&Corked> {
@@ -57,7 +57,7 @@ impl Sending {
 }
 
 /// Whether the switch was on for the whole round, or off; null where neither is known.
-fn granted(options: &[Effective], name: OptionName) -> Option<bool> {
+pub(crate) fn switch(options: &[Effective], name: OptionName) -> Option<bool> {
     let option = options.iter().find(|option| option.name == name).filter(|option| option.before == option.after)?;
     match option.before.as_str() {
         "on" => Some(true),

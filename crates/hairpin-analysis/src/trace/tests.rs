@@ -1,3 +1,5 @@
+//! Made-up traces with the cause of every wait known, with a capture and without.
+
 use hairpin_model::time_sequence::{EventKind, TimeSequence, TracedExchange, WaitCause};
 
 use super::*;
