@@ -1,5 +1,7 @@
 //! From events to lines: many alike events become one line, and long pauses are marked.
 
+use std::collections::BTreeMap;
+
 use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait};
 use hairpin_model::trace::End;
 
@@ -160,9 +162,14 @@ fn alike(one: &Events, other: &Events) -> bool {
 
 /// Of every sort with more than `few` lines one is left, where the first of them was.
 fn recurring(lines: &[Events], few: usize) -> Vec<Events> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let sort = |line: &Events| (line.kind.word(), line.end.word());
+    for line in lines {
+        *counts.entry(sort(line)).or_default() += 1;
+    }
     let mut left: Vec<Events> = Vec::new();
     for line in lines {
-        let many = lines.iter().filter(|other| alike(line, other)).count() > few;
+        let many = counts[&sort(line)] > few;
         match left.iter_mut().find(|known| many && alike(known, line)) {
             Some(known) => known.add(line),
             None => left.push(*line),
