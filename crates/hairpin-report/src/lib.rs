@@ -16,6 +16,7 @@ pub mod charts;
 pub mod comparison;
 pub mod quantities;
 
+mod claim_wording;
 mod exchanges;
 mod ladder;
 mod wording;
