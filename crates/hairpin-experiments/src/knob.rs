@@ -1,5 +1,6 @@
 //! A knob: what the user can turn, as data, so that flags, help and checks derive from one place.
 
+use hairpin_model::exchange::{Remedy, Writes};
 use hairpin_model::names;
 use hairpin_model::options::Options;
 
@@ -30,7 +31,7 @@ pub struct Knob {
 /// What values a knob takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KnobKind {
-    /// Nothing: it is on where it is given.
+    /// Nothing: it is on where it is given, and off elsewhere.
     Switch,
     /// Words of a finite list, or `all` of them.
     Words(&'static [&'static str]),
@@ -70,6 +71,12 @@ pub enum KnobKind {
     ExtentOr(&'static str),
     /// A planted fault.
     Plant,
+    /// The writes of a request, such as `100x2` or `4,3210`; the comma is part of it.
+    Writes,
+    /// Remedies, or `all`.
+    Remedy,
+    /// `on` or `off`, in so many words.
+    OnOff,
 }
 
 /// The word that stands for every value of a finite list.
@@ -84,7 +91,7 @@ impl KnobKind {
     /// [`Refused`] with what it takes.
     pub fn check(self, text: &str) -> Result<(), Refused> {
         match self {
-            Self::Switch => switch(text).map(drop),
+            Self::Switch | Self::OnOff => switch(text).map(drop),
             Self::Words(_) if text == EVERY => Ok(()),
             Self::Words(words) => Ok(names::find("value", text, words).map(drop)?),
             Self::Transport | Self::Link => Ok(()),
@@ -97,6 +104,9 @@ impl KnobKind {
             Self::ExtentOr(word) if text == word => Ok(()),
             Self::ExtentOr(_) => quantity::extent(text).map(drop),
             Self::Plant => quantity::plant(text).map(drop),
+            Self::Writes => Ok(text.parse::<Writes>().map(drop)?),
+            Self::Remedy if text == EVERY => Ok(()),
+            Self::Remedy => Ok(text.parse::<Remedy>().map(drop)?),
         }
     }
 }

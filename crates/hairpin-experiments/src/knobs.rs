@@ -67,13 +67,14 @@ impl Knobs {
         self.text(name).is_some_and(|text| switch(text).unwrap_or(false))
     }
 
-    /// Words of a finite list as the values they stand for; `all` stands for every one. Each value once.
+    /// Words as the values they stand for; `all` stands for every one of `all`. Each value once.
     ///
     /// # Errors
     /// [`Refused`] with the nearest word.
     pub fn words<W>(&self, name: &str, all: &[W]) -> Result<Vec<W>, Refused>
     where
-        W: Copy + PartialEq + std::str::FromStr<Err = names::UnknownName>,
+        W: Clone + PartialEq + std::str::FromStr,
+        Refused: From<W::Err>,
     {
         let mut values = Vec::new();
         for text in self.texts(name) {

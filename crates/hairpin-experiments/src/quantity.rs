@@ -118,6 +118,14 @@ pub fn in_bytes(bytes: u64) -> String {
     unit.map_or_else(|| format!("{bytes} B"), |(scale, name)| format!("{} {name}", bytes / scale))
 }
 
+/// A duration for a message to the user: `3 s`, `1500 ms`, `40 us`; exact, never rounded.
+#[must_use]
+pub fn in_time(duration_ns: u64) -> String {
+    const UNITS: &[(u64, &str)] = &[(SECOND_NS, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let unit = UNITS.iter().find(|(scale, _)| duration_ns >= *scale && duration_ns.is_multiple_of(*scale));
+    unit.map_or_else(|| format!("{duration_ns} ns"), |(scale, name)| format!("{} {name}", duration_ns / scale))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -139,6 +147,12 @@ mod tests {
         assert_eq!(extent("0").unwrap(), Extent::Count(0));
         assert!(extent("90000s").is_err(), "more than a day");
         assert!(extent("40 parsecs").is_err());
+    }
+
+    #[test]
+    fn durations_are_said_exactly() {
+        let said = [3_000_000_000, 1_500_000_000, 40_000, 1_001, 0].map(in_time);
+        assert_eq!(said, ["3 s", "1500 ms", "40 us", "1001 ns", "0 ns"]);
     }
 
     #[test]

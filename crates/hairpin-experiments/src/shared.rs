@@ -58,7 +58,7 @@ pub const OPTION: Knob = Knob::new(
     "option",
     "SET",
     KnobKind::OptionSet,
-    "Socket options, for instance nodelay=on,sndbuf=4096; repeat it to compare sets; none, or all one by one",
+    "Socket options, for instance congestion=cubic,sndbuf=4096; repeat it to compare sets; none, or all one by one",
 )
 .repeat();
 

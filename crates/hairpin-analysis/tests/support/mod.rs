@@ -1,6 +1,8 @@
 //! Made-up samples and runs, for the tests of this crate: every latency in them is given, so every figure is known.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its own part of this")]
 
+pub mod traces;
+
 use hairpin_analysis::{Digest, comparisons, findings, round_figures};
 use hairpin_model::case::{Case, Ends, Pattern, Placement};
 use hairpin_model::environment::Environment;

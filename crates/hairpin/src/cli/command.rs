@@ -47,6 +47,9 @@ fn with_knobs(command: Command, experiment: &'static dyn Experiment) -> Command 
         .args(knobs)
         .arg(folder("out", "Folder to save the run in; it must not hold one yet [default: hairpin-runs/TIME-NAME]"))
         .args(printing())
+        .arg(Arg::new("prove").long("prove").action(ArgAction::SetTrue).help(
+            "Run the counter-experiment of each finding that has one, and say whether it is confirmed or refuted",
+        ))
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"))
 }
 

@@ -58,6 +58,7 @@ pub(super) struct Asked {
     experiment: &'static dyn Experiment,
     knobs: Knobs,
     seed: u64,
+    prove: bool,
 }
 
 impl Asked {
@@ -65,7 +66,7 @@ impl Asked {
     pub(super) fn read(name: &str, matches: &ArgMatches) -> Result<Self, Stopped> {
         let experiment = experiments::find(name).map_err(Stopped::usage)?;
         let (knobs, seed) = knobs(experiment, matches)?;
-        Ok(Self { experiment, knobs, seed })
+        Ok(Self { experiment, knobs, seed, prove: matches.get_flag("prove") })
     }
 
     /// Asks once before anything is made, so that bad knobs leave nothing behind.
@@ -116,7 +117,7 @@ pub(super) fn measured(
     command_line: Vec<String>,
     quiet: bool,
 ) -> Result<Run, Stopped> {
-    let Asked { experiment, knobs, seed } = asked;
+    let Asked { experiment, knobs, seed, prove } = asked;
     let run = Run {
         format: FORMAT,
         tool: tool::this(),
@@ -136,7 +137,7 @@ pub(super) fn measured(
     };
     folder.write_run(&run).map_err(Stopped::usage)?;
     let mut progress = Progress::new(quiet);
-    let task = Task { experiment: *experiment, knobs, ground: &bench.ground, engine, folder };
+    let task = Task { experiment: *experiment, knobs, ground: &bench.ground, engine, folder, prove: *prove };
     let run = carry_out(&task, run, &mut progress);
     progress.finish();
     run.map_err(Stopped::usage)
