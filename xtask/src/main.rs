@@ -11,6 +11,7 @@
 
 mod arrows;
 mod calibration;
+mod captures;
 mod catalog;
 mod ci;
 mod contract;
@@ -24,6 +25,7 @@ mod readers;
 mod skips;
 mod smoke;
 mod source;
+mod stalls;
 mod system;
 mod tidy;
 
@@ -78,6 +80,12 @@ enum Chore {
     },
     /// What the instrument itself costs
     Overhead,
+    /// Whether small writes are explained as promised
+    Stalls {
+        /// Short runs in which the finding is counted
+        #[arg(long, default_value_t = 20)]
+        runs: usize,
+    },
 }
 
 fn main() -> ExitCode {
@@ -109,6 +117,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
+        Chore::Stalls { runs } => stalls::run(root, runs),
     }
 }
 

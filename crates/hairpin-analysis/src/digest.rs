@@ -8,7 +8,7 @@ use hairpin_model::samples::{Samples, latency_histogram};
 use hairpin_model::summary::CaseSummary;
 use hdrhistogram::Histogram;
 
-use crate::summary;
+use crate::{exchanges, summary};
 
 /// One histogram of latencies for each case: its memory grows with the number of cases (about 270 KB each) and not
 /// with the number of rounds or messages.
@@ -47,7 +47,7 @@ impl Digest {
             by_case.entry(&round.case_id).or_default().push(round);
         }
         let mut seen = std::collections::BTreeSet::new();
-        plan_order
+        let mut summaries: Vec<CaseSummary> = plan_order
             .iter()
             .map(|case| (case.id(), case))
             .chain(rounds.iter().map(|round| (round.case_id.clone(), &round.order.case)))
@@ -56,7 +56,9 @@ impl Digest {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
                 summary::summary(case, id.clone(), rounds, self.latencies.get(&id), seed)
             })
-            .collect()
+            .collect();
+        exchanges::fill_speed_ups(&mut summaries, seed);
+        summaries
     }
 }
 

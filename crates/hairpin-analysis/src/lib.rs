@@ -2,16 +2,18 @@
 //!
 //! No clock, file, socket or thread: the same rounds and the same seed give the same numbers. The steps, in order:
 //!
-//! 1. [`round_figures()`]: the samples of one round to its figures, between rounds;
+//! 1. [`round_figures()`]: the samples of one round to its figures, between rounds; [`traced()`]: the same of its trace;
 //! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] of each case;
 //! 3. [`comparisons`]: which cases differ, with intervals; [`compare_runs`] does so for two runs;
 //! 4. [`findings()`]: what explains the figures.
 
 #![forbid(unsafe_code)]
 
+pub mod claims;
 pub mod compare;
 pub mod counters;
 pub mod digest;
+mod exchanges;
 pub mod findings;
 pub mod humane;
 pub mod modes;
@@ -19,6 +21,7 @@ pub mod open_loop;
 pub mod round_figures;
 pub mod statistics;
 mod summary;
+pub mod trace;
 
 pub use compare::budget::{Budget, BudgetOutcome};
 pub use compare::cases::comparisons;
@@ -27,6 +30,7 @@ pub use compare::unlike::{Difference, unlike};
 pub use digest::Digest;
 pub use findings::findings;
 pub use round_figures::round_figures;
+pub use trace::{trace_figures, traced};
 
 // The made-up runs of tests/ serve the unit tests too; they speak of this crate by its name.
 #[cfg(test)]

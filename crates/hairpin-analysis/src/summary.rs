@@ -6,14 +6,14 @@ use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::Effective;
-use hairpin_model::round::{EndReport, Measured, Outcome, RoundRecord};
+use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::summary::{
     CaseSummary, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, Percentiles, RoundPoint,
 };
 use hdrhistogram::Histogram;
 
 use crate::statistics::interval::median_figure;
-use crate::{counters, humane, modes, open_loop};
+use crate::{counters, exchanges, humane, modes, open_loop, trace};
 
 /// A p99 needs this many samples of the case: ten beyond it.
 pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
@@ -43,6 +43,8 @@ pub(crate) fn summary(
     let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
     let samples = measured.iter().map(|measured| measured.figures.samples).sum();
     let over_rounds = OverRounds { measured: &measured, samples, seed, id: &id };
+    let latency_ns =
+        over_rounds.latencies("latency", |measured| Some(measured.figures.latency_ns)).unwrap_or_default();
     let why_invalid = why_invalid(case, rounds, &measured);
     CaseSummary {
         label: case.label(),
@@ -50,9 +52,7 @@ pub(crate) fn summary(
         rounds: measured.len() as u64,
         failed_rounds: rounds.iter().filter_map(|round| failure(round)).collect(),
         samples,
-        latency_ns: over_rounds
-            .latencies("latency", |measured| Some(measured.figures.latency_ns))
-            .unwrap_or_default(),
+        latency_ns,
         service_ns: over_rounds.latencies("service", |measured| measured.figures.service_ns),
         lateness_ns: over_rounds.latencies("lateness", |measured| measured.figures.lateness_ns),
         rate_per_s: over_rounds.median("rate", |measured| Some(measured.figures.rate_per_s)),
@@ -67,8 +67,8 @@ pub(crate) fn summary(
         curve: latencies.map(curve).unwrap_or_default(),
         round_points: kept.iter().map(|(round, measured)| round_point(round, measured)).collect(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
-        exchanges: None,
-        trace: None,
+        exchanges: exchanges::figures(case, &measured, latency_ns, seed),
+        trace: trace::summary(rounds, seed),
         id,
     }
 }
@@ -76,7 +76,11 @@ pub(crate) fn summary(
 fn failure(round: &RoundRecord) -> Option<String> {
     match &round.outcome {
         Outcome::Failed(failure) => {
-            Some(format!("round {}: {} (hint: {})", round.number, failure.cause, failure.hint))
+            let purpose = match round.order.purpose {
+                Purpose::Timed => String::new(),
+                evidence => format!(" ({evidence})"),
+            };
+            Some(format!("round {}{purpose}: {} (hint: {})", round.number, failure.cause, failure.hint))
         }
         Outcome::Measured(_) => None,
     }
@@ -176,7 +180,8 @@ fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<
 fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<String> {
     let mut reasons = Vec::new();
     if measured.is_empty() {
-        let failed = rounds.iter().filter_map(|round| failure(round)).count();
+        let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
+        let failed = timed.filter(|round| matches!(round.outcome, Outcome::Failed(_))).count();
         let reason = match failed {
             0 => "no round of it was measured to its end".to_owned(),
             _ => format!("all {failed} rounds failed"),

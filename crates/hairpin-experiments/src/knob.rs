@@ -1,5 +1,6 @@
 //! A knob: what the user can turn, as data, so that flags, help and checks derive from one place.
 
+use hairpin_model::exchange::{Remedy, Writes};
 use hairpin_model::names;
 use hairpin_model::options::Options;
 
@@ -30,7 +31,7 @@ pub struct Knob {
 /// What values a knob takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum KnobKind {
-    /// Nothing: it is on where it is given.
+    /// Nothing: it is on where it is given, and off elsewhere.
     Switch,
     /// Words of a finite list, or `all` of them.
     Words(&'static [&'static str]),
@@ -54,8 +55,10 @@ pub enum KnobKind {
         /// Greatest.
         max: u64,
     },
-    /// A duration above 0.
+    /// A duration.
     Duration {
+        /// Shortest, in nanoseconds: 0 or 1.
+        min_ns: u64,
         /// Longest, in nanoseconds.
         max_ns: u64,
     },
@@ -68,6 +71,12 @@ pub enum KnobKind {
     ExtentOr(&'static str),
     /// A planted fault.
     Plant,
+    /// The writes of a request, such as `100x2` or `4,3210`; the comma is part of it.
+    Writes,
+    /// Remedies, or `all`.
+    Remedy,
+    /// `on` or `off`, in so many words.
+    OnOff,
 }
 
 /// The word that stands for every value of a finite list.
@@ -82,7 +91,7 @@ impl KnobKind {
     /// [`Refused`] with what it takes.
     pub fn check(self, text: &str) -> Result<(), Refused> {
         match self {
-            Self::Switch => switch(text).map(drop),
+            Self::Switch | Self::OnOff => switch(text).map(drop),
             Self::Words(_) if text == EVERY => Ok(()),
             Self::Words(words) => Ok(names::find("value", text, words).map(drop)?),
             Self::Transport | Self::Link => Ok(()),
@@ -90,11 +99,14 @@ impl KnobKind {
             Self::OptionSet => Ok(Options::parse(text).map(drop)?),
             Self::Whole { min, max } => quantity::whole(text, min, max).map(drop),
             Self::Bytes { min, max } => quantity::bytes(text, min, max).map(drop),
-            Self::Duration { max_ns } => quantity::duration_ns(text, max_ns).map(drop),
+            Self::Duration { min_ns, max_ns } => quantity::duration_ns(text, min_ns, max_ns).map(drop),
             Self::Rate { max_per_s } => quantity::rate_per_s(text, max_per_s).map(drop),
             Self::ExtentOr(word) if text == word => Ok(()),
             Self::ExtentOr(_) => quantity::extent(text).map(drop),
             Self::Plant => quantity::plant(text).map(drop),
+            Self::Writes => Ok(text.parse::<Writes>().map(drop)?),
+            Self::Remedy if text == EVERY => Ok(()),
+            Self::Remedy => Ok(text.parse::<Remedy>().map(drop)?),
         }
     }
 }
@@ -152,20 +164,3 @@ impl Knob {
         self
     }
 }
-
-/// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
-pub const SEED: Knob = Knob::new(
-    "seed",
-    "NUMBER",
-    KnobKind::Whole { min: 0, max: u64::MAX },
-    "Seed of the rounds' order and of resampling; without it one is drawn and recorded",
-);
-
-/// A fault planted in the echo half of every case: the canary.
-pub const PLANT: Knob =
-    Knob::new("plant", "FAULT", KnobKind::Plant, "Stall the echo half, for instance sleep=5ms/100 or busy=1300ns")
-        .hidden();
-
-/// A fault planted in the echo half of the second of each A/A pair: the calibration of "slower".
-pub const PLANT_TWIN: Knob =
-    Knob::new("plant-twin", "FAULT", KnobKind::Plant, "The same, in the second of each A/A pair only").hidden();

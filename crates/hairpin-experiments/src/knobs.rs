@@ -67,13 +67,14 @@ impl Knobs {
         self.text(name).is_some_and(|text| switch(text).unwrap_or(false))
     }
 
-    /// Words of a finite list as the values they stand for; `all` stands for every one. Each value once.
+    /// Words as the values they stand for; `all` stands for every one of `all`. Each value once.
     ///
     /// # Errors
     /// [`Refused`] with the nearest word.
     pub fn words<W>(&self, name: &str, all: &[W]) -> Result<Vec<W>, Refused>
     where
-        W: Copy + PartialEq + std::str::FromStr<Err = names::UnknownName>,
+        W: Clone + PartialEq + std::str::FromStr,
+        Refused: From<W::Err>,
     {
         let mut values = Vec::new();
         for text in self.texts(name) {
@@ -127,7 +128,7 @@ impl Knobs {
     /// [`Refused`] when it is out of the knob's range.
     pub fn duration_ns(&self, name: &str) -> Result<Option<u64>, Refused> {
         let durations = self.each(name, |kind, text| match kind {
-            KnobKind::Duration { max_ns } => quantity::duration_ns(text, max_ns),
+            KnobKind::Duration { min_ns, max_ns } => quantity::duration_ns(text, min_ns, max_ns),
             _ => Err(not_that_kind(text)),
         })?;
         Ok(durations.first().copied())

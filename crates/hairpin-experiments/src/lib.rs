@@ -4,15 +4,19 @@
 //! `hairpin list` and the catalogue derive from its [`experiment::Experiment::knobs`].
 #![forbid(unsafe_code)]
 
+pub mod evidence;
+pub mod exchange_time;
 pub mod experiment;
 pub mod experiments;
 pub mod knob;
 pub mod knobs;
 pub mod possible;
+pub mod proof;
 pub mod quantity;
 pub mod refused;
 pub mod selection;
 pub mod sequence;
+pub mod shared;
 
 pub use experiment::{Experiment, Step};
 pub use knob::{Knob, KnobKind};

@@ -2,6 +2,7 @@
 
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Waiting};
+use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
 
@@ -13,6 +14,9 @@ use crate::quantity::in_bytes;
 /// The first reason why not, and what would help.
 pub fn check(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
     waiting(case, card)?;
+    if let Some(exchange) = &case.exchange {
+        small_writes(case, exchange, card)?;
+    }
     match card.answered_by {
         AnsweredBy::Kernel => answered_by_kernel(case)?,
         AnsweredBy::EchoHalf => two_halves(case, card, ground)?,
@@ -86,9 +90,79 @@ fn two_halves(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
     Ok(())
 }
 
+/// Whether a transport with that card packs and acknowledges segments as TCP does: it can be asked not to wait.
+#[must_use]
+pub fn is_tcp(card: &Card) -> bool {
+    card.options.contains(&OptionName::Nodelay)
+}
+
+fn small_writes(case: &Case, exchange: &Exchange, card: &Card) -> Result<(), WhyNot> {
+    if card.boundaries {
+        return Err(why(
+            "it keeps message boundaries: every write is a message of its own",
+            "use a byte stream such as tcp, unix-stream or pipe",
+        ));
+    }
+    let remedy = exchange.remedy;
+    if remedy.needs_tcp() && !is_tcp(card) {
+        let reason = format!("remedy `{remedy}` is about how TCP packs and acknowledges segments");
+        return Err(why(reason, "use none, one-write, writev or batch=N there"));
+    }
+    if let Some(option) = option_of(remedy)
+        && !card.options.contains(&option)
+    {
+        return Err(why(format!("it has no option `{option}`, which remedy `{remedy}` sets"), "use another remedy"));
+    }
+    answers_in_flight(case, exchange.pipeline, card)
+}
+
+/// The option that a remedy sets.
+fn option_of(remedy: Remedy) -> Option<OptionName> {
+    match remedy {
+        Remedy::Nodelay => Some(OptionName::Nodelay),
+        Remedy::Cork | Remedy::CorkForgotten => Some(OptionName::Cork),
+        Remedy::Quickack => Some(OptionName::Quickack),
+        Remedy::None | Remedy::More | Remedy::OneWrite | Remedy::Writev | Remedy::Batch(_) => None,
+    }
+}
+
+/// What the buffers of any byte stream hold of answers that nobody reads: half of a pipe's 64 KiB (pipe(7)).
+const ANSWERS_BYTES: u64 = 32 << 10;
+/// The same for a Unix socket, where each write also takes its own `struct sk_buff` and the rounding of its memory
+/// (net/unix/af_unix.c): a buffer of 208 KiB is full after 278 writes of 1 to 64 B, 93 of 1000 B, 44 of 4000 B.
+const UNIX_ANSWERS_BYTES: u64 = 128 << 10;
+
+/// The client half reads no answer before its last request is written: an echo half that cannot write its answers
+/// stops reading, and then both wait for ever.
+fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyNot> {
+    if pipeline < 2 {
+        return Ok(());
+    }
+    let reply = case.reply_size_bytes;
+    let of_sockets = card.options.contains(&OptionName::Sndbuf);
+    let (holds, each) = match of_sockets && !is_tcp(card) {
+        true => (UNIX_ANSWERS_BYTES, reply.saturating_mul(2).saturating_add(1 << 10)),
+        false => (ANSWERS_BYTES, reply),
+    };
+    let buffers = [OptionName::Sndbuf, OptionName::Rcvbuf];
+    let asked = buffers.iter().filter_map(|name| case.options.get(*name)?.parse::<u64>().ok()).min();
+    let most = holds.min(asked.unwrap_or(u64::MAX)) / each;
+    if pipeline <= most {
+        return Ok(());
+    }
+    Err(why(
+        format!(
+            "{pipeline} answers of {} may not fit its buffers while none is read, so both ends could wait for ever",
+            in_bytes(reply)
+        ),
+        format!("--pipeline {} is safe with this --reply", most.max(1)),
+    ))
+}
+
 fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let range = card.min_message_bytes..=card.max_message_bytes;
-    for (what, size) in [("message", case.size_bytes), ("answer", case.reply_size_bytes)] {
+    let message = if case.exchange.is_some() { "request" } else { "message" };
+    for (what, size) in [(message, case.size_bytes), ("answer", case.reply_size_bytes)] {
         if !range.contains(&size) {
             let hint = format!("{} to {}", in_bytes(card.min_message_bytes), in_bytes(card.max_message_bytes));
             return Err(why(format!("a {what} of {} does not fit", in_bytes(size)), hint));

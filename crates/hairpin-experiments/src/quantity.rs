@@ -46,17 +46,18 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", in_bytes(min), in_bytes(max))))
 }
 
-/// A duration in nanoseconds, above 0 and up to `max_ns`.
+/// A duration in nanoseconds in a range.
 ///
 /// # Errors
 /// [`Refused`] when it is no duration or out of range.
-pub fn duration_ns(text: &str, max_ns: u64) -> Result<u64, Refused> {
+pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused> {
     let duration_ns = parse::duration_ns(text)?;
-    if (1..=max_ns).contains(&duration_ns) {
+    if (min_ns..=max_ns).contains(&duration_ns) {
         return Ok(duration_ns);
     }
     let hours = max_ns / (3600 * SECOND_NS);
-    Err(Refused::new(format!("`{text}` is refused"), format!("a duration above 0 and up to {hours} h")))
+    let from = if min_ns == 0 { "from 0" } else { "above 0 and" };
+    Err(Refused::new(format!("`{text}` is refused"), format!("a duration {from} up to {hours} h")))
 }
 
 /// Messages a second: at least one a day, at most `max_per_s`.
@@ -104,7 +105,7 @@ pub fn plant(text: &str) -> Result<Plant, Refused> {
         _ => return Err(bad()),
     };
     let (stall, every) = rest.split_once('/').unwrap_or((rest, "1"));
-    let stall_ns = duration_ns(stall, LONGEST_STALL_NS).map_err(|_| bad())?;
+    let stall_ns = duration_ns(stall, 1, LONGEST_STALL_NS).map_err(|_| bad())?;
     let every = whole(every, 1, 1_000_000).map_err(|_| bad())?;
     Ok(Plant { stall_ns, every, sleeps })
 }
@@ -115,6 +116,14 @@ pub fn in_bytes(bytes: u64) -> String {
     const UNITS: &[(u64, &str)] = &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.iter().find(|(scale, _)| bytes >= *scale && bytes.is_multiple_of(*scale));
     unit.map_or_else(|| format!("{bytes} B"), |(scale, name)| format!("{} {name}", bytes / scale))
+}
+
+/// A duration for a message to the user: `3 s`, `1500 ms`, `40 us`; exact, never rounded.
+#[must_use]
+pub fn in_time(duration_ns: u64) -> String {
+    const UNITS: &[(u64, &str)] = &[(SECOND_NS, "s"), (1_000_000, "ms"), (1_000, "us")];
+    let unit = UNITS.iter().find(|(scale, _)| duration_ns >= *scale && duration_ns.is_multiple_of(*scale));
+    unit.map_or_else(|| format!("{duration_ns} ns"), |(scale, name)| format!("{} {name}", duration_ns / scale))
 }
 
 #[cfg(test)]
@@ -141,6 +150,12 @@ mod tests {
     }
 
     #[test]
+    fn durations_are_said_exactly() {
+        let said = [3_000_000_000, 1_500_000_000, 40_000, 1_001, 0].map(in_time);
+        assert_eq!(said, ["3 s", "1500 ms", "40 us", "1001 ns", "0 ns"]);
+    }
+
+    #[test]
     fn planted_faults_are_read() {
         assert_eq!(plant("sleep=5ms/100").unwrap(), Plant { stall_ns: 5_000_000, every: 100, sleeps: true });
         assert_eq!(plant("busy=1300ns").unwrap(), Plant { stall_ns: 1300, every: 1, sleeps: false });
@@ -153,7 +168,8 @@ mod tests {
     fn bounds_are_refused_with_the_range() {
         assert_eq!(bytes("0", 1, 1 << 30).unwrap_err().to_string(), "`0` is refused (hint: 1 B to 1 GiB)");
         assert!(bytes("2GiB", 1, 1 << 30).is_err());
-        assert!(duration_ns("0s", DAY_NS).is_err() && duration_ns("25h", DAY_NS).is_err());
+        assert!(duration_ns("0s", 1, DAY_NS).is_err() && duration_ns("90000s", 0, DAY_NS).is_err());
+        assert_eq!(duration_ns("0s", 0, DAY_NS).unwrap(), 0);
         assert!(rate_per_s("11M", 1e7).is_err() && rate_per_s("1e-300", 1e7).is_err());
     }
 }

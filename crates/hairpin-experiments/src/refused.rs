@@ -1,6 +1,7 @@
 //! A plan that is refused before anything runs.
 
 use hairpin_model::card::WhyNot;
+use hairpin_model::exchange::{BadRemedy, BadWrites};
 use hairpin_model::names::UnknownName;
 use hairpin_model::options::OptionError;
 use hairpin_model::parse::BadQuantity;
@@ -51,6 +52,18 @@ impl From<OptionError> for Refused {
 
 impl From<BadQuantity> for Refused {
     fn from(bad: BadQuantity) -> Self {
+        Self::from_text(&bad.to_string())
+    }
+}
+
+impl From<BadWrites> for Refused {
+    fn from(bad: BadWrites) -> Self {
+        Self::from_text(&bad.to_string())
+    }
+}
+
+impl From<BadRemedy> for Refused {
+    fn from(bad: BadRemedy) -> Self {
         Self::from_text(&bad.to_string())
     }
 }

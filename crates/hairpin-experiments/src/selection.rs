@@ -138,7 +138,8 @@ fn whole(transport: &str, why: &WhyNot) -> Skipped {
     Skipped { transport: transport.to_owned(), case: None, reason: why.to_string() }
 }
 
-fn several(cases: &[&Case]) -> String {
+/// Some cases in a few words: the first, and how many more.
+pub(crate) fn several(cases: &[&Case]) -> String {
     match cases {
         [] => String::new(),
         [case] => case.label(),

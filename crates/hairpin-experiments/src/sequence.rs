@@ -49,18 +49,27 @@ pub fn orders(planned: &[Planned], blocks: u64, seed: u64, common: Common) -> Re
             "sweep fewer values, or lower --rounds",
         ));
     }
-    let block_numbers = 0..u32::try_from(blocks).expect("at most MOST_ROUNDS where there is a case");
-    let in_order = block_numbers.flat_map(|block| {
-        permutation(planned.len(), seed, block).into_iter().map(move |index| order(&planned[index], block, common))
-    });
-    Ok(in_order.collect())
+    let templates: Vec<RoundOrder> = planned.iter().map(|planned| order(planned, common)).collect();
+    let blocks = u32::try_from(blocks).expect("at most MOST_ROUNDS where there is a case");
+    Ok(interleaved(&templates, 0, blocks, seed))
 }
 
-fn order(planned: &Planned, block: u32, common: Common) -> RoundOrder {
+/// Every template once in each of `blocks` blocks from `first_block` on, in the seeded random order of that block.
+#[must_use]
+pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed: u64) -> Vec<RoundOrder> {
+    let numbers = (0..blocks).map(|number| first_block.saturating_add(number));
+    let in_order = numbers.flat_map(|block| {
+        let places = permutation(templates.len(), seed, block);
+        places.into_iter().map(move |place| RoundOrder { block, ..templates[place].clone() })
+    });
+    in_order.collect()
+}
+
+fn order(planned: &Planned, common: Common) -> RoundOrder {
     RoundOrder {
         case: planned.case.clone(),
         purpose: Purpose::Timed,
-        block,
+        block: 0,
         extent: planned.extent,
         warm_up: planned.warm_up,
         timeout_ns: common.timeout_ns,

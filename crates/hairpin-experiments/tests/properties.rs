@@ -4,14 +4,16 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Plan, ground, plan_on};
+use common::{Plan, ground, measured, plan_on, running, turned};
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::case::{CpuIdle, Ends, LOOPBACK, Pattern, Placement, Waiting};
+use hairpin_model::exchange::Remedy;
 use hairpin_model::ground::Ground;
-use hairpin_model::round::{Extent, RoundOrder};
+use hairpin_model::options::OptionName;
+use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use proptest::prelude::*;
 
 const DAY_NS: u64 = 86_400_000_000_000;
@@ -42,6 +44,14 @@ fn assert_valid(order: &RoundOrder, ground: &Ground) {
     if let Pattern::Paced { rate_per_s } = case.pattern {
         assert!(rate_per_s > 0.0 && rate_per_s <= 1e7, "{label}");
     }
+    assert_eq!(case.pattern == Pattern::SmallWrites, case.exchange.is_some(), "{label}");
+    if let Some(exchange) = &case.exchange {
+        assert!(!card.boundaries && exchange.gap_ns < order.timeout_ns, "{label}");
+        assert_eq!(case.size_bytes, exchange.writes.total_bytes(), "{label}");
+        let asks_for_nodelay = exchange.remedy == Remedy::Nodelay || exchange.remedy == Remedy::More;
+        assert!(!asks_for_nodelay || card.options.contains(&OptionName::Nodelay), "{label}");
+        assert!(exchange.pipeline == 1 || exchange.pipeline * case.reply_size_bytes <= 32 << 10, "{label}");
+    }
     match order.extent {
         Extent::Count(count) => assert!((1..=10_000_000_000).contains(&count)),
         Extent::DurationNs(duration_ns) => assert!((1..=DAY_NS).contains(&duration_ns)),
@@ -58,6 +68,18 @@ fn assert_consistent(plan: &Plan, ground: &Ground) {
         assert_eq!(block.iter().map(|order| order.case.id()).collect::<BTreeSet<_>>(), ids);
     }
     plan.rounds.iter().take(plan.cases.len()).for_each(|order| assert_valid(order, ground));
+}
+
+/// The second step, where there is one: as many traced as untraced rounds of cases of the plan, in blocks of their own.
+fn assert_evidence(plan: &Plan, evidence: &Plan, ground: &Ground) {
+    let last = plan.rounds.iter().map(|order| order.block).max().unwrap();
+    let of = |purpose| evidence.rounds.iter().filter(|order| order.purpose == purpose).count();
+    assert!(evidence.cases.is_empty() && !evidence.rounds.is_empty());
+    assert!(of(Purpose::Traced) == of(Purpose::Untraced) && of(Purpose::Timed) == 0);
+    for order in &evidence.rounds {
+        assert!(order.block > last && plan.cases.contains(&order.case), "{}", order.case.label());
+        assert_valid(order, ground);
+    }
 }
 
 /// Values that a knob of that kind may take; whether they go together is for the rules to say.
@@ -78,6 +100,9 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
         KnobKind::Rate { .. } => vec!["0.5", "100,1k", "2M"],
         KnobKind::ExtentOr(word) => vec![word, "0", "500", "40ms"],
         KnobKind::Plant => vec!["sleep=5ms/100", "busy=1300ns"],
+        KnobKind::Writes => vec!["100x2", "4,3210", "200", "3x64KiB,1"],
+        KnobKind::Remedy => vec!["all", "none", "nodelay,cork", "one-write,batch=3", "batch=10000,more"],
+        KnobKind::OnOff => vec!["on", "off"],
     }
 }
 
@@ -121,6 +146,13 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
     match plan_on(ground, ALL[which], &flags) {
         Ok(plan) => {
             assert_consistent(&plan, ground);
+            let knobs = turned(ALL[which], &flags).unwrap();
+            let done = measured(&plan.rounds);
+            if let Some(evidence) = running(ALL[which].next(&knobs, ground, &done).unwrap()) {
+                assert_evidence(&plan, &evidence, ground);
+                let done = [done, measured(&evidence.rounds)].concat();
+                assert_eq!(running(ALL[which].next(&knobs, ground, &done).unwrap()), None, "it ends");
+            }
             true
         }
         Err(refused) => {

@@ -4,11 +4,12 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{ground, ground_without, plan_on, refusal, round_trip};
-use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES, WARM_UP_NS};
+use common::{failed, ground, ground_without, plan_on, refusal, round_trip};
+use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
+use hairpin_experiments::shared::WARM_UP_NS;
 use hairpin_experiments::{Experiment, Knobs, Step};
 use hairpin_model::case::{Ends, Pattern, Plant};
-use hairpin_model::round::{Extent, Failure, Outcome, RoundRecord};
+use hairpin_model::round::Extent;
 
 #[test]
 fn without_flags_every_transport_is_measured_once_in_each_block() {
@@ -26,10 +27,9 @@ fn without_flags_every_transport_is_measured_once_in_each_block() {
 #[test]
 fn once_rounds_are_done_so_is_the_experiment() {
     let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
-    let failed = Outcome::Failed(Failure { cause: "the echo half was killed".to_owned(), hint: String::new() });
-    let record = RoundRecord { number: 0, started_ns: 0, case_id: order.case.id(), order, outcome: failed };
+    let done = failed(&[order]);
     let knobs = Knobs::from_given(&RoundTrip, [("seed", vec!["7".to_owned()])]).unwrap();
-    assert_eq!(RoundTrip.next(&knobs, &ground(), &[record]).unwrap(), Step::Done);
+    assert_eq!(RoundTrip.next(&knobs, &ground(), &done).unwrap(), Step::Done);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn all_takes_every_value_and_leaves_out_what_is_impossible_with_the_reason() {
 #[test]
 fn skips_are_one_for_each_transport_and_reason() {
     let plan = round_trip(&[("option", "nodelay=on"), ("size", "4,8,100000")]).unwrap();
-    assert_eq!(plan.labels().len(), 6, "only TCP has the option: two transports, three sizes");
+    assert_eq!(plan.labels().len(), 9, "only TCP has the option: three kinds of it, three sizes");
     let pipe: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == "pipe").collect();
     assert_eq!(pipe.len(), 1, "{pipe:?}");
     assert_eq!(pipe[0].case, None, "nothing of pipe is left");

@@ -6,12 +6,14 @@
 
 pub mod card;
 pub mod case;
+pub mod claim;
 pub mod environment;
 pub mod exchange;
 pub mod fact;
 pub mod figure;
 pub mod finding;
 pub mod ground;
+pub mod judged_claim;
 pub mod ledger;
 pub mod names;
 pub mod options;

@@ -1,19 +1,30 @@
-//! Shows a made-up run: `cargo run -p hairpin-report --example preview -- terminal 80`. For work on the looks.
+//! Shows a made-up run: `cargo run -p hairpin-report --example preview -- terminal 80 plain small-writes`.
+//! For work on the looks.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, missing_docs, reason = "a program for people")]
 
 #[path = "../tests/support/mod.rs"]
 mod support;
 
 use hairpin_report::formats;
-use hairpin_report::terminal::Look;
+use hairpin_report::terminal::{Look, render_time_sequences};
 
 fn main() {
     let mut words = std::env::args().skip(1);
     let name = words.next().unwrap_or_else(|| "terminal".to_owned());
     let width = words.next().and_then(|word| word.parse().ok()).unwrap_or(100);
-    let colour = words.next().is_some();
+    let colour = words.next().is_some_and(|word| word == "colour");
+    let run = match words.next().as_deref() {
+        Some("small-writes") => support::small_writes::run(false),
+        Some("captured") => support::small_writes::run(true),
+        _ => support::survey(1),
+    };
+    if name == "ladder" {
+        let which = words.next().unwrap_or_else(|| "all".to_owned());
+        let drawn = render_time_sequences(&run, &which, &Look { width, colour });
+        return print!("{}", drawn.unwrap_or_else(|error| format!("{error}\n")));
+    }
     match formats::find(&name) {
-        Some(format) => print!("{}", (format.render)(&support::survey(1), &Look { width, colour })),
+        Some(format) => print!("{}", (format.render)(&run, &Look { width, colour })),
         None => println!("unknown format {name} (hint: one of terminal, html, json, csv)"),
     }
 }

@@ -5,10 +5,12 @@
 use std::io::Write;
 
 use hairpin_model::case::Pattern;
+use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::run::Run;
 use hairpin_model::samples::Fate;
-use hairpin_model::summary::{CaseSummary, LatencyFigures};
+use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, LatencyFigures};
+use hairpin_model::trace::Capture;
 
 /// A row under construction: column names are written once, from the first row.
 #[derive(Default)]
@@ -91,7 +93,37 @@ fn row(summary: &CaseSummary) -> Row {
     row.put("unexplained", ledger.unexplained);
     row.number("cpu_client_s", Some(summary.cpu_seconds.client));
     row.number("cpu_echo_s", summary.cpu_seconds.echo);
+    exchange_columns(&mut row, summary);
     row
+}
+
+/// Empty cells for a case without exchanges, and for one that was not traced.
+fn exchange_columns(row: &mut Row, summary: &CaseSummary) {
+    let exchange = summary.case.exchange.as_ref();
+    let text = |of: fn(&Exchange) -> String| exchange.map(of).unwrap_or_default();
+    row.put("writes", text(|exchange| exchange.writes.to_string()));
+    row.put("gap_ns", text(|exchange| exchange.gap_ns.to_string()));
+    row.put("pipeline", text(|exchange| exchange.pipeline.to_string()));
+    row.put("remedy", text(|exchange| exchange.remedy.to_string()));
+    let figures = summary.exchanges.clone().unwrap_or_default();
+    row.latencies("exchange", &figures.exchange_ns);
+    row.figure("first_exchange_ns", figures.first_exchange_ns);
+    for place in 0..EARLY_EXCHANGES {
+        row.number(&format!("exchange_{}_ns", place + 1), figures.early_exchanges_ns.get(place).map(|of| of.value));
+    }
+    row.figure("bytes_per_ms", figures.bytes_per_ms);
+    row.figure("segments_per_exchange", figures.segments_per_exchange);
+    row.figure("bare_acks_per_exchange", figures.bare_acks_per_exchange);
+    row.figure("system_calls_per_exchange", figures.system_calls_per_exchange);
+    row.figure("speed_up_against_none", figures.speed_up_against_none);
+    let trace = summary.trace.as_ref();
+    row.figure("tracing_cost_ns", trace.and_then(|trace| trace.cost_ns));
+    row.figure("tracing_cost_ratio", trace.and_then(|trace| trace.cost_ratio));
+    let file = match trace.map(|trace| &trace.capture) {
+        Some(Capture::Saved { file, .. }) => file.as_str(),
+        _ => "",
+    };
+    row.put("capture_file", file);
 }
 
 fn case_columns(row: &mut Row, summary: &CaseSummary) {

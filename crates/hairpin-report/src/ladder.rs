@@ -2,31 +2,110 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Pattern, Placement, Waiting};
+use hairpin_model::case::{Case, Pattern, Placement, Waiting};
+use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-/// The cases with one waiting and one placement.
+/// What the rows of a group measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A message and its answer.
+    RoundTrips,
+    /// A request of several writes and its answer.
+    Exchanges,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 2] = [Self::RoundTrips, Self::Exchanges];
+
+    /// That of one case.
+    pub(crate) fn of(case: &Case) -> Self {
+        if case.exchange.is_some() { Self::Exchanges } else { Self::RoundTrips }
+    }
+
+    /// One of what is measured.
+    pub(crate) fn thing(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "round trip",
+            Self::Exchanges => "exchange",
+        }
+    }
+
+    /// The same with its article.
+    pub(crate) fn a_thing(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "a round trip",
+            Self::Exchanges => "an exchange",
+        }
+    }
+
+    /// Several of them.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "Round trips",
+            Self::Exchanges => "Exchanges",
+        }
+    }
+}
+
+/// What all cases of a run measure: `a round trip`, or `a round trip or an exchange`.
+pub(crate) fn things(run: &Run) -> String {
+    let has = |kind: &Kind| run.cases.iter().any(|row| Kind::of(&row.case) == *kind);
+    let things: Vec<&str> = Kind::ALL.iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
+    things.join(" or ")
+}
+
+/// The cases with one waiting and one placement; of exchanges also with one transport and one request.
 pub(crate) struct Group<'r> {
-    /// `block, together`.
+    /// `block, together`, or `tcp 100x2 B, block, together`.
     pub(crate) name: String,
+    /// What its rows measure.
+    pub(crate) kind: Kind,
     /// The fastest first by p50; cases without a p50 last, in the order of the plan.
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// The groups, in the order of the words (block, poll, spin; together, apart, free).
+/// The groups, in the order of the words (block, poll, spin; together, apart, free), then in that of the plan.
 pub(crate) fn groups(run: &Run) -> Vec<Group<'_>> {
-    let mut sorted: BTreeMap<(Waiting, Placement), Vec<&CaseSummary>> = BTreeMap::new();
+    let mut groups: Vec<((Waiting, Placement), Group<'_>)> = Vec::new();
     for summary in &run.cases {
-        sorted.entry((summary.case.waiting, summary.case.placement)).or_default().push(summary);
+        let case = &summary.case;
+        let ends = format!("{}, {}", case.waiting, case.placement);
+        let name = match &case.exchange {
+            Some(exchange) => format!("{} {}, {ends}", case.transport, request(case, exchange)),
+            None => ends,
+        };
+        match groups.iter_mut().find(|(_, group)| group.name == name) {
+            Some((_, group)) => group.rows.push(summary),
+            None => {
+                let group = Group { name, kind: Kind::of(case), rows: vec![summary] };
+                groups.push(((case.waiting, case.placement), group));
+            }
+        }
     }
-    let mut groups = Vec::with_capacity(sorted.len());
-    for ((waiting, placement), mut rows) in sorted {
-        rows.sort_by(|a, b| p50_ns(a).unwrap_or(f64::INFINITY).total_cmp(&p50_ns(b).unwrap_or(f64::INFINITY)));
-        groups.push(Group { name: format!("{waiting}, {placement}"), rows });
+    groups.sort_by_key(|(words, _)| *words);
+    let mut groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
+    for group in &mut groups {
+        let place = |row: &CaseSummary| p50_ns(row).unwrap_or(f64::INFINITY);
+        group.rows.sort_by(|a, b| place(a).total_cmp(&place(b)));
     }
     groups
+}
+
+/// What is written and answered, whatever is done against its stalling: `100x2 B`, `4,3210 B gap 1000 us`.
+pub(crate) fn request(case: &Case, exchange: &Exchange) -> String {
+    let mut words = exchange_words(case, exchange);
+    words.remove(0);
+    words.join(" ")
+}
+
+/// The remedy, and the words of [`request`]: those that a case of exchanges has beyond one of round trips.
+fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
+    let bare = Case { exchange: Some(exchange.clone()), ..Case::ping_pong(&case.transport) };
+    let sized = Case { size_bytes: case.size_bytes, reply_size_bytes: case.reply_size_bytes, ..bare };
+    sized.details()
 }
 
 /// The median that the ladder is sorted by.
@@ -46,11 +125,20 @@ pub(crate) fn interval(figure: Option<Figure>) -> Option<(f64, f64)> {
     (low.is_finite() && high.is_finite()).then_some((low, high))
 }
 
-/// The case within its group: the transport and what sets it apart.
+/// The case within its group: the transport (of exchanges the remedy) and what sets it apart.
 pub(crate) fn row_name(summary: &CaseSummary) -> String {
-    let mut words = vec![summary.case.transport.clone()];
-    words.extend(summary.case.details());
-    words.join(" ")
+    row_words(summary).join(" ")
+}
+
+/// The words of [`row_name`]; there is at least one.
+pub(crate) fn row_words(summary: &CaseSummary) -> Vec<String> {
+    let case = &summary.case;
+    let (head, shared) = match &case.exchange {
+        Some(exchange) => (exchange.remedy.to_string(), exchange_words(case, exchange)),
+        None => (case.transport.clone(), Vec::new()),
+    };
+    let details = case.details().into_iter().filter(|word| !shared.contains(word));
+    std::iter::once(head).chain(details).collect()
 }
 
 /// CPU time of both ends for one answered message, in ns.

@@ -15,6 +15,8 @@ pub mod terminal;
 pub mod charts;
 pub mod comparison;
 pub mod quantities;
+pub mod time_sequence;
 
+mod exchanges;
 mod ladder;
 mod wording;

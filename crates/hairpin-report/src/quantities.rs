@@ -19,6 +19,14 @@ impl Micro {
             Self::Sign => '\u{a0}',
         }
     }
+
+    /// What stands between two bounds.
+    fn to(self) -> char {
+        match self {
+            Self::Ascii => '-',
+            Self::Sign => '\u{2013}',
+        }
+    }
 }
 
 /// What stands where there is no figure.
@@ -82,11 +90,7 @@ pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64, micro: Micro) -> String {
     }
     let unit = time_unit(of_ns, micro);
     let places = decimals(of_ns / unit.ns);
-    let to = match micro {
-        Micro::Ascii => '-',
-        Micro::Sign => '\u{2013}',
-    };
-    format!("{:.places$}{to}{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
+    format!("{:.places$}{}{:.places$}", low_ns / unit.ns, micro.to(), high_ns / unit.ns)
 }
 
 /// The two bounds of a rate, in the unit of the second: `98.1-102 k/s`.
@@ -157,6 +161,28 @@ pub fn times(ratio: f64) -> String {
         _ if ratio < 9.95 => format!("{ratio:.1} times"),
         _ => format!("{ratio:.0} times"),
     }
+}
+
+/// How many times in a narrow column: `0.21x`, `58.1x`, `839x`.
+#[must_use]
+pub fn factor(ratio: f64) -> String {
+    if ratio.is_finite() { format!("{}x", significant(ratio)) } else { DASH.to_owned() }
+}
+
+/// A number without a unit: whole numbers whole, others with three significant digits at most.
+#[must_use]
+pub fn number(value: f64) -> String {
+    if value.is_finite() { plain(value) } else { DASH.to_owned() }
+}
+
+/// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`.
+#[must_use]
+pub fn number_bounds(of: f64, low: f64, high: f64, micro: Micro) -> String {
+    if !(of.is_finite() && low.is_finite() && high.is_finite()) {
+        return DASH.to_owned();
+    }
+    let places = decimals(of);
+    format!("{low:.places$}{}{high:.places$}", micro.to())
 }
 
 /// A count with its thousands apart: `1 204 311`.

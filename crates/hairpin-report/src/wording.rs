@@ -9,7 +9,8 @@ use hairpin_model::options::Effective;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-use crate::ladder;
+use crate::exchanges;
+use crate::ladder::{self, Kind};
 use crate::quantities::{self, Micro};
 
 /// The answer to the question that the run asked.
@@ -32,7 +33,7 @@ pub(crate) fn answer(run: &Run, micro: Micro) -> Answer {
     let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
     let of_processes = fastest(spoken.iter().copied().filter(between_processes));
     let Some(first) = of_processes.or_else(|| fastest(spoken.iter().copied())) else {
-        return Answer { lead: nothing(run), more: Vec::new() };
+        return exchanges::answer(run, micro).unwrap_or_else(|| Answer { lead: nothing(run), more: Vec::new() });
     };
     let between = if of_processes.is_some() { " between two processes here" } else { " here" };
     let lead = format!("The fastest round trip{between} is {}.", placed(first, micro));
@@ -52,7 +53,7 @@ fn placed(row: &CaseSummary, micro: Micro) -> String {
 }
 
 /// `13.4 us (95 % interval 12.9-14.1)`.
-fn with_interval(figure: Option<Figure>, micro: Micro) -> String {
+pub(crate) fn with_interval(figure: Option<Figure>, micro: Micro) -> String {
     match (ladder::finite(figure), ladder::interval(figure)) {
         (Some(value), Some((low, high))) => format!(
             "{} (95 % interval {})",
@@ -71,7 +72,7 @@ fn single(row: &CaseSummary, micro: Micro) -> String {
     let p99 = ladder::finite(row.latency_ns.p99)
         .map(|p99| format!(", p99 {}", quantities::duration(p99, micro)))
         .unwrap_or_default();
-    let made = format!("{} over {}", counted(row.samples, "round trip"), counted(row.rounds, "round"));
+    let made = format!("{} over {}", counted(row.samples, Kind::of(&row.case).thing()), counted(row.rounds, "round"));
     let invalid = if row.valid { "" } else { " These figures must not be used: see below." };
     format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, with_interval(row.latency_ns.p50, micro))
 }
@@ -168,22 +169,27 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     }
 }
 
-/// `confirmed: the change took 54.1 us off (52.0-56.3)`.
+/// `confirmed: the change took off 54.1 us (52.0-56.3)`.
 pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
     let effect = proved.effect.value;
+    let how = if effect < 0.0 { "took off" } else { "added" };
     let size = quantities::duration(effect.abs(), micro);
-    let range = match (proved.effect.low, proved.effect.high) {
+    format!("{}: the change {how} {size}{}", proved.verdict, range(proved.effect, micro))
+}
+
+/// The interval of a difference in ns, after a blank: ` (52.0-56.3)` without its sign where both ends have the same one,
+/// else ` (-1.20 us .. 3.40 us)`; empty without an interval.
+pub(crate) fn range(difference: Figure, micro: Micro) -> String {
+    match (difference.low, difference.high) {
         (Some(low), Some(high)) if low.signum() == high.signum() => {
             let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-            format!(" ({})", quantities::bounds(effect.abs(), near, far, micro))
+            format!(" ({})", quantities::bounds(difference.value.abs(), near, far, micro))
         }
         (Some(low), Some(high)) => {
             format!(" ({} .. {})", quantities::duration(low, micro), quantities::duration(high, micro))
         }
         _ => String::new(),
-    };
-    let how = if effect < 0.0 { "took off" } else { "added" };
-    format!("{}: the change {how} {size}{range}", proved.verdict)
+    }
 }
 
 /// The evidence of a finding, one line each.

@@ -33,6 +33,23 @@ fn a_row_a_case_with_units_in_the_names() {
 }
 
 #[test]
+fn exchanges_have_columns_that_are_empty_for_other_cases() {
+    let mut run = support::small_writes::run(true);
+    run.cases.push(support::survey(1).cases[0].clone());
+    let (header, rows) = table(&summary(&run));
+    let column = |name: &str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
+    let nodelay = rows.iter().find(|row| &row[column("remedy")] == "nodelay").expect("it is there");
+    let cells = ["writes", "pattern", "bytes_per_ms", "segments_per_exchange", "capture_file", "exchange_1_ns"];
+    let expected = ["100x2", "small-writes", "344", "101", "captures/tcp-nodelay.pcapng", "641000"];
+    assert_eq!(cells.map(|name| &nodelay[column(name)]), expected);
+    assert_eq!(nodelay[column("exchange_p50_ns")], nodelay[column("latency_p50_ns")]);
+    assert_eq!(&rows[0][column("speed_up_against_none")], "", "none has nothing to be compared with");
+    let other = rows.iter().next_back().expect("the round trip is last");
+    let empty = (column("writes")..header.len()).all(|place| other[place].is_empty());
+    assert!(empty, "{other:?}");
+}
+
+#[test]
 fn no_case_is_no_row_and_no_figure_is_written_that_is_not_finite() {
     let mut run = support::survey(1);
     run.cases[0].cpu_seconds.client = f64::NAN;

@@ -4,7 +4,7 @@ mod support;
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::run::State;
+use hairpin_model::run::{Run, State};
 use hairpin_model::summary::Verdict;
 use hairpin_report::comparison::{BudgetResult, ComparisonReport, ComparisonRow, Unlike};
 use hairpin_report::terminal::{Look, render, render_comparison};
@@ -34,6 +34,86 @@ fn a_single_case() {
 }
 
 #[test]
+fn small_writes_at_80_columns() {
+    insta::assert_snapshot!(render(&support::small_writes::run(false), &plain(80)));
+}
+
+#[test]
+fn small_writes_at_100_columns() {
+    insta::assert_snapshot!(render(&support::small_writes::run(true), &plain(100)));
+}
+
+/// The first paragraphs of the answer, in one line.
+fn answer_of(run: &Run) -> String {
+    let text = render(run, &plain(80));
+    text.lines().take_while(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn no_remedy_is_called_faster_unless_its_interval_excludes_1() {
+    let mut run = support::small_writes::run(false);
+    for row in &mut run.cases {
+        let figures = row.exchanges.as_mut().expect("it has exchanges");
+        figures.speed_up_against_none = figures.speed_up_against_none.map(|_| Figure::new(1.3, 0.9, 1.7));
+    }
+    let answer = answer_of(&run);
+    assert!(answer.contains("no remedy is proved to be faster"), "{answer}");
+    assert!(!answer.contains("slower than nothing"), "{answer}");
+}
+
+#[test]
+fn the_fastest_remedy_stands_alone_where_it_is_told_apart() {
+    let mut run = support::small_writes::run(false);
+    run.comparisons[0].verdict = Verdict::Slower;
+    let answer = answer_of(&run);
+    assert!(
+        answer.contains("24.1 us with one-write: 831 times") && !answer.contains("cannot be told apart"),
+        "{answer}"
+    );
+    run.comparisons.clear();
+    let answer = answer_of(&run);
+    assert!(answer.contains("writev cannot be told apart from one-write."), "their intervals overlap: {answer}");
+}
+
+#[test]
+fn without_none_the_remedies_are_compared_with_each_other() {
+    let mut run = support::small_writes::run(false);
+    run.cases.retain(|row| !row.label.contains(" none "));
+    for row in &mut run.cases {
+        row.exchanges.as_mut().expect("it has exchanges").speed_up_against_none = None;
+    }
+    let answer = answer_of(&run);
+    assert!(answer.starts_with("The fastest remedy for an exchange of 100x2 B over tcp is one-write at"), "{answer}");
+}
+
+#[test]
+fn a_refuted_finding_is_no_part_of_the_answer() {
+    let mut run = support::small_writes::run(false);
+    assert!(answer_of(&run).contains("nagle-meets-delayed-ack explains 99 % of it"));
+    run.findings[0].proved.as_mut().expect("it was proved").verdict = "refuted".to_owned();
+    assert!(!answer_of(&run).contains("nagle-meets-delayed-ack"));
+}
+
+#[test]
+fn exchanges_like_the_steady_state_are_not_shown_apart() {
+    let mut run = support::small_writes::run(false);
+    for row in &mut run.cases {
+        let p50 = row.latency_ns.p50;
+        row.exchanges.as_mut().expect("it has exchanges").early_exchanges_ns = p50.into_iter().collect();
+    }
+    assert!(!render(&run, &plain(80)).contains("First exchanges"));
+}
+
+#[test]
+fn one_case_of_exchanges_is_told_by_its_exchanges() {
+    let mut run = support::small_writes::run(false);
+    run.cases.truncate(1);
+    let answer = answer_of(&run);
+    assert!(answer.starts_with("tcp block together none 100x2 B: p50 43.8 ms"), "{answer}");
+    assert!(answer.contains("120 exchanges over 10 rounds"), "{answer}");
+}
+
+#[test]
 fn an_interrupted_run_says_so_before_anything_else() {
     let mut run = support::survey(1);
     run.state = State::Interrupted;
@@ -55,8 +135,9 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
 
 #[test]
 fn no_line_is_wider_than_asked() {
-    for width in [60, 72, 80, 90, 100, 120, 200] {
-        let text = render(&support::survey(1), &plain(width));
+    let runs = [support::survey(1), support::small_writes::run(false), support::small_writes::run(true)];
+    for (run, width) in runs.iter().flat_map(|run| [60, 72, 80, 90, 100, 120, 200].map(|width| (run, width))) {
+        let text = render(run, &plain(width));
         let wide: Vec<&str> = text.lines().filter(|line| line.chars().count() > width).collect();
         assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
         assert!(text.lines().all(|line| line == line.trim_end()), "blanks at the end of a line at {width}");

@@ -109,7 +109,9 @@ fn echo(wire: &mut dyn Wire) -> u64 {
 /// The allocations at the near end, and at the far end where it is ours.
 fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let timeout = Duration::from_secs(20);
-    let setup = Setup { options: Options::default(), waiting, timeout, largest_message: SIZE, port: 0 };
+    let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
+    let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("an option that there is");
+    let setup = Setup { options, waiting, timeout, largest_message: SIZE, port: 0 };
     if transport.card().answered_by == AnsweredBy::Kernel {
         let mut wire = transport.connect("127.0.0.1", &setup).expect("connect");
         return (client(&mut *wire), None);

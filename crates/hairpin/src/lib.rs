@@ -7,5 +7,6 @@ pub mod cli;
 pub mod interrupt;
 pub mod measure;
 pub mod progress;
+mod prove;
 pub mod saved;
 pub mod tool;

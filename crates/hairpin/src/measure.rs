@@ -2,14 +2,18 @@
 
 use std::sync::atomic::Ordering;
 
-use hairpin_analysis::{Digest, comparisons, findings, round_figures};
+use hairpin_analysis::{Digest, comparisons, findings, round_figures, traced};
+use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Experiment, Knobs, Refused, Step};
 use hairpin_model::case::Case;
 use hairpin_model::ground::Ground;
-use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
+use hairpin_model::trace::RoundTrace;
+
+use crate::prove;
 
 /// What is to be measured, on what, and where it is kept.
 pub struct Task<'a> {
@@ -23,6 +27,8 @@ pub struct Task<'a> {
     pub engine: &'a Engine,
     /// Where they are saved.
     pub folder: &'a RunFolder,
+    /// Whether the counter-experiments of what is found are run too.
+    pub prove: bool,
 }
 
 /// What the loop tells while it runs, between rounds.
@@ -44,44 +50,57 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     run.state = State::Complete;
     while let Step::Run { cases, rounds, skipped } = task.experiment.next(task.knobs, task.ground, &run.rounds)? {
         run.plan.cases.extend(cases);
-        run.plan.rounds_ordered += rounds.len() as u64;
         run.skipped.extend(skipped);
-        save_head(task, &mut run);
-        watch.ordered(rounds.len());
-        for order in &rounds {
-            watch.next(order);
-            let record = one_round(task, &mut digest, &mut run, order);
-            watch.done(&record);
-            run.rounds.push(record);
-            if task.engine.stop.load(Ordering::Relaxed) {
-                run.state = State::Interrupted;
-                break;
-            }
-        }
+        run_all(task, &mut digest, &mut run, &rounds, watch);
         if run.state == State::Interrupted {
             break;
         }
     }
+    conclude(&mut run, &digest);
+    if task.prove && run.state == State::Complete {
+        let rounds = prove::orders(&mut run, task.ground);
+        run_all(task, &mut digest, &mut run, &rounds, watch);
+        conclude(&mut run, &digest);
+    }
     run.duration_ns = task.engine.elapsed_ns();
     run.environment.load_after = hairpin_engine::environment::load();
-    conclude(&mut run, &digest);
     Ok(run)
+}
+
+/// Runs the rounds in their order, until the user ends it.
+fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundOrder], watch: &mut dyn Watch) {
+    run.plan.rounds_ordered += rounds.len() as u64;
+    save_head(task, run);
+    watch.ordered(rounds.len());
+    for order in rounds {
+        watch.next(order);
+        let record = one_round(task, digest, run, order);
+        watch.done(&record);
+        run.rounds.push(record);
+        if task.engine.stop.load(Ordering::Relaxed) {
+            run.state = State::Interrupted;
+            return;
+        }
+    }
 }
 
 /// One round: run, figures, saved at once.
 fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
-    let finished = task.engine.run(number, order);
-    let (mut record, samples) = (finished.record, finished.samples);
+    let Finished { mut record, samples, trace } = task.engine.run(number, order);
     count_if_it_is_all(&mut record, &run.rounds);
-    figure(&mut record, samples.as_ref());
-    digest.add(&record, samples.as_ref());
-    if let Err(error) = task.folder.append(&mut record, samples.as_ref()) {
-        run.unsaved.push(Failure {
-            cause: format!("round {number} was measured but not saved: {error}"),
-            hint: String::new(),
-        });
+    figure(&mut record, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
+    let unsaved = |what: &str, error: StoreError| Failure {
+        cause: format!("round {number} was measured but {what}: {error}"),
+        hint: String::new(),
+    };
+    match task.folder.append(&mut record, samples.as_ref(), trace) {
+        Ok(left_out) => {
+            run.unsaved.extend(left_out.into_iter().map(|error| unsaved("its evidence is not whole", error)));
+        }
+        Err(error) => run.unsaved.push(unsaved("not saved", error)),
     }
+    digest.add(&record, samples.as_ref());
     record
 }
 
@@ -95,10 +114,13 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     }
 }
 
-/// Fills in the figures of a measured round.
-pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>) {
+/// Fills in the figures of a measured round, and what its trace says where it has one.
+pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace: Option<&RoundTrace>) {
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
-        measured.figures = round_figures(samples, measured.duration_ns);
+        measured.figures = round_figures(&record.order.case, samples, measured.duration_ns);
+    }
+    if let Some(trace) = trace {
+        traced(record, trace);
     }
 }
 

@@ -21,16 +21,17 @@ pub fn open(path: &Path) -> Result<(RunFolder, Run), StoreError> {
     Ok((folder, run))
 }
 
-/// Computes figures, summaries, comparisons and findings anew, one round's samples in memory at a time.
+/// Computes figures, summaries, comparisons and findings anew, one round's samples and trace in memory at a time.
 ///
 /// # Errors
-/// [`StoreError`] when samples cannot be read.
+/// [`StoreError`] when samples or a trace cannot be read.
 pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
     let mut digest = Digest::new();
     let mut samples_of = folder.samples()?;
     for record in &mut run.rounds {
         let samples = samples_of(record)?;
-        figure(record, samples.as_ref());
+        let trace = folder.trace_of(record)?;
+        figure(record, samples.as_ref(), trace.as_ref());
         digest.add(record, samples.as_ref());
     }
     conclude(run, &digest);

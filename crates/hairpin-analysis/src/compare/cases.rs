@@ -1,14 +1,10 @@
 //! Cases of one run compared by their p50, block by block where they share blocks.
 
-use std::collections::BTreeMap;
-
 use hairpin_model::figure::Figure;
-use hairpin_model::summary::{CaseSummary, Comparison};
+use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint};
 
 use super::pairs::pairs;
-use super::{as_ratio, step_share, verdict, widened};
-use crate::statistics::interval::{median_difference, shift};
-use crate::statistics::location::median;
+use super::{as_ratio, logarithms_by_block, ratio_by_block, step_share, verdict, widened};
 
 /// Every comparison that a run calls for: A/A pairs, neighbours on each ladder (same choice of all but the transport),
 /// and pairs that differ in one thing, as a counter-experiment does.
@@ -43,27 +39,25 @@ pub fn comparisons(cases: &[CaseSummary], seed: u64) -> Vec<Comparison> {
 }
 
 fn ratio_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> Option<(Figure, u64)> {
-    let (one, other) = (logarithms_by_block(baseline), logarithms_by_block(candidate));
-    let differences: Vec<f64> =
-        one.iter().filter_map(|(block, value)| other.get(block).map(|other| other - value)).collect();
-    let about = format!("{} {}", baseline.id, candidate.id);
-    let paired = !differences.is_empty() && 4 * differences.len() >= 3 * one.len().min(other.len());
-    let (difference, blocks) = if paired {
-        (median_difference(&differences, seed, &about)?, differences.len() as u64)
-    } else {
-        let values = |by_block: BTreeMap<u32, f64>| by_block.into_values().collect::<Vec<_>>();
-        (shift(&values(one), &values(other), seed, &about)?, 0)
-    };
     let step = step_share(baseline.latency_ns.p50?.value.min(candidate.latency_ns.p50?.value));
-    Some((as_ratio(&widened(difference, step)), blocks))
+    ratio_of(baseline, candidate, |point| point.p50_ns.max(1.0), step, seed)
 }
 
-fn logarithms_by_block(case: &CaseSummary) -> BTreeMap<u32, f64> {
-    let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-    for point in &case.round_points {
-        by_block.entry(point.block).or_default().push(point.p50_ns.max(1.0).ln());
-    }
-    by_block.into_iter().filter_map(|(block, values)| median(&values).map(|median| (block, median))).collect()
+/// candidate / baseline of what `of` reads from their rounds, and how many blocks it rests on; `step` is the share
+/// below which no difference can be told.
+pub(crate) fn ratio_of(
+    baseline: &CaseSummary,
+    candidate: &CaseSummary,
+    of: fn(&RoundPoint) -> f64,
+    step: f64,
+    seed: u64,
+) -> Option<(Figure, u64)> {
+    let by_block = |case: &CaseSummary| {
+        logarithms_by_block(case.round_points.iter().map(|point| (point.block, of(point).max(f64::MIN_POSITIVE))))
+    };
+    let about = format!("{} {}", baseline.id, candidate.id);
+    let (difference, blocks) = ratio_by_block(&by_block(baseline), &by_block(candidate), seed, &about)?;
+    Some((as_ratio(&widened(difference, step)), blocks))
 }
 
 #[cfg(test)]

@@ -6,18 +6,49 @@ mod pairs;
 pub mod runs;
 pub mod unlike;
 
+use std::collections::BTreeMap;
+
 use hairpin_model::figure::Figure;
 use hairpin_model::summary::Verdict;
 
+use crate::statistics::interval::{median_difference, shift};
+use crate::statistics::location::median;
+
 /// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
 /// can be told, however alike the rounds. Buckets are 1 ns wide below 2 048 ns, and 1/1024 of a power of two above.
-fn step_share(latency_ns: f64) -> f64 {
+pub(crate) fn step_share(latency_ns: f64) -> f64 {
     let power = latency_ns.max(1.0).log2().floor() - 10.0;
     power.max(0.0).exp2() / latency_ns.max(1.0)
 }
 
+/// The logarithm of a value of each block; of blocks with several rounds their median.
+pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
+    let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for (block, value) in values {
+        by_block.entry(block).or_default().push(value.ln());
+    }
+    by_block.into_iter().filter_map(|(block, values)| median(&values).map(|median| (block, median))).collect()
+}
+
+/// log(candidate / baseline) with its interval, and how many paired blocks it rests on: the median over blocks that
+/// both have, or the shift between all (and 0 blocks) where under three quarters of them have a partner.
+pub(crate) fn ratio_by_block(
+    baseline: &BTreeMap<u32, f64>,
+    candidate: &BTreeMap<u32, f64>,
+    seed: u64,
+    about: &str,
+) -> Option<(Figure, u64)> {
+    let differences: Vec<f64> =
+        baseline.iter().filter_map(|(block, value)| candidate.get(block).map(|other| other - value)).collect();
+    if !differences.is_empty() && 4 * differences.len() >= 3 * baseline.len().min(candidate.len()) {
+        return Some((median_difference(&differences, seed, about)?, differences.len() as u64));
+    }
+    let values = |by_block: &BTreeMap<u32, f64>| by_block.values().copied().collect::<Vec<_>>();
+    Some((shift(&values(baseline), &values(candidate), seed, about)?, 0))
+}
+
 /// A difference of logarithms as a ratio.
-fn as_ratio(logarithm: &Figure) -> Figure {
+pub(crate) fn as_ratio(logarithm: &Figure) -> Figure {
     Figure { value: logarithm.value.exp(), low: logarithm.low.map(f64::exp), high: logarithm.high.map(f64::exp) }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hairpin_model::round::Purpose;
 use hairpin_model::run::Run;
 use hairpin_model::words;
 use serde::Serialize;
@@ -93,7 +94,8 @@ fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
 /// What the rounds were ordered to be; the same words where all were alike.
 fn orders(run: &Run) -> [(&'static str, String); 3] {
     let distinct = |of: &dyn Fn(&hairpin_model::round::RoundOrder) -> String| {
-        let values: BTreeSet<String> = run.rounds.iter().map(|round| of(&round.order)).collect();
+        let timed = run.rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
+        let values: BTreeSet<String> = timed.map(|round| of(&round.order)).collect();
         values.into_iter().collect::<Vec<_>>().join(" ")
     };
     [

@@ -9,11 +9,16 @@ use hairpin_model::run::Run;
 mod support;
 
 mod aa_differs;
+mod autocorking;
 mod cold_start;
 mod congestion_control;
+mod cork_not_released;
+mod delayed_ack;
 mod drift;
 mod echo_stalled;
 mod generator_late;
+mod many_small_segments;
+mod nagle_meets_delayed_ack;
 mod noisy_machine;
 mod placement_lottery;
 mod rate_not_reached;
@@ -32,11 +37,16 @@ pub trait Detector: Sync {
 /// Every detector.
 pub const ALL: &[&dyn Detector] = &[
     &aa_differs::AaDiffers,
+    &autocorking::Autocorking,
     &cold_start::ColdStarts,
     &congestion_control::CongestionControl,
+    &cork_not_released::CorkNotReleased,
+    &delayed_ack::DelayedAck,
     &drift::Drift,
     &echo_stalled::EchoStalled,
     &generator_late::GeneratorLate,
+    &many_small_segments::ManySmallSegments,
+    &nagle_meets_delayed_ack::NagleMeetsDelayedAck,
     &noisy_machine::NoisyMachine,
     &placement_lottery::PlacementLottery,
     &rate_not_reached::RateNotReached,
@@ -69,7 +79,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/findings");
         let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let files: BTreeSet<String> = names
-            .filter(|name| name != "mod.rs" && name != "support.rs")
+            .filter(|name| name != "mod.rs" && name != "support")
             .map(|name| name.trim_end_matches(".rs").replace('_', "-"))
             .collect();
         let codes: BTreeSet<String> = ALL.iter().map(|detector| detector.card().code.to_owned()).collect();

@@ -1,15 +1,19 @@
 //! Made-up samples and runs, for the tests of this crate: every latency in them is given, so every figure is known.
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test binary uses its own part of this")]
 
-use hairpin_analysis::{Digest, comparisons, findings, round_figures};
+pub mod traces;
+
+use hairpin_analysis::{Digest, comparisons, findings, round_figures, traced};
 use hairpin_model::case::{Case, Ends, Pattern, Placement};
 use hairpin_model::environment::Environment;
+use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::Finding;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::{Effective, OptionName};
-use hairpin_model::round::{EndReport, Extent, Failure, Measured, Noise, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::round::{EndReport, Extent, Failure, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
 use hairpin_model::samples::{Fate, Samples, latency_histogram};
+use hairpin_model::trace::RoundTrace;
 
 /// Samples of a closed loop: each message leaves when the last was answered.
 pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {
@@ -66,19 +70,19 @@ fn push(samples: &mut Samples, due: u64, sent: u64, received: u64) {
     samples.fate.push(Fate::Received);
 }
 
-/// A run in the making.
-#[derive(Default)]
+/// A run in the making; rounds have the purpose that is set when they are made.
 pub struct MadeUp {
     pub plan: Vec<Case>,
     pub rounds: Vec<RoundRecord>,
     pub environment: Environment,
+    pub purpose: Purpose,
     digest: Digest,
 }
 
 impl MadeUp {
     pub fn new() -> Self {
         let environment = Environment { cpus_online: 2, cpus_allowed: vec![0, 1], ..Environment::default() };
-        Self { environment, ..Self::default() }
+        Self { plan: Vec::new(), rounds: Vec::new(), environment, purpose: Purpose::Timed, digest: Digest::new() }
     }
 
     /// One measured round, without noise.
@@ -120,7 +124,7 @@ impl MadeUp {
             number,
             started_ns: u64::from(block) * 1_000_000_000 + u64::from(number) * 1_000_000,
             case_id: case.id(),
-            order: order(case, block),
+            order: RoundOrder { purpose: self.purpose, ..order(case, block) },
             outcome,
         };
         self.digest.add(&record, samples);
@@ -158,7 +162,7 @@ impl MadeUp {
 fn order(case: &Case, block: u32) -> RoundOrder {
     RoundOrder {
         case: case.clone(),
-        purpose: hairpin_model::round::Purpose::Timed,
+        purpose: Purpose::Timed,
         block,
         extent: Extent::Count(100),
         warm_up: Extent::Count(20),
@@ -177,7 +181,7 @@ fn measured(case: &Case, samples: &Samples) -> Measured {
     let end = |cpu: usize| EndReport { seen_cpus: vec![cpu, cpu], cpu_ns: duration_ns / 4, ..EndReport::default() };
     let noise = Noise { busy_ns: duration_ns / 2, wall_ns: duration_ns, runnable_before: 1, ..Noise::default() };
     Measured {
-        figures: round_figures(samples, duration_ns),
+        figures: round_figures(case, samples, duration_ns),
         ledger: Ledger { sent: answered, received: answered, ..Ledger::default() }.closed(),
         setup_ns: 50_000,
         first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),
@@ -197,6 +201,27 @@ fn measured(case: &Case, samples: &Samples) -> Measured {
 /// An option as granted.
 pub fn granted(name: OptionName, value: &str) -> Effective {
     Effective { name, asked: None, before: value.to_owned(), after: value.to_owned(), met: true }
+}
+
+/// Exchanges of 100 writes of 2 bytes over TCP with that remedy.
+pub fn small_writes(remedy: &str) -> Case {
+    let (writes, remedy) = ("100x2".parse().unwrap(), remedy.parse().unwrap());
+    Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, remedy })
+}
+
+/// Six timed rounds of `case` with that latency, and three traced ones with that trace; the client was granted
+/// `options` in all of them.
+pub fn traced_rounds(made_up: &mut MadeUp, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
+    let latencies: Vec<u64> = (0..6).map(|k| latency + latency / 1000 * k).collect();
+    made_up.rounds_with(case, &latencies, |measured| measured.client.options = options.to_vec());
+    made_up.purpose = Purpose::Traced;
+    for block in 0..3 {
+        made_up.round_with(case, block, &back_to_back(&[], &[latency; 6]), |measured| {
+            measured.client.options = options.to_vec();
+        });
+        traced(made_up.rounds.last_mut().unwrap(), trace);
+    }
+    made_up.purpose = Purpose::Timed;
 }
 
 /// `case` at a fixed rate.

@@ -1,9 +1,11 @@
-//! The run folder: `run.json`, `rounds.jsonl`, `latency.hlog` and `samples/*.parquet`, written after every round.
+//! The run folder: `run.json`, `rounds.jsonl`, `latency.hlog` and `samples/*.parquet`, and of traced rounds
+//! `traces/*.json` and `captures/*.pcapng`, written after every round.
 //!
 //! docs/run-format.md describes each file. A crash loses at most the round in flight: each file only ever grows by
 //! whole lines or whole files, and `run.json` is replaced in one step.
 
 mod columns;
+mod evidence;
 mod histograms;
 
 use std::fs::{self, File, OpenOptions};
@@ -13,9 +15,11 @@ use std::path::{Path, PathBuf};
 use hairpin_model::round::{Outcome, RoundRecord};
 use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
+use hairpin_model::trace::RoundTrace;
 use hairpin_model::upgrade::{self, LoadError};
 
 pub use columns::Row;
+pub use evidence::Evidence;
 
 const RUN: &str = "run.json";
 const ROUNDS: &str = "rounds.jsonl";
@@ -152,7 +156,9 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::File`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let (path, partial) = (self.path.join(name), self.path.join(format!(".{name}.partial")));
+        let path = self.path.join(name);
+        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+        let partial = path.with_file_name(format!(".{file_name}.partial"));
         let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &path));
         if written.is_err() {
             drop(fs::remove_file(&partial));
@@ -160,11 +166,18 @@ impl RunFolder {
         written.map_err(file_error("write", &path))
     }
 
-    /// Saves a round: its samples, its histograms, then its line, which makes it part of the run.
+    /// Saves a round: its samples, its histograms, its trace with its capture, then its line, which makes it part of
+    /// the run. The record then names its files. Answers what of its evidence could not be saved: the record is there
+    /// without it, and says why it has no capture.
     ///
     /// # Errors
     /// [`StoreError::File`]; the folder is then as it was, but for files that no line names.
-    pub fn append(&self, record: &mut RoundRecord, samples: Option<&Samples>) -> Result<(), StoreError> {
+    pub fn append(
+        &self,
+        record: &mut RoundRecord,
+        samples: Option<&Samples>,
+        evidence: Option<Evidence>,
+    ) -> Result<Vec<StoreError>, StoreError> {
         if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
             columns::write(&self.path.join(&name), record.number, &record.case_id, &record.order, samples)?;
@@ -173,6 +186,19 @@ impl RunFolder {
         if let Some(samples) = samples {
             histograms::append(&self.path, record, samples)?;
         }
+        evidence::append(self, record, evidence)
+    }
+
+    /// The trace of a round; `None` where none was saved.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] or [`StoreError::Damaged`] when the file that the record names cannot be read.
+    pub fn trace_of(&self, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
+        evidence::read(self, record)
+    }
+
+    /// Appends a round's line.
+    fn append_line(&self, record: &RoundRecord) -> Result<(), StoreError> {
         let mut line = serde_json::to_string(record).expect("a record has only string keys");
         line.push('\n');
         append_whole(&self.path.join(ROUNDS), line.as_bytes())

@@ -1,6 +1,8 @@
 //! A run survives its folder: what was appended is read back, whatever was cut short.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use hairpin_model::case::Case;
 use hairpin_model::environment::Environment;
@@ -9,6 +11,8 @@ use hairpin_model::round::{Extent, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
 use hairpin_model::samples::{Fate, Samples};
 use hairpin_model::summary::RoundFigures;
+use hairpin_model::time_sequence::TraceFigures;
+use hairpin_model::trace::{Capture, RoundTrace};
 
 use super::{RunFolder, StoreError};
 use crate::recorder::{Recorder, Stamps};
@@ -93,7 +97,7 @@ fn rounds_and_samples_are_read_back_as_they_were() {
     let mut records = Vec::new();
     for (number, samples) in originals.iter().enumerate() {
         let mut record = record(u32::try_from(number).unwrap(), samples);
-        store.append(&mut record, Some(samples)).unwrap();
+        assert!(store.append(&mut record, Some(samples), None).unwrap().is_empty());
         records.push(record);
     }
     let (store, run) = RunFolder::open(folder.path()).unwrap();
@@ -120,7 +124,7 @@ fn a_killed_run_loses_at_most_the_line_in_flight() {
     let store = RunFolder::create(folder.path()).unwrap();
     store.write_run(&run(State::Running)).unwrap();
     let samples = samples(false);
-    store.append(&mut record(0, &samples), Some(&samples)).unwrap();
+    store.append(&mut record(0, &samples), Some(&samples), None).unwrap();
     let path = folder.path().join("rounds.jsonl");
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
@@ -152,4 +156,168 @@ fn a_full_disk_is_told_and_leaves_what_was_saved() {
     // /dev/full answers every write with ENOSPC.
     let error = super::append_whole(std::path::Path::new("/dev/full"), b"line\n").unwrap_err();
     assert!(error.to_string().contains("free some space"), "{error}");
+}
+
+/// A record that was traced, with what its analysis said before it was saved.
+fn traced(number: u32, samples: &Samples) -> RoundRecord {
+    let mut record = record(number, samples);
+    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+    measured.traced = Some(TraceFigures { capture: captured("", 9), ..TraceFigures::default() });
+    record
+}
+
+fn captured(file: &str, packets: u64) -> Capture {
+    Capture::Saved { file: file.to_owned(), packets, dropped: 1 }
+}
+
+/// A trace whose capture has yet to be saved.
+fn trace() -> RoundTrace {
+    RoundTrace {
+        exchange_began_ns: vec![1, 2],
+        request_bytes: 200,
+        capture: captured("", 9),
+        ..RoundTrace::default()
+    }
+}
+
+/// The file of the record's trace, and what its figures say of the capture.
+fn told(record: &RoundRecord) -> (Option<&str>, &Capture) {
+    let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
+    (measured.trace_file.as_deref(), &measured.traced.as_ref().expect("it was traced").capture)
+}
+
+#[test]
+fn a_trace_and_its_capture_are_read_back_and_untraced_rounds_leave_no_folders() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(folder.path()).unwrap();
+    store.write_run(&run(State::Complete)).unwrap();
+    let samples = samples(false);
+    let mut plain = record(0, &samples);
+    store.append(&mut plain, Some(&samples), None).unwrap();
+    assert!(!folder.path().join("traces").exists() && !folder.path().join("captures").exists());
+
+    let mut with_capture = traced(1, &samples);
+    let left_out =
+        store.append(&mut with_capture, Some(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+    assert!(left_out.is_empty(), "{left_out:?}");
+    let saved = captured("captures/round-000001.pcapng", 9);
+    assert_eq!(told(&with_capture), (Some("traces/round-000001.json"), &saved));
+    assert_eq!(fs::read(folder.path().join("captures/round-000001.pcapng")).unwrap(), b"packets");
+
+    let skipped = Capture::Skipped { reason: "no privilege".to_owned() };
+    let mut without_capture = traced(2, &samples);
+    let evidence = (RoundTrace { capture: skipped.clone(), ..trace() }, None);
+    store.append(&mut without_capture, Some(&samples), Some(evidence)).unwrap();
+    assert_eq!(told(&without_capture), (Some("traces/round-000002.json"), &skipped));
+
+    let (store, run) = RunFolder::open(folder.path()).unwrap();
+    assert_eq!(run.rounds, [plain, with_capture, without_capture]);
+    assert_eq!(store.trace_of(&run.rounds[0]).unwrap(), None);
+    assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), Some(RoundTrace { capture: saved, ..trace() }));
+    assert_eq!(store.trace_of(&run.rounds[2]).unwrap(), Some(RoundTrace { capture: skipped, ..trace() }));
+
+    fs::write(folder.path().join("traces/round-000001.json"), "{").unwrap();
+    assert!(matches!(store.trace_of(&run.rounds[1]), Err(StoreError::Damaged { .. })));
+    fs::remove_file(folder.path().join("traces/round-000001.json")).unwrap();
+    let error = store.trace_of(&run.rounds[1]).unwrap_err().to_string();
+    assert!(error.contains("traces/round-000001.json: No such file or directory"), "{error}");
+}
+
+#[test]
+fn a_capture_that_cannot_be_saved_loses_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(folder.path()).unwrap();
+    store.write_run(&run(State::Complete)).unwrap();
+    let samples = samples(false);
+    let full = |file: &str| {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("/dev/full", path).unwrap();
+    };
+    let mut records = [traced(0, &samples), traced(1, &samples)];
+    full("captures/.round-000000.pcapng.partial");
+    let left_out = store.append(&mut records[0], Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    assert_eq!(left_out.len(), 1);
+    let cause = left_out[0].to_string();
+    assert!(cause.contains("captures/round-000000.pcapng: No space left on device"), "{cause}");
+    let skipped = Capture::Skipped { reason: cause };
+    assert_eq!(told(&records[0]), (Some("traces/round-000000.json"), &skipped));
+
+    full("captures/.round-000001.pcapng.partial");
+    fs::remove_dir_all(folder.path().join("traces")).unwrap();
+    fs::write(folder.path().join("traces"), "a file where the folder should be").unwrap();
+    let left_out = store.append(&mut records[1], Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
+    assert_eq!(left_out.len(), 2, "{left_out:?}");
+    assert_eq!(told(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
+
+    let (store, run) = RunFolder::open(folder.path()).unwrap();
+    assert_eq!(run.rounds, records);
+    assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), None);
+    let rows = |record| store.rows(record).unwrap().len();
+    assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples are there");
+    assert_eq!(fs::read_dir(folder.path().join("captures")).unwrap().count(), 0, "and nothing half written");
+}
+
+/// Where the small disk of the next two tests is mounted.
+const SMALL_DISK: &str = "HAIRPIN_TEST_SMALL_DISK";
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "mount -t tmpfs -o size=64k none \"$0\" && exec \"$@\"";
+    let in_namespace = |arguments: &[&std::ffi::OsStr]| {
+        let mut command = Command::new("unshare");
+        command.args(["-rm", "sh", "-c", script]).arg(folder.path()).args(arguments).env(SMALL_DISK, folder.path());
+        command.output()
+    };
+    if !in_namespace(&["true".as_ref()]).is_ok_and(|ran| ran.status.success()) {
+        eprintln!(
+            "skipped: a_disk_that_fills_while_evidence_is_saved_loses_no_record: `unshare -rm` is refused here"
+        );
+        return;
+    }
+    let program = std::env::current_exe().unwrap();
+    let test = "store::tests::on_a_small_disk";
+    let arguments = ["--exact", test, "--ignored", "--nocapture"].map(std::ffi::OsStr::new);
+    let ran = in_namespace(&[&[program.as_os_str()], &arguments[..]].concat()).unwrap();
+    let passed = String::from_utf8_lossy(&ran.stdout).contains("1 passed");
+    assert!(ran.status.success() && passed, "{ran:#?}");
+}
+
+#[test]
+#[ignore = "a_disk_that_fills_while_evidence_is_saved_loses_no_record gives it a small disk of its own"]
+fn on_a_small_disk() {
+    let disk = std::env::var(SMALL_DISK).expect("the other test sets it");
+    let samples = samples(false);
+    let (mut whole, mut without_capture, mut without_trace, mut line_found_no_room) = (0, 0, 0, 0);
+    // Whatever the sizes, there is room for the rest.
+    for pages in 0..20 {
+        for trace_pages in [0, 14] {
+            let path = Path::new(&disk).join("run");
+            let store = RunFolder::create(&path).unwrap();
+            store.write_run(&run(State::Complete)).unwrap();
+            let mut record = traced(0, &samples);
+            let trace = RoundTrace { exchange_began_ns: vec![1; trace_pages * 2048], ..trace() };
+            let evidence = (trace, Some(vec![7; pages * 4096]));
+            let left_out = store.append(&mut record, Some(&samples), Some(evidence)).unwrap();
+            line_found_no_room += left_out.iter().filter(|error| error.to_string().contains("rounds.jsonl")).count();
+            let (store, run) = RunFolder::open(&path).unwrap();
+            assert_eq!(run.rounds, [record.clone()], "{pages} {left_out:?}");
+            assert_eq!(store.rows(&record).unwrap().len(), 4);
+            let capture = path.join("captures/round-000000.pcapng");
+            let (file, outcome) = told(&record);
+            assert_eq!(file.is_some(), path.join("traces/round-000000.json").exists());
+            assert_eq!(matches!(outcome, Capture::Saved { .. }), capture.exists());
+            match (file, outcome) {
+                (Some(_), Capture::Saved { .. }) => whole += 1,
+                (Some(_), Capture::Skipped { .. }) => without_capture += 1,
+                (None, Capture::Skipped { .. }) => without_trace += 1,
+                (None, Capture::Saved { .. }) => panic!("a capture without its trace"),
+            }
+            fs::remove_dir_all(&path).unwrap();
+        }
+    }
+    assert!(whole > 0 && without_capture > 0 && without_trace > 0, "{whole} {without_capture} {without_trace}");
+    assert!(line_found_no_room > 0, "the evidence never took the last room");
 }

@@ -1,13 +1,14 @@
 //! Every experiment, a file each. A test fails when a file in this folder is not in [`ALL`].
 
 pub mod round_trip;
+pub mod small_writes;
 pub mod survey;
 
 use crate::experiment::Experiment;
 use crate::refused::Refused;
 
 /// Every experiment, in the order in which `hairpin list` shows them.
-pub const ALL: &[&dyn Experiment] = &[&survey::Survey, &round_trip::RoundTrip];
+pub const ALL: &[&dyn Experiment] = &[&survey::Survey, &round_trip::RoundTrip, &small_writes::SmallWrites];
 
 /// The experiment of that name.
 ///

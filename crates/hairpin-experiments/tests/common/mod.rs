@@ -5,12 +5,15 @@ use hairpin_experiments::{Experiment, Knobs, Refused, Step, experiments};
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::ledger::Ledger;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::RoundOrder;
+use hairpin_model::round::{EndReport, Failure, Measured, Noise, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
+use hairpin_model::summary::RoundFigures;
 
 const GIB: u64 = 1 << 30;
 const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
+const MPTCP: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Sndbuf, OptionName::Rcvbuf];
 const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp];
 
 /// The ladder.
@@ -28,11 +31,17 @@ pub fn ladder() -> Vec<Card> {
         waitings: Waiting::ALL,
         options: &[],
     };
+    let of_memory = Card { boundaries: true, max_message_bytes: 16 << 20, ..plain.clone() };
     let datagram =
         Card { boundaries: true, max_message_bytes: 65_507, lossless: false, options: DATAGRAM, ..plain.clone() };
     vec![
-        Card { name: "memory", reach: Reach::Process, waitings: &[Waiting::Block, Waiting::Spin], ..plain.clone() },
-        Card { name: "shm", waitings: &[Waiting::Block, Waiting::Spin], ..plain.clone() },
+        Card {
+            name: "memory",
+            reach: Reach::Process,
+            waitings: &[Waiting::Block, Waiting::Spin],
+            ..of_memory.clone()
+        },
+        Card { name: "shm", waitings: &[Waiting::Block, Waiting::Spin], ..of_memory.clone() },
         plain.clone(),
         Card { name: "fifo", ..plain.clone() },
         Card { name: "unix-stream", options: BUFFERS, ..plain.clone() },
@@ -53,7 +62,8 @@ pub fn ladder() -> Vec<Card> {
         Card { name: "udp", reach: Reach::Network, ..datagram.clone() },
         Card { name: "udp6", reach: Reach::Network, max_message_bytes: 65_527, ..datagram.clone() },
         Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
-        Card { name: "tcp6", reach: Reach::Network, options: OptionName::ALL, ..plain },
+        Card { name: "tcp6", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
+        Card { name: "mptcp", reach: Reach::Network, options: MPTCP, ..plain },
         Card {
             name: "icmp",
             reach: Reach::Network,
@@ -86,7 +96,7 @@ pub fn ground_without(name: &str, reason: &str, hint: &str) -> Ground {
 }
 
 /// A plan that runs.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     pub cases: Vec<Case>,
     pub rounds: Vec<RoundOrder>,
@@ -104,18 +114,66 @@ impl Plan {
     }
 }
 
-/// The first step of an experiment for flags such as `("size", "4,8")`; a seed is added where none is given.
-pub fn plan_on(ground: &Ground, experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Plan, Refused> {
+/// What a step runs; nothing where it says that the question is answered.
+pub fn running(step: Step) -> Option<Plan> {
+    match step {
+        Step::Run { cases, rounds, skipped } => Some(Plan { cases, rounds, skipped }),
+        Step::Done => None,
+    }
+}
+
+/// Flags such as `("size", "4,8")` as knobs; the seed 7 is added where none is given.
+pub fn turned(experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Knobs, Refused> {
     let mut given: Vec<(String, Vec<String>)> =
         flags.iter().map(|(name, text)| ((*name).to_owned(), vec![(*text).to_owned()])).collect();
     if !flags.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed".to_owned(), vec!["7".to_owned()]));
     }
-    let knobs = Knobs::from_given(experiment, given)?;
-    match experiment.next(&knobs, ground, &[])? {
-        Step::Run { cases, rounds, skipped } => Ok(Plan { cases, rounds, skipped }),
-        Step::Done => panic!("nothing was done yet"),
-    }
+    Knobs::from_given(experiment, given)
+}
+
+/// The first step of an experiment for flags such as `("size", "4,8")`; a seed is added where none is given.
+pub fn plan_on(ground: &Ground, experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Plan, Refused> {
+    let knobs = turned(experiment, flags)?;
+    Ok(running(experiment.next(&knobs, ground, &[])?).expect("nothing was done yet"))
+}
+
+/// These orders as rounds that were measured to their end.
+pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
+    let outcome = Outcome::Measured(Box::new(Measured {
+        figures: RoundFigures::default(),
+        ledger: Ledger::default(),
+        setup_ns: 0,
+        first_message_ns: 0,
+        duration_ns: 0,
+        client: EndReport::default(),
+        echo: None,
+        noise: Noise::default(),
+        samples_file: None,
+        samples_kept: 0,
+        exchange_counts: None,
+        traced: None,
+        trace_file: None,
+        interrupted: false,
+    }));
+    recorded(orders, &outcome)
+}
+
+/// These orders as rounds that failed.
+pub fn failed(orders: &[RoundOrder]) -> Vec<RoundRecord> {
+    let cause = "the echo half was killed".to_owned();
+    recorded(orders, &Outcome::Failed(Failure { cause, hint: String::new() }))
+}
+
+fn recorded(orders: &[RoundOrder], outcome: &Outcome) -> Vec<RoundRecord> {
+    let record = |(number, order): (usize, &RoundOrder)| RoundRecord {
+        number: u32::try_from(number).unwrap(),
+        started_ns: 0,
+        case_id: order.case.id(),
+        order: order.clone(),
+        outcome: outcome.clone(),
+    };
+    orders.iter().enumerate().map(record).collect()
 }
 
 /// The plan of `round-trip` on the whole ground.

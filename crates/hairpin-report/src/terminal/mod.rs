@@ -6,6 +6,7 @@
 mod changes;
 mod page;
 mod tables;
+mod time_sequence;
 
 use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::run::Run;
@@ -13,8 +14,10 @@ use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::comparison::ComparisonReport;
 use crate::quantities::{self, Micro};
-use crate::{ladder, wording};
+use crate::{exchanges, ladder, wording};
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
+
+pub use time_sequence::render_time_sequences;
 
 /// How the text should look: the binary decides from the terminal and from `NO_COLOR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +42,7 @@ const MICRO: Micro = Micro::Ascii;
 pub fn render(run: &Run, look: &Look) -> String {
     let mut page = Page::new(*look);
     answer(&mut page, run);
-    tables::ladder(&mut page, run);
+    tables::tables(&mut page, run);
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
     changes_of_one_thing(&mut page, run);
@@ -87,6 +90,12 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
     for line in wording::ledger_lines(run) {
         page.item("Ledger: ", WARN, &line);
+    }
+    if let Some(cost) = exchanges::tracing_cost(run, MICRO) {
+        page.item("Tracing: ", DIM, &cost);
+    }
+    for (lost, note) in exchanges::captures(run) {
+        page.item("Capture: ", if lost { BAD } else { DIM }, &note);
     }
     for (refused, note) in wording::option_notes(run) {
         page.item("Options: ", if refused { BAD } else { DIM }, &note);
@@ -171,7 +180,7 @@ fn one_finding(page: &mut Page, run: &Run, finding: &Finding) {
     page.paragraph(2, page::PLAIN, &finding.summary);
     let cases = wording::case_labels(run, &finding.cases);
     if !cases.is_empty() {
-        page.item("  cases   ", DIM, &shortened(&cases, 4));
+        page.item("  cases   ", DIM, &exchanges::shortened(&cases, 4));
     }
     if !finding.advice.is_empty() {
         page.item("  advice  ", page::PLAIN, &finding.advice);
@@ -183,14 +192,6 @@ fn one_finding(page: &mut Page, run: &Run, finding: &Finding) {
     if let Some(proved) = &finding.proved {
         let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
         page.item("  proved  ", style, &wording::proof(proved, MICRO));
-    }
-}
-
-/// The first few of a list, and how many more there are.
-fn shortened(names: &[String], most: usize) -> String {
-    match names.len().saturating_sub(most) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names[..most].join(", ")),
     }
 }
 

@@ -131,7 +131,7 @@ fn clean_keeping_blanks(text: &str) -> String {
 
 /// The words of a text in lines of at most `width` characters; a longer word has a line of its own. A number stays
 /// with its unit.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in clean_keeping_blanks(text).split(' ').filter(|word| !word.is_empty()) {
         let word = word.replace(NO_BREAK, " ");

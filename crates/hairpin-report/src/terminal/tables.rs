@@ -1,15 +1,27 @@
-//! The ladder as a table that fits its width: columns are left out, the least needed first, before anything wraps.
+//! Tables that fit their width: columns are left out, the least needed first, before anything wraps.
 
 use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
+use hairpin_model::figure::Figure;
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, ExchangeFigures};
 
 use super::MICRO;
 use super::page::{BAD, DIM, LEAD, PLAIN, Page, clean};
-use crate::ladder::{self, Group};
+use crate::exchanges;
+use crate::ladder::{self, Group, Kind};
 use crate::quantities::{self, DASH};
+
+/// A table over all groups of a kind.
+struct Sheet {
+    of: Kind,
+    title: &'static str,
+    remark: &'static str,
+    columns: &'static [Column],
+    /// What follows it, given its groups and the titles of the columns that were shown.
+    below: fn(&mut Page, &[&Group<'_>], &[&str]),
+}
 
 /// A column: its title, its text, and when it is left out.
 struct Column {
@@ -19,16 +31,56 @@ struct Column {
     spare: u8,
 }
 
-const COLUMNS: &[Column] = &[
-    Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
-    Column { title: "95 %", text: p50_bounds, spare: 2 },
-    Column { title: "p99", text: |row| time(ladder::finite(row.latency_ns.p99)), spare: 0 },
-    Column { title: "p99.9", text: |row| time(ladder::finite(row.latency_ns.p999)), spare: 1 },
-    Column { title: "max", text: |row| time(ladder::finite(row.latency_ns.max)), spare: 0 },
-    Column { title: "lost", text: |row| quantities::short_count(ladder::lost(row)), spare: 3 },
-    Column { title: "CPU/msg", text: |row| time(ladder::cpu_ns_per_message(row)), spare: 4 },
-    Column { title: "set-up", text: |row| time(ladder::finite(row.setup_ns)), spare: 6 },
-    Column { title: "first", text: |row| time(ladder::finite(row.first_message_ns)), spare: 5 },
+const SHEETS: &[Sheet] = &[
+    Sheet {
+        of: Kind::Exchanges,
+        title: "Exchanges",
+        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against none; 95 %: \
+                 intervals over rounds",
+        columns: &[
+            Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
+            Column { title: "95 %", text: p50_bounds, spare: 2 },
+            Column { title: "p99", text: |row| time(ladder::finite(row.latency_ns.p99)), spare: 3 },
+            Column { title: "max", text: |row| time(ladder::finite(row.latency_ns.max)), spare: 4 },
+            Column { title: "bytes/ms", text: |row| number(row, |of| of.bytes_per_ms), spare: 0 },
+            Column { title: "speed-up", text: speed_up, spare: 0 },
+            Column { title: "95 %", text: speed_up_bounds, spare: 1 },
+        ],
+        below: |_, _, _| {},
+    },
+    Sheet {
+        of: Kind::Exchanges,
+        title: "What an exchange takes",
+        remark: "segments and bare ACKs of both directions; system calls of the client; medians over rounds",
+        columns: &[
+            Column { title: "segments", text: |row| number(row, |of| of.segments_per_exchange), spare: 0 },
+            Column { title: "bare ACKs", text: |row| number(row, |of| of.bare_acks_per_exchange), spare: 0 },
+            Column { title: "calls", text: |row| number(row, |of| of.system_calls_per_exchange), spare: 0 },
+            Column { title: "first", text: first_exchange, spare: 0 },
+            Column { title: "CPU", text: |row| time(ladder::cpu_ns_per_message(row)), spare: 2 },
+            Column { title: "set-up", text: |row| time(ladder::finite(row.setup_ns)), spare: 3 },
+            Column { title: "samples", text: |row| quantities::short_count(row.samples), spare: 1 },
+        ],
+        below: |page, groups, _| first_exchanges(page, groups),
+    },
+    Sheet {
+        of: Kind::RoundTrips,
+        title: "Round trips",
+        remark: "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends",
+        columns: &[
+            Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
+            Column { title: "95 %", text: p50_bounds, spare: 2 },
+            Column { title: "p99", text: |row| time(ladder::finite(row.latency_ns.p99)), spare: 0 },
+            Column { title: "p99.9", text: |row| time(ladder::finite(row.latency_ns.p999)), spare: 1 },
+            Column { title: "max", text: |row| time(ladder::finite(row.latency_ns.max)), spare: 0 },
+            Column { title: "lost", text: |row| quantities::short_count(ladder::lost(row)), spare: 3 },
+            Column { title: "CPU/msg", text: |row| time(ladder::cpu_ns_per_message(row)), spare: 4 },
+            // Both are columns, or both stand below.
+            Column { title: "set-up", text: |row| time(ladder::finite(row.setup_ns)), spare: 5 },
+            Column { title: "first", text: |row| time(ladder::finite(row.first_message_ns)), spare: 5 },
+        ],
+        below: set_up,
+    },
 ];
 
 fn time(ns: Option<f64>) -> String {
@@ -42,70 +94,103 @@ fn p50_bounds(row: &CaseSummary) -> String {
     }
 }
 
+/// A figure of a case of exchanges, without a unit.
+fn number(row: &CaseSummary, of: fn(&ExchangeFigures) -> Option<Figure>) -> String {
+    let figure = row.exchanges.as_ref().and_then(of);
+    ladder::finite(figure).map_or_else(|| DASH.to_owned(), quantities::number)
+}
+
+fn speed_up(row: &CaseSummary) -> String {
+    exchanges::speed_up(row).map_or_else(|| DASH.to_owned(), |figure| quantities::factor(figure.value))
+}
+
+fn speed_up_bounds(row: &CaseSummary) -> String {
+    let bounds = |figure: Figure| {
+        let (low, high) = ladder::interval(Some(figure))?;
+        Some(quantities::number_bounds(figure.value, low, high, MICRO))
+    };
+    exchanges::speed_up(row).and_then(bounds).unwrap_or_else(|| DASH.to_owned())
+}
+
+fn first_exchange(row: &CaseSummary) -> String {
+    time(row.exchanges.as_ref().and_then(|figures| ladder::finite(figures.first_exchange_ns)))
+}
+
 /// Blanks between columns.
 const GAP: usize = 2;
 const GAP_COLUMNS: u16 = 2;
 /// The name column is at least so wide, and details that do not fit stand on lines of their own.
 const NAME: usize = 14;
 
-/// The ladder, one block a group, and the set-up times below where they have no columns.
-pub(super) fn ladder(page: &mut Page, run: &Run) {
+/// The tables of what the run measured, and what belongs below each kind of them.
+pub(super) fn tables(page: &mut Page, run: &Run) {
     let groups = ladder::groups(run);
-    if groups.is_empty() {
-        return;
-    }
-    let remark = "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends";
-    page.heading("Round trips", remark);
-    let cells: Vec<Vec<Vec<String>>> = groups
-        .iter()
-        .map(|group| group.rows.iter().map(|row| COLUMNS.iter().map(|column| (column.text)(row)).collect()).collect())
-        .collect();
-    let chosen = fitting(&cells, page.width());
-    let shown: usize = chosen.iter().map(|column| GAP + width_of(&cells, *column)).sum();
-    let mut block = Block::new(chosen.iter().map(|column| COLUMNS[*column].title.to_owned()));
-    let room = page.width().saturating_sub(shown).max(NAME);
-    for (group, rows) in groups.iter().zip(&cells) {
-        block.title(&group.name);
-        for (row, texts) in group.rows.iter().zip(rows) {
-            let figures = chosen.iter().map(|column| texts[*column].clone());
-            block.row(if row.valid { PLAIN } else { BAD }, &name_lines(row, room), figures);
+    let of = |kind: Kind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
+    for sheet in SHEETS {
+        let groups = of(sheet.of);
+        if !groups.is_empty() {
+            let shown = sheet.show(page, &groups);
+            (sheet.below)(page, &groups, &shown);
         }
     }
-    block.show(page);
-    if !chosen.iter().any(|column| COLUMNS[*column].title == "set-up") {
-        set_up(page, &groups);
+}
+
+impl Sheet {
+    /// Shows it, one block a group; gives the titles of the columns that fit.
+    fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
+        page.heading(self.title, self.remark);
+        let texts = |row: &&CaseSummary| self.columns.iter().map(|column| (column.text)(row)).collect();
+        let cells: Vec<Vec<Vec<String>>> =
+            groups.iter().map(|group| group.rows.iter().map(texts).collect()).collect();
+        let chosen = self.fitting(&cells, page.width().saturating_sub(least_name(groups)));
+        let shown: usize = chosen.iter().map(|column| GAP + self.width_of(&cells, *column)).sum();
+        let mut block = Block::new(chosen.iter().map(|column| self.columns[*column].title.to_owned()));
+        let room = page.width().saturating_sub(shown).max(NAME);
+        for (group, rows) in groups.iter().zip(&cells) {
+            block.title(&group.name);
+            for (row, texts) in group.rows.iter().zip(rows) {
+                let figures = chosen.iter().map(|column| texts[*column].clone());
+                block.row(if row.valid { PLAIN } else { BAD }, &name_lines(row, room), figures);
+            }
+        }
+        block.show(page);
+        chosen.into_iter().map(|column| self.columns[column].title).collect()
+    }
+
+    /// The columns that fit into `room`, in their order; those that are equally spare go together.
+    fn fitting(&self, cells: &[Vec<Vec<String>>], room: usize) -> Vec<usize> {
+        let mut chosen: Vec<usize> = (0..self.columns.len()).collect();
+        let needed =
+            |chosen: &[usize]| chosen.iter().map(|column| GAP + self.width_of(cells, *column)).sum::<usize>();
+        while needed(&chosen) > room {
+            let least = chosen.iter().map(|column| self.columns[*column].spare).max().unwrap_or(0);
+            if least == 0 {
+                break;
+            }
+            chosen.retain(|column| self.columns[*column].spare != least);
+        }
+        chosen
+    }
+
+    fn width_of(&self, cells: &[Vec<Vec<String>>], column: usize) -> usize {
+        let texts = cells.iter().flatten().map(|row| row[column].chars().count());
+        texts.max().unwrap_or(0).max(self.columns[column].title.chars().count())
     }
 }
 
-/// The columns that fit beside the names, in their order.
-fn fitting(cells: &[Vec<Vec<String>>], width: usize) -> Vec<usize> {
-    let mut chosen: Vec<usize> = (0..COLUMNS.len()).collect();
-    let needed = |chosen: &[usize]| NAME + chosen.iter().map(|column| GAP + width_of(cells, *column)).sum::<usize>();
-    while needed(&chosen) > width {
-        let spare = chosen.iter().copied().filter(|column| COLUMNS[*column].spare > 0);
-        let Some(least) = spare.max_by_key(|column| COLUMNS[*column].spare) else { break };
-        chosen.retain(|column| *column != least);
-    }
-    // Set-up and first message belong together: both are columns, or both stand below.
-    let (set_up, first) = (COLUMNS.len() - 2, COLUMNS.len() - 1);
-    if !chosen.contains(&set_up) {
-        chosen.retain(|column| *column != first);
-    }
-    chosen
+/// The width that the names need where their details stand on lines of their own.
+fn least_name(groups: &[&Group<'_>]) -> usize {
+    let heads = groups.iter().flat_map(|group| &group.rows).map(|row| name_lines(row, 0)[0].chars().count());
+    heads.max().unwrap_or(0).max(NAME)
 }
 
-fn width_of(cells: &[Vec<Vec<String>>], column: usize) -> usize {
-    let texts = cells.iter().flatten().map(|row| row[column].chars().count());
-    texts.max().unwrap_or(0).max(COLUMNS[column].title.chars().count())
-}
-
-/// The case's name in lines of at most `room`: the transport, and its details beside or below it.
+/// The case's name in lines of at most `room`: its first word, and its details beside or below it.
 fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
     let mark = if row.valid { "  " } else { "! " };
-    let mut lines = vec![format!("{mark}{}", clean(&row.case.transport))];
-    for detail in row.case.details() {
-        let detail = clean(&detail);
-        let last = lines.last_mut().expect("it has the transport");
+    let mut words = ladder::row_words(row).into_iter().map(|word| clean(&word));
+    let mut lines = vec![format!("{mark}{}", words.next().unwrap_or_default())];
+    for detail in words {
+        let last = lines.last_mut().expect("it has the first word");
         if last.chars().count() + 1 + detail.chars().count() <= room {
             last.push(' ');
             last.push_str(&detail);
@@ -116,10 +201,48 @@ fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
     lines
 }
 
-/// Set-up time and first message, a row a transport and two columns a group; so many groups at once as fit.
-fn set_up(page: &mut Page, groups: &[Group<'_>]) {
-    let measured = |group: &&Group<'_>| group.rows.iter().any(|row| row.setup_ns.is_some());
-    let groups: Vec<&Group<'_>> = groups.iter().filter(measured).collect();
+/// The first exchanges of a connection, of the cases in which one of them differs from the steady state.
+fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
+    let differ = |row: &&&CaseSummary| exchanges::first_differ(row);
+    let found: Vec<(&Group<'_>, Vec<&CaseSummary>)> = groups
+        .iter()
+        .map(|group| (*group, group.rows.iter().filter(differ).copied().collect::<Vec<_>>()))
+        .filter(|(_, rows)| !rows.is_empty())
+        .collect();
+    if found.is_empty() {
+        return;
+    }
+    page.heading("First exchanges of a connection", "");
+    page.paragraph(0, DIM, exchanges::WHY_FIRST);
+    let rows = || found.iter().flat_map(|(_, rows)| rows);
+    let most = rows().map(|row| exchanges::early_ns(row).len()).max().unwrap_or(0);
+    let room = page.width().saturating_sub(least_name(groups) + GAP + FIRST);
+    let shown = most.min(room / (GAP + FIRST));
+    let titles = (1..=shown).map(|number| number.to_string()).chain(["p50".to_owned()]);
+    let mut block = Block::new(titles);
+    for (group, rows) in &found {
+        block.title(&group.name);
+        for row in rows {
+            let early = exchanges::early_ns(row);
+            let times = (0..shown).map(|place| time(early.get(place).copied().filter(|ns| ns.is_finite())));
+            let figures = times.chain([time(ladder::p50_ns(row))]);
+            block.row(PLAIN, &name_lines(row, least_name(groups)), figures);
+        }
+    }
+    block.show(page);
+}
+
+/// The time of an exchange.
+const FIRST: usize = 7;
+
+/// Set-up time and first message where they have no columns, a row a transport and two columns a group; so many groups
+/// at once as fit.
+fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
+    if shown.contains(&"set-up") {
+        return;
+    }
+    let measured = |group: &&&Group<'_>| group.rows.iter().any(|row| row.setup_ns.is_some());
+    let groups: Vec<&Group<'_>> = groups.iter().filter(measured).copied().collect();
     let mut names: Vec<(String, Vec<String>)> = Vec::new();
     for row in groups.iter().flat_map(|group| &group.rows) {
         let name = ladder::row_name(row);

@@ -79,6 +79,19 @@ pub(crate) fn drops(of: BorrowedFd<'_>) -> io::Result<u32> {
         .ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))
 }
 
+/// Whether a Multipath TCP connection goes on as plain TCP, because an end or the path does not take part
+/// (`MPTCP_INFO`, linux/mptcp.h: four bytes of counts, four of which two are limits, then the flags). The accepted end
+/// of such a connection is a TCP socket, which does not know the question.
+pub(crate) fn fell_back_to_tcp(of: BorrowedFd<'_>) -> bool {
+    const SOL_MPTCP: i32 = 284;
+    const MPTCP_INFO: i32 = 1;
+    const FLAGS: usize = 8;
+    const FALLBACK: u64 = 1;
+    let mut info = [0_u8; FLAGS + 4];
+    let length = get_bytes(of, Place(SOL_MPTCP, MPTCP_INFO), &mut info).unwrap_or(0);
+    info.get(..length).and_then(|known| number(known, FLAGS, 4)).is_none_or(|flags| flags & FALLBACK != 0)
+}
+
 macro_rules! tcp_info_field {
     ($name:literal, $field:ident, $kind:ty) => {
         ($name, offset_of!(libc::tcp_info, $field), size_of::<$kind>())

@@ -6,6 +6,8 @@ mod fifo;
 mod icmp;
 mod memory;
 #[cfg(target_os = "linux")]
+mod mptcp;
+#[cfg(target_os = "linux")]
 mod pipe;
 #[cfg(target_os = "linux")]
 mod shm;
@@ -45,6 +47,8 @@ pub const ALL: &[&dyn Transport] = &[
     &tcp::TCP,
     #[cfg(target_os = "linux")]
     &tcp::TCP6,
+    #[cfg(target_os = "linux")]
+    &mptcp::Mptcp,
     #[cfg(target_os = "linux")]
     &icmp::Icmp,
 ];

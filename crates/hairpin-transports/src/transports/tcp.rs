@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::OptionName;
-use socket2::{Protocol, Type};
+use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;
 use crate::system::sockopt;
@@ -42,17 +42,18 @@ impl Tcp {
     fn kind(&self) -> Kind {
         Kind { family: self.family, sort: Type::STREAM, protocol: Some(Protocol::TCP), options: self.card().options }
     }
+}
 
-    fn bound(&self, setup: &Setup) -> Result<socket2::Socket, TransportError> {
-        let address = SocketAddr::new(self.loopback, setup.port);
-        let socket = self.kind().open(setup)?;
-        // So that the same port can be used for one round after the other: connections of the last one linger.
-        socket
-            .set_reuse_address(true)
-            .and_then(|()| socket.bind(&address.into()))
-            .map_err(|source| cannot_bind(address, source))?;
-        Ok(socket)
-    }
+/// A new socket at the setup's port of that address.
+pub(super) fn bound(kind: &Kind, loopback: IpAddr, setup: &Setup) -> Result<Socket, TransportError> {
+    let address = SocketAddr::new(loopback, setup.port);
+    let socket = kind.open(setup)?;
+    // So that the same port can be used for one round after the other: connections of the last one linger.
+    socket
+        .set_reuse_address(true)
+        .and_then(|()| socket.bind(&address.into()))
+        .map_err(|source| cannot_bind(address, source))?;
+    Ok(socket)
 }
 
 impl Transport for Tcp {
@@ -73,7 +74,8 @@ impl Transport for Tcp {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let socket = self.bound(&trial()).map_err(|error| no_loopback(self.loopback, &error))?;
+        let socket =
+            bound(&self.kind(), self.loopback, &trial()).map_err(|error| no_loopback(self.loopback, &error))?;
         let congestion = sockopt::get_text(std::os::fd::AsFd::as_fd(&socket), sockopt::CONGESTION);
         let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
         let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
@@ -82,7 +84,7 @@ impl Transport for Tcp {
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
         check(&self.card(), setup)?;
-        listen(self.bound(setup)?, &self.kind(), setup)
+        listen(bound(&self.kind(), self.loopback, setup)?, &self.kind(), setup)
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {

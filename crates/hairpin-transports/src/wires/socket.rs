@@ -44,9 +44,19 @@ impl Kind {
         self.sort == Type::DGRAM
     }
 
-    /// TCP, whichever kind.
-    fn is_tcp(&self) -> bool {
+    /// Whether the kernel has `TCP_INFO` for it: TCP, and for Multipath TCP its first subflow.
+    fn has_tcp_info(&self) -> bool {
         self.sort == Type::STREAM && self.family != Family::Unix
+    }
+
+    /// Whether its segments are stamped. The stamps of Multipath TCP's stay with the subflows, which no program
+    /// reaches.
+    fn has_stamps(&self) -> bool {
+        self.protocol == Some(Protocol::TCP)
+    }
+
+    fn is_mptcp(&self) -> bool {
+        self.protocol == Some(Protocol::MPTCP)
     }
 
     /// The wire over a connected socket.
@@ -58,7 +68,7 @@ impl Kind {
         let error =
             |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
         let greeting = self.is_datagram().then_some(side);
-        let stamping = self.is_tcp().then(Stamping::default);
+        let stamping = self.has_stamps().then(Stamping::default);
         let port = SocketPort { socket, kind: *self, greeting, stamping };
         Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
@@ -285,8 +295,12 @@ impl Port for SocketPort {
 
     fn facts(&self) -> Vec<Fact> {
         let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
-        if self.kind.is_tcp() {
+        if self.kind.has_tcp_info() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
+        }
+        if self.kind.is_mptcp() {
+            let fell_back = sockopt::fell_back_to_tcp(self.socket.as_fd());
+            facts.push(Fact::word("mptcp.fell_back_to_tcp", if fell_back { "yes" } else { "no" }));
         }
         facts
     }
@@ -314,7 +328,7 @@ impl Port for SocketPort {
     }
 
     fn segments(&self) -> Option<Segments> {
-        if self.kind.is_tcp() { sockopt::segments(self.socket.as_fd()) } else { None }
+        if self.kind.has_tcp_info() { sockopt::segments(self.socket.as_fd()) } else { None }
     }
 }
 

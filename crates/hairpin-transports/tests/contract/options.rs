@@ -84,7 +84,10 @@ pub(crate) fn refused(subject: &Subject) -> Checked {
     }
     if subject.card.options.contains(&OptionName::Congestion) {
         let options = Options::default().with(OptionName::Congestion, "no-such-one");
-        let answer = subject.transport.listen(&Setup { options, ..subject.setup(100, SHORT) }).map(drop);
+        let setup = Setup { options, ..subject.setup(100, SHORT) };
+        // Multipath TCP refuses it once it is connected.
+        let listener = subject.transport.listen(&setup);
+        let answer = listener.and_then(|listener| subject.transport.connect(&listener.address(), &setup).map(drop));
         ensure!(matches!(answer, Err(TransportError::Option { .. })), "no-such-one answers {answer:?}");
     }
     Ok(())
@@ -102,9 +105,12 @@ pub(crate) fn counters(subject: &Subject) -> Checked {
     let is_socket = !subject.card.options.is_empty();
     ensure!(number("socket.drops") == is_socket.then_some(0.0), "socket.drops is {:?}", number("socket.drops"));
     ensure!(names.iter().any(|name| *name == "socket.local_address") == is_socket, "socket.local_address");
-    if !subject.card.name.starts_with("tcp") {
+    if !subject.card.options.contains(&OptionName::Nodelay) {
         return Ok(());
     }
+    let fell_back = facts.iter().find(|fact| fact.name == "mptcp.fell_back_to_tcp").map(|fact| &fact.value);
+    let expected = (subject.card.name == "mptcp").then(|| FactValue::Word("no".to_owned()));
+    ensure!(fell_back == expected.as_ref(), "mptcp.fell_back_to_tcp is {fell_back:?}");
     let expected = [
         "retransmits",
         "lost",

@@ -114,6 +114,11 @@ pub(crate) fn gone(subject: &Subject) -> Checked {
     for (name, send_by) in sends(subject) {
         let (mut near, far) = subject.pair(&subject.setup(message.len(), LONG))?;
         drop(far);
+        if subject.card.name == "mptcp" {
+            // It tells no sender that nobody receives any more.
+            let end = near.receive(&mut [0; 8]);
+            ensure!(is_closed(&end), "receive answers {}", shown(&end));
+        }
         // The first may still be accepted; then the system knows.
         let mut accepted = 0;
         let answer = loop {

@@ -54,7 +54,14 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
     };
     folder.write_run(&run).map_err(Stopped::usage)?;
     let mut progress = Progress::new(matches.get_flag("quiet"));
-    let task = Task { experiment, knobs: &knobs, ground: &ground, engine: &engine, folder: &folder };
+    let task = Task {
+        experiment,
+        knobs: &knobs,
+        ground: &ground,
+        engine: &engine,
+        folder: &folder,
+        prove: matches.get_flag("prove"),
+    };
     let run = carry_out(&task, run, &mut progress);
     progress.finish();
     finish(&folder, run.map_err(Stopped::usage)?, matches)
@@ -67,7 +74,7 @@ fn finish(folder: &RunFolder, mut run: Run, matches: &ArgMatches) -> Result<Exit
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
     }
     let page = write_page(&run, &folder.path().join(PAGE));
-    show(folder, &run, matches)?;
+    let printed = show(folder, &run, matches);
     match &page {
         Ok(()) => output::note(&format!(
             "\nRun folder  {}\nReport      {}",
@@ -79,6 +86,7 @@ fn finish(folder: &RunFolder, mut run: Run, matches: &ArgMatches) -> Result<Exit
     for failure in &run.unsaved {
         output::error(&failure.cause);
     }
+    printed?;
     Ok(match run.state {
         State::Interrupted => Exit::Interrupted,
         _ if run.failed_rounds() > 0 || !run.unsaved.is_empty() || page.is_err() => Exit::RoundsFailed,

@@ -12,4 +12,5 @@ mod json_contract;
 mod leftovers;
 mod lists;
 mod saved;
+mod small_writes;
 mod support;

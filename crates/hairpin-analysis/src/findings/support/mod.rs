@@ -1,12 +1,19 @@
-//! What detectors share: looking cases up, the words of a finding, the command of a counter-experiment.
+//! What detectors share: looking cases up, the words of a finding, its counter-experiment and what came of it.
 
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern};
+mod command;
+mod remedy;
+mod traced;
+
+use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
+pub(super) use self::command::{counter_experiment, options, paired};
+pub(super) use self::remedy::{OtherRemedy, other_remedy};
+pub(super) use self::traced::{Traced, held_ns};
 use crate::humane;
 
 /// A finding to be filled in with `..`.
@@ -135,94 +142,27 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
     })
 }
 
-/// A counter-experiment: the command that runs `cases` again with other values for one knob.
-pub(super) fn counter_experiment(change: &str, cases: &[&Case], knob: &str, values: &[String]) -> CounterExperiment {
-    CounterExperiment { change: change.to_owned(), command: command(cases, knob, values), pair: None }
+/// A counter-experiment that saves less than this at best refutes the explanation.
+const REFUTED_BELOW: f64 = 0.1;
+
+/// What became of a counter-experiment that the cause predicts to be faster.
+pub(super) fn proved(change: &Change) -> Proved {
+    let small = change.saved_share().high.is_some_and(|most| most < REFUTED_BELOW);
+    let verdict = match change.verdict {
+        _ if small => "refuted",
+        Verdict::Faster => "confirmed",
+        Verdict::Slower => "refuted",
+        Verdict::CannotTell => "cannot-tell",
+    };
+    Proved { verdict: verdict.to_owned(), effect: change.difference_ns }
 }
 
-/// The command that runs `cases`, with `values` (none: the knob is left out) for `knob`.
-///
-/// Knobs take the values of all cases, so that it may run a few combinations more than there were cases.
-pub(super) fn command(cases: &[&Case], knob: &str, values: &[String]) -> String {
-    let distinct = |of: &dyn Fn(&Case) -> Option<String>| {
-        let mut all: Vec<String> = Vec::new();
-        for value in cases.iter().filter_map(|case| of(case)) {
-            if !all.contains(&value) {
-                all.push(value);
-            }
-        }
-        all
-    };
-    let any = |differs: &dyn Fn(&Case) -> bool| cases.iter().any(|case| differs(case));
-    let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> Option<String>| {
-        if any(differs) { distinct(of) } else { Vec::new() }
-    };
-    let rate = |case: &Case| match case.pattern {
-        Pattern::PingPong | Pattern::SmallWrites => None,
-        Pattern::Paced { rate_per_s } => Some(rate_per_s.to_string()),
-    };
-    let mut knobs = vec![
-        ("transport", distinct(&|case| Some(case.transport.clone()))),
-        ("waiting", distinct(&|case| Some(case.waiting.to_string()))),
-        ("placement", distinct(&|case| Some(case.placement.to_string()))),
-        ("ends", where_any(&|case| case.ends != Ends::Processes, &|case| Some(case.ends.to_string()))),
-        ("size", where_any(&|case| case.size_bytes != 4, &|case| Some(case.size_bytes.to_string()))),
-        (
-            "reply-size",
-            where_any(&|case| case.reply_size_bytes != case.size_bytes, &|case| {
-                Some(case.reply_size_bytes.to_string())
-            }),
-        ),
-        ("rate", distinct(&rate)),
-        ("option", distinct(&options)),
-        ("link", where_any(&|case| case.link != LOOPBACK, &|case| Some(case.link.clone()))),
-        ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
-    ];
-    match knobs.iter_mut().find(|(name, _)| *name == knob) {
-        Some((_, old)) => *old = values.to_vec(),
-        None => knobs.push((knob, values.to_vec())),
-    }
-    let mut command = "hairpin round-trip".to_owned();
-    for (name, values) in knobs.iter().filter(|(_, values)| !values.is_empty()) {
-        if *name == "option" || *name == "link" {
-            // A comma within one of these joins parts of one choice, so each choice is given by itself.
-            for value in values {
-                let quoted = if value.contains(' ') { format!("'{value}'") } else { value.clone() };
-                command += &format!(" --{name} {quoted}");
-            }
-        } else {
-            command += &format!(" --{name} {}", values.join(","));
-        }
-    }
-    command
-}
-
-/// The options asked for, as `--option` takes them; `None` where none are.
-pub(super) fn options(case: &Case) -> Option<String> {
-    let all: Vec<String> = case.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    (!all.is_empty()).then(|| all.join(","))
-}
-
-#[cfg(test)]
-mod tests {
-    use hairpin_model::case::Waiting;
-    use hairpin_model::options::Options;
-
-    use super::*;
-
-    #[test]
-    fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {
-        let tcp = Case { options: Options::parse("nodelay=on,sndbuf=4096").unwrap(), ..Case::ping_pong("tcp") };
-        let udp = Case { waiting: Waiting::Poll, size_bytes: 100, reply_size_bytes: 100, ..Case::ping_pong("udp") };
-        let values = ["deep", "shallow"].map(str::to_owned);
-        assert_eq!(
-            command(&[&tcp, &udp], "cpu-idle", &values),
-            "hairpin round-trip --transport tcp,udp --waiting block,poll --placement together --size 4,100 \
-             --option nodelay=on,sndbuf=4096 --cpu-idle deep,shallow"
-        );
-        assert_eq!(
-            command(&[&Case::ping_pong("pipe")], "rounds", &["20".to_owned()]),
-            "hairpin round-trip --transport pipe --waiting block --placement together --rounds 20"
-        );
+/// The same in a sentence; `doing` is what was changed, for instance `keeping the CPUs awake`.
+pub(super) fn told(label: &str, doing: &str, change: &Change) -> String {
+    let effect = humane::duration_figure(&change.saved_ns());
+    match proved(change).verdict.as_str() {
+        "confirmed" => format!(" Proved on {label}: {doing} saves {effect}."),
+        "refuted" => format!(" Refuted on {label}: {doing} saves {effect}, next to nothing."),
+        _ => format!(" On {label} {doing} saves {effect}, which settles nothing."),
     }
 }

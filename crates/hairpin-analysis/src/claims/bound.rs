@@ -1,0 +1,38 @@
+//! `at-least` and `at-most`: the figure, or the ratio of two, on one side of a bound.
+
+use hairpin_model::claim::{Measure, Published, Value};
+use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::run::Run;
+
+use super::figures::measure;
+use super::{Place, without, words};
+
+/// The side on which the figure must be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    AtLeast,
+    AtMost,
+}
+
+pub(super) fn judge(side: Side, of: &Measure, bound: Option<f64>, published: &Published, run: &Run) -> Judgement {
+    let number = match published.value {
+        Value::Number(number) => Some(number),
+        _ => None,
+    };
+    let Some(bound) = bound.or(number) else {
+        return without(Verdict::CannotRun, "neither the rule nor the text has a number");
+    };
+    let measured = match measure(of, &published.unit, run) {
+        Ok(measured) => measured,
+        Err(absent) => return absent,
+    };
+    let (words, from, to) = match side {
+        Side::AtLeast => ("at least", bound, f64::INFINITY),
+        Side::AtMost => ("at most", f64::NEG_INFINITY, bound),
+    };
+    let place = Place::of(&measured.figure, from, to);
+    let what = format!("{}, {},", words::figure(&measured.figure, &measured.unit), measured.what);
+    let bounds = format!("{words} {}", words::exactly(bound, &measured.unit));
+    let ratio = number.filter(|_| measured.unit == published.unit).map(|number| measured.figure.value / number);
+    measured.judged(place.verdict(), ratio, place.sentence(&what, &bounds))
+}

@@ -1,0 +1,158 @@
+//! Claims judged: what a text publishes against what a run measured. A file each for the kinds of rule.
+//!
+//! A rule speaks only where the whole 95 % interval does: it holds, or it does not, or it cannot be told. What could
+//! not be measured is `cannot-run`, with the reason. A measured figure comes from a run's summaries and from nowhere
+//! else: the published value is compared with it and never becomes it.
+
+mod bound;
+mod figures;
+mod order;
+mod presence;
+mod range;
+mod selection;
+mod share;
+mod table;
+mod within;
+mod words;
+
+use std::collections::BTreeMap;
+
+use hairpin_model::claim::{Claim, Means, Row, Rule, Test};
+use hairpin_model::figure::Figure;
+use hairpin_model::judged_claim::{JudgedClaim, JudgedRow, Judgement, Verdict};
+use hairpin_model::run::Run;
+
+pub use figures::fits_unit;
+
+/// The runs that test the claims of one text, by name; or why one could not run.
+pub type Runs<'r> = BTreeMap<String, Result<&'r Run, String>>;
+
+/// The claim as it is listed: nothing measured, no verdict.
+#[must_use]
+pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
+    judged(claim, source, Judgement::default(), |_| Judgement::default())
+}
+
+/// The claim judged by the runs of its text.
+#[must_use]
+pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
+    let mut judged = judged(claim, source, Judgement::default(), |row| judge_row(row, runs));
+    judged.judgement = table::overall(&judged.rows);
+    judged
+}
+
+fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Row) -> Judgement) -> JudgedClaim {
+    let row = |row: &Row| {
+        let (test, missing) = match &row.means {
+            Means::Test(test) => (Some(test), None),
+            Means::Missing(part) => (None, Some(part.clone())),
+        };
+        JudgedRow {
+            name: row.name.clone(),
+            published: row.published.clone(),
+            judgement: of_row(row),
+            run: test.map(|test| format!("{source}-{}", test.run)),
+            rule_because: test.map(|test| test.rule_because.clone()),
+            missing,
+        }
+    };
+    JudgedClaim {
+        id: claim.id.clone(),
+        text: claim.text.clone(),
+        source: source.to_owned(),
+        published: claim.published.clone(),
+        coverage: claim.coverage(),
+        judgement,
+        rows: claim.rows.iter().map(row).collect(),
+    }
+}
+
+fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
+    let test = match &row.means {
+        Means::Missing(part) => return without(Verdict::CannotRun, format!("missing: {part}")),
+        Means::Test(test) => test,
+    };
+    let run = match runs.get(&test.run) {
+        Some(Ok(run)) => run,
+        Some(Err(why)) => return without(Verdict::CannotRun, why.clone()),
+        None => return without(Verdict::CannotRun, format!("the run `{}` was not made", test.run)),
+    };
+    with_caveats(by_rule(&test.rule, row, run), test)
+}
+
+fn by_rule(rule: &Rule, row: &Row, run: &Run) -> Judgement {
+    let published = &row.published;
+    match rule {
+        Rule::Within { of, factor } => within::judge(of, *factor, published, run),
+        Rule::Range { of, factor } => range::judge(of, *factor, published, run),
+        Rule::AtLeast { of, bound } => bound::judge(bound::Side::AtLeast, of, *bound, published, run),
+        Rule::AtMost { of, bound } => bound::judge(bound::Side::AtMost, of, *bound, published, run),
+        Rule::Share { figure, whole, rest, at_least } => {
+            share::judge(*figure, [whole, rest], *at_least, published, run)
+        }
+        Rule::Order { figure, cases } => order::judge(*figure, cases, published, run),
+        Rule::Presence { case, kept, events } => presence::judge(case, kept, events, run),
+    }
+}
+
+/// What the test says beside its rule: why it cannot decide, and what stands in.
+fn with_caveats(mut judgement: Judgement, test: &Test) -> Judgement {
+    if judgement.verdict == Some(Verdict::CannotRun) {
+        return judgement;
+    }
+    if let Some(undecided) = &test.undecided {
+        judgement.verdict = Some(Verdict::CannotTell);
+        judgement.why = format!("{undecided} What was measured: {}", judgement.why);
+    }
+    if let Some(stand_in) = &test.stand_in {
+        judgement.why = format!("{} Stand-in: {stand_in}.", judgement.why);
+    }
+    judgement
+}
+
+/// A verdict without a measured figure.
+fn without(verdict: Verdict, why: impl Into<String>) -> Judgement {
+    Judgement { verdict: Some(verdict), why: why.into(), ..Judgement::default() }
+}
+
+/// Where an interval lies against the bounds that a rule sets; a side without a bound is infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Inside,
+    Outside,
+    Across,
+    /// One round gives no interval.
+    Unknown,
+}
+
+impl Place {
+    fn of(figure: &Figure, from: f64, to: f64) -> Self {
+        match (figure.low, figure.high) {
+            (Some(low), Some(high)) if low >= from && high <= to => Self::Inside,
+            (Some(low), Some(high)) if high < from || low > to => Self::Outside,
+            (Some(low), Some(high)) if low.is_finite() && high.is_finite() => Self::Across,
+            _ => Self::Unknown,
+        }
+    }
+
+    fn verdict(self) -> Verdict {
+        match self {
+            Self::Inside => Verdict::Holds,
+            Self::Outside => Verdict::DoesNotHold,
+            Self::Across | Self::Unknown => Verdict::CannotTell,
+        }
+    }
+
+    /// `is within 0.1 ms and 1 ms`, with the verb that the place calls for.
+    fn sentence(self, what: &str, bounds: &str) -> String {
+        match self {
+            Self::Inside => format!("{what} is {bounds}."),
+            Self::Outside => format!("{what} is not {bounds}."),
+            Self::Across => format!("The interval of {what} is only partly {bounds}."),
+            Self::Unknown => format!("{what} has no interval, as one round gives none."),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! `order`: the cases come in the published order, the smallest figure first.
+
+use hairpin_model::claim::{FigureName, Published, Selector, Value};
+use hairpin_model::figure::Figure;
+use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::run::Run;
+
+use super::figures::{Measured, TIMES, ratio};
+use super::selection::select;
+use super::{Place, without, words};
+
+pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published, run: &Run) -> Judgement {
+    let Value::Order(names) = &published.value else {
+        return without(Verdict::CannotRun, "the published value is no order");
+    };
+    let steps: Vec<Step<'_>> = cases
+        .windows(2)
+        .zip(names.windows(2))
+        .map(|(cases, names)| Step { names: [&names[0], &names[1]], ratio: step(name, [&cases[0], &cases[1]], run) })
+        .collect();
+    let verdicts: Vec<Verdict> = steps.iter().map(Step::verdict).collect();
+    let verdict = overall(&verdicts);
+    let why = steps.iter().map(Step::sentence).collect::<Vec<_>>().join(" ");
+    let least_clear =
+        steps.iter().filter_map(|step| step.ratio.as_ref().ok()).min_by(|a, b| a.value.total_cmp(&b.value));
+    match least_clear {
+        Some(figure) => {
+            let what = "the least clear step of the order".to_owned();
+            Measured { figure: *figure, unit: TIMES.to_owned(), what }.judged(verdict, None, why)
+        }
+        None => without(verdict, why),
+    }
+}
+
+/// Two neighbours, and how many times the second's figure is the first's.
+struct Step<'n> {
+    names: [&'n str; 2],
+    ratio: Result<Figure, Judgement>,
+}
+
+fn step(name: FigureName, [first, second]: [&Selector; 2], run: &Run) -> Result<Figure, Judgement> {
+    ratio(name, select(run, first)?, select(run, second)?, run.seed)
+}
+
+impl Step<'_> {
+    fn verdict(&self) -> Verdict {
+        match &self.ratio {
+            Ok(ratio) if ratio.excludes(1.0) => Place::of(ratio, 1.0, f64::INFINITY).verdict(),
+            Ok(_) => Verdict::CannotTell,
+            Err(absent) => absent.verdict.unwrap_or(Verdict::CannotRun),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let [first, second] = self.names;
+        match (&self.ratio, self.verdict()) {
+            (Err(absent), _) => format!("{first} and {second}: {}.", absent.why.trim_end_matches('.')),
+            (Ok(ratio), verdict) => {
+                let ratio = words::figure(ratio, TIMES);
+                match verdict {
+                    Verdict::Holds => format!("{first} < {second}: {ratio}."),
+                    Verdict::DoesNotHold => format!("{first} > {second}: {ratio}."),
+                    _ => format!("{first} and {second} cannot be told apart: {ratio}."),
+                }
+            }
+        }
+    }
+}
+
+/// One step that is reversed refutes the order; one that was not measured, or cannot be told, leaves it open.
+fn overall(verdicts: &[Verdict]) -> Verdict {
+    let worst_first = [Verdict::DoesNotHold, Verdict::CannotRun, Verdict::CannotTell];
+    let worst = worst_first.into_iter().find(|verdict| verdicts.contains(verdict));
+    worst.unwrap_or(if verdicts.is_empty() { Verdict::CannotRun } else { Verdict::Holds })
+}

@@ -1,0 +1,35 @@
+//! `range`: the figure is in the published range.
+
+use hairpin_model::claim::{Measure, Published, Value};
+use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::run::Run;
+
+use super::figures::measure;
+use super::{Place, without, words};
+
+pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Judgement {
+    let Value::Range([from, to]) = published.value else {
+        return without(Verdict::CannotRun, "the published value is no range");
+    };
+    let measured = match measure(of, &published.unit, run) {
+        Ok(measured) => measured,
+        Err(absent) => return absent,
+    };
+    let place = Place::of(&measured.figure, from / factor, to * factor);
+    let what = format!("{}, {},", words::figure(&measured.figure, &measured.unit), measured.what);
+    let range = format!("between {from} and {}", words::exactly(to, &published.unit));
+    let bounds = if factor > 1.0 { format!("within a factor of {factor} of the range {range}") } else { range };
+    let ratio = against_nearer_end(measured.figure.value, from, to);
+    measured.judged(place.verdict(), Some(ratio), place.sentence(&what, &bounds))
+}
+
+/// Over the end that it is beyond; 1 inside.
+fn against_nearer_end(value: f64, from: f64, to: f64) -> f64 {
+    if value < from {
+        value / from
+    } else if value > to {
+        value / to
+    } else {
+        1.0
+    }
+}

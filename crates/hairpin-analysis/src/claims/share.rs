@@ -1,0 +1,44 @@
+//! `share`: of the figure of one case, so much is gone in another.
+
+use hairpin_model::claim::{FigureName, Published, Selector, Value};
+use hairpin_model::figure::Figure;
+use hairpin_model::judged_claim::Judgement;
+use hairpin_model::run::Run;
+
+use super::figures::{Measured, ratio};
+use super::selection::select;
+use super::{Place, words};
+
+/// The unit of shares.
+const SHARE: &str = "share";
+
+pub(super) fn judge(
+    name: FigureName,
+    [whole, rest]: [&Selector; 2],
+    at_least: f64,
+    published: &Published,
+    run: &Run,
+) -> Judgement {
+    let found = select(run, whole).and_then(|whole| {
+        let rest = select(run, rest)?;
+        let left = ratio(name, whole, rest, run.seed)?;
+        let gone = Figure {
+            value: 1.0 - left.value,
+            low: left.high.map(|high| 1.0 - high),
+            high: left.low.map(|low| 1.0 - low),
+        };
+        let what = format!("of the {name} of {} that is gone in {}", whole.label, rest.label);
+        Ok(Measured { figure: gone, unit: SHARE.to_owned(), what })
+    });
+    let measured = match found {
+        Ok(measured) => measured,
+        Err(absent) => return absent,
+    };
+    let place = Place::of(&measured.figure, at_least, f64::INFINITY);
+    let what = format!("{} {}", words::figure(&measured.figure, SHARE), measured.what);
+    let ratio = match published.value {
+        Value::Number(number) if published.unit == SHARE => Some(measured.figure.value / number),
+        _ => None,
+    };
+    measured.judged(place.verdict(), ratio, place.sentence(&what, &format!("at least {at_least}")))
+}

@@ -1,0 +1,22 @@
+//! `within`: the figure is the published number, up or down by a factor.
+
+use hairpin_model::claim::{Measure, Published, Value};
+use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::run::Run;
+
+use super::figures::measure;
+use super::{Place, without, words};
+
+pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Judgement {
+    let Value::Number(number) = published.value else {
+        return without(Verdict::CannotRun, "the published value is no number");
+    };
+    let measured = match measure(of, &published.unit, run) {
+        Ok(measured) => measured,
+        Err(absent) => return absent,
+    };
+    let place = Place::of(&measured.figure, number / factor, number * factor);
+    let what = format!("{}, {},", words::figure(&measured.figure, &measured.unit), measured.what);
+    let bounds = format!("within a factor of {factor} of {}", words::exactly(number, &published.unit));
+    measured.judged(place.verdict(), Some(measured.figure.value / number), place.sentence(&what, &bounds))
+}

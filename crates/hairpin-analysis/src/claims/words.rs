@@ -1,0 +1,44 @@
+//! Figures in the unit in which a text publishes them.
+
+use hairpin_model::figure::Figure;
+
+/// A number with three significant digits: `0.0134`, `4.52`, `1710`.
+pub(super) fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let places = (2.0 - value.abs().log10().floor()).clamp(0.0, 12.0);
+    format!("{value:.*}", places as usize)
+}
+
+/// `4.52 bytes/ms`.
+pub(super) fn quantity(value: f64, unit: &str) -> String {
+    format!("{} {unit}", number(value))
+}
+
+/// `4.52 bytes/ms (4.40 to 4.61)`.
+pub(super) fn figure(of: &Figure, unit: &str) -> String {
+    match (of.low, of.high) {
+        (Some(low), Some(high)) => format!("{} ({} to {})", quantity(of.value, unit), number(low), number(high)),
+        _ => quantity(of.value, unit),
+    }
+}
+
+/// A published number as it was published.
+pub(super) fn exactly(value: f64, unit: &str) -> String {
+    format!("{value} {unit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits_whatever_their_size() {
+        let texts = [0.0134, 0.25, 4.518, 44.0, 1710.4, 0.0].map(number);
+        assert_eq!(texts, ["0.0134", "0.250", "4.52", "44.0", "1710", "0"]);
+        assert_eq!(figure(&Figure::new(4.5, 4.4, 4.61), "bytes/ms"), "4.50 bytes/ms (4.40 to 4.61)");
+        assert_eq!(figure(&Figure::bare(4.5), "x"), "4.50 x");
+        assert_eq!(exactly(410_403.72, "ms"), "410403.72 ms");
+    }
+}

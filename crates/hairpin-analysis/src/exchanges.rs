@@ -1,0 +1,139 @@
+//! What only cases of exchanges have: their first exchanges, their rate in bytes, what each took, and how much faster
+//! than with nothing done against stalls.
+
+use hairpin_model::case::Case;
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::figure::Figure;
+use hairpin_model::round::{ExchangeCounts, Measured};
+use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
+
+use crate::compare::{as_ratio, logarithms_by_block, ratio_by_block};
+use crate::statistics::interval::median_figure;
+
+/// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
+/// other cases: [`fill_speed_ups`].
+pub(crate) fn figures(
+    case: &Case,
+    measured: &[&Measured],
+    latency_ns: LatencyFigures,
+    seed: u64,
+) -> Option<ExchangeFigures> {
+    case.exchange.as_ref()?;
+    let id = case.id();
+    let over = |name: &str, of: &dyn Fn(&Measured) -> Option<f64>| {
+        let values: Vec<f64> = measured.iter().filter_map(|measured| of(measured)).collect();
+        median_figure(&values, seed, &format!("{id} {name}"))
+    };
+    let each = |name: &str, of: fn(&ExchangeCounts) -> Option<u64>| {
+        over(name, &|measured| {
+            let counts = measured.exchange_counts.filter(|counts| counts.exchanges > 0)?;
+            Some(of(&counts)? as f64 / counts.exchanges as f64)
+        })
+    };
+    let early: Vec<Figure> = (0..EARLY_EXCHANGES)
+        .map_while(|place| {
+            over(&format!("exchange {place}"), &|measured| measured.figures.early_exchanges_ns.get(place).copied())
+        })
+        .collect();
+    Some(ExchangeFigures {
+        exchange_ns: latency_ns,
+        first_exchange_ns: early.first().copied(),
+        early_exchanges_ns: early,
+        bytes_per_ms: over("bytes", &|measured| Some(measured.figures.rate_per_s * case.size_bytes as f64 / 1e3)),
+        segments_per_exchange: each("segments", |counts| counts.segments),
+        bare_acks_per_exchange: each("bare acks", |counts| counts.bare_acks),
+        system_calls_per_exchange: each("system calls", |counts| Some(counts.system_calls)),
+        speed_up_against_none: None,
+    })
+}
+
+/// Fills in how many times the bytes/ms of its sibling with remedy `none` each case has, paired by block as comparisons
+/// are. A case and its sibling write requests of one size, so that the ratio is that of their exchanges a second.
+pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], seed: u64) {
+    let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, seed)).collect();
+    for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
+        if let Some(exchanges) = &mut case.exchanges {
+            exchanges.speed_up_against_none = speed_up;
+        }
+    }
+}
+
+fn speed_up(case: &CaseSummary, cases: &[CaseSummary], seed: u64) -> Option<Figure> {
+    let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::None)?;
+    let sibling = with_remedy(&case.case.without_twin(), own, Remedy::None);
+    let none = cases.iter().find(|other| other.case == sibling && other.valid).filter(|_| case.valid)?;
+    let rates = |of: &CaseSummary| {
+        let points = of.round_points.iter().filter(|point| point.rate_per_s > 0.0);
+        logarithms_by_block(points.map(|point| (point.block, point.rate_per_s)))
+    };
+    let (ratio, _) = ratio_by_block(&rates(none), &rates(case), seed, &format!("{} speed-up", case.id))?;
+    Some(as_ratio(&ratio))
+}
+
+/// The same case with another remedy.
+pub(crate) fn with_remedy(case: &Case, exchange: &Exchange, remedy: Remedy) -> Case {
+    Case { exchange: Some(Exchange { remedy, ..exchange.clone() }), ..case.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::round::Purpose;
+
+    use super::*;
+    use crate::made_up::{MadeUp, back_to_back, small_writes};
+
+    fn counted(measured: &mut Measured) {
+        measured.exchange_counts =
+            Some(ExchangeCounts { exchanges: 100, segments: Some(300), bare_acks: Some(100), system_calls: 10_100 });
+    }
+
+    #[test]
+    fn what_each_exchange_took_is_counted_and_the_speed_up_is_of_bytes() {
+        let mut made_up = MadeUp::new();
+        let slow: Vec<u64> = (0..6).map(|k| 44_000_000 + k * 10_000).collect();
+        let fast: Vec<u64> = slow.iter().map(|latency| latency / 100).collect();
+        made_up.rounds_with(&small_writes("none"), &slow, counted);
+        made_up.rounds_with(&small_writes("nodelay"), &fast, counted);
+        made_up.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
+        let run = made_up.run();
+        let [none, nodelay, ping_pong] = &run.cases[..] else { panic!("three cases") };
+        assert_eq!(ping_pong.exchanges, None);
+        let none = none.exchanges.as_ref().unwrap();
+        assert_eq!(none.segments_per_exchange.unwrap().value, 3.0);
+        assert_eq!(none.bare_acks_per_exchange.unwrap().value, 1.0);
+        assert_eq!(none.system_calls_per_exchange.unwrap().value, 101.0);
+        // 200 bytes in 44.025 ms.
+        assert!((none.bytes_per_ms.unwrap().value - 200.0 / 44.025).abs() < 0.001, "{:?}", none.bytes_per_ms);
+        assert_eq!((none.speed_up_against_none, none.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
+        assert_eq!(none.first_exchange_ns.unwrap().value, 44_025_000.0);
+        let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_none.unwrap();
+        assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
+        assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
+    }
+
+    #[test]
+    fn only_timed_rounds_count_and_only_their_failures_spoil_a_case() {
+        let case = small_writes("none");
+        let mut made_up = MadeUp::new();
+        made_up.round(&case, 0, &back_to_back(&[], &[1_000_000; 10]));
+        made_up.purpose = Purpose::Traced;
+        made_up.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
+        made_up.failed(&case, 0, "the capture's interface is gone");
+        let run = made_up.run();
+        let summary = &run.cases[0];
+        assert_eq!((summary.rounds, summary.samples, summary.curve.last().unwrap().latency_ns), (1, 10, 1_000_447.0));
+        assert_eq!(summary.failed_rounds, ["round 2 (traced): the capture's interface is gone (hint: none)"]);
+        assert!(summary.valid, "{:?}", summary.why_invalid);
+    }
+
+    #[test]
+    fn a_case_whose_only_good_rounds_are_evidence_is_invalid() {
+        let case = small_writes("none");
+        let mut made_up = MadeUp::new();
+        made_up.failed(&case, 0, "the echo half is gone");
+        made_up.purpose = Purpose::Untraced;
+        made_up.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
+        made_up.failed(&case, 1, "the echo half is gone");
+        assert_eq!(made_up.run().cases[0].why_invalid, ["all 1 rounds failed"]);
+    }
+}

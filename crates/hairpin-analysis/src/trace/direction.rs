@@ -1,0 +1,233 @@
+//! One direction of the connection: what was written, in which segments it left, when it was there, and when that was
+//! acknowledged.
+
+use std::ops::Range;
+
+use hairpin_model::time_sequence::Source;
+use hairpin_model::trace::{Call, CallKind, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
+
+/// Stamps of one acknowledgement are made one after the other, within so long, in ns.
+const ONE_ACK_NS: u64 = 2_000;
+
+/// A segment with payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    /// When it left.
+    pub(super) left_ns: u64,
+    pub(super) first_byte: u64,
+    pub(super) end_byte: u64,
+}
+
+/// An acknowledgement of something new.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ack {
+    /// When it came.
+    pub(super) at_ns: u64,
+    /// What it acknowledges beyond the one before it.
+    pub(super) first_byte: u64,
+    pub(super) end_byte: u64,
+    /// Whether it came without payload; of stamps see [`Direction::settle_acks`].
+    pub(super) bare: bool,
+}
+
+pub(super) struct Direction<'t> {
+    /// Who sends.
+    pub(super) from: End,
+    /// Calls that wrote bytes of this direction, in their order.
+    pub(super) writes: Vec<&'t Call>,
+    /// Calls that read them.
+    pub(super) reads: Vec<&'t Call>,
+    /// In order of departure, also those that were sent again.
+    pub(super) segments: Vec<Segment>,
+    /// Those that took bytes for the first time, in the order of their bytes.
+    pub(super) first_sent: Vec<Segment>,
+    /// In order of arrival.
+    pub(super) acks: Vec<Ack>,
+    /// When the last segment of what a read call took arrived, in the order of bytes.
+    received: Vec<&'t Stamp>,
+    /// The shortest time that a segment was on its way, in ns; 0 where that is not known.
+    pub(super) travel_ns: u64,
+    /// Whether segments are packets seen on an interface.
+    captured: bool,
+}
+
+/// The other end.
+pub(super) fn other(end: End) -> End {
+    match end {
+        End::Near => End::Far,
+        End::Far => End::Near,
+    }
+}
+
+pub(super) fn end_of(trace: &RoundTrace, end: End) -> &EndTrace {
+    match end {
+        End::Near => &trace.near,
+        End::Far => &trace.far,
+    }
+}
+
+impl<'t> Direction<'t> {
+    /// The direction in which `from` sends.
+    pub(super) fn new(trace: &'t RoundTrace, source: Source, from: End) -> Self {
+        let (sender, receiver) = (end_of(trace, from), end_of(trace, other(from)));
+        let (segments, acks) = match source {
+            Source::Capture => (sent(&trace.packets, from), acknowledged(&trace.packets, from)),
+            Source::KernelTimestamps => (stamped_segments(sender), stamped_acks(sender)),
+        };
+        let mut received: Vec<&Stamp> =
+            receiver.stamps.iter().filter(|stamp| stamp.kind == StampKind::Received).collect();
+        received.sort_by_key(|stamp| (stamp.end_byte, stamp.at_ns));
+        let mut direction = Self {
+            from,
+            writes: carrying(sender, CallKind::Write),
+            reads: carrying(receiver, CallKind::Read),
+            travel_ns: 0,
+            first_sent: first_sent(&segments),
+            segments,
+            acks,
+            received,
+            captured: source == Source::Capture,
+        };
+        let travels = direction.first_sent.iter().filter_map(|segment| {
+            let arrived_ns = direction.exact_arrival_ns(segment)?;
+            Some(arrived_ns - segment.left_ns)
+        });
+        direction.travel_ns = travels.min().unwrap_or(0);
+        direction
+    }
+
+    /// When the bytes up to `end_byte` were surely at the other host: by the interface, by the kernel's receive stamps
+    /// or by the calls that read them, the earliest; null where nothing tells.
+    pub(super) fn arrived_ns(&self, end_byte: u64) -> Option<u64> {
+        let stamp = self.received.partition_point(|stamp| stamp.end_byte < end_byte);
+        let stamp = self.received.get(stamp).map(|stamp| stamp.at_ns);
+        let read = self.reads.get(self.reads.partition_point(|call| call.end_byte < end_byte));
+        let read = read.map(|call| call.ended_ns);
+        let left = self.left(end_byte).filter(|_| self.captured).map(|segment| segment.left_ns + self.travel_ns);
+        [stamp, read, left].into_iter().flatten().min()
+    }
+
+    /// When exactly the segment arrived; null where no receive stamp is of its last byte.
+    pub(super) fn exact_arrival_ns(&self, segment: &Segment) -> Option<u64> {
+        let place = self.received.partition_point(|stamp| stamp.end_byte < segment.end_byte);
+        let stamp = self.received.get(place).filter(|stamp| stamp.end_byte == segment.end_byte)?;
+        (stamp.at_ns >= segment.left_ns).then_some(stamp.at_ns)
+    }
+
+    /// The segment in which the byte before `end_byte` left first.
+    pub(super) fn left(&self, end_byte: u64) -> Option<&Segment> {
+        let place = self.first_sent.partition_point(|segment| segment.end_byte < end_byte);
+        self.first_sent.get(place).filter(|segment| segment.first_byte < end_byte)
+    }
+
+    /// The acknowledgement that first covers all before `end_byte`.
+    pub(super) fn acknowledged(&self, end_byte: u64) -> Option<&Ack> {
+        self.acks.get(self.acks.partition_point(|ack| ack.end_byte < end_byte))
+    }
+
+    /// The segments with bytes of that range.
+    pub(super) fn segments_with(&self, bytes: &Range<u64>) -> impl Iterator<Item = &Segment> {
+        self.segments.iter().filter(move |segment| segment.first_byte < bytes.end && segment.end_byte > bytes.start)
+    }
+
+    /// The write calls with bytes of that range.
+    pub(super) fn writes_with(&self, bytes: &Range<u64>) -> &[&'t Call] {
+        with(&self.writes, bytes)
+    }
+
+    /// The read calls with bytes of that range.
+    pub(super) fn reads_with(&self, bytes: &Range<u64>) -> &[&'t Call] {
+        with(&self.reads, bytes)
+    }
+
+    /// Stamps do not say whether an acknowledgement came by itself. It did unless a segment left the other end between
+    /// the arrival of what is acknowledged and the acknowledgement: every segment carries the newest one (RFC 9293,
+    /// section 3.10.7.4).
+    pub(super) fn settle_acks(&mut self, back: &[Segment], clock_error_ns: u64) {
+        if self.captured {
+            return;
+        }
+        let bare = |ack: &Ack| {
+            let Some(arrived_ns) = self.arrived_ns(ack.first_byte + 1) else { return true };
+            let until_ns = ack.at_ns + 2 * clock_error_ns;
+            let after = back.partition_point(|segment| segment.left_ns < arrived_ns);
+            back.get(after).is_none_or(|segment| segment.left_ns > until_ns)
+        };
+        let settled: Vec<bool> = self.acks.iter().map(bare).collect();
+        self.acks.iter_mut().zip(settled).for_each(|(ack, bare)| ack.bare = bare);
+    }
+}
+
+/// The calls, which are in the order of their bytes, with bytes of that range.
+fn with<'a, 't>(calls: &'a [&'t Call], bytes: &Range<u64>) -> &'a [&'t Call] {
+    let first = calls.partition_point(|call| call.end_byte <= bytes.start);
+    let end = calls.partition_point(|call| call.first_byte < bytes.end);
+    &calls[first.min(end)..end]
+}
+
+fn carrying(end: &EndTrace, kind: CallKind) -> Vec<&Call> {
+    end.calls.iter().filter(|call| call.kind == kind && call.end_byte > call.first_byte).collect()
+}
+
+fn sent(packets: &[Packet], from: End) -> Vec<Segment> {
+    let with_payload = packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
+    let segment =
+        |packet: &Packet| Segment { left_ns: packet.at_ns, first_byte: packet.first_byte, end_byte: packet.end_byte };
+    with_payload.map(segment).collect()
+}
+
+/// Each byte counts with the segment that took it first.
+fn first_sent(segments: &[Segment]) -> Vec<Segment> {
+    let mut next_byte = 0;
+    let mut all = Vec::new();
+    for segment in segments {
+        if segment.end_byte > next_byte {
+            all.push(Segment { first_byte: segment.first_byte.max(next_byte), ..*segment });
+            next_byte = segment.end_byte;
+        }
+    }
+    all
+}
+
+fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
+    let answers = packets.iter().filter(|packet| packet.from != from);
+    newest(answers.filter_map(|packet| Some((packet.at_ns, packet.ack_byte?, packet.end_byte == packet.first_byte))))
+}
+
+/// A stamp names the last byte of a segment; it began where the one before it ended.
+fn stamped_segments(sender: &EndTrace) -> Vec<Segment> {
+    let stamps = in_time(sender, StampKind::Driver);
+    let ends: Vec<Segment> = stamps
+        .into_iter()
+        .map(|stamp| Segment { left_ns: stamp.at_ns, first_byte: 0, end_byte: stamp.end_byte })
+        .collect();
+    first_sent(&ends)
+}
+
+fn stamped_acks(sender: &EndTrace) -> Vec<Ack> {
+    let stamps = in_time(sender, StampKind::Acknowledged);
+    let one = stamps.chunk_by(|a, b| b.at_ns - a.at_ns <= ONE_ACK_NS);
+    newest(one.filter_map(|stamps| {
+        let newest = stamps.iter().map(|stamp| stamp.end_byte).max()?;
+        Some((stamps.first()?.at_ns, newest, true))
+    }))
+}
+
+fn in_time(end: &EndTrace, kind: StampKind) -> Vec<&Stamp> {
+    let mut stamps: Vec<&Stamp> = end.stamps.iter().filter(|stamp| stamp.kind == kind).collect();
+    stamps.sort_by_key(|stamp| (stamp.at_ns, stamp.end_byte));
+    stamps
+}
+
+/// Of acknowledgements (when, up to which byte, without payload?) those that acknowledge something new.
+fn newest(acks: impl Iterator<Item = (u64, u64, bool)>) -> Vec<Ack> {
+    let mut first_byte = 0;
+    let mut all = Vec::new();
+    for (at_ns, end_byte, bare) in acks.filter(|(_, end_byte, _)| *end_byte > 0) {
+        if end_byte > first_byte {
+            all.push(Ack { at_ns, first_byte, end_byte, bare });
+            first_byte = end_byte;
+        }
+    }
+    all
+}

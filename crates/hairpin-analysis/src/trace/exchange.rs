@@ -1,0 +1,182 @@
+//! The exchanges of a trace: their bytes and times, and what waited in each.
+
+use std::ops::Range;
+
+use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::trace::End;
+
+use super::direction::{Direction, other};
+use super::{LEAST_WAIT_NS, Reading};
+
+/// An acknowledgement that comes later than this after its data is a delayed one, in ns. RFC 1122 (4.2.3.2) allows
+/// 500 ms; Linux waits 40 to 200 ms (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).
+const LATE_ACK_NS: u64 = 10_000_000;
+
+/// An exchange's place in the connection: its times, and its bytes in both directions.
+#[derive(Clone, Debug)]
+pub(super) struct Extent {
+    pub(super) began_ns: u64,
+    pub(super) ended_ns: u64,
+    pub(super) request: Range<u64>,
+    pub(super) reply: Range<u64>,
+}
+
+impl Extent {
+    /// Its bytes in the direction in which that end sends.
+    pub(super) fn bytes(&self, from: End) -> &Range<u64> {
+        match from {
+            End::Near => &self.request,
+            End::Far => &self.reply,
+        }
+    }
+
+    /// A time, counted from its begin.
+    pub(super) fn time(&self, at_ns: u64) -> i64 {
+        signed(at_ns) - signed(self.began_ns)
+    }
+
+    /// A byte, counted from its first in the direction in which that end sends.
+    pub(super) fn byte(&self, from: End, byte: u64) -> i64 {
+        signed(byte) - signed(self.bytes(from).start)
+    }
+}
+
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// A wait on the connection's own scale.
+#[derive(Clone, Debug)]
+pub(super) struct Waited {
+    cause: WaitCause,
+    /// Where it happened.
+    end: End,
+    /// Who sends the bytes that it is about.
+    from: End,
+    from_ns: u64,
+    until_ns: u64,
+    bytes: Range<u64>,
+}
+
+impl Reading<'_> {
+    /// The exchanges that were answered.
+    pub(super) fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
+        let trace = self.trace;
+        let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
+        (0_u64..).zip(times).map(|(number, (began_ns, ended_ns))| Extent {
+            began_ns: *began_ns,
+            ended_ns: *ended_ns,
+            request: number * trace.request_bytes..(number + 1) * trace.request_bytes,
+            reply: number * trace.reply_bytes..(number + 1) * trace.reply_bytes,
+        })
+    }
+
+    /// Everything that waited.
+    pub(super) fn waits(&self) -> Vec<Waited> {
+        let mut all = Vec::new();
+        for ((direction, back), sending) in
+            self.directions.iter().zip(self.directions.iter().rev()).zip(&self.sending)
+        {
+            for segment in &direction.first_sent {
+                let written = segment.first_byte..segment.end_byte;
+                let late = |ended_ns: u64| segment.left_ns > ended_ns.saturating_add(self.least_wait_ns());
+                let mut held = direction.writes_with(&written).iter().filter(|call| late(call.ended_ns));
+                let (Some(first), Some(last)) = (held.clone().next(), held.next_back()) else { continue };
+                all.push(Waited {
+                    cause: self.cause(direction, sending, segment, first.ended_ns),
+                    end: direction.from,
+                    from: direction.from,
+                    from_ns: first.ended_ns,
+                    until_ns: segment.left_ns,
+                    bytes: first.first_byte.max(segment.first_byte)..last.end_byte.min(segment.end_byte),
+                });
+            }
+            all.extend(late_acks(direction, back.travel_ns));
+        }
+        all.extend(self.extents().filter_map(|extent| self.far_program(&extent)));
+        all
+    }
+
+    pub(super) fn least_wait_ns(&self) -> u64 {
+        LEAST_WAIT_NS.max(10 * self.trace.clock_error_ns)
+    }
+
+    /// The far program had the whole request and began to answer later.
+    fn far_program(&self, extent: &Extent) -> Option<Waited> {
+        let [out, back] = &self.directions;
+        let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
+        let answer = back.writes_with(&extent.reply).first()?;
+        let waited = answer.began_ns >= read.ended_ns + LEAST_WAIT_NS;
+        waited.then(|| Waited {
+            cause: WaitCause::FarProgram,
+            end: End::Far,
+            from: End::Near,
+            from_ns: read.ended_ns,
+            until_ns: answer.began_ns,
+            bytes: extent.request.clone(),
+        })
+    }
+
+    /// The waits of an exchange, the longest first. Held bytes are those of its own writes, also where a segment took
+    /// bytes of several exchanges; an acknowledgement is late for every exchange under way.
+    pub(super) fn waits_of(&self, extent: &Extent, waits: &[Waited]) -> Vec<Wait> {
+        let mut all: Vec<Wait> = waits.iter().filter_map(|waited| self.within(extent, waited)).collect();
+        all.sort_by_key(|wait| std::cmp::Reverse(wait.until_ns - wait.from_ns));
+        all
+    }
+
+    fn within(&self, extent: &Extent, waited: &Waited) -> Option<Wait> {
+        let own = extent.bytes(waited.from);
+        let (mut from_ns, mut bytes) = (waited.from_ns, waited.bytes.clone());
+        if waited.cause != WaitCause::DelayedAck {
+            bytes = bytes.start.max(own.start)..bytes.end.min(own.end);
+            if bytes.is_empty() {
+                return None;
+            }
+            if waited.end == waited.from {
+                let [out, back] = &self.directions;
+                let direction = if waited.from == End::Near { out } else { back };
+                from_ns = direction.writes_with(&bytes).first()?.ended_ns;
+            }
+        }
+        let least_ns = if waited.cause == WaitCause::FarProgram { LEAST_WAIT_NS } else { self.least_wait_ns() };
+        let during_ns = waited.until_ns.min(extent.ended_ns).saturating_sub(from_ns.max(extent.began_ns));
+        (during_ns >= least_ns).then(|| Wait {
+            cause: waited.cause,
+            end: waited.end,
+            from_ns: extent.time(from_ns),
+            until_ns: extent.time(waited.until_ns),
+            first_byte: extent.byte(waited.from, bytes.start),
+            end_byte: extent.byte(waited.from, bytes.end),
+        })
+    }
+
+    pub(super) fn traced_exchange(&self, extent: &Extent, waits: &[Waited]) -> TracedExchange {
+        let [out, _] = &self.directions;
+        let acknowledged = out.acknowledged(extent.request.end).zip(out.left(extent.request.end));
+        TracedExchange {
+            duration_ns: extent.ended_ns.saturating_sub(extent.began_ns),
+            writes: out.writes_with(&extent.request).len() as u64,
+            segments: out.segments_with(&extent.request).count() as u64,
+            waits: self.waits_of(extent, waits),
+            last_ack_ns: acknowledged.map(|(ack, segment)| ack.at_ns.saturating_sub(segment.left_ns)),
+        }
+    }
+}
+
+/// Acknowledgements that came by themselves, and long after what they acknowledge was there. `travel_ns` is what the
+/// acknowledgement itself was on its way.
+fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
+    let late = direction.acks.iter().filter(|ack| ack.bare).filter_map(|ack| {
+        let arrived_ns = direction.left(ack.first_byte + 1).and_then(|first| direction.arrived_ns(first.end_byte))?;
+        (ack.at_ns >= arrived_ns + travel_ns + LATE_ACK_NS).then(|| Waited {
+            cause: WaitCause::DelayedAck,
+            end: other(direction.from),
+            from: direction.from,
+            from_ns: arrived_ns,
+            until_ns: ack.at_ns,
+            bytes: ack.first_byte..ack.end_byte,
+        })
+    });
+    late.collect()
+}

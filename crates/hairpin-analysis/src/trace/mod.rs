@@ -1,0 +1,88 @@
+//! From the trace of a round to its exchanges: in which segments their writes left, what waited for how long and why,
+//! and one of them as a time sequence.
+//!
+//! A wait gets its name from evidence, never from its length: what was unacknowledged, which calls were made, which
+//! options were granted, what arrived when. What no evidence explains is called unexplained.
+
+mod direction;
+mod exchange;
+mod hold;
+mod sequence;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::fact;
+use hairpin_model::options::Effective;
+use hairpin_model::round::{Outcome, RoundRecord};
+use hairpin_model::time_sequence::{Source, TraceFigures};
+use hairpin_model::trace::{Capture, End, RoundTrace};
+
+use direction::Direction;
+use hold::Sending;
+
+pub(crate) use hold::switch;
+pub(crate) use summary::summary;
+
+/// A wait is at least so long, in ns, and ten times what a kernel's time may be off.
+const LEAST_WAIT_NS: u64 = 1_000_000;
+/// What happens because of an event happens within so long after it, in ns, and what a kernel's time may be off.
+const AT_ONCE_NS: u64 = 1_000_000;
+/// The counter of /proc/net/netstat that grows when a write is held for autocorking (net/ipv4/tcp.c, `tcp_push`).
+const AUTOCORKING: &str = "netstat.TCPAutoCorking";
+
+/// A trace, read in both directions.
+struct Reading<'t> {
+    trace: &'t RoundTrace,
+    source: Source,
+    /// From the client half to the echo half, and back.
+    directions: [Direction<'t>; 2],
+    /// How each of them sends.
+    sending: [Sending; 2],
+    autocorked: Option<u64>,
+}
+
+/// What the trace of a round says. `client` and `echo` are the options granted to the ends, and `exchange` what the
+/// case's exchanges are.
+#[must_use]
+pub fn trace_figures(
+    trace: &RoundTrace,
+    exchange: Option<&Exchange>,
+    client: &[Effective],
+    echo: &[Effective],
+) -> TraceFigures {
+    let source = source(trace);
+    let [mut out, mut back] = [End::Near, End::Far].map(|from| Direction::new(trace, source, from));
+    out.settle_acks(&back.segments, trace.clock_error_ns);
+    back.settle_acks(&out.segments, trace.clock_error_ns);
+    let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
+    let sending = [Sending::new(&trace.near.calls, client, more), Sending::new(&trace.far.calls, echo, None)];
+    let autocorked = autocorked(trace);
+    let reading = Reading { trace, source, directions: [out, back], sending, autocorked };
+    let waits = reading.waits();
+    let exchanges = reading.extents().map(|extent| reading.traced_exchange(&extent, &waits)).collect::<Vec<_>>();
+    let sequence = reading.sequence(&exchanges, &waits);
+    TraceFigures { exchanges, sequence, autocorked, capture: trace.capture.clone() }
+}
+
+/// Fills in what its trace says of a measured round.
+pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        let echo = measured.echo.as_ref().map_or(&[][..], |end| &end.options);
+        let exchange = record.order.case.exchange.as_ref();
+        measured.traced = Some(trace_figures(trace, exchange, &measured.client.options, echo));
+    }
+}
+
+/// Packets say more than stamps, unless some are missing.
+fn source(trace: &RoundTrace) -> Source {
+    let complete = !matches!(trace.capture, Capture::Saved { dropped, .. } if dropped > 0);
+    if trace.packets.is_empty() || !complete { Source::KernelTimestamps } else { Source::Capture }
+}
+
+fn autocorked(trace: &RoundTrace) -> Option<u64> {
+    let grown = fact::number(&trace.near.after, AUTOCORKING)? - fact::number(&trace.near.before, AUTOCORKING)?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count, and not negative")]
+    (grown >= 0.0).then_some(grown as u64)
+}

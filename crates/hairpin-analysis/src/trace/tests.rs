@@ -1,0 +1,264 @@
+//! Made-up traces with the cause of every wait known, with a capture and without.
+
+use hairpin_model::time_sequence::{EventKind, TimeSequence, TracedExchange, WaitCause};
+
+use super::*;
+use crate::made_up::small_writes;
+use crate::made_up::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
+
+/// With the capture and without: both must say the same.
+fn both(trace: RoundTrace) -> [RoundTrace; 2] {
+    [uncaptured(trace.clone()), trace]
+}
+
+fn figures(trace: &RoundTrace, remedy: &str, client: &[Effective]) -> TraceFigures {
+    trace_figures(trace, small_writes(remedy).exchange.as_ref(), client, &switches("off", "off"))
+}
+
+fn causes(exchange: &TracedExchange) -> Vec<WaitCause> {
+    exchange.waits.iter().map(|wait| wait.cause).collect()
+}
+
+fn steady(figures: &TraceFigures) -> &TracedExchange {
+    assert_eq!(figures.exchanges.len(), 6);
+    let [_, second, .., last] = &figures.exchanges[..] else { panic!("six exchanges") };
+    assert_eq!(causes(second), causes(last));
+    last
+}
+
+#[test]
+fn the_held_writes_are_nagles_and_the_late_acknowledgement_is_seen() {
+    for trace in both(traces::none()) {
+        let figures = figures(&trace, "none", &switches("off", "off"));
+        let last = steady(&figures);
+        assert_eq!((last.writes, last.segments), (100, 2));
+        assert_eq!(causes(&figures.exchanges[0]), [], "the first is acknowledged quickly");
+        let [nagle, delayed] = &last.waits[..] else { panic!("two waits: {:?}", last.waits) };
+        assert_eq!((delayed.cause, delayed.end), (WaitCause::DelayedAck, End::Far));
+        assert_eq!((delayed.first_byte, delayed.end_byte), (0, 2));
+        assert!((40 * MS..41 * MS).contains(&u64::try_from(delayed.until_ns - delayed.from_ns).unwrap()));
+        assert_eq!((nagle.cause, nagle.end), (WaitCause::Nagle, End::Near));
+        assert_eq!((nagle.first_byte, nagle.end_byte), (2, 200));
+        assert_eq!(nagle.from_ns, i64::try_from(2 * US).unwrap(), "from the second write's return");
+        assert!(nagle.until_ns.abs_diff(delayed.until_ns) <= 2 * traces::TRAVEL);
+        assert!(last.last_ack_ns.is_some_and(|late| late < MS), "the answer acknowledges the rest");
+    }
+}
+
+#[test]
+fn remedies_leave_no_wait_of_nagles() {
+    let off = || switches("off", "off");
+    let nodelay = || switches("on", "off");
+    let all = [
+        ("nodelay", traces::nodelay(), nodelay(), 100),
+        ("cork", traces::cork(), off(), 1),
+        ("more", traces::more(0), off(), 1),
+        ("one-write", traces::one_write(5 * US), off(), 1),
+    ];
+    for (remedy, trace, client, segments) in all {
+        for trace in both(trace) {
+            let figures = figures(&trace, remedy, &client);
+            assert_eq!(causes(steady(&figures)), [], "{remedy}");
+            assert_eq!(steady(&figures).segments, segments, "{remedy}");
+        }
+    }
+}
+
+#[test]
+fn a_sleeping_echo_half_is_the_far_program_and_its_late_acknowledgement_holds_nothing() {
+    for trace in both(traces::one_write(40 * MS)) {
+        let figures = figures(&trace, "none", &switches("off", "off"));
+        let [far] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
+        assert_eq!((far.cause, far.end, far.end_byte), (WaitCause::FarProgram, End::Far, 200));
+        assert!((far.until_ns - far.from_ns).unsigned_abs().abs_diff(40 * MS) <= US);
+    }
+    for trace in both(traces::one_write(50 * MS)) {
+        let figures = figures(&trace, "none", &switches("off", "off"));
+        assert_eq!(causes(steady(&figures)), [WaitCause::FarProgram, WaitCause::DelayedAck]);
+    }
+    for trace in both(traces::acknowledged_in_time()) {
+        let figures = figures(&trace, "none", &switches("off", "off"));
+        assert_eq!(causes(steady(&figures)), [WaitCause::FarProgram]);
+    }
+}
+
+#[test]
+fn a_cork_explains_what_left_at_its_release_or_at_its_ceiling() {
+    for trace in both(traces::cork_forgotten()) {
+        let figures = figures(&trace, "cork-forgotten", &switches("off", "on"));
+        let [wait] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
+        assert_eq!((wait.cause, wait.first_byte, wait.end_byte), (WaitCause::Cork, 0, 200));
+        let uncorked = self::figures(&trace, "none", &switches("off", "off"));
+        assert_eq!(causes(steady(&uncorked)), [WaitCause::Unexplained], "the same wait without a cork");
+    }
+    for trace in both(traces::more(3 * MS)) {
+        let figures = figures(&trace, "more", &switches("off", "off"));
+        assert_eq!(causes(steady(&figures)), [WaitCause::Cork], "MSG_MORE corks until the last write");
+        let plain = self::figures(&trace, "none", &switches("off", "off"));
+        assert_eq!(causes(steady(&plain)), [WaitCause::Unexplained]);
+    }
+}
+
+/// One exchange of two writes; the second leaves 20 ms after it was written.
+fn held_without_a_reason() -> Wiretap {
+    let mut tap = Wiretap::new();
+    for _ in 0..6 {
+        tap.begins();
+        tap.write(End::Near, 2);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        tap.acks(End::Far);
+        tap.write(End::Near, REQUEST - 2);
+        tap.wait(20 * MS);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        tap.answered(US);
+    }
+    tap
+}
+
+#[test]
+fn bytes_that_waited_for_no_acknowledgement_are_not_nagles() {
+    for trace in both(held_without_a_reason().trace) {
+        let figures = figures(&trace, "none", &switches("off", "off"));
+        assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained]);
+    }
+}
+
+#[test]
+fn nagle_needs_an_option_that_is_known_to_be_off() {
+    for trace in both(traces::none()) {
+        for client in [Vec::new(), switches("on", "off")] {
+            let figures = figures(&trace, "none", &client);
+            assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained, WaitCause::DelayedAck], "{client:?}");
+        }
+    }
+}
+
+#[test]
+fn autocorking_needs_its_counter() {
+    let mut tap = held_without_a_reason();
+    let nodelay = switches("on", "off");
+    for (times, cause) in [(0, WaitCause::Unexplained), (7, WaitCause::Autocork)] {
+        tap.autocorked(times);
+        for trace in both(tap.trace.clone()) {
+            let figures = figures(&trace, "nodelay", &nodelay);
+            assert_eq!((causes(steady(&figures)), figures.autocorked), (vec![cause], Some(times)));
+        }
+    }
+}
+
+/// Three requests in flight: the first leaves, two stay together until its acknowledgement comes.
+#[test]
+fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
+    let mut tap = Wiretap::new();
+    for _ in 0..3 {
+        tap.begins();
+        tap.write(End::Near, REQUEST);
+        if tap.trace.exchange_began_ns.len() == 1 {
+            tap.leaves(End::Near);
+        }
+    }
+    tap.reads(End::Far);
+    tap.wait(40 * MS);
+    tap.acks(End::Far);
+    tap.wait(traces::TRAVEL);
+    tap.leaves(End::Near);
+    tap.reads(End::Far);
+    (0..3).for_each(|_| tap.answered(US));
+    for trace in both(tap.trace) {
+        let figures = figures(&trace, "none", &switches("off", "off"));
+        let bytes = |exchange: &TracedExchange| {
+            let nagle = exchange.waits.iter().find(|wait| wait.cause == WaitCause::Nagle);
+            nagle.map(|wait| (wait.from_ns, wait.first_byte, wait.end_byte))
+        };
+        let held = Some((1_000, 0, 200));
+        assert_eq!(figures.exchanges.iter().map(bytes).collect::<Vec<_>>(), [None, held, held]);
+        assert!(figures.exchanges.iter().all(|exchange| (exchange.writes, exchange.segments) == (1, 1)));
+    }
+}
+
+#[test]
+fn packets_with_gaps_give_way_to_the_stamps() {
+    let mut trace = traces::none();
+    trace.capture = Capture::Saved { file: "x".to_owned(), packets: 9, dropped: 1 };
+    trace.packets.truncate(9);
+    let figures = figures(&trace, "none", &switches("off", "off"));
+    assert_eq!(figures.sequence.as_ref().unwrap().source, Source::KernelTimestamps);
+    assert_eq!(causes(steady(&figures)), [WaitCause::Nagle, WaitCause::DelayedAck]);
+}
+
+#[test]
+fn packets_alone_tell_it_too() {
+    let mut trace = traces::none();
+    trace.near.stamps.clear();
+    trace.far.stamps.clear();
+    let figures = figures(&trace, "none", &switches("off", "off"));
+    assert_eq!(causes(steady(&figures)), [WaitCause::Nagle, WaitCause::DelayedAck]);
+}
+
+fn kinds(sequence: &TimeSequence) -> Vec<(EventKind, End)> {
+    sequence.events.iter().map(|event| (event.kind, event.end)).collect()
+}
+
+#[test]
+fn the_sequence_is_a_late_exchange_with_the_handshake_before_it() {
+    let [stamped, captured] = both(traces::none());
+    let off = switches("off", "off");
+    let sequence = figures(&captured, "none", &off).sequence.unwrap();
+    assert_eq!((sequence.exchange, sequence.source), (6, Source::Capture));
+    let all = kinds(&sequence);
+    let (near, far) = (End::Near, End::Far);
+    let opening = [(EventKind::Syn, near), (EventKind::SynAck, far), (EventKind::BareAck, near)];
+    assert_eq!(all[..3], opening);
+    assert!(sequence.events[2].at_ns < 0 && sequence.events[3].at_ns == 0);
+    let count = |kind| all.iter().filter(|event| event.0 == kind).count();
+    assert_eq!((count(EventKind::Write), count(EventKind::Segment), count(EventKind::BareAck)), (101, 3, 2));
+    let closing = [
+        (EventKind::BareAck, far),
+        (EventKind::Segment, near),
+        (EventKind::Read, far),
+        (EventKind::Write, far),
+        (EventKind::Segment, far),
+        (EventKind::Read, near),
+    ];
+    assert_eq!(all[all.len() - 6..], closing);
+    let held = sequence.events.iter().rfind(|event| event.kind == EventKind::Segment && event.end == near).unwrap();
+    assert_eq!((held.first_byte, held.end_byte, held.until_ns), (2, 200, Some(held.at_ns + 2_000)));
+    let late = sequence.events.iter().rfind(|event| event.kind == EventKind::BareAck).unwrap();
+    assert_eq!((late.first_byte, late.end_byte), (2, 2), "the first write has arrived");
+    assert_eq!(sequence.waits.len(), 2);
+
+    let from_stamps = figures(&stamped, "none", &off).sequence.unwrap();
+    assert_eq!((from_stamps.source, kinds(&from_stamps)), (Source::KernelTimestamps, all[3..].to_vec()));
+    assert_eq!(from_stamps.duration_ns, sequence.duration_ns);
+}
+
+#[test]
+fn a_cork_belongs_to_the_writes_after_it() {
+    let sequence = figures(&traces::cork(), "cork", &switches("off", "off")).sequence.unwrap();
+    let count = |kind| sequence.events.iter().filter(|event| event.kind == kind).count();
+    assert_eq!((count(EventKind::Cork), count(EventKind::Uncork), count(EventKind::Segment)), (1, 1, 2));
+}
+
+#[test]
+fn an_unusual_last_exchange_is_not_the_one_that_is_drawn() {
+    let mut trace = traces::none();
+    *trace.exchange_ended_ns.last_mut().unwrap() += 400 * MS;
+    let figures = figures(&trace, "none", &switches("off", "off"));
+    assert_eq!(figures.sequence.unwrap().exchange, 5);
+}
+
+#[test]
+fn an_empty_or_broken_trace_says_nothing() {
+    let nothing = trace_figures(&RoundTrace::default(), None, &[], &[]);
+    assert_eq!(nothing, TraceFigures::default());
+    let mut broken = traces::none();
+    broken.exchange_ended_ns.truncate(2);
+    broken.near.calls.truncate(7);
+    broken.far.stamps.clear();
+    broken.packets.reverse();
+    assert_eq!(figures(&broken, "none", &switches("off", "off")).exchanges.len(), 2);
+    broken.request_bytes = 0;
+    assert_eq!(figures(&broken, "more", &switches("off", "off")).exchanges.len(), 2);
+}

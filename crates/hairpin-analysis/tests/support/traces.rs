@@ -1,0 +1,295 @@
+//! Made-up traces over a loopback of one machine: what a kernel would stamp and a capture would see, with every time
+//! given.
+
+use hairpin_model::fact::Fact;
+use hairpin_model::options::{Effective, OptionName};
+use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
+
+use super::granted;
+
+pub const US: u64 = 1_000;
+pub const MS: u64 = 1_000_000;
+/// Bytes of a made-up request and its answer.
+pub const REQUEST: u64 = 200;
+pub const REPLY: u64 = 4;
+/// From leaving one end to arriving at the other.
+pub const TRAVEL: u64 = 2 * US;
+
+/// A trace in the making.
+pub struct Wiretap {
+    pub trace: RoundTrace,
+    pub now: u64,
+    /// Bytes written, sent and arrived of each direction, by who sends them.
+    written: [u64; 2],
+    sent: [u64; 2],
+    /// Bytes that arrived, and when the last of them did.
+    arrived: [(u64, u64); 2],
+    acknowledged: [u64; 2],
+    read: [u64; 2],
+}
+
+fn place(end: End) -> usize {
+    usize::from(end == End::Far)
+}
+
+fn other(end: End) -> End {
+    if end == End::Near { End::Far } else { End::Near }
+}
+
+impl Wiretap {
+    /// A connection with its handshake.
+    pub fn new() -> Self {
+        let trace = RoundTrace {
+            request_bytes: REQUEST,
+            reply_bytes: REPLY,
+            clock_error_ns: 200,
+            capture: Capture::Saved { file: "captures/round.pcapng".to_owned(), packets: 0, dropped: 0 },
+            ..RoundTrace::default()
+        };
+        let mut this = Self {
+            trace,
+            now: 10 * US,
+            written: [0; 2],
+            sent: [0; 2],
+            arrived: [(0, 0); 2],
+            acknowledged: [0; 2],
+            read: [0; 2],
+        };
+        this.packet(End::Near, true, (0, 0), None);
+        this.packet(End::Far, true, (0, 0), Some(0));
+        this.packet(End::Near, false, (0, 0), Some(0));
+        this.now = 100 * US;
+        this
+    }
+
+    fn end(&mut self, end: End) -> &mut EndTrace {
+        if end == End::Near { &mut self.trace.near } else { &mut self.trace.far }
+    }
+
+    fn packet(&mut self, from: End, syn: bool, (first_byte, end_byte): (u64, u64), ack_byte: Option<u64>) {
+        self.trace.packets.push(Packet {
+            at_ns: self.now,
+            from,
+            syn,
+            fin: false,
+            rst: false,
+            psh: end_byte > first_byte,
+            first_byte,
+            end_byte,
+            ack_byte,
+            length_bytes: 66 + end_byte - first_byte,
+        });
+    }
+
+    fn stamp(&mut self, end: End, kind: StampKind, at_ns: u64, end_byte: u64) {
+        self.end(end).stamps.push(Stamp { kind, at_ns, end_byte });
+    }
+
+    /// So much time passes.
+    pub fn wait(&mut self, ns: u64) {
+        self.now += ns;
+    }
+
+    /// An exchange begins.
+    pub fn begins(&mut self) {
+        self.trace.exchange_began_ns.push(self.now);
+    }
+
+    /// It ends.
+    pub fn ends(&mut self) {
+        self.trace.exchange_ended_ns.push(self.now);
+    }
+
+    /// A call without bytes, of 1 us.
+    pub fn call(&mut self, end: End, kind: CallKind) {
+        let call = Call { kind, began_ns: self.now, ended_ns: self.now + US, first_byte: 0, end_byte: 0 };
+        self.end(end).calls.push(call);
+        self.now += US;
+    }
+
+    /// A write call of 1 us; nothing leaves yet.
+    pub fn write(&mut self, end: End, bytes: u64) {
+        let first_byte = self.written[place(end)];
+        let end_byte = first_byte + bytes;
+        let call = Call { kind: CallKind::Write, began_ns: self.now, ended_ns: self.now + US, first_byte, end_byte };
+        self.end(end).calls.push(call);
+        self.written[place(end)] = end_byte;
+        self.now += US;
+    }
+
+    /// All that was written and not sent leaves in one segment, and carries an acknowledgement of what has arrived.
+    pub fn leaves(&mut self, from: End) {
+        let (first, end) = (self.sent[place(from)], self.written[place(from)]);
+        self.sent[place(from)] = end;
+        let acked = self.arrived[place(other(from))].0;
+        self.packet(from, false, (first, end), Some(acked));
+        self.stamp(from, StampKind::Scheduled, self.now, end);
+        self.stamp(from, StampKind::Driver, self.now, end);
+        self.acknowledges(from);
+        self.arrived[place(from)] = (end, self.now + TRAVEL);
+    }
+
+    /// An acknowledgement without payload.
+    pub fn acks(&mut self, from: End) {
+        let acked = self.arrived[place(other(from))].0;
+        let sent = self.sent[place(from)];
+        self.packet(from, false, (sent, sent), Some(acked));
+        self.acknowledges(from);
+    }
+
+    fn acknowledges(&mut self, from: End) {
+        let whose = other(from);
+        let (arrived, _) = self.arrived[place(whose)];
+        if arrived > self.acknowledged[place(whose)] {
+            self.acknowledged[place(whose)] = arrived;
+            let at_ns = self.now + TRAVEL;
+            self.stamp(whose, StampKind::Acknowledged, at_ns, arrived);
+        }
+    }
+
+    /// A read call that takes all that has arrived.
+    pub fn reads(&mut self, end: End) {
+        let from = place(other(end));
+        let (first_byte, (end_byte, arrived_ns)) = (self.read[from], self.arrived[from]);
+        self.now = self.now.max(arrived_ns) + US;
+        let call = Call { kind: CallKind::Read, began_ns: self.now - US, ended_ns: self.now, first_byte, end_byte };
+        self.end(end).calls.push(call);
+        self.stamp(end, StampKind::Received, arrived_ns, end_byte);
+        self.read[from] = end_byte;
+    }
+
+    /// The far end answers `after` and the near end reads the answer: the exchange ends.
+    pub fn answered(&mut self, after: u64) {
+        self.wait(after);
+        self.write(End::Far, REPLY);
+        self.leaves(End::Far);
+        self.reads(End::Near);
+        self.ends();
+    }
+
+    /// The counter of autocorking, before and after.
+    pub fn autocorked(&mut self, times: u64) {
+        let fact = |value: u64| vec![Fact::number("netstat.TCPAutoCorking", value as f64)];
+        (self.trace.near.before, self.trace.near.after) = (fact(1_000), fact(1_000 + times));
+    }
+}
+
+/// The trace without its packets: what is seen without the privilege to capture.
+pub fn uncaptured(mut trace: RoundTrace) -> RoundTrace {
+    trace.packets.clear();
+    trace.capture = Capture::Skipped { reason: "no permission".to_owned() };
+    trace
+}
+
+/// The switches of a socket as granted.
+pub fn switches(nodelay: &str, cork: &str) -> Vec<Effective> {
+    vec![granted(OptionName::Nodelay, nodelay), granted(OptionName::Cork, cork)]
+}
+
+fn exchanges(count: u64, mut one: impl FnMut(&mut Wiretap, u64)) -> RoundTrace {
+    let mut tap = Wiretap::new();
+    for number in 0..count {
+        tap.begins();
+        one(&mut tap, number);
+        tap.wait(US);
+    }
+    tap.trace
+}
+
+/// 100 writes of 2 bytes with nothing done: from the second exchange on the first write leaves, and the others stay
+/// until the far end's acknowledgement comes after 40 ms.
+pub fn none() -> RoundTrace {
+    exchanges(6, |tap, number| {
+        tap.write(End::Near, 2);
+        tap.leaves(End::Near);
+        (1..100).for_each(|_| tap.write(End::Near, 2));
+        tap.reads(End::Far);
+        tap.wait(if number == 0 { 300 * US } else { 40 * MS });
+        tap.acks(End::Far);
+        tap.wait(TRAVEL);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        tap.answered(5 * US);
+    })
+}
+
+/// The same with `TCP_NODELAY`: every write leaves at once, and the far end acknowledges as it reads.
+pub fn nodelay() -> RoundTrace {
+    exchanges(6, |tap, _| {
+        for _ in 0..100 {
+            tap.write(End::Near, 2);
+            tap.leaves(End::Near);
+            tap.reads(End::Far);
+            tap.acks(End::Far);
+        }
+        tap.answered(5 * US);
+    })
+}
+
+/// The same under a cork that is released after the last write.
+pub fn cork() -> RoundTrace {
+    exchanges(6, |tap, _| {
+        tap.call(End::Near, CallKind::Cork);
+        (0..100).for_each(|_| tap.write(End::Near, 2));
+        tap.call(End::Near, CallKind::Uncork);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        tap.answered(5 * US);
+    })
+}
+
+/// The same under a cork that is never released.
+pub fn cork_forgotten() -> RoundTrace {
+    exchanges(6, |tap, _| {
+        (0..100).for_each(|_| tap.write(End::Near, 2));
+        tap.wait(207 * MS);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        tap.answered(5 * US);
+    })
+}
+
+/// The same with `MSG_MORE`, and a pause between writes.
+pub fn more(gap: u64) -> RoundTrace {
+    exchanges(6, |tap, _| {
+        for write in 0..100 {
+            tap.wait(if write == 0 { 0 } else { gap });
+            tap.write(End::Near, 2);
+        }
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        tap.answered(5 * US);
+    })
+}
+
+/// All in one write; the far end answers `after`, and its kernel acknowledges after 40 ms if that comes first.
+pub fn one_write(after: u64) -> RoundTrace {
+    exchanges(6, |tap, _| {
+        tap.write(End::Near, REQUEST);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        if after > 40 * MS {
+            tap.wait(40 * MS);
+            tap.acks(End::Far);
+            tap.answered(after - 40 * MS);
+        } else {
+            tap.answered(after);
+        }
+    })
+}
+
+/// Two writes under Nagle's algorithm: the first is acknowledged at once, then the second leaves at once; the far end
+/// answers after 40 ms.
+pub fn acknowledged_in_time() -> RoundTrace {
+    exchanges(6, |tap, _| {
+        tap.write(End::Near, 4);
+        tap.leaves(End::Near);
+        tap.wait(10 * US);
+        tap.acks(End::Far);
+        tap.wait(200 * US);
+        tap.write(End::Near, REQUEST - 4);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        tap.answered(40 * MS);
+    })
+}

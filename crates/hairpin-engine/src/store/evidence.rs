@@ -1,0 +1,97 @@
+//! What a traced round leaves beside its samples: its trace as JSON, and its packets as a pcapng file.
+
+use std::fs;
+
+use hairpin_model::round::{Measured, Outcome, RoundRecord};
+use hairpin_model::trace::{Capture, RoundTrace};
+
+use super::{RunFolder, StoreError, file_error};
+
+const TRACES: &str = "traces";
+const CAPTURES: &str = "captures";
+
+/// A round's trace, and its packets as a pcapng file.
+pub type Evidence = (RoundTrace, Option<Vec<u8>>);
+
+/// Appends the record's line, after as much of its evidence as there is room for. The record counts most, then the
+/// trace, then the capture: what fits only without the next is saved without it. Answers why something was left out.
+pub(super) fn append(
+    folder: &RunFolder,
+    record: &mut RoundRecord,
+    evidence: Option<Evidence>,
+) -> Result<Vec<StoreError>, StoreError> {
+    let mut left_out = Vec::new();
+    let Some((mut trace, mut capture)) = evidence else { return folder.append_line(record).map(|()| left_out) };
+    loop {
+        let Err(error) = append_with(folder, record, &mut trace, capture.as_deref()) else { return Ok(left_out) };
+        let had_capture = capture.take().is_some();
+        if had_capture {
+            trace.capture = Capture::Skipped { reason: error.to_string() };
+        }
+        forget(folder, record, &trace);
+        left_out.push(error);
+        if !had_capture {
+            return folder.append_line(record).map(|()| left_out);
+        }
+    }
+}
+
+/// Saves the capture, the trace that names it, and the line that names the trace.
+fn append_with(
+    folder: &RunFolder,
+    record: &mut RoundRecord,
+    trace: &mut RoundTrace,
+    capture: Option<&[u8]>,
+) -> Result<(), StoreError> {
+    let number = record.number;
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        if let (Capture::Saved { file, .. }, Some(bytes)) = (&mut trace.capture, capture) {
+            *file = name(CAPTURES, number);
+            write(folder, CAPTURES, file, bytes)?;
+        }
+        tell(measured, trace);
+        let json = serde_json::to_vec(trace).expect("a trace has only string keys");
+        let file = name(TRACES, number);
+        write(folder, TRACES, &file, &json)?;
+        measured.trace_file = Some(file);
+    }
+    folder.append_line(record)
+}
+
+/// Removes what was written of the evidence, so that there is room for what counts more.
+fn forget(folder: &RunFolder, record: &mut RoundRecord, trace: &RoundTrace) {
+    for sort in [TRACES, CAPTURES] {
+        drop(fs::remove_file(folder.path().join(name(sort, record.number))));
+    }
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        measured.trace_file = None;
+        tell(measured, trace);
+    }
+}
+
+/// The record's figures say what became of the capture.
+fn tell(measured: &mut Measured, trace: &RoundTrace) {
+    if let Some(traced) = &mut measured.traced {
+        traced.capture.clone_from(&trace.capture);
+    }
+}
+
+/// The trace that the record names.
+pub(super) fn read(folder: &RunFolder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
+    let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
+    let Some(name) = &measured.trace_file else { return Ok(None) };
+    let path = folder.path().join(name);
+    let json = fs::read(&path).map_err(file_error("read", &path))?;
+    serde_json::from_slice(&json).map(Some).map_err(|error| StoreError::Damaged { path, cause: error.to_string() })
+}
+
+fn name(sort: &str, number: u32) -> String {
+    let extension = if sort == CAPTURES { "pcapng" } else { "json" };
+    format!("{sort}/round-{number:06}.{extension}")
+}
+
+fn write(folder: &RunFolder, sort: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    let path = folder.path().join(sort);
+    fs::create_dir_all(&path).map_err(file_error("make", &path))?;
+    folder.write(name, bytes)
+}

@@ -1,0 +1,323 @@
+//! `small-writes`: what do small writes cost, and which remedy helps?
+//!
+//! An exchange is a request in several writes, and its answer. Every remedy is a case, over every transport: TCP, where
+//! small writes stall, and byte streams that have no Nagle as controls. A control runs [`CONTROL_REMEDIES`] only,
+//! unless `--remedy` asks for others; those that are about TCP are skipped there where `--transport` names the
+//! control, and left out in silence where it is there by default.
+//!
+//! Defaults and why:
+//! - [`ROUNDS`] rounds: the fewest with which an interval is a bootstrap over rounds.
+//! - [`DURATION_NS`] a round, and as many exchanges as fit, at least one: one remedy takes 208 ms an exchange and
+//!   another 0.05 ms, so no count suits both.
+//! - warm-up by [`exchange_time::warm_up`]: three exchanges where they stall, one where a forgotten cork holds them
+//!   (its first is as slow as its others), 10 ms worth of exchanges elsewhere.
+//! - evidence rounds, [`evidence::rounds`], after the timed ones and apart from them.
+//!
+//! The arithmetic of a run without flags, by [`estimate`]: a round costs 15 ms for two processes and a connection, its
+//! warm-up, its 80 ms, and the exchange in flight when these are over.
+//!
+//! | cases | round | rounds | all |
+//! |---|---|---|---|
+//! | tcp `none`, `batch=10`: 3 + 2 exchanges of 44 ms, the first at once | 191 ms | 2 x 6 | 2.3 s |
+//! | tcp `cork-forgotten`: 1 + 1 exchanges of 208 ms | 431 ms | 6 | 2.6 s |
+//! | tcp, the six others, and four controls: 10 ms + 80 ms | 105 ms | 10 x 6 | 6.3 s |
+//! | evidence of tcp `none`, `batch=10`: 4 exchanges, the first at once | 148 ms | 2 x 2 x 3 | 1.8 s |
+//! | evidence of tcp `cork-forgotten`: 2 exchanges | 431 ms | 2 x 3 | 2.6 s |
+//! | evidence of the six others: 5 exchanges | 16 ms | 6 x 2 x 3 | 0.6 s |
+//! | all | | 132 | 16.1 s |
+//!
+//! A test holds the sum under [`BUDGET_NS`]; the rest of the 20 s is for slower days and for the report.
+
+use hairpin_model::card::Card;
+use hairpin_model::case::Case;
+use hairpin_model::exchange::{Exchange, Remedy, Writes};
+use hairpin_model::ground::Ground;
+use hairpin_model::options::OptionName;
+use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::run::Skipped;
+
+use crate::evidence;
+use crate::exchange_time::{self, pauses_ns};
+use crate::experiment::{Experiment, Step};
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::possible;
+use crate::quantity::{DAY_NS, MOST_MESSAGES, SECOND_NS, in_time};
+use crate::refused::Refused;
+use crate::selection::{self, Sieve};
+use crate::sequence::{self, Common, Planned};
+use crate::shared::{self, AUTO, Circumstances, LONGEST_TIMEOUT_NS, each};
+
+/// The experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct SmallWrites;
+
+/// Rounds of each case, where `--rounds` does not say.
+pub const ROUNDS: u64 = 6;
+/// How long a round measures where neither `--exchanges` nor `--duration` says, in ns.
+pub const DURATION_NS: u64 = 80_000_000;
+/// What a run without flags may take by [`estimate`], in ns.
+pub const BUDGET_NS: u64 = 17 * SECOND_NS;
+/// How many writes `all` copies together, beside the remedies that take no number.
+pub const BATCH: Remedy = Remedy::Batch(10);
+/// What a control runs where `--remedy` is not given: as many writes as TCP without a remedy, and one.
+pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::None, Remedy::OneWrite];
+/// The options that remedies set, so that `--option` may not.
+const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
+
+const KNOBS: &[Knob] = &[
+    Knob::new(
+        "transport",
+        "NAME",
+        KnobKind::Transport,
+        "Byte streams, or all; those without Nagle are controls and run none and one-write unless asked",
+    )
+    .many()
+    .or(&["tcp", "unix-stream", "pipe"]),
+    Knob::new(
+        "writes",
+        "SIZES",
+        KnobKind::Writes,
+        "The writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two; repeat it to compare several",
+    )
+    .repeat()
+    .or(&["100x2"]),
+    Knob::new(
+        "remedy",
+        "NAME",
+        KnobKind::Remedy,
+        "Remedies: none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N; all has batch=10",
+    )
+    .many()
+    .or(&["all"]),
+    Knob::new(
+        "gap",
+        "TIME",
+        KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS },
+        "Pause between two writes of one request",
+    )
+    .or(&["0ms"]),
+    Knob::new("reply", "BYTES", shared::SIZE, "Size of each answer, 1 B to 1 GiB").or(&["4"]),
+    Knob::new(
+        "pipeline",
+        "REQUESTS",
+        KnobKind::Whole { min: 1, max: 1024 },
+        "Requests written before the first of their answers is read",
+    )
+    .or(&["1"]),
+    shared::WAITING,
+    shared::PLACEMENT,
+    shared::ENDS,
+    shared::OPTION,
+    shared::LINK,
+    shared::CPU_IDLE,
+    Knob::new(
+        "exchanges",
+        "NUMBER",
+        KnobKind::Whole { min: 1, max: MOST_MESSAGES },
+        "Exchanges measured in each round, instead of --duration",
+    ),
+    Knob::new(
+        "duration",
+        "TIME",
+        shared::LASTS,
+        "How long each round measures, at least one exchange; 80ms unless --exchanges is given",
+    ),
+    shared::ROUNDS.or(&["6"]),
+    Knob::new(
+        "warmup",
+        "EXTENT",
+        KnobKind::ExtentOr(AUTO),
+        "Unmeasured start of each round, exchanges or a time; auto is 1 to 200 exchanges, few where they stall",
+    )
+    .or(&[AUTO]),
+    Knob::new(
+        "trace",
+        "ON_OFF",
+        KnobKind::OnOff,
+        "Trace a few exchanges of each TCP case, in rounds of their own after the timed ones: on or off",
+    )
+    .or(&["on"]),
+    shared::SEED,
+    shared::TIMEOUT,
+    shared::KEEP_SAMPLES,
+    shared::ALLOW_UNMET_OPTIONS,
+    shared::PORT,
+    shared::TWIN,
+    shared::PLANT,
+    shared::PLANT_TWIN,
+];
+
+impl Experiment for SmallWrites {
+    fn name(&self) -> &'static str {
+        "small-writes"
+    }
+
+    fn question(&self) -> &'static str {
+        "What do small writes cost, and which remedy helps?"
+    }
+
+    fn knobs(&self) -> &'static [Knob] {
+        KNOBS
+    }
+
+    fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused> {
+        let evidence_is_in = done.iter().any(|record| record.order.purpose != Purpose::Timed);
+        if evidence_is_in || !done.is_empty() && !knobs.is_on("trace") {
+            return Ok(Step::Done);
+        }
+        let asked = Asked::read(knobs)?;
+        let (planned, skipped) = asked.plan(knobs, ground)?;
+        if done.is_empty() {
+            let rounds = sequence::orders(&planned, asked.rounds, asked.seed, asked.common)?;
+            let cases = planned.into_iter().map(|planned| planned.case).collect();
+            return Ok(Step::Run { cases, rounds, skipped });
+        }
+        let (rounds, skipped) = evidence::rounds(&planned, done, ground, asked.seed);
+        if rounds.is_empty() {
+            return Ok(Step::Done);
+        }
+        Ok(Step::Run { cases: Vec::new(), rounds, skipped })
+    }
+}
+
+/// How long these rounds will take, in ns, by [`exchange_time`]. Rounds without exchanges take nothing.
+#[must_use]
+pub fn estimate(orders: &[RoundOrder], ground: &Ground) -> u64 {
+    let round_ns = |order: &RoundOrder| {
+        let card = &ground.candidate(&order.case.transport)?.card;
+        Some(exchange_time::round_ns(order, order.case.exchange.as_ref()?, card))
+    };
+    orders.iter().filter_map(round_ns).fold(0, u64::saturating_add)
+}
+
+/// The knobs, read.
+struct Asked {
+    circumstances: Circumstances,
+    writes: Vec<Writes>,
+    gap_ns: u64,
+    pipeline: u64,
+    reply_size_bytes: u64,
+    remedies: Vec<Remedy>,
+    extent: Extent,
+    warm_up: Option<Extent>,
+    rounds: u64,
+    seed: u64,
+    common: Common,
+}
+
+impl Asked {
+    fn read(knobs: &Knobs) -> Result<Self, Refused> {
+        let circumstances = Circumstances::read(knobs, |name| !OF_REMEDIES.contains(&name))?;
+        refuse_options_of_remedies(&circumstances)?;
+        let every_remedy: Vec<Remedy> = Remedy::PLAIN.iter().copied().chain([BATCH]).collect();
+        let asked = Self {
+            circumstances,
+            writes: knobs.words("writes", &[])?,
+            gap_ns: knobs.duration_ns("gap")?.unwrap_or(0),
+            pipeline: knobs.whole("pipeline")?.unwrap_or(1),
+            reply_size_bytes: knobs.bytes("reply")?.first().copied().unwrap_or(4),
+            remedies: knobs.words("remedy", &every_remedy)?,
+            extent: shared::extent(knobs, "exchanges")?.unwrap_or(Extent::DurationNs(DURATION_NS)),
+            warm_up: shared::warm_up(knobs)?,
+            rounds: knobs.whole("rounds")?.unwrap_or(ROUNDS),
+            seed: knobs.seed()?,
+            common: shared::common(knobs)?,
+        };
+        asked.refuse_long_gaps()?;
+        Ok(asked)
+    }
+
+    /// Every possible case with its extents, and what is not possible with the reasons.
+    fn plan(&self, knobs: &Knobs, ground: &Ground) -> Result<(Vec<Planned>, Vec<Skipped>), Refused> {
+        let candidates = selection::candidates(knobs.texts("transport"), ground)?;
+        let own = shared::product(&[candidates.len(), self.writes.len(), self.remedies.len()]);
+        shared::refuse_too_many(own.saturating_mul(self.circumstances.combinations()))?;
+        let mut sieve = Sieve::new(ground);
+        for candidate in sieve.runnable(&candidates) {
+            let remedies = self.remedies_for(&candidate.card, knobs);
+            for case in self.cases(&candidate.card, &remedies) {
+                sieve.offer(&candidate.card, self.planned(case, &candidate.card));
+            }
+        }
+        sieve.finish()
+    }
+
+    /// The remedies offered to a transport: all to TCP; to a control what is asked of it.
+    fn remedies_for(&self, card: &Card, knobs: &Knobs) -> Vec<Remedy> {
+        let mut remedies = self.remedies.clone();
+        if !possible::is_tcp(card) {
+            if !knobs.is_given("remedy") {
+                return CONTROL_REMEDIES.to_vec();
+            }
+            remedies.retain(|remedy| knobs.is_given("transport") || !remedy.needs_tcp());
+        }
+        remedies
+    }
+
+    /// Every combination on one transport, impossible ones among them.
+    fn cases(&self, card: &Card, remedies: &[Remedy]) -> Vec<Case> {
+        let exchange = |writes: &Writes| Exchange {
+            writes: writes.clone(),
+            gap_ns: self.gap_ns,
+            pipeline: self.pipeline,
+            remedy: Remedy::None,
+        };
+        let of = |writes| Case {
+            reply_size_bytes: self.reply_size_bytes,
+            ..Case::small_writes(card.name, exchange(writes))
+        };
+        let mut cases: Vec<Case> = self.writes.iter().map(of).collect();
+        cases = self.circumstances.at_their_places(&cases, card);
+        cases = each(&cases, remedies, |case, remedy| {
+            if let Some(exchange) = &mut case.exchange {
+                exchange.remedy = remedy;
+            }
+        });
+        self.circumstances.with_twins(&cases)
+    }
+
+    fn planned(&self, case: Case, card: &Card) -> Planned {
+        let auto = case.exchange.as_ref().map(|exchange| exchange_time::warm_up(&case, exchange, card));
+        let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
+        Planned { case, extent: self.extent, warm_up }
+    }
+
+    /// Refuses pauses in which the echo half would give up, and rounds that pause for more than a day.
+    fn refuse_long_gaps(&self) -> Result<(), Refused> {
+        let timeout_ns = self.common.timeout_ns;
+        if self.gap_ns >= timeout_ns {
+            let what = format!(
+                "a gap of {} is not shorter than the time-out of {}, so the echo half would give up",
+                in_time(self.gap_ns),
+                in_time(timeout_ns)
+            );
+            return Err(Refused::new(what, "raise --timeout, or lower --gap"));
+        }
+        let count = |extent: Option<Extent>| match extent {
+            Some(Extent::Count(count)) => count,
+            Some(Extent::DurationNs(_)) | None => 0,
+        };
+        let exchanges = count(self.warm_up).saturating_add(count(Some(self.extent))).max(self.pipeline);
+        for writes in &self.writes {
+            let (gap_ns, remedy) = (self.gap_ns, Remedy::None);
+            let one_ns = pauses_ns(&Exchange { writes: writes.clone(), gap_ns, pipeline: self.pipeline, remedy });
+            if one_ns.saturating_mul(exchanges) > DAY_NS {
+                let pauses = (writes.sizes().len() as u64 - 1).saturating_mul(exchanges);
+                let what = format!("{pauses} pauses of {} in one round take more than 24 h", in_time(gap_ns));
+                return Err(Refused::new(what, "lower --gap, or give fewer --writes, --exchanges or --pipeline"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refuse_options_of_remedies(circumstances: &Circumstances) -> Result<(), Refused> {
+    let Some((name, value)) = circumstances.options_asked().find(|(name, _)| OF_REMEDIES.contains(name)) else {
+        return Ok(());
+    };
+    Err(Refused::new(
+        format!("--option {name}={value}: the remedies set `{name}` themselves, so both would fight"),
+        "compare remedies with --remedy, for instance --remedy none,nodelay",
+    ))
+}

@@ -1,0 +1,50 @@
+//! The rounds that prove or refute: each pair of cases differs in one thing, and both are measured in turn.
+
+use hairpin_model::case::Case;
+use hairpin_model::exchange::Remedy;
+use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+
+use crate::sequence;
+
+/// `blocks` blocks of every case of the pairs, interleaved in a seeded random order, from `first_block` on.
+///
+/// A case that stands in several pairs is measured once in a block. Everything but the case is taken from the timed
+/// round of `like` that is nearest to it; without any such round there is nothing to order.
+#[must_use]
+pub fn orders(
+    pairs: &[[Case; 2]],
+    like: &[RoundRecord],
+    blocks: u32,
+    seed: u64,
+    first_block: u32,
+) -> Vec<RoundOrder> {
+    let mut templates: Vec<RoundOrder> = Vec::new();
+    for case in pairs.iter().flatten() {
+        let known = templates.iter().any(|template| template.case == *case);
+        if let Some(nearest) = nearest(case, like).filter(|_| !known) {
+            templates.push(RoundOrder { case: case.clone(), ..nearest.clone() });
+        }
+    }
+    sequence::interleaved(&templates, first_block, blocks, seed)
+}
+
+/// The timed round nearest to the case. Of equally near ones that with the least to do, since a case that stalls may
+/// be like one that does not; of those the first.
+fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
+    let timed = like.iter().map(|record| &record.order).filter(|order| order.purpose == Purpose::Timed);
+    timed.min_by_key(|order| {
+        let far_in_what_stalls = remedy(&order.case) != remedy(case);
+        let far_in_transport = order.case.transport != case.transport;
+        (order.case != *case, far_in_what_stalls, far_in_transport, length(order.extent), length(order.warm_up))
+    })
+}
+
+fn remedy(case: &Case) -> Option<Remedy> {
+    case.exchange.as_ref().map(|exchange| exchange.remedy)
+}
+
+fn length(extent: Extent) -> u64 {
+    match extent {
+        Extent::Count(length) | Extent::DurationNs(length) => length,
+    }
+}

@@ -1,0 +1,320 @@
+//! What several experiments share: knobs as data, and their values read into the circumstances of a case.
+
+use hairpin_model::card::{AnsweredBy, Card};
+use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern, Placement, Plant, Waiting};
+use hairpin_model::options::{OptionName, Options};
+use hairpin_model::round::Extent;
+
+use crate::knob::{EVERY, Knob, KnobKind, NO_OPTIONS};
+use crate::knobs::Knobs;
+use crate::possible;
+use crate::quantity::{DAY_NS, SECOND_NS};
+use crate::refused::Refused;
+use crate::selection;
+use crate::sequence::{Common, MOST_ROUNDS};
+
+/// Warm-up, in nanoseconds, where a CPU may fall asleep between messages.
+pub const WARM_UP_NS: u64 = 40_000_000;
+
+/// The word for a warm-up that is chosen case by case.
+pub const AUTO: &str = "auto";
+
+const WAITINGS: &[&str] = &["block", "poll", "spin"];
+const PLACEMENTS: &[&str] = &["together", "apart", "free"];
+const ENDS_WORDS: &[&str] = &["processes", "threads"];
+const CPU_IDLES: &[&str] = &["deep", "shallow"];
+
+/// Sizes of messages and answers.
+pub const SIZE: KnobKind = KnobKind::Bytes { min: 1, max: 1 << 30 };
+/// How long something lasts, a day at most.
+pub const LASTS: KnobKind = KnobKind::Duration { min_ns: 1, max_ns: DAY_NS };
+/// The longest time-out, in nanoseconds.
+pub const LONGEST_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
+
+/// How both ends wait.
+pub const WAITING: Knob =
+    Knob::new("waiting", "HOW", KnobKind::Words(WAITINGS), "How both ends wait: block, poll, spin, or all")
+        .many()
+        .or(&["block"]);
+
+/// Where they run.
+pub const PLACEMENT: Knob = Knob::new(
+    "placement",
+    "WHERE",
+    KnobKind::Words(PLACEMENTS),
+    "Where they run: together (one CPU), apart, free, or all",
+)
+.many()
+.or(&["together"]);
+
+/// What they are.
+pub const ENDS: Knob =
+    Knob::new("ends", "WHAT", KnobKind::Words(ENDS_WORDS), "What they are: processes, threads, or all")
+        .many()
+        .or(&["processes"]);
+
+/// What is asked of the sockets.
+pub const OPTION: Knob = Knob::new(
+    "option",
+    "SET",
+    KnobKind::OptionSet,
+    "Socket options, for instance congestion=cubic,sndbuf=4096; repeat it to compare sets; none, or all one by one",
+)
+.repeat();
+
+/// The path between the ends.
+pub const LINK: Knob =
+    Knob::new("link", "NAME", KnobKind::Link, "The path between the ends; this version has the loopback only")
+        .many()
+        .or(&[LOOPBACK]);
+
+/// How deep idle CPUs may sleep.
+pub const CPU_IDLE: Knob =
+    Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CPU_IDLES), "How deep idle CPUs may sleep: deep, shallow, or all")
+        .many()
+        .or(&["deep"]);
+
+/// Rounds of each case; each experiment gives its own default.
+pub const ROUNDS: Knob = Knob::new(
+    "rounds",
+    "NUMBER",
+    KnobKind::Whole { min: 1, max: 10_000 },
+    "Rounds of each case, with fresh ends each",
+);
+
+/// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
+pub const SEED: Knob = Knob::new(
+    "seed",
+    "NUMBER",
+    KnobKind::Whole { min: 0, max: u64::MAX },
+    "Seed of the rounds' order and of resampling; without it one is drawn and recorded",
+);
+
+/// How long an answer may take.
+pub const TIMEOUT: Knob = Knob::new(
+    "timeout",
+    "TIME",
+    KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS },
+    "How long an answer may take",
+)
+.or(&["2s"]);
+
+/// Raw samples kept.
+pub const KEEP_SAMPLES: Knob = Knob::new(
+    "keep-samples",
+    "NUMBER",
+    KnobKind::Whole { min: 0, max: 10_000_000 },
+    "Raw samples kept of each round, at most; a histogram holds all",
+)
+.or(&["100000"]);
+
+/// Whether an option that was not granted ends a round.
+pub const ALLOW_UNMET_OPTIONS: Knob =
+    Knob::switch("allow-unmet-options", "Go on although an option was not granted as asked");
+
+/// The port of the echo half.
+pub const PORT: Knob = Knob::new(
+    "port",
+    "NUMBER",
+    KnobKind::Whole { min: 0, max: 65_535 },
+    "Port to listen on; 0 lets the kernel choose",
+)
+.or(&["0"]);
+
+/// An A/A pair of each case.
+pub const TWIN: Knob = Knob::switch("twin", "Measure each case twice, as an A/A pair").hidden();
+
+/// A fault planted in the echo half of every case: the canary.
+pub const PLANT: Knob =
+    Knob::new("plant", "FAULT", KnobKind::Plant, "Stall the echo half, for instance sleep=5ms/100 or busy=1300ns")
+        .hidden();
+
+/// A fault planted in the echo half of the second of each A/A pair: the calibration of "slower".
+pub const PLANT_TWIN: Knob =
+    Knob::new("plant-twin", "FAULT", KnobKind::Plant, "The same, in the second of each A/A pair only").hidden();
+
+/// Everything of a case but what is sent when: every combination of these is measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Circumstances {
+    waitings: Vec<Waiting>,
+    placements: Vec<Placement>,
+    ends: Vec<Ends>,
+    ends_given: bool,
+    option_sets: Vec<Options>,
+    /// `--option all`: each option that is worth a trial, alone.
+    trials: Vec<OptionName>,
+    cpu_idles: Vec<CpuIdle>,
+    twins: Vec<u8>,
+    plant: Option<Plant>,
+    plant_twin: Option<Plant>,
+}
+
+impl Circumstances {
+    /// Reads the shared knobs. `tried` are the options that `--option all` tries one by one.
+    ///
+    /// # Errors
+    /// [`Refused`] for an unknown link, or a value that does not fit its knob.
+    pub fn read(knobs: &Knobs, tried: impl Fn(OptionName) -> bool) -> Result<Self, Refused> {
+        refuse_links(knobs.texts("link"))?;
+        let (option_sets, every_option) = option_sets(knobs.texts("option"))?;
+        let plant_twin = knobs.plant("plant-twin")?;
+        let twins = if knobs.is_on("twin") || plant_twin.is_some() { vec![0, 1] } else { vec![0] };
+        let trials = OptionName::ALL.iter().copied().filter(|name| every_option && tried(*name));
+        Ok(Self {
+            waitings: knobs.words("waiting", Waiting::ALL)?,
+            placements: knobs.words("placement", Placement::ALL)?,
+            ends: knobs.words("ends", Ends::ALL)?,
+            ends_given: knobs.is_given("ends"),
+            option_sets,
+            trials: trials.collect(),
+            cpu_idles: knobs.words("cpu-idle", CpuIdle::ALL)?,
+            twins,
+            plant: knobs.plant("plant")?,
+            plant_twin,
+        })
+    }
+
+    /// How many combinations there are on one transport, at most.
+    #[must_use]
+    pub fn combinations(&self) -> u64 {
+        let option_sets = self.option_sets.len() + self.trials.len();
+        product(&[
+            self.waitings.len(),
+            self.placements.len(),
+            self.ends.len(),
+            option_sets,
+            self.cpu_idles.len(),
+            self.twins.len(),
+        ])
+    }
+
+    /// The options asked for in so many words, in every set.
+    pub fn options_asked(&self) -> impl Iterator<Item = (OptionName, &str)> {
+        self.option_sets.iter().flat_map(Options::iter)
+    }
+
+    /// Every case with every set of options, waiting, placement and kind of ends.
+    #[must_use]
+    pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
+        let cases = each(cases, &self.options_for(card), |case, options| case.options = options);
+        let cases = each(&cases, &self.waitings, |case, waiting| case.waiting = waiting);
+        let cases = each(&cases, &self.placements, |case, placement| case.placement = placement);
+        each(&cases, &self.ends, |case, ends| case.ends = selection::ends(card, ends, self.ends_given))
+    }
+
+    /// Every case with every depth of CPU sleep, and its twin after it where there are twins.
+    #[must_use]
+    pub fn with_twins(&self, cases: &[Case]) -> Vec<Case> {
+        let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.cpu_idle = cpu_idle);
+        each(&cases, &self.twins, |case, twin| {
+            case.twin = twin;
+            case.plant = if twin == 1 { self.plant_twin.or(self.plant) } else { self.plant };
+        })
+    }
+
+    /// The sets asked for; with `all` also none, and each option of the card that is worth a trial, alone.
+    fn options_for(&self, card: &Card) -> Vec<Options> {
+        let mut sets = self.option_sets.clone();
+        let of_card = self.trials.iter().filter(|name| card.options.contains(name));
+        let trials = of_card.filter_map(|name| name.trial_value().map(|value| (*name, value)));
+        sets.extend(trials.map(|(name, value)| Options::default().with(name, value)));
+        sets
+    }
+}
+
+/// Every case with every value.
+pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) -> Vec<Case> {
+    let with = |case: &Case, value: &V| {
+        let mut case = case.clone();
+        set(&mut case, value.clone());
+        case
+    };
+    cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect()
+}
+
+/// The product of some lengths, as great as it may be.
+#[must_use]
+pub fn product(lengths: &[usize]) -> u64 {
+    lengths.iter().fold(1_u64, |product, length| product.saturating_mul(*length as u64))
+}
+
+/// Refuses a plan before its cases are written out one by one, so that no list of lists fills the memory.
+///
+/// # Errors
+/// [`Refused`] where there would be more than [`MOST_ROUNDS`].
+pub fn refuse_too_many(combinations: u64) -> Result<(), Refused> {
+    if combinations <= MOST_ROUNDS {
+        return Ok(());
+    }
+    Err(Refused::new(
+        format!("the knobs combine to {combinations} cases, more than {MOST_ROUNDS}"),
+        "sweep fewer values at once",
+    ))
+}
+
+/// Whether a CPU may fall asleep between two messages: an end sleeps while it waits, and either the ends are not on
+/// one CPU or the pattern pauses.
+#[must_use]
+pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
+    let pauses = matches!(case.pattern, Pattern::Paced { .. })
+        || case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
+    let hands_over_to_another_cpu = case.placement != Placement::Together && card.answered_by == AnsweredBy::EchoHalf;
+    case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu)
+}
+
+/// How much a round measures, by the knob `count` or by `duration`, where one of them is given.
+///
+/// # Errors
+/// [`Refused`] where both are.
+pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
+    match (knobs.whole(count)?, knobs.duration_ns("duration")?) {
+        (Some(_), Some(_)) => Err(Refused::new(
+            format!("--{count} and --duration are both given, and each says how much a round measures"),
+            "give one of them",
+        )),
+        (None, duration_ns) => Ok(duration_ns.map(Extent::DurationNs)),
+        (count, None) => Ok(count.map(Extent::Count)),
+    }
+}
+
+/// The warm-up asked for; none where it is to be chosen case by case.
+///
+/// # Errors
+/// [`Refused`] where it is no extent.
+pub fn warm_up(knobs: &Knobs) -> Result<Option<Extent>, Refused> {
+    if knobs.text("warmup") == Some(AUTO) { Ok(None) } else { knobs.extent("warmup") }
+}
+
+/// What all rounds have in common.
+///
+/// # Errors
+/// [`Refused`] where a value does not fit its knob.
+pub fn common(knobs: &Knobs) -> Result<Common, Refused> {
+    let port = knobs.whole("port")?.unwrap_or(0);
+    Ok(Common {
+        timeout_ns: knobs.duration_ns("timeout")?.unwrap_or(2 * SECOND_NS),
+        keep_samples: knobs.whole("keep-samples")?.unwrap_or(0),
+        allow_unmet_options: knobs.is_on("allow-unmet-options"),
+        port: u16::try_from(port).unwrap_or(0),
+    })
+}
+
+fn refuse_links(links: &[String]) -> Result<(), Refused> {
+    match links.iter().find(|link| *link != LOOPBACK && *link != EVERY) {
+        Some(link) => Err(possible::no_such_link(link).into()),
+        None => Ok(()),
+    }
+}
+
+/// The sets in the order given, none and each once; and whether each option is to be tried too.
+fn option_sets(texts: &[String]) -> Result<(Vec<Options>, bool), Refused> {
+    let every = texts.iter().any(|text| text == EVERY);
+    let mut sets = Vec::new();
+    for text in texts.iter().filter(|text| *text != EVERY) {
+        sets.push(if text == NO_OPTIONS { Options::default() } else { Options::parse(text)? });
+    }
+    if every || sets.is_empty() {
+        sets.push(Options::default());
+    }
+    Ok((sets, every))
+}

@@ -1,0 +1,79 @@
+//! `proof::orders`: both cases of each pair in turn, as the run measured what is nearest to them.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{measured, plan_on};
+use hairpin_experiments::experiments::small_writes::SmallWrites;
+use hairpin_experiments::proof::orders;
+use hairpin_model::case::Case;
+use hairpin_model::exchange::Remedy;
+use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+
+fn run(flags: &[(&str, &str)]) -> Vec<RoundRecord> {
+    measured(&plan_on(&common::ground(), &SmallWrites, flags).unwrap().rounds)
+}
+
+fn case(like: &RoundRecord, transport: &str, remedy: Remedy) -> Case {
+    let mut case = Case { transport: transport.to_owned(), ..like.order.case.clone() };
+    case.exchange.as_mut().unwrap().remedy = remedy;
+    case
+}
+
+fn warm_up(orders: &[RoundOrder], case: &Case) -> Extent {
+    orders.iter().find(|order| order.case == *case).unwrap().warm_up
+}
+
+#[test]
+fn every_case_of_the_pairs_stands_once_in_every_block() {
+    let like = run(&[("transport", "tcp"), ("timeout", "3s"), ("keep-samples", "9")]);
+    let tcp = |remedy| case(&like[0], "tcp", remedy);
+    let none = tcp(Remedy::None);
+    let pairs = [
+        [none.clone(), tcp(Remedy::Nodelay)],
+        [none.clone(), tcp(Remedy::Cork)],
+        [tcp(Remedy::CorkForgotten), tcp(Remedy::Cork)],
+    ];
+    let rounds = orders(&pairs, &like, 6, 7, 9);
+    assert_eq!(rounds.len(), 4 * 6, "`none` and `cork` stand in two pairs and are measured once");
+    let all: BTreeSet<String> = pairs.iter().flatten().map(Case::id).collect();
+    let mut seen = BTreeSet::new();
+    for (block, number) in rounds.chunks(4).zip(9..) {
+        let ids: Vec<String> = block.iter().map(|order| order.case.id()).collect();
+        assert_eq!(ids.iter().cloned().collect::<BTreeSet<_>>(), all);
+        assert!(block.iter().all(|order| order.block == number && order.purpose == Purpose::Timed));
+        assert!(block.iter().all(|order| order.timeout_ns == 3_000_000_000 && order.keep_samples == 9));
+        seen.insert(ids);
+    }
+    assert!(seen.len() > 1, "the order of blocks is random");
+    assert_eq!(rounds, orders(&pairs, &like, 6, 7, 9), "and depends on the seed alone");
+    assert_ne!(rounds, orders(&pairs, &like, 6, 8, 9));
+}
+
+#[test]
+fn extents_come_from_the_nearest_timed_round() {
+    let like = run(&[("transport", "tcp,unix-stream")]);
+    let of = |transport, remedy| case(&like[0], transport, remedy);
+    let same = of("tcp", Remedy::CorkForgotten);
+    let other_transport = of("tcp6", Remedy::Nodelay);
+    let other_remedy = of("unix-stream", Remedy::Batch(50));
+    let pairs = [[same.clone(), other_transport.clone()], [same.clone(), other_remedy.clone()]];
+    let rounds = orders(&pairs, &like, 1, 7, 0);
+    assert_eq!(warm_up(&rounds, &same), Extent::Count(1), "the case itself");
+    assert_eq!(warm_up(&rounds, &other_transport), Extent::Count(15), "its remedy on another transport");
+    assert_eq!(warm_up(&rounds, &other_remedy), Extent::Count(66), "its transport, with the least to do");
+}
+
+#[test]
+fn evidence_rounds_are_no_example_and_without_one_nothing_is_ordered() {
+    let timed = run(&[("transport", "tcp"), ("remedy", "none")]);
+    let none = timed[0].order.case.clone();
+    let pairs = [[none.clone(), case(&timed[0], "tcp", Remedy::Nodelay)]];
+    let traced = RoundOrder { purpose: Purpose::Traced, ..timed[0].order.clone() };
+    let evidence = measured(&[traced]);
+    assert!(orders(&pairs, &evidence, 6, 7, 0).is_empty());
+    let both = [evidence, timed].concat();
+    assert!(orders(&pairs, &both, 6, 7, 0).iter().all(|order| order.purpose == Purpose::Timed));
+    assert!(orders(&[], &both, 6, 7, 0).is_empty());
+}

@@ -1,0 +1,462 @@
+//! `small-writes`: which remedies over which transports, how much of each, what is refused, and the evidence rounds.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Plan, failed, ground, ground_without, measured, plan_on, running, turned};
+use hairpin_experiments::evidence;
+use hairpin_experiments::experiments::small_writes::{
+    BATCH, BUDGET_NS, CONTROL_REMEDIES, DURATION_NS, ROUNDS, SmallWrites, estimate,
+};
+use hairpin_experiments::{Experiment, Refused, Step};
+use hairpin_model::case::{CpuIdle, Pattern, Placement, Waiting};
+use hairpin_model::exchange::Remedy;
+use hairpin_model::ground::Ground;
+use hairpin_model::options::OptionName;
+use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+
+fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
+    plan_on(&ground(), &SmallWrites, flags)
+}
+
+fn refusal(flags: &[(&str, &str)]) -> String {
+    small_writes(flags).map(|plan| plan.labels()).expect_err("it should be refused").to_string()
+}
+
+/// The second step, after these rounds.
+fn after(flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
+    running(SmallWrites.next(&turned(&SmallWrites, flags).unwrap(), &ground(), done).unwrap())
+}
+
+/// The second step, after all rounds of the first were measured.
+fn evidence_of(flags: &[(&str, &str)]) -> Option<Plan> {
+    after(flags, &measured(&small_writes(flags).unwrap().rounds))
+}
+
+fn of<'p>(plan: &'p Plan, label: &str) -> &'p RoundOrder {
+    plan.rounds.iter().find(|order| order.case.label() == label).unwrap_or_else(|| panic!("{label}"))
+}
+
+#[test]
+fn without_flags_tcp_runs_every_remedy_and_the_controls_two() {
+    let plan = small_writes(&[]).unwrap();
+    let expected = [
+        "tcp block together none 100x2 B",
+        "tcp block together nodelay 100x2 B",
+        "tcp block together cork 100x2 B",
+        "tcp block together cork-forgotten 100x2 B",
+        "tcp block together more 100x2 B",
+        "tcp block together one-write 100x2 B",
+        "tcp block together writev 100x2 B",
+        "tcp block together quickack 100x2 B",
+        "tcp block together batch=10 100x2 B",
+        "unix-stream block together none 100x2 B",
+        "unix-stream block together one-write 100x2 B",
+        "pipe block together none 100x2 B",
+        "pipe block together one-write 100x2 B",
+    ];
+    assert_eq!(plan.labels(), expected);
+    assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
+    assert_eq!(plan.rounds.len() as u64, 13 * ROUNDS);
+    for order in &plan.rounds {
+        assert_eq!((order.purpose, order.extent), (Purpose::Timed, Extent::DurationNs(DURATION_NS)));
+        assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
+        let (case, exchange) = (&order.case, order.case.exchange.as_ref().unwrap());
+        assert_eq!((case.pattern, case.size_bytes, case.reply_size_bytes), (Pattern::SmallWrites, 200, 4));
+        assert_eq!((exchange.gap_ns, exchange.pipeline), (0, 1));
+        assert!(case.options.is_empty(), "what a remedy asks for is no option of the case");
+    }
+}
+
+#[test]
+fn every_remedy_is_tried_without_flags() {
+    let plan = small_writes(&[("transport", "tcp")]).unwrap();
+    let tried: Vec<Remedy> = plan.cases.iter().map(|case| case.exchange.as_ref().unwrap().remedy).collect();
+    assert_eq!(tried, [Remedy::PLAIN, &[BATCH]].concat());
+}
+
+#[test]
+fn the_help_names_every_remedy() {
+    let help = SmallWrites.knobs().iter().find(|knob| knob.name == "remedy").unwrap().help;
+    for word in Remedy::WORDS {
+        assert!(help.split([' ', ',', ';']).any(|other| other == *word), "{word} in {help}");
+    }
+    assert!(help.contains(&BATCH.to_string()));
+}
+
+#[test]
+fn warm_ups_are_chosen_by_remedy_or_by_the_user() {
+    let plan = small_writes(&[]).unwrap();
+    let warm_up = |label: &str| of(&plan, label).warm_up;
+    assert_eq!(warm_up("tcp block together none 100x2 B"), Extent::Count(3));
+    assert_eq!(warm_up("tcp block together cork-forgotten 100x2 B"), Extent::Count(1));
+    assert_eq!(warm_up("tcp block together nodelay 100x2 B"), Extent::Count(15));
+    assert_eq!(warm_up("tcp block together one-write 100x2 B"), Extent::Count(195));
+    assert_eq!(warm_up("unix-stream block together none 100x2 B"), Extent::Count(66), "no Nagle, no stall");
+    let plan = small_writes(&[("warmup", "0")]).unwrap();
+    assert!(plan.rounds.iter().all(|order| order.warm_up == Extent::Count(0)));
+    let plan = small_writes(&[("warmup", "1ms"), ("exchanges", "7")]).unwrap();
+    assert!(plan.rounds.iter().all(|order| order.warm_up == Extent::DurationNs(1_000_000)));
+    assert!(plan.rounds.iter().all(|order| order.extent == Extent::Count(7)));
+}
+
+/// The table of the module, line by line.
+#[test]
+fn it_ends_in_time_by_the_arithmetic() {
+    let (ground, timed, evidence) = (ground(), small_writes(&[]).unwrap(), evidence_of(&[]).unwrap());
+    let all_ns = |rounds: &[RoundOrder], fits: &dyn Fn(&RoundOrder) -> bool| {
+        estimate(&rounds.iter().filter(|order| fits(order)).cloned().collect::<Vec<_>>(), &ground)
+    };
+    let remedy = |order: &RoundOrder| order.case.exchange.as_ref().unwrap().remedy;
+    let stalls = |order: &RoundOrder| {
+        order.case.transport == "tcp" && matches!(remedy(order), Remedy::None | Remedy::Batch(_))
+    };
+    let forgotten = |order: &RoundOrder| remedy(order) == Remedy::CorkForgotten;
+    let others = |order: &RoundOrder| !stalls(order) && !forgotten(order);
+    let about = |ns: u64, tenths: u64| assert_eq!((ns + 50_000_000) / 100_000_000, tenths, "{ns} ns");
+    about(all_ns(&timed.rounds, &stalls), 23);
+    about(all_ns(&timed.rounds, &forgotten), 26);
+    about(all_ns(&timed.rounds, &others), 63);
+    about(all_ns(&evidence.rounds, &stalls), 18);
+    about(all_ns(&evidence.rounds, &forgotten), 26);
+    about(all_ns(&evidence.rounds, &others), 6);
+    let sum_ns = estimate(&timed.rounds, &ground) + estimate(&evidence.rounds, &ground);
+    about(sum_ns, 161);
+    assert_eq!(timed.rounds.len() + evidence.rounds.len(), 132);
+    assert!(sum_ns <= BUDGET_NS);
+    let methodology = include_str!("../../../METHODOLOGY.md");
+    let line = format!("takes {}.{} s by arithmetic: 132 rounds", sum_ns / 1_000_000_000, sum_ns / 100_000_000 % 10);
+    assert!(methodology.contains(&line), "{line}");
+}
+
+#[test]
+fn the_seed_alone_decides_the_order_of_both_steps() {
+    for seed in ["1", "2"] {
+        let flags = [("seed", seed)];
+        assert_eq!(small_writes(&flags).unwrap().rounds, small_writes(&flags).unwrap().rounds);
+        assert_eq!(evidence_of(&flags).unwrap().rounds, evidence_of(&flags).unwrap().rounds);
+    }
+    let with =
+        |seed| (small_writes(&[("seed", seed)]).unwrap().rounds, evidence_of(&[("seed", seed)]).unwrap().rounds);
+    let (one, two) = (with("1"), with("2"));
+    assert_ne!(one.0, two.0);
+    assert_ne!(one.1, two.1);
+}
+
+#[test]
+fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
+    let plan = evidence_of(&[]).unwrap();
+    assert!(plan.cases.is_empty(), "the cases stand in the plan already");
+    assert!(plan.skipped.is_empty());
+    assert_eq!(plan.rounds.len(), 2 * 9 * evidence::BLOCKS as usize, "tcp only: the controls have nothing to see");
+    let mut orders = BTreeSet::new();
+    for (number, block) in plan.rounds.chunks(18).enumerate() {
+        let first_block = u32::try_from(ROUNDS).unwrap();
+        assert!(block.iter().all(|order| order.block == first_block + u32::try_from(number).unwrap()));
+        let line = |order: &RoundOrder| (order.case.label(), order.purpose);
+        let lines: Vec<_> = block.iter().map(line).collect();
+        assert_eq!(lines.iter().collect::<BTreeSet<_>>().len(), 18, "each case once traced and once untraced");
+        orders.insert(lines);
+    }
+    assert_eq!(orders.len(), evidence::BLOCKS as usize, "blocks differ in their order");
+    for order in &plan.rounds {
+        assert!(order.case.transport == "tcp" && order.purpose != Purpose::Timed);
+        assert_eq!(order.warm_up, Extent::Count(0), "the first exchanges are seen too");
+        assert_eq!(order.timeout_ns, 2_000_000_000);
+        let exchanges = match order.case.exchange.as_ref().unwrap().remedy {
+            Remedy::None | Remedy::Batch(_) => 4,
+            Remedy::CorkForgotten => 2,
+            _ => 5,
+        };
+        assert_eq!(order.extent, Extent::Count(exchanges), "{}", order.case.label());
+    }
+}
+
+#[test]
+fn once_the_evidence_is_in_the_question_is_answered() {
+    let timed = small_writes(&[]).unwrap().rounds;
+    let evidence = evidence_of(&[]).unwrap().rounds;
+    let done = [measured(&timed), failed(&evidence)].concat();
+    assert!(after(&[], &done).is_none());
+    assert!(after(&[("trace", "off")], &measured(&timed)).is_none(), "no evidence was wanted");
+    let controls = [("transport", "unix-stream,pipe")];
+    assert!(evidence_of(&controls).is_none(), "there is nothing to see on the controls");
+}
+
+#[test]
+fn only_cases_with_a_measured_round_are_traced() {
+    let timed = small_writes(&[]).unwrap().rounds;
+    assert!(after(&[], &failed(&timed)).is_none());
+    let (none, others): (Vec<_>, Vec<_>) =
+        timed.into_iter().partition(|order| order.case.label() == "tcp block together none 100x2 B");
+    let done = [measured(&none[..1]), failed(&none[1..]), failed(&others)].concat();
+    let plan = after(&[], &done).unwrap();
+    assert!(plan.rounds.iter().all(|order| order.case == none[0].case));
+    assert_eq!(plan.rounds.len(), 2 * evidence::BLOCKS as usize);
+}
+
+#[test]
+fn the_traces_of_a_large_plan_are_bounded_and_the_rest_is_named() {
+    let flags = [("transport", "tcp,tcp6"), ("placement", "together,apart")];
+    let plan = evidence_of(&flags).unwrap();
+    assert_eq!(plan.rounds.len(), 2 * evidence::MOST_CASES * evidence::BLOCKS as usize);
+    assert_eq!(plan.skipped.len(), 1);
+    let skipped = &plan.skipped[0];
+    assert_eq!(skipped.case.as_deref(), Some("the traces of tcp6 block together cork 100x2 B and 15 more"));
+    assert_eq!(skipped.reason, "only the first 20 cases of a plan are traced (hint: sweep fewer values at once)");
+    let exchanges = |flags: &[(&str, &str)]| {
+        let plan = evidence_of(&[&[("transport", "tcp"), ("remedy", "nodelay")], flags].concat()).unwrap();
+        plan.rounds[0].extent
+    };
+    assert_eq!(exchanges(&[("pipeline", "10")]), Extent::Count(50), "whole windows");
+    assert_eq!(exchanges(&[("pipeline", "1024")]), Extent::Count(200), "20 000 writes");
+    assert_eq!(exchanges(&[("writes", "10000x1")]), Extent::Count(2));
+}
+
+#[test]
+fn a_pair_is_traced_once_and_carries_its_planted_fault() {
+    let flags = [("transport", "tcp"), ("remedy", "none"), ("twin", "on"), ("plant", "sleep=40ms")];
+    let plan = small_writes(&flags).unwrap();
+    assert_eq!(plan.cases.len(), 2);
+    assert!(plan.cases.iter().all(|case| case.plant.is_some()));
+    assert!(evidence_of(&flags).unwrap().rounds.iter().all(|order| order.case == plan.cases[0]));
+}
+
+#[test]
+fn controls_run_what_is_asked_of_them_and_skips_have_their_reason() {
+    let count = |flags: &[(&str, &str)], transport: &str| {
+        let plan = small_writes(flags).unwrap();
+        plan.cases.iter().filter(|case| case.transport == transport).count()
+    };
+    assert_eq!(count(&[], "pipe"), CONTROL_REMEDIES.len());
+    assert_eq!(count(&[("transport", "pipe")], "pipe"), CONTROL_REMEDIES.len());
+    assert_eq!(count(&[("remedy", "all")], "pipe"), 4, "none, one-write, writev, batch=10");
+    let plan = small_writes(&[("remedy", "cork,none")]).unwrap();
+    assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 0), "the controls are ours, so nothing is said");
+    let plan = small_writes(&[("transport", "tcp,pipe"), ("remedy", "cork,none,more")]).unwrap();
+    assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 2));
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("pipe block together cork 100x2 B"));
+    assert_eq!(
+        plan.skipped[0].reason,
+        "remedy `cork` is about how TCP packs and acknowledges segments \
+         (hint: use none, one-write, writev or batch=N there)"
+    );
+    assert!(refusal(&[("transport", "pipe"), ("remedy", "nodelay")]).contains("remedy `nodelay` is about"));
+}
+
+#[test]
+fn every_transport_with_boundaries_is_skipped_with_that_reason() {
+    let ground = ground();
+    let plan = small_writes(&[("transport", "all")]).unwrap();
+    for candidate in &ground.candidates {
+        let name = candidate.card.name;
+        let runs = plan.cases.iter().any(|case| case.transport == name);
+        assert_eq!(runs, !candidate.card.boundaries, "{name}");
+        let skipped: Vec<_> = plan.skipped.iter().filter(|skipped| skipped.transport == name).collect();
+        if runs {
+            assert!(skipped.is_empty(), "{skipped:?}");
+        } else {
+            assert_eq!(skipped.len(), 1, "{skipped:?}");
+            assert_eq!(skipped[0].case, None);
+            let reason = "it keeps message boundaries: every write is a message of its own \
+                          (hint: use a byte stream such as tcp, unix-stream or pipe)";
+            assert_eq!(skipped[0].reason, reason);
+        }
+    }
+    assert!(refusal(&[("transport", "udp")]).contains("it keeps message boundaries"));
+}
+
+#[test]
+fn a_remedy_whose_option_is_missing_is_skipped() {
+    const WITHOUT_QUICKACK: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork];
+    let mut ground: Ground = ground();
+    ground.candidates.iter_mut().filter(|candidate| candidate.card.name == "tcp").for_each(|candidate| {
+        candidate.card.options = WITHOUT_QUICKACK;
+    });
+    let plan = plan_on(&ground, &SmallWrites, &[("transport", "tcp")]).unwrap();
+    assert_eq!((plan.cases.len(), plan.skipped.len()), (8, 1));
+    assert_eq!(
+        plan.skipped[0].reason,
+        "it has no option `quickack`, which remedy `quickack` sets (hint: use another remedy)"
+    );
+}
+
+#[test]
+fn what_cannot_run_here_is_skipped_and_the_rest_goes_on() {
+    let ground = ground_without("tcp", "the socket was refused: EPERM", "run as root");
+    let plan = plan_on(&ground, &SmallWrites, &[]).unwrap();
+    assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 1));
+    assert_eq!(plan.skipped[0].reason, "the socket was refused: EPERM (hint: run as root)");
+}
+
+#[test]
+fn several_writes_and_circumstances_are_swept() {
+    let knobs = [("writes", "4, 3210"), ("writes", "2x7"), ("writes", "4,3210")];
+    let flags = [&knobs[..], &[("transport", "tcp"), ("remedy", "none,batch=3"), ("cpu-idle", "all")]].concat();
+    let plan = small_writes(&flags).unwrap();
+    let expected = [
+        "tcp block together none 4,3210 B",
+        "tcp block together none 4,3210 B CPUs kept awake",
+        "tcp block together batch=3 4,3210 B",
+        "tcp block together batch=3 4,3210 B CPUs kept awake",
+        "tcp block together none 2x7 B",
+        "tcp block together none 2x7 B CPUs kept awake",
+        "tcp block together batch=3 2x7 B",
+        "tcp block together batch=3 2x7 B CPUs kept awake",
+    ];
+    assert_eq!(plan.labels(), expected);
+    assert_eq!((plan.cases[0].size_bytes, plan.cases[1].cpu_idle), (3214, CpuIdle::Shallow));
+    let plan = small_writes(&[("transport", "tcp"), ("remedy", "none"), ("placement", "apart"), ("waiting", "spin")]);
+    let case = plan.unwrap().cases[0].clone();
+    assert_eq!((case.placement, case.waiting), (Placement::Apart, Waiting::Spin));
+}
+
+#[test]
+fn gap_reply_and_pipeline_are_part_of_the_exchange() {
+    let flags = [("transport", "tcp"), ("remedy", "none"), ("gap", "1ms"), ("reply", "100"), ("pipeline", "8")];
+    let plan = small_writes(&flags).unwrap();
+    assert_eq!(plan.labels(), ["tcp block together none 100x2 B gap 1000 us 8 in flight answer 100 B"]);
+    assert_eq!(plan.rounds[0].warm_up, Extent::Count(8), "one window, which pauses for 8 x 99 ms");
+    assert!(small_writes(&[("gap", "0ms")]).is_ok() && small_writes(&[("gap", "1999ms")]).is_ok());
+}
+
+#[test]
+fn answers_in_flight_must_fit_the_buffers() {
+    let plan = |flags: &[(&str, &str)]| small_writes(&[&[("remedy", "one-write")], flags].concat()).unwrap();
+    let names = |plan: &Plan| plan.cases.iter().map(|case| case.transport.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&plan(&[("reply", "1MiB")])), ["tcp", "unix-stream", "pipe"], "one answer is read as it comes");
+    assert_eq!(names(&plan(&[("pipeline", "127")])), ["tcp", "unix-stream", "pipe"]);
+    let many = plan(&[("pipeline", "1024")]);
+    assert_eq!(names(&many), ["tcp", "pipe"], "a Unix socket counts each answer with memory of its own");
+    assert_eq!(
+        many.skipped[0].reason,
+        "1024 answers of 4 B may not fit its buffers while none is read, so both ends could wait for ever \
+         (hint: --pipeline 127 is safe with this --reply)"
+    );
+    assert_eq!(names(&plan(&[("pipeline", "32"), ("reply", "1KiB"), ("transport", "tcp")])), ["tcp"]);
+    let text = refusal(&[("pipeline", "33"), ("reply", "1KiB"), ("transport", "tcp"), ("remedy", "none")]);
+    assert_eq!(
+        text,
+        "cannot run tcp block together none 100x2 B 33 in flight answer 1024 B: 33 answers of 1 KiB may not fit its \
+         buffers while none is read, so both ends could wait for ever (hint: --pipeline 32 is safe with this --reply)"
+    );
+    let small_buffer = [("pipeline", "2"), ("reply", "600"), ("transport", "tcp"), ("option", "rcvbuf=1KiB")];
+    assert!(refusal(&small_buffer).contains("--pipeline 1 is safe"));
+}
+
+#[test]
+fn option_all_leaves_the_remedies_to_themselves() {
+    let plan = small_writes(&[("transport", "tcp"), ("remedy", "none"), ("option", "all")]).unwrap();
+    assert_eq!(plan.labels()[0], "tcp block together none 100x2 B");
+    assert!(plan.cases.len() > 5, "{:?}", plan.labels());
+    for case in &plan.cases {
+        let taken = |name| case.options.get(name).is_some();
+        assert!(![OptionName::Nodelay, OptionName::Cork, OptionName::Quickack].into_iter().any(taken));
+    }
+}
+
+fn assert_refused(refused: &[(&[(&str, &str)], &str)]) {
+    for (flags, text) in refused {
+        assert_eq!(refusal(flags), *text, "{flags:?}");
+    }
+}
+
+#[test]
+fn bad_values_are_refused_with_a_hint_before_anything_runs() {
+    assert_refused(&[
+        (
+            &[("writes", "100x0")],
+            "--writes: `100x0` has a write of 0 bytes, which no peer would ever see (hint: 1 byte is the smallest write)",
+        ),
+        (
+            &[("writes", "many")],
+            "--writes: `many` does not say what to write \
+             (hint: 100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes)",
+        ),
+        (
+            &[("writes", "10001x1")],
+            "--writes: `10001x1` is no request that can be measured (hint: 1 to 10000 writes, 64 MiB together at most)",
+        ),
+        (&[("remedy", "nodleay")], "--remedy: unknown remedy `nodleay` (hint: did you mean `nodelay`?)"),
+        (
+            &[("remedy", "none,batch=0")],
+            "--remedy: `batch=0` does not say how many writes go together \
+             (hint: 1 to 10000, for instance batch=10)",
+        ),
+        (
+            &[("remedy", "batch=N")],
+            "--remedy: `batch=N` does not say how many writes go together \
+             (hint: 1 to 10000, for instance batch=10)",
+        ),
+        (&[("transport", "tpc")], "unknown transport `tpc` (hint: did you mean `tcp`?)"),
+        (&[("pipeline", "0")], "--pipeline: `0` is refused (hint: a whole number from 1 to 1024)"),
+        (&[("pipeline", "1025")], "--pipeline: `1025` is refused (hint: a whole number from 1 to 1024)"),
+        (&[("reply", "0")], "--reply: `0` is refused (hint: 1 B to 1 GiB)"),
+        (&[("gap", "7200s")], "--gap: `7200s` is refused (hint: a duration from 0 up to 1 h)"),
+        (&[("trace", "maybe")], "--trace: `maybe` is refused (hint: on or off)"),
+        (&[("trace", "all")], "--trace: `all` is refused (hint: on or off)"),
+    ]);
+}
+
+#[test]
+fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs() {
+    assert_refused(&[
+        (
+            &[("gap", "3s")],
+            "a gap of 3 s is not shorter than the time-out of 2 s, so the echo half would give up \
+             (hint: raise --timeout, or lower --gap)",
+        ),
+        (
+            &[("gap", "40ms"), ("timeout", "40ms")],
+            "a gap of 40 ms is not shorter than the time-out of 40 ms, so the echo half would give up \
+             (hint: raise --timeout, or lower --gap)",
+        ),
+        (
+            &[("gap", "10s"), ("timeout", "20s"), ("writes", "10000x1")],
+            "9999 pauses of 10 s in one round take more than 24 h \
+             (hint: lower --gap, or give fewer --writes, --exchanges or --pipeline)",
+        ),
+        (
+            &[("gap", "1s"), ("exchanges", "1000"), ("warmup", "10")],
+            "99990 pauses of 1 s in one round take more than 24 h \
+             (hint: lower --gap, or give fewer --writes, --exchanges or --pipeline)",
+        ),
+        (
+            &[("option", "sndbuf=65536,nodelay=on")],
+            "--option nodelay=on: the remedies set `nodelay` themselves, so both would fight \
+             (hint: compare remedies with --remedy, for instance --remedy none,nodelay)",
+        ),
+        (
+            &[("option", "cork=off")],
+            "--option cork=off: the remedies set `cork` themselves, so both would fight \
+             (hint: compare remedies with --remedy, for instance --remedy none,nodelay)",
+        ),
+        (
+            &[("exchanges", "10"), ("duration", "1s")],
+            "--exchanges and --duration are both given, and each says how much a round measures \
+             (hint: give one of them)",
+        ),
+        (
+            &[("link", "wan")],
+            "link `wan` is not known; emulated links are not in this version (hint: the only link is `loopback`)",
+        ),
+    ]);
+}
+
+#[test]
+fn plans_that_would_never_end_are_refused() {
+    let all = [("remedy", "all"), ("placement", "all"), ("waiting", "all"), ("ends", "all"), ("rounds", "10000")];
+    assert!(refusal(&all).contains("more than 100000"));
+}
+
+#[test]
+fn the_experiment_is_a_function_of_its_arguments() {
+    let flags = [("seed", "11"), ("option", "all")];
+    let done = measured(&small_writes(&flags).unwrap().rounds);
+    let knobs = turned(&SmallWrites, &flags).unwrap();
+    let step = |done: &[RoundRecord]| SmallWrites.next(&knobs, &ground(), done).unwrap();
+    assert_eq!(step(&[]), step(&[]));
+    assert_eq!(step(&done), step(&done));
+    assert!(matches!(step(&done), Step::Run { .. }));
+}

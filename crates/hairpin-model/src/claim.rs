@@ -1,0 +1,481 @@
+//! A claim: what a published text states, and the measurement and the rule that test it.
+//!
+//! The texts stand in `claims/*.toml`, a file each; `docs/claims.md` describes the format.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::case::{Case, CpuIdle, Ends, Placement, Waiting};
+use crate::exchange::{Remedy, Writes};
+use crate::options::Options;
+use crate::time_sequence::EventKind;
+use crate::words;
+
+/// One published text: what it is, the runs that its claims share, and the claims.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Text {
+    /// The letter that its claims' ids begin with.
+    pub letter: String,
+    /// Its title, in our words.
+    pub title: String,
+    /// What it is.
+    pub what: String,
+    /// The name of the file that holds it.
+    pub file: String,
+    /// The machine or setting that its figures are from.
+    pub setting: String,
+    /// The runs by name.
+    #[serde(default)]
+    pub runs: BTreeMap<String, PlannedRun>,
+    /// The claims in order.
+    #[serde(rename = "claim")]
+    pub claims: Vec<Claim>,
+}
+
+/// A run that tests claims.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedRun {
+    /// The words after `hairpin`.
+    pub command: String,
+    /// Why it is measured like this.
+    pub because: String,
+}
+
+/// A published value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// One number.
+    Number(f64),
+    /// From, to.
+    Range([f64; 2]),
+    /// Names in the order that the text puts them in, or the parts that it lists.
+    Order(Vec<String>),
+    /// Rows by name.
+    Table(BTreeMap<String, Value>),
+}
+
+/// A published value with its unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The value.
+    pub value: Value,
+    /// Its unit: `ms`, `bytes/ms`, `x` for a ratio, or in words what an order is of.
+    pub unit: String,
+}
+
+/// A published statement. It has one row, without a name, or is a table of several.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "WrittenClaim")]
+pub struct Claim {
+    /// Its id, for instance `B1`.
+    pub id: String,
+    /// What the text says, in our words.
+    pub text: String,
+    /// What it publishes.
+    pub published: Published,
+    /// What is tested of it, and how.
+    pub rows: Vec<Row>,
+}
+
+/// One thing that a claim says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// Its name in the table; empty where the claim has one row only.
+    pub name: String,
+    /// What is published of it.
+    pub published: Published,
+    /// How it is tested, or why it cannot be yet.
+    pub means: Means,
+}
+
+/// How a row is tested.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Means {
+    /// By this.
+    Test(Box<Test>),
+    /// It cannot be tested yet: this is the missing part.
+    Missing(String),
+}
+
+/// A measurement and the rule that turns it into a verdict.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Test {
+    /// The name of the run.
+    pub run: String,
+    /// The rule.
+    pub rule: Rule,
+    /// Why this rule, decided before it was run.
+    pub rule_because: String,
+    /// What stands in for something of the text's setting that is not there, if anything does.
+    #[serde(default)]
+    pub stand_in: Option<String>,
+    /// Why the verdict is `cannot-tell` whatever is measured; for a stand-in that lacks what the claim speaks of.
+    #[serde(default)]
+    pub undecided: Option<String>,
+}
+
+/// What makes a claim hold. A rule speaks only where the whole 95 % interval does.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Rule {
+    /// The figure is the published number, up or down by the factor.
+    Within {
+        /// What is measured.
+        of: Measure,
+        /// From 1 on.
+        factor: f64,
+    },
+    /// The figure is in the published range, both ends moved outwards by the factor.
+    Range {
+        /// What is measured.
+        of: Measure,
+        /// From 1 on.
+        #[serde(default = "one")]
+        factor: f64,
+    },
+    /// The figure is the bound or more.
+    AtLeast {
+        /// What is measured.
+        of: Measure,
+        /// In the published unit; without it the published number.
+        #[serde(default)]
+        bound: Option<f64>,
+    },
+    /// The figure is the bound or less.
+    AtMost {
+        /// What is measured.
+        of: Measure,
+        /// In the published unit; without it the published number.
+        #[serde(default)]
+        bound: Option<f64>,
+    },
+    /// Of the figure of one case at least this share is gone in another.
+    Share {
+        /// The figure.
+        figure: FigureName,
+        /// The case that has all of it.
+        whole: Selector,
+        /// The case that has the rest.
+        rest: Selector,
+        /// From 0 to 1.
+        at_least: f64,
+    },
+    /// The cases come in the published order: each has a smaller figure than the next.
+    Order {
+        /// The figure.
+        figure: FigureName,
+        /// The cases, one for each published name.
+        cases: Vec<Selector>,
+    },
+    /// What the text shows can be seen here too.
+    Presence {
+        /// The case.
+        case: Selector,
+        /// What the run holds of it.
+        #[serde(default)]
+        kept: Vec<Kept>,
+        /// Packets that a capture of it shows, in this order.
+        #[serde(default)]
+        events: Vec<EventKind>,
+    },
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// A figure of a case, or the ratio of that figure to the same figure of another case.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measure {
+    /// The figure.
+    pub figure: FigureName,
+    /// The case.
+    pub case: Selector,
+    /// The case that it is divided by.
+    #[serde(default)]
+    pub against: Option<Selector>,
+}
+
+words! {
+    /// A figure of a case, by name.
+    pub enum FigureName: "figure" {
+        /// Median latency.
+        P50 = "p50",
+        /// 99th percentile.
+        P99 = "p99",
+        /// 99.9th percentile.
+        P999 = "p999",
+        /// The greatest.
+        Max = "max",
+        /// The mean.
+        Mean = "mean",
+        /// The first exchange of a connection, or its first message.
+        First = "first",
+        /// Answers a second.
+        Rate = "rate",
+        /// Bytes of requests a millisecond.
+        BytesPerMs = "bytes-per-ms",
+        /// Segments with payload of an exchange.
+        Segments = "segments",
+        /// Segments without payload of an exchange.
+        BareAcks = "bare-acks",
+    }
+}
+
+words! {
+    /// What a run may hold of a case.
+    pub enum Kept: "kept" {
+        /// The median, p99 and the mean.
+        Percentiles = "percentiles",
+        /// The greatest.
+        Max = "max",
+        /// The percentile curve, which begins at the smallest.
+        Curve = "curve",
+        /// Raw samples, which `hairpin report RUN --csv=samples` prints.
+        Samples = "samples",
+    }
+}
+
+/// Chooses a case of a run: what it names must be so, and exactly one case must be left.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Selector {
+    /// The transport's name.
+    pub transport: Option<String>,
+    /// How both ends wait.
+    pub waiting: Option<Waiting>,
+    /// Where they run.
+    pub placement: Option<Placement>,
+    /// What they are.
+    pub ends: Option<Ends>,
+    /// Bytes of each message, or of all writes of a request.
+    pub size_bytes: Option<u64>,
+    /// All options that are asked for, and no others.
+    pub options: Option<Options>,
+    /// How deep the CPUs may sleep.
+    pub cpu_idle: Option<CpuIdle>,
+    /// What is done against stalls.
+    pub remedy: Option<Remedy>,
+    /// The writes of a request.
+    pub writes: Option<Writes>,
+    /// The pause between two writes.
+    pub gap_ns: Option<u64>,
+    /// Requests in flight.
+    pub pipeline: Option<u64>,
+}
+
+impl Selector {
+    /// Whether the case is one that it means.
+    #[must_use]
+    pub fn chooses(&self, case: &Case) -> bool {
+        let exchange = case.exchange.as_ref();
+        fits(self.transport.as_ref(), Some(&case.transport))
+            && fits(self.waiting.as_ref(), Some(&case.waiting))
+            && fits(self.placement.as_ref(), Some(&case.placement))
+            && fits(self.ends.as_ref(), Some(&case.ends))
+            && fits(self.size_bytes.as_ref(), Some(&case.size_bytes))
+            && fits(self.options.as_ref(), Some(&case.options))
+            && fits(self.cpu_idle.as_ref(), Some(&case.cpu_idle))
+            && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
+            && fits(self.writes.as_ref(), exchange.map(|exchange| &exchange.writes))
+            && fits(self.gap_ns.as_ref(), exchange.map(|exchange| &exchange.gap_ns))
+            && fits(self.pipeline.as_ref(), exchange.map(|exchange| &exchange.pipeline))
+    }
+}
+
+fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
+    asked.is_none() || asked == is
+}
+
+/// Why a written claim is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadClaim {
+    /// Not one of `test`, `missing` and rows.
+    #[error("{0} has none or several of a test, a missing part and rows (hint: give one of them)")]
+    Means(String),
+    /// Nothing is published of a row.
+    #[error("{0} has no published value (hint: give it one, or a row of the claim's table)")]
+    Unpublished(String),
+}
+
+/// A claim as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenClaim {
+    id: String,
+    text: String,
+    published: Published,
+    test: Option<Test>,
+    missing: Option<String>,
+    #[serde(default, rename = "row")]
+    rows: Vec<WrittenRow>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRow {
+    name: String,
+    published: Option<Published>,
+    test: Option<Test>,
+    missing: Option<String>,
+}
+
+impl TryFrom<WrittenClaim> for Claim {
+    type Error = BadClaim;
+
+    fn try_from(written: WrittenClaim) -> Result<Self, BadClaim> {
+        let WrittenClaim { id, text, published, test, missing, rows } = written;
+        let rows = if rows.is_empty() {
+            let means = means(&id, test, missing)?;
+            vec![Row { name: String::new(), published: published.clone(), means }]
+        } else if test.is_some() || missing.is_some() {
+            return Err(BadClaim::Means(id));
+        } else {
+            rows.into_iter().map(|row| named_row(&id, &published, row)).collect::<Result<_, _>>()?
+        };
+        Ok(Self { id, text, published, rows })
+    }
+}
+
+fn named_row(id: &str, of_claim: &Published, row: WrittenRow) -> Result<Row, BadClaim> {
+    let place = format!("row `{}` of {id}", row.name);
+    let published = match (row.published, &of_claim.value) {
+        (Some(published), _) => published,
+        (None, Value::Table(table)) => {
+            let value = table.get(&row.name).cloned().ok_or_else(|| BadClaim::Unpublished(place.clone()))?;
+            Published { value, unit: of_claim.unit.clone() }
+        }
+        (None, _) => of_claim.clone(),
+    };
+    Ok(Row { means: means(&place, row.test, row.missing)?, name: row.name, published })
+}
+
+fn means(place: &str, test: Option<Test>, missing: Option<String>) -> Result<Means, BadClaim> {
+    match (test, missing) {
+        (Some(test), None) => Ok(Means::Test(Box::new(test))),
+        (None, Some(missing)) => Ok(Means::Missing(missing)),
+        _ => Err(BadClaim::Means(place.to_owned())),
+    }
+}
+
+words! {
+    /// How much of a claim can be tested.
+    pub enum Coverage: "coverage" {
+        /// All of it.
+        Covered = "covered",
+        /// Some of its rows.
+        Partly = "partly",
+        /// Nothing.
+        NotCovered = "not-covered",
+    }
+}
+
+impl Claim {
+    /// How much of it can be tested.
+    #[must_use]
+    pub fn coverage(&self) -> Coverage {
+        match self.tests().count() {
+            0 => Coverage::NotCovered,
+            all if all == self.rows.len() => Coverage::Covered,
+            _ => Coverage::Partly,
+        }
+    }
+
+    /// The tests of its rows.
+    pub fn tests(&self) -> impl Iterator<Item = &Test> {
+        self.rows.iter().filter_map(|row| match &row.means {
+            Means::Test(test) => Some(&**test),
+            Means::Missing(_) => None,
+        })
+    }
+
+    /// The parts that are missing, each once.
+    #[must_use]
+    pub fn missing(&self) -> Vec<&str> {
+        let mut parts = Vec::new();
+        for row in &self.rows {
+            if let Means::Missing(part) = &row.means
+                && !parts.contains(&part.as_str())
+            {
+                parts.push(part.as_str());
+            }
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(json: serde_json::Value) -> Result<Claim, String> {
+        serde_json::from_value(json).map_err(|error| error.to_string())
+    }
+
+    fn within(transport: &str) -> serde_json::Value {
+        serde_json::json!({
+            "run": "r", "rule_because": "b",
+            "rule": {"kind": "within", "factor": 2, "of": {"figure": "p50", "case": {"transport": transport}}}
+        })
+    }
+
+    #[test]
+    fn a_claim_without_rows_has_one_without_a_name() {
+        let written = serde_json::json!({
+            "id": "A1", "text": "t", "published": {"value": 0.25, "unit": "ms"}, "test": within("tcp")
+        });
+        let claim = claim(written).unwrap();
+        assert_eq!((claim.rows.len(), claim.rows[0].name.as_str()), (1, ""));
+        assert_eq!(claim.rows[0].published, claim.published);
+        assert_eq!((claim.tests().count(), claim.missing().len()), (1, 0));
+    }
+
+    #[test]
+    fn a_row_takes_its_published_value_from_the_claims_table() {
+        let written = serde_json::json!({
+            "id": "A12", "text": "t",
+            "published": {"value": {"near": [0.1, 0.5], "far": 10}, "unit": "ms"},
+            "row": [{"name": "near", "test": within("tcp")}, {"name": "far", "missing": "a link"}]
+        });
+        let claim = claim(written).unwrap();
+        assert_eq!(claim.rows[0].published, Published { value: Value::Range([0.1, 0.5]), unit: "ms".to_owned() });
+        assert_eq!(claim.rows[1].published.value, Value::Number(10.0));
+        assert_eq!((claim.missing(), claim.coverage()), (vec!["a link"], Coverage::Partly));
+    }
+
+    #[test]
+    fn what_is_not_one_of_the_three_is_refused_by_name() {
+        let published = serde_json::json!({"value": ["a", "b"], "unit": "order"});
+        let both =
+            serde_json::json!({"id": "A1", "text": "", "published": published, "test": within("x"), "missing": "y"});
+        assert!(claim(both).unwrap_err().starts_with("A1 has none or several"));
+        let none = serde_json::json!({"id": "A2", "text": "", "published": published});
+        assert!(claim(none).unwrap_err().starts_with("A2 has none or several"));
+        let table = serde_json::json!({"value": {"a": 1}, "unit": "ms"});
+        let stray =
+            serde_json::json!({"id": "A3", "text": "", "published": table, "row": [{"name": "b", "missing": "y"}]});
+        assert!(claim(stray).unwrap_err().starts_with("row `b` of A3 has no published value"));
+        let typo = serde_json::json!({"id": "A4", "text": "", "published": table, "mising": "y"});
+        assert!(claim(typo).unwrap_err().contains("unknown field `mising`"));
+    }
+
+    #[test]
+    fn a_selector_looks_at_what_it_names_and_at_nothing_else() {
+        let written = serde_json::json!({"transport": "tcp", "options": {"nodelay": "on"}});
+        let selector: Selector = serde_json::from_value(written).unwrap();
+        let plain = Case::ping_pong("tcp");
+        let options = Options::parse("nodelay=on").unwrap();
+        assert!(!selector.chooses(&plain), "no options are not these options");
+        assert!(selector.chooses(&Case { options: options.clone(), waiting: Waiting::Spin, ..plain.clone() }));
+        assert!(!selector.chooses(&Case { options, ..Case::ping_pong("tcp6") }));
+        let corked: Selector = serde_json::from_value(serde_json::json!({"remedy": "cork"})).unwrap();
+        assert!(!corked.chooses(&plain), "a ping-pong has no remedy");
+    }
+}

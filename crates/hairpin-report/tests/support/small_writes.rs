@@ -1,0 +1,284 @@
+//! A made-up run of small writes: 100 writes of 2 bytes over loopback with each remedy, controls, and drawn exchanges.
+
+use hairpin_model::case::Case;
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::options::{OptionName, Options};
+use hairpin_model::run::{Plan, Run};
+use hairpin_model::summary::{CaseSummary, Comparison, ExchangeFigures, Role, Verdict};
+use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TraceSummary, Wait, WaitCause};
+use hairpin_model::trace::{Capture, End};
+
+use super::{Dice, around, summary};
+
+/// Remedy, p50 and first exchange in ns, bytes/ms, segments, bare ACKs, system calls; over tcp.
+const REMEDIES: &[(&str, [f64; 6])] = &[
+    ("none", [44_012_000.0, 612_000.0, 4.54, 4.0, 3.0, 101.0]),
+    ("nodelay", [552_000.0, 641_000.0, 344.0, 101.0, 12.0, 101.0]),
+    ("cork", [108_000.0, 148_000.0, 1705.0, 2.0, 1.0, 103.0]),
+    ("cork-forgotten", [208_040_000.0, 208_030_000.0, 0.961, 2.0, 1.0, 101.0]),
+    ("more", [97_000.0, 131_000.0, 1900.0, 2.0, 1.0, 101.0]),
+    ("one-write", [24_100.0, 61_000.0, 3775.0, 2.0, 1.0, 2.0]),
+    ("writev", [24_300.0, 61_600.0, 3749.0, 2.0, 1.0, 2.0]),
+    ("quickack", [604_000.0, 655_000.0, 318.0, 3.98, 4.0, 101.0]),
+    ("batch=10", [44_008_000.0, 470_000.0, 4.53, 4.0, 3.0, 11.0]),
+];
+
+/// The same of the transports that have neither segments nor acknowledgements.
+const CONTROLS: &[(&str, &str, [f64; 3])] = &[
+    ("unix-stream", "none", [101_000.0, 131_000.0, 1890.0]),
+    ("unix-stream", "one-write", [11_900.0, 32_000.0, 8100.0]),
+    ("unix-stream", "writev", [12_100.0, 33_100.0, 8020.0]),
+    ("pipe", "none", [88_000.0, 117_000.0, 2190.0]),
+    ("pipe", "one-write", [7200.0, 21_000.0, 14_900.0]),
+];
+
+/// The run, its exchanges drawn from a capture or from kernel time stamps.
+pub fn run(captured: bool) -> Run {
+    let mut dice = Dice(3);
+    let mut cases: Vec<CaseSummary> = Vec::new();
+    for (word, [p50, first, bytes, segments, acks, calls]) in REMEDIES {
+        let mut row = exchanges("tcp", word, [*p50, *first, *bytes], &mut dice);
+        let figures = row.exchanges.as_mut().expect("it has exchanges");
+        figures.segments_per_exchange = Some(Figure::bare(*segments));
+        figures.bare_acks_per_exchange = Some(Figure::bare(*acks));
+        figures.system_calls_per_exchange = Some(Figure::bare(*calls));
+        row.trace = Some(trace(word, captured));
+        cases.push(row);
+    }
+    for (transport, word, figures) in CONTROLS {
+        cases.push(exchanges(transport, word, *figures, &mut dice));
+    }
+    let mut run = super::survey(1);
+    run.plan = Plan {
+        experiment: "small-writes".to_owned(),
+        question: "What do small writes cost, and which remedy helps?".to_owned(),
+        knobs: vec![("writes".to_owned(), vec!["100x2".to_owned()])],
+        rounds_ordered: 140,
+        cases: Vec::new(),
+    };
+    run.command_line = ["hairpin", "small-writes"].map(str::to_owned).to_vec();
+    run.comparisons = comparisons(&cases);
+    run.findings = findings(&cases);
+    run.skipped.clear();
+    run.cases = cases;
+    run
+}
+
+/// The exchange of 100 writes of 2 bytes with that remedy.
+pub fn exchange(remedy: &str) -> Exchange {
+    Exchange {
+        writes: "100x2".parse().expect("it says what to write"),
+        gap_ns: 0,
+        pipeline: 1,
+        remedy: remedy.parse().expect("it is a remedy"),
+    }
+}
+
+fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], dice: &mut Dice) -> CaseSummary {
+    let mut exchange = exchange(word);
+    let options = match exchange.remedy {
+        Remedy::Nodelay => Options::default().with(OptionName::Nodelay, "on"),
+        _ => Options::default(),
+    };
+    let nagle = transport == "tcp" && p50 > 40e6 && first < 1e6;
+    exchange.pipeline = 1;
+    let case = Case::small_writes(transport, exchange);
+    let mut row = summary(Case { options: options.clone(), ..case.clone() }, p50, dice);
+    (row.id, row.label, row.case) = (case.id(), case.label(), case);
+    row.samples = if p50 > 1e6 { 120 } else { 8000 };
+    row.latency_ns.p99 = row.latency_ns.p99.filter(|_| row.samples >= 1000);
+    row.latency_ns.p999 = None;
+    let early = |number: u32| match number {
+        1 => first,
+        2..=4 if nagle => p50 * 0.014,
+        5 if nagle => p50 * 0.4,
+        _ => p50 * 1.02,
+    };
+    let against = REMEDIES.iter().find(|(remedy, _)| *remedy == "none").expect("it is there").1[2];
+    let none = if transport == "tcp" { against } else { CONTROLS[if transport == "pipe" { 3 } else { 0 }].2[2] };
+    row.exchanges = Some(ExchangeFigures {
+        exchange_ns: row.latency_ns,
+        first_exchange_ns: Some(around(first, 0.04)),
+        early_exchanges_ns: (1..=8).map(|number| around(early(number), 0.03)).collect(),
+        bytes_per_ms: Some(around(bytes, 0.015)),
+        speed_up_against_none: (word != "none").then(|| around(bytes / none, 0.02)),
+        ..ExchangeFigures::default()
+    });
+    row
+}
+
+fn trace(word: &str, captured: bool) -> TraceSummary {
+    let file = format!("captures/tcp-{word}.pcapng");
+    let sequence = match word {
+        "none" => Some(none()),
+        "nodelay" => Some(nodelay()),
+        "cork-forgotten" => Some(cork_forgotten()),
+        "one-write" => Some(one_write()),
+        _ => None,
+    };
+    let source = if captured { Source::Capture } else { Source::KernelTimestamps };
+    TraceSummary {
+        sequence: sequence.map(|sequence| TimeSequence { source, ..sequence }),
+        capture: if captured {
+            Capture::Saved { file, packets: 61, dropped: u64::from(word == "nodelay") * 2 }
+        } else {
+            Capture::Skipped {
+                reason: "CAP_NET_RAW is missing (hint: run as root, or setcap cap_net_raw)".to_owned(),
+            }
+        },
+        cost_ns: Some(Figure::new(11_200.0, 9800.0, 12_900.0)),
+        cost_ratio: Some(Figure::new(1.02, 1.01, 1.03)),
+    }
+}
+
+fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
+    let mut rows: Vec<&CaseSummary> = cases.iter().filter(|row| row.case.transport == "tcp").collect();
+    let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every made-up case has one").value;
+    rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
+    let pair = |pair: &[&CaseSummary]| {
+        let ratio = p50(pair[1]) / p50(pair[0]);
+        let apart = ratio > 1.02;
+        Comparison {
+            role: Role::Neighbours,
+            baseline: pair[0].id.clone(),
+            candidate: pair[1].id.clone(),
+            ratio: Figure::new(ratio, ratio - 0.02, ratio + 0.02),
+            difference_ns: around(p50(pair[1]) - p50(pair[0]), 0.3),
+            verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
+            blocks: 10,
+        }
+    };
+    rows.windows(2).map(pair).collect()
+}
+
+fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
+    let evidence =
+        |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
+    vec![Finding {
+        code: "nagle-meets-delayed-ack".to_owned(),
+        severity: Severity::Warning,
+        cases: vec![cases[0].id.clone(), cases[8].id.clone()],
+        summary: "99 of 100 writes were held for 44.0 ms until a delayed ACK of the first came.".to_owned(),
+        evidence: vec![
+            evidence("bytes held by Nagle's algorithm", Figure::new(198.0, 198.0, 198.0), "bytes"),
+            evidence("the ACK came late", Figure::new(43_957_000.0, 43_900_000.0, 44_010_000.0), "ns"),
+        ],
+        advice: "Copy the writes together, or cork the socket until the last.".to_owned(),
+        counter_experiment: Some(CounterExperiment {
+            change: "set TCP_NODELAY at the client: the exchange must fall by about 40 ms".to_owned(),
+            command: "hairpin small-writes --writes 100x2 --remedy none,nodelay".to_owned(),
+            pair: None,
+        }),
+        proved: Some(Proved {
+            verdict: "confirmed".to_owned(),
+            effect: Figure::new(-43_460_000.0, -43_510_000.0, -43_400_000.0),
+        }),
+        share: 0.987,
+    }]
+}
+
+fn event(end: End, kind: EventKind, times: (i64, i64), bytes: (i64, i64)) -> Event {
+    Event { at_ns: times.0, until_ns: Some(times.1), end, kind, first_byte: bytes.0, end_byte: bytes.1 }
+}
+
+fn handshake(at_ns: i64) -> Vec<Event> {
+    vec![
+        event(End::Near, EventKind::Syn, (at_ns, at_ns + 6000), (0, 0)),
+        event(End::Far, EventKind::SynAck, (at_ns + 9000, at_ns + 14_000), (0, 0)),
+        event(End::Near, EventKind::BareAck, (at_ns + 16_000, at_ns + 19_000), (0, 0)),
+    ]
+}
+
+/// The far end reads the rest of the request and answers, from `at_ns` on.
+fn answer(at_ns: i64, first_byte: i64) -> Vec<Event> {
+    vec![
+        event(End::Far, EventKind::Read, (at_ns, at_ns + 900), (first_byte, 200)),
+        event(End::Far, EventKind::Write, (at_ns + 1800, at_ns + 7000), (0, 4)),
+        event(End::Far, EventKind::Segment, (at_ns + 4000, at_ns + 5200), (0, 4)),
+        event(End::Near, EventKind::Read, (at_ns + 9000, at_ns + 9800), (0, 4)),
+    ]
+}
+
+fn sequence(exchange: u64, mut events: Vec<Event>, waits: Vec<Wait>) -> TimeSequence {
+    events.sort_by_key(|event| event.at_ns);
+    let duration_ns = events.iter().filter_map(|event| event.until_ns).max().unwrap_or(0);
+    TimeSequence { exchange, source: Source::Capture, clock_error_ns: 84, duration_ns, events, waits }
+}
+
+/// The first write leaves at once; the others wait for a delayed ACK.
+fn none() -> TimeSequence {
+    let late = 43_961_000;
+    let mut events = handshake(-482_113_000);
+    events.push(event(End::Near, EventKind::Write, (0, 4100), (0, 2)));
+    events.push(event(End::Near, EventKind::Segment, (2900, 3800), (0, 2)));
+    events.push(event(End::Far, EventKind::Read, (8400, 9100), (0, 2)));
+    for number in 1..100 {
+        let at_ns = 12_000 + 700 * number;
+        events.push(event(End::Near, EventKind::Write, (at_ns, at_ns + 600), (2 * number, 2 * number + 2)));
+    }
+    events.push(event(End::Far, EventKind::BareAck, (late, late + 1500), (2, 2)));
+    events.push(event(End::Near, EventKind::Segment, (late + 2200, late + 3100), (2, 200)));
+    events.extend(answer(late + 8000, 2));
+    let wait = |cause, end, from_ns, until_ns, bytes: (i64, i64)| Wait {
+        cause,
+        end,
+        from_ns,
+        until_ns,
+        first_byte: bytes.0,
+        end_byte: bytes.1,
+    };
+    let waits = vec![
+        wait(WaitCause::DelayedAck, End::Far, 3800, late, (0, 2)),
+        wait(WaitCause::Nagle, End::Near, 12_700, late + 2200, (2, 200)),
+    ];
+    sequence(12, events, waits)
+}
+
+/// Every write leaves at once.
+fn nodelay() -> TimeSequence {
+    let mut events = handshake(-91_000);
+    for number in 0..100 {
+        let at_ns = 4600 * number;
+        let bytes = (2 * number, 2 * number + 2);
+        events.push(event(End::Near, EventKind::Write, (at_ns, at_ns + 4200), bytes));
+        events.push(event(End::Near, EventKind::Segment, (at_ns + 2100, at_ns + 2900), bytes));
+        if number % 16 == 15 {
+            events.push(event(
+                End::Far,
+                EventKind::BareAck,
+                (at_ns + 3000, at_ns + 3900),
+                (2 * number + 2, 2 * number + 2),
+            ));
+        }
+    }
+    events.push(event(End::Far, EventKind::Read, (21_000, 22_000), (0, 8)));
+    events.extend(answer(468_000, 8));
+    sequence(1, events, Vec::new())
+}
+
+/// Nothing leaves until the kernel releases the cork itself.
+fn cork_forgotten() -> TimeSequence {
+    let late = 207_996_000;
+    let mut events = handshake(-1_250_300_000);
+    for number in 0..100 {
+        let at_ns = 700 * number;
+        events.push(event(End::Near, EventKind::Write, (at_ns, at_ns + 600), (2 * number, 2 * number + 2)));
+    }
+    events.push(event(End::Near, EventKind::Segment, (late, late + 900), (0, 200)));
+    events.extend(answer(late + 8000, 0));
+    let cork =
+        Wait { cause: WaitCause::Cork, end: End::Near, from_ns: 600, until_ns: late, first_byte: 0, end_byte: 200 };
+    sequence(7, events, vec![cork])
+}
+
+/// One segment there, one back.
+fn one_write() -> TimeSequence {
+    let mut events = handshake(-3_100_000);
+    events.push(event(End::Near, EventKind::Write, (0, 6100), (0, 200)));
+    events.push(event(End::Near, EventKind::Segment, (3900, 4700), (0, 200)));
+    events.extend(answer(9000, 0));
+    events.push(event(End::Near, EventKind::BareAck, (18_000, 18_800), (4, 4)));
+    sequence(160, events, Vec::new())
+}

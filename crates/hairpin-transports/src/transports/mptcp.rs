@@ -1,0 +1,106 @@
+//! Multipath TCP over IPv4, through the loopback device (RFC 8684): one subflow, as there is one path.
+//!
+//! An end that has closed answers what still comes with no reset, so its peer learns of it by receiving, not by
+//! sending. A congestion control that the kernel does not have is refused once there is a connection, not before.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsFd;
+
+use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::case::Waiting;
+use hairpin_model::options::OptionName;
+use socket2::{Protocol, Socket, Type};
+
+use super::tcp::bound;
+use crate::options::Family;
+use crate::system::sockopt;
+use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wires::internet::{no_loopback, parse};
+use crate::wires::socket::{Kind, connect, listen, loopback_detail};
+use crate::wires::{check, trial};
+
+/// `mptcp`.
+pub(super) struct Mptcp;
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// All but `TCP_QUICKACK`, which the kernel neither sets nor reads here (net/mptcp/sockopt.c).
+const OPTIONS: &[OptionName] = &[
+    OptionName::Nodelay,
+    OptionName::Cork,
+    OptionName::Sndbuf,
+    OptionName::Rcvbuf,
+    OptionName::BusyPoll,
+    OptionName::Tos,
+    OptionName::Dscp,
+    OptionName::Congestion,
+    OptionName::NotsentLowat,
+    OptionName::Priority,
+];
+
+const KIND: Kind = Kind { family: Family::V4, sort: Type::STREAM, protocol: Some(Protocol::MPTCP), options: OPTIONS };
+
+impl Transport for Mptcp {
+    fn card(&self) -> Card {
+        Card {
+            name: "mptcp",
+            summary: "Multipath TCP over IPv4, through the loopback device",
+            ordered: true,
+            lossless: true,
+            boundaries: false,
+            max_message_bytes: 1 << 30,
+            min_message_bytes: 1,
+            answered_by: AnsweredBy::EchoHalf,
+            reach: Reach::Network,
+            waitings: Waiting::ALL,
+            options: OPTIONS,
+        }
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        Socket::new(socket2::Domain::IPV4, Type::STREAM, KIND.protocol).map_err(|error| refused(&error))?;
+        let socket = bound(&KIND, LOOPBACK, &trial()).map_err(|error| no_loopback(LOOPBACK, &error))?;
+        let congestion = sockopt::get_text(socket.as_fd(), sockopt::CONGESTION);
+        let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
+        Ok(Receipt { detail: format!("{}{control}", loopback_detail("IPv4")) })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+        check(&self.card(), setup)?;
+        listen(bound(&KIND, LOOPBACK, setup)?, &KIND, setup)
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        check(&self.card(), setup)?;
+        let to = parse(address, LOOPBACK)?;
+        connect(&to.into(), address, &KIND, setup)
+    }
+}
+
+/// Why the kernel opens no such socket: it was built without the protocol, or the protocol is switched off
+/// (net/mptcp/protocol.c, `mptcp_init_sock`).
+fn refused(error: &std::io::Error) -> WhyNot {
+    let (reason, hint) = match error.raw_os_error() {
+        Some(libc::ENOPROTOOPT) => ("it is switched off", "sysctl net.mptcp.enabled=1"),
+        Some(libc::EPROTONOSUPPORT | libc::EINVAL) => {
+            ("this kernel has no Multipath TCP", "use Linux 5.6 or later, built with CONFIG_MPTCP")
+        }
+        _ => ("cannot open a socket", "allow Multipath TCP sockets in this sandbox"),
+    };
+    WhyNot { reason: format!("{reason}: {error}"), hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::*;
+
+    #[test]
+    fn the_hint_is_for_the_reason() {
+        let hint = |number| refused(&Error::from_raw_os_error(number)).hint;
+        assert_eq!(hint(libc::ENOPROTOOPT), "sysctl net.mptcp.enabled=1");
+        assert!(hint(libc::EPROTONOSUPPORT).contains("CONFIG_MPTCP"));
+        assert!(hint(libc::EPERM).contains("sandbox"));
+    }
+}

@@ -1,0 +1,44 @@
+//! Counter-experiments run at once: for each finding that says what would refute it, its case and the same case with
+//! that one thing changed, in interleaved rounds. The findings are then computed anew and carry the verdict.
+
+use hairpin_experiments::{possible, proof};
+use hairpin_model::card::WhyNot;
+use hairpin_model::case::Case;
+use hairpin_model::ground::Ground;
+use hairpin_model::round::RoundOrder;
+use hairpin_model::run::{Run, Skipped};
+
+/// Rounds of each case of a pair: enough for an interval over rounds.
+const ROUNDS: u32 = 10;
+
+/// The rounds that settle what is not settled yet; pairs that cannot run here become skips of the run.
+pub(crate) fn orders(run: &mut Run, ground: &Ground) -> Vec<RoundOrder> {
+    let mut pairs: Vec<[Case; 2]> = Vec::new();
+    for pair in unsettled(run) {
+        match runs_here(&pair, ground) {
+            Ok(()) if !pairs.contains(&pair) => pairs.push(pair),
+            Ok(()) => {}
+            Err((case, why)) => run.skipped.push(Skipped {
+                transport: case.transport.clone(),
+                case: Some(format!("{}, a counter-experiment", case.label())),
+                reason: why.to_string(),
+            }),
+        }
+    }
+    let first_block = run.rounds.iter().map(|round| round.order.block + 1).max().unwrap_or(0);
+    proof::orders(&pairs, &run.rounds, ROUNDS, run.seed, first_block)
+}
+
+/// The pairs of findings that carry no verdict yet.
+fn unsettled(run: &Run) -> Vec<[Case; 2]> {
+    let open = run.findings.iter().filter(|finding| finding.proved.is_none());
+    open.filter_map(|finding| finding.counter_experiment.as_ref()?.pair.as_deref().cloned()).collect()
+}
+
+fn runs_here(pair: &[Case; 2], ground: &Ground) -> Result<(), (Case, WhyNot)> {
+    for case in pair {
+        let candidate = ground.candidate(&case.transport).expect("a measured case has a transport of this build");
+        possible::check(case, &candidate.card, ground).map_err(|why| (case.clone(), why))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,241 @@
+//! Small writes as a user runs them: figures, evidence, findings, proofs, and what goes wrong.
+
+use serde_json::{Value, json};
+
+use crate::json_contract::assert_kept;
+use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, skipped, text};
+
+/// A short run: the first exchange of a connection is quick, so one is warm-up.
+const SHORT: &[&str] =
+    &["small-writes", "--transport", "tcp", "--rounds", "2", "--exchanges", "4", "--warmup", "1", "--seed", "5"];
+/// The finding that all this is about.
+const NAGLE: &str = "nagle-meets-delayed-ack";
+
+fn case<'r>(run: &'r Value, transport: &str, remedy: &str) -> &'r Value {
+    let wanted = |one: &&Value| one["case"]["transport"] == transport && one["case"]["remedy"] == remedy;
+    list(&run["cases"]).iter().find(wanted).unwrap_or_else(|| panic!("no {transport} {remedy} in {run}"))
+}
+
+fn finding<'r>(run: &'r Value, code: &str) -> Option<&'r Value> {
+    list(&run["findings"]).iter().find(|finding| finding["code"] == code)
+}
+
+/// The remedies of the cases that a finding names.
+fn remedies_in(run: &Value, code: &str) -> Vec<String> {
+    let Some(finding) = finding(run, code) else { return Vec::new() };
+    let named = |one: &&Value| list(&finding["cases"]).contains(&one["id"]);
+    list(&run["cases"]).iter().filter(named).map(|one| text(&one["case"]["remedy"]).to_owned()).collect()
+}
+
+fn value(figure: &Value) -> f64 {
+    figure["value"].as_f64().unwrap_or_else(|| panic!("no figure: {figure}"))
+}
+
+#[test]
+fn every_remedy_keeps_the_contract() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "all,batch=10", "--out", "run"]].concat());
+    assert_kept(&run);
+    let remedies: Vec<&str> = list(&run["cases"]).iter().map(|one| text(&one["case"]["remedy"])).collect();
+    assert_eq!(
+        remedies,
+        ["none", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=10"]
+    );
+    for one in list(&run["cases"]) {
+        assert_eq!((&one["case"]["writes"], &one["case"]["size_bytes"]), (&json!("100x2"), &json!(200)), "{one}");
+        assert_eq!((&one["samples"], &one["valid"]), (&json!(8), &json!(true)), "{one}");
+        assert_eq!(one["exchange_ns"], one["latency_ns"], "{one}");
+        for key in ["first_exchange_ns", "bytes_per_ms", "segments_per_exchange", "system_calls_per_exchange"] {
+            assert!(value(&one[key]) > 0.0, "{key}: {one}");
+        }
+        assert!(value(&one["bare_acks_per_exchange"]) >= 0.0, "{one}");
+        let speed_up = &one["speed_up_against_none"];
+        assert_eq!(speed_up.is_null(), one["case"]["remedy"] == "none", "{one}");
+    }
+    // Counts, not times: a hundred writes are a hundred calls and, without Nagle, up to as many segments. A congestion
+    // control that paces (bbr) lets some of them merge.
+    let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
+    for (remedy, writes) in
+        [("none", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
+    {
+        let calls = per_exchange(remedy, "system_calls_per_exchange");
+        assert!((writes + 1.0..=writes + 3.0).contains(&calls), "{remedy}: {calls} calls");
+    }
+    assert!(per_exchange("nodelay", "segments_per_exchange") > 10.0, "{run}");
+    for remedy in ["cork", "more", "one-write", "writev"] {
+        assert!(per_exchange(remedy, "segments_per_exchange") < 4.0, "{remedy}: {run}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn controls_without_nagle_have_no_segments_to_count() {
+    let place = Place::new();
+    let plan = ["small-writes", "--transport", "pipe,unix-stream", "--remedy", "none,one-write", "--rounds", "2"];
+    let run = place.json(&[&plan[..], &["--exchanges", "10"]].concat());
+    assert_kept(&run);
+    for one in list(&run["cases"]) {
+        assert_eq!((&one["samples"], &one["valid"]), (&json!(20), &json!(true)), "{one}");
+        assert!(one["segments_per_exchange"].is_null() && one["bare_acks_per_exchange"].is_null(), "{one}");
+    }
+    assert_eq!(finding(&run, NAGLE), None);
+}
+
+#[test]
+fn the_cause_is_named_where_it_is_and_nowhere_else() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none,nodelay,cork,more,one-write"]].concat());
+    assert_eq!(remedies_in(&run, NAGLE), ["none"], "{}", run["findings"]);
+    let found = finding(&run, NAGLE).expect("it was just looked at");
+    assert!(list(&found["evidence"]).len() >= 3, "more than the latency alone: {found}");
+    assert!(text(&found["counter_experiment"]["command"]).contains("--remedy none,nodelay"), "{found}");
+    assert_eq!(found["proved"]["verdict"], "confirmed", "both were measured: {found}");
+    assert_eq!(remedies_in(&run, "many-small-segments"), ["nodelay"], "{}", run["findings"]);
+}
+
+#[test]
+fn a_sleeping_echo_half_is_not_called_nagle() {
+    let place = Place::new();
+    // The same 40 ms, Nagle on, and nothing that it could hold back.
+    let sleeping = ["--remedy", "none", "--writes", "1x200", "--plant", "sleep=40ms/1"];
+    let run = place.json(&[SHORT, &sleeping].concat());
+    assert_eq!(finding(&run, NAGLE), None, "{}", run["findings"]);
+    assert!(finding(&run, "echo-stalled").is_some(), "{}", run["findings"]);
+}
+
+#[test]
+fn without_a_trace_no_latency_alone_is_called_nagle() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none", "--trace", "off"]].concat());
+    assert_eq!(finding(&run, NAGLE), None, "{}", run["findings"]);
+    assert!(case(&run, "tcp", "none")["trace"].is_null());
+}
+
+#[test]
+fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none", "--prove"]].concat());
+    let found = finding(&run, NAGLE).expect("none stalls");
+    assert_eq!(found["proved"]["verdict"], "confirmed", "{found}");
+    let effect = &found["proved"]["effect"];
+    assert!(effect["high"].as_f64().expect("an interval") < 0.0, "it takes time off: {found}");
+    assert!(list(&run["cases"]).iter().any(|one| one["case"]["remedy"] == "nodelay"), "the changed case is reported");
+    let without = place.json(&[SHORT, &["--remedy", "none"]].concat());
+    assert_eq!(list(&without["cases"]).len(), 1);
+    assert!(finding(&without, NAGLE).expect("none stalls")["proved"].is_null());
+}
+
+#[test]
+fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
+    let place = Place::new();
+    place.json(&[SHORT, &["--remedy", "none,one-write", "--out", "run"]].concat());
+    let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+    let words = on_one_line(&shown);
+    for expected in ["Nagle", "ACK", "held"] {
+        assert!(words.contains(expected), "{expected}: {shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    let other = place.hairpin(&["report", "run", "--ladder=one-write"]).with_code(0).stdout;
+    assert_ne!(shown, other);
+    let unknown = place.hairpin(&["report", "run", "--ladder=nodleay"]).refused();
+    assert!(unknown.stderr.contains("one-write"), "the known ones are named: {unknown:#?}");
+}
+
+/// Runs the program without the right to capture; nothing where the tool for it is missing.
+fn without_capture(place: &Place, arguments: &[&str]) -> Option<Value> {
+    let drop = ["--bounding-set=-net_raw", "--inh-caps=-net_raw"];
+    if Running::start(place.command("setpriv").args(drop).arg("true")).end().code != Some(0) {
+        return None;
+    }
+    let mut command = place.command("setpriv");
+    command.args(drop).arg(PROGRAM).args(arguments).arg("--json");
+    Some(Running::start(&mut command).end().with_code(0).json())
+}
+
+#[test]
+fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
+    let place = Place::new();
+    let Some(run) = without_capture(&place, &[SHORT, &["--remedy", "none", "--out", "run"]].concat()) else {
+        return skipped(
+            "without_the_right_to_capture_the_ladder_comes_from_time_stamps",
+            "`setpriv --bounding-set=-net_raw` is missing or refused here",
+        );
+    };
+    let trace = &case(&run, "tcp", "none")["trace"];
+    assert_eq!(trace["capture"]["kind"], "skipped", "{trace}");
+    assert!(text(&trace["capture"]["reason"]).contains("hint"), "{trace}");
+    assert_eq!(trace["sequence"]["source"], "kernel-timestamps", "{trace}");
+    assert_eq!(remedies_in(&run, NAGLE), ["none"], "the evidence needs no privilege: {}", run["findings"]);
+    assert!(!names_in(&place.path("run")).iter().any(|name| name == "captures"));
+    let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+    assert!(on_one_line(&shown).contains("held"), "{shown}");
+}
+
+#[test]
+fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none,one-write", "--out", "run"]].concat());
+    assert!(!names_in(&place.path("run/traces")).is_empty());
+    for remedy in ["none", "one-write"] {
+        let one = case(&run, "tcp", remedy);
+        assert_eq!((&one["rounds"], &one["samples"]), (&json!(2), &json!(8)), "timed rounds only: {one}");
+        let cost = &one["trace"]["cost_ratio"];
+        assert!(cost["low"].is_number() && cost["high"].is_number(), "{cost}");
+        assert!(one["trace"]["sequence"]["events"].as_array().is_some_and(|events| events.len() > 4), "{one}");
+    }
+    let again = place.json(&["analyse", "run"]);
+    assert_eq!(again["findings"], run["findings"], "computed anew from what was saved");
+    assert_eq!(again["cases"], run["cases"]);
+}
+
+#[test]
+fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
+    let place = Place::new();
+    let refusals: &[(&[&str], &str)] = &[
+        (&["--writes", "100x0"], "write of 0 bytes"),
+        (&["--writes", "0"], "write of 0 bytes"),
+        (&["--writes", "x"], "does not say what to write"),
+        (&["--writes", "100000x1"], "1 to 10000 writes"),
+        (&["--remedy", "nodleay"], "did you mean `nodelay`?"),
+        (&["--remedy", "batch=0"], "batch=10"),
+        (&["--gap", "3s"], "time-out"),
+        (&["--pipeline", "0"], "pipeline"),
+        (&["--exchanges", "0"], "exchanges"),
+        (&["--transport", "udp"], "boundaries"),
+        (&["--transport", "tpc"], "did you mean `tcp`?"),
+        (&["--option", "nodelay=on"], "--remedy"),
+        (&["--reply", "0"], "reply"),
+    ];
+    for (arguments, expected) in refusals {
+        let ran = place.hairpin(&[&["small-writes", "--out", "run"], *arguments].concat()).refused();
+        assert!(on_one_line(&ran.stderr).contains(expected), "{arguments:?}: {expected}\n{ran:#?}");
+        assert!(!place.path("run").exists(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn answers_may_be_waited_for_several_requests_at_a_time() {
+    let place = Place::new();
+    let run = place.json(&[
+        "small-writes",
+        "--transport",
+        "tcp",
+        "--writes",
+        "4,3210",
+        "--gap",
+        "1ms",
+        "--pipeline",
+        "3",
+        "--remedy",
+        "none,nodelay,one-write",
+        "--rounds",
+        "2",
+        "--exchanges",
+        "6",
+    ]);
+    assert_kept(&run);
+    for one in list(&run["cases"]) {
+        assert_eq!((&one["case"]["pipeline"], &one["samples"]), (&json!(3), &json!(12)), "{one}");
+        assert_eq!((&one["case"]["writes"], &one["case"]["gap_ns"]), (&json!("4,3210"), &json!(1_000_000)), "{one}");
+    }
+}
