@@ -1,5 +1,5 @@
 //! What is seen of a traced round: what each end calls and what the kernel stamps for it ([`wire`]), the kernel's
-//! counters ([`netstat`]), and the packets ([`round`]). The halves know nothing of it, and other rounds pay nothing.
+//! counters, and the packets ([`round`]). The halves know nothing of it, and other rounds pay nothing.
 
 mod netstat;
 pub mod round;
