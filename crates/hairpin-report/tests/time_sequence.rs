@@ -7,7 +7,7 @@ use hairpin_model::run::Run;
 use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_report::terminal::{Look, render_time_sequences};
-use hairpin_report::time_sequence::{ALL, LONGEST_WAIT, chosen};
+use hairpin_report::time_sequence::{ALL, MOST_TELLING, chosen};
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }
@@ -34,15 +34,15 @@ fn all_at_100_columns_from_kernel_time_stamps() {
 }
 
 #[test]
-fn the_longest_wait_is_shown_unless_a_case_is_named() {
+fn the_untreated_case_is_shown_unless_one_is_named() {
     let run = support::small_writes::run(true);
     let labels = |which: &str| -> Vec<String> {
         chosen(&run, which).expect("known").iter().map(|row| row.label.clone()).collect()
     };
-    assert_eq!(labels(LONGEST_WAIT), ["tcp block together cork-forgotten 100x2 B"]);
+    assert_eq!(labels(MOST_TELLING), ["tcp block together none 100x2 B"]);
     let all =
-        ["cork-forgotten", "none", "nodelay", "one-write"].map(|word| format!("tcp block together {word} 100x2 B"));
-    assert_eq!(labels(ALL), all, "waits first, then by duration");
+        ["none", "cork-forgotten", "nodelay", "one-write"].map(|word| format!("tcp block together {word} 100x2 B"));
+    assert_eq!(labels(ALL), all, "the untreated one, then waits, then by duration");
     assert_eq!(labels("nodelay"), ["tcp block together nodelay 100x2 B"]);
     assert_eq!(labels("tcp block together none 100x2 B"), ["tcp block together none 100x2 B"]);
     assert_eq!(labels("none").len(), 3, "over every transport");
@@ -54,7 +54,7 @@ fn an_unknown_case_is_an_error_that_names_the_known_ones() {
     let said = |which: &str| chosen(&run, which).expect_err("it is unknown").to_string();
     assert_eq!(said("nodleay"), "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)");
     let known = said("zzz");
-    for word in ["one of all, longest-wait, none", "batch=10", "pipe block together one-write 100x2 B"] {
+    for word in ["one of all, most-telling, none", "batch=10", "pipe block together one-write 100x2 B"] {
         assert!(known.contains(word), "{word}: {known}");
     }
 }
@@ -67,7 +67,7 @@ fn what_was_not_traced_is_a_note() {
         text.contains("No exchange of pipe block together none 100x2 B was traced (hint: these were: tcp"),
         "{text}"
     );
-    let text = drawn(&support::survey(1), LONGEST_WAIT, 80).replace('\n', " ");
+    let text = drawn(&support::survey(1), MOST_TELLING, 80).replace('\n', " ");
     assert!(text.contains("No exchange of this run was traced") && text.contains("hairpin small-writes --ladder"));
 }
 

@@ -32,12 +32,16 @@ fn unplanted(case: &Case) -> Case {
     Case { plant: None, ..case.without_twin() }
 }
 
-/// Transports in all else alike, the faster of two neighbours first.
+/// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
     for case in cases.iter().filter(|case| case.case.twin == 0) {
-        let rung = Case { transport: String::new(), ..case.case.clone() };
-        ladders.entry(rung.id()).or_default().push(case);
+        let mut ladder = case.case.clone();
+        match &mut ladder.exchange {
+            Some(exchange) => exchange.remedy = Remedy::None,
+            None => ladder.transport.clear(),
+        }
+        ladders.entry(ladder.id()).or_default().push(case);
     }
     let mut pairs = Vec::new();
     for mut ladder in ladders.into_values() {

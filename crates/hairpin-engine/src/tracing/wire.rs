@@ -176,6 +176,11 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
+        // Stamps that wait count as received data, and while there is any the kernel takes a call for quick
+        // acknowledgements as no reason to send one (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c).
+        if option == OptionName::Quickack {
+            self.take_stamps()?;
+        }
         let began_ns = self.clock.now_ns();
         stream(*self.wire.get_mut()).set(option, on)?;
         let (kind, byte) = match (option, on) {

@@ -4,6 +4,7 @@
 pub(crate) mod lines;
 pub(crate) mod words;
 
+use hairpin_model::exchange::Remedy;
 use hairpin_model::names::{self, UnknownName};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -11,10 +12,11 @@ use hairpin_model::time_sequence::{TimeSequence, Wait};
 
 /// The word that chooses every traced case.
 pub const ALL: &str = "all";
-/// The word that chooses the traced case with the longest wait.
-pub const LONGEST_WAIT: &str = "longest-wait";
+/// The word that chooses the traced case that tells most: nothing done against stalls, else the longest wait.
+pub const MOST_TELLING: &str = "most-telling";
 
-/// The traced cases with what was drawn of them, that with the longest wait first; those without waits by duration.
+/// The traced cases with what was drawn of them, the most telling first: those with nothing done against stalls, then
+/// by the longest wait; those without waits by duration.
 pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     let drawn = |row| {
         let row: &CaseSummary = row;
@@ -23,7 +25,10 @@ pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     };
     let mut traced: Vec<(&CaseSummary, &TimeSequence)> = run.cases.iter().filter_map(drawn).collect();
     let longest = |sequence: &TimeSequence| sequence.waits.iter().map(waited_ns).max().unwrap_or(0);
-    traced.sort_by_key(|(_, sequence)| std::cmp::Reverse((longest(sequence), sequence.duration_ns)));
+    let untreated = |row: &CaseSummary| row.case.exchange.as_ref().is_some_and(|one| one.remedy == Remedy::None);
+    traced.sort_by_key(|(row, sequence)| {
+        std::cmp::Reverse((untreated(row), longest(sequence), sequence.duration_ns))
+    });
     traced
 }
 
@@ -32,7 +37,7 @@ pub(crate) fn waited_ns(wait: &Wait) -> i64 {
     wait.until_ns.saturating_sub(wait.from_ns)
 }
 
-/// The cases that `which` names: a remedy, the words of a case, [`ALL`] or [`LONGEST_WAIT`]. By remedy or words they may
+/// The cases that `which` names: a remedy, the words of a case, [`ALL`] or [`MOST_TELLING`]. By remedy or words they may
 /// be cases that were not traced.
 ///
 /// # Errors
@@ -40,11 +45,11 @@ pub(crate) fn waited_ns(wait: &Wait) -> i64 {
 pub fn chosen<'r>(run: &'r Run, which: &str) -> Result<Vec<&'r CaseSummary>, UnknownName> {
     let traced = traced(run).into_iter().map(|(row, _)| row);
     match which {
-        LONGEST_WAIT => return Ok(traced.take(1).collect()),
+        MOST_TELLING => return Ok(traced.take(1).collect()),
         ALL => return Ok(traced.collect()),
         _ => {}
     }
-    let mut known: Vec<String> = [ALL, LONGEST_WAIT].map(str::to_owned).to_vec();
+    let mut known: Vec<String> = [ALL, MOST_TELLING].map(str::to_owned).to_vec();
     let mut named = Vec::new();
     for row in &run.cases {
         let remedy = row.case.exchange.as_ref().map(|exchange| exchange.remedy.to_string());

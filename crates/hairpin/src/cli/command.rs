@@ -78,10 +78,11 @@ fn printing() -> [Arg; 3] {
         json.help("Print the run as one JSON object instead of a table"),
         ladder
             .value_name("WHICH")
-            .default_missing_value(time_sequence::LONGEST_WAIT)
+            .default_missing_value(time_sequence::MOST_TELLING)
             .conflicts_with_all(["json", "csv"])
             .help(
-                "Draw a traced exchange packet by packet below the table: that with the longest wait, or WHICH: a \
+                "Draw a traced exchange packet by packet below the table: that with nothing done \
+                 against stalls, else with the longest wait; or WHICH: a \
                  remedy, a case in its words, or all",
             ),
         csv.value_name("PART")

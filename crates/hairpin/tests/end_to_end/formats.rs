@@ -56,7 +56,7 @@ fn the_ladder_of_a_run_without_traces_is_a_note_and_of_an_unknown_case_an_error(
         assert!(shown.contains("No exchange of this run was traced"), "format {format}: {shown}");
         let refused = place.hairpin(&["report", "run", "--ladder=nothing"]).with_code(2).stderr;
         assert!(
-            refused.contains("unknown case of the ladder `nothing` (hint: one of all, longest-wait"),
+            refused.contains("unknown case of the ladder `nothing` (hint: one of all, most-telling"),
             "{refused}"
         );
         place.hairpin(&["report", "run", "--ladder", "--json"]).with_code(2);

@@ -84,7 +84,8 @@ impl<'r, T> Hits<'r, T> {
             Some(others) => {
                 let (most, least) = (others[0].share, others[others.len() - 1].share);
                 let (least, most) = (humane::share(least), humane::share(most));
-                format!(" In {} other cases it is {least} to {most}.", others.len())
+                let range = if least == most { most } else { format!("{least} to {most}") };
+                format!(" In {} other cases it is {range}.", others.len())
             }
         }
     }
@@ -129,10 +130,7 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
             return None;
         }
         let ratio = mapped(&comparison.ratio, |ratio| 1.0 / ratio);
-        let reference = from.latency_ns.p50?.value;
-        let in_ns = |ratio: f64| (ratio - 1.0) * reference;
-        let difference_ns =
-            Figure { value: in_ns(ratio.value), low: ratio.low.map(in_ns), high: ratio.high.map(in_ns) };
+        let difference_ns = mapped(&comparison.difference_ns, |difference| -difference);
         let verdict = match comparison.verdict {
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
