@@ -72,7 +72,7 @@ mod tests {
     use hairpin_model::finding::Severity;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::made_up::{MadeUp, back_to_back, small_writes};
 
     #[test]
     fn every_file_of_the_folder_is_in_the_list() {
@@ -94,6 +94,17 @@ mod tests {
         quiet.rounds_of(&Case::ping_pong("tcp"), &[10_000, 10_010, 9_990, 10_005, 9_995, 10_000]);
         quiet.failed(&Case::ping_pong("icmp"), 0, "no permission");
         assert_eq!(findings(&quiet.run()), []);
+    }
+
+    /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.
+    #[test]
+    fn exchanges_that_begin_quickly_are_neither_a_drift_nor_a_cold_start() {
+        let mut made_up = MadeUp::new();
+        let latencies = [[600_000; 40].as_slice(), &[44_000_000; 60]].concat();
+        for block in 0..6 {
+            made_up.round(&small_writes("none"), block, &back_to_back(&[600_000], &latencies));
+        }
+        assert_eq!(findings(&made_up.run()), []);
     }
 
     #[test]

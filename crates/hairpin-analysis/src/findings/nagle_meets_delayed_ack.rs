@@ -49,7 +49,7 @@ impl Detector for NagleMeetsDelayedAck {
     }
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| stall(run, case));
+        let hits = Hits::among(run, |case| stall(run, case).filter(|(share, _)| *share >= LEAST));
         let Some(first) = hits.first() else { return Vec::new() };
         // Where nothing was done against stalls the change of one thing is the plainest.
         let plain =
@@ -140,7 +140,7 @@ pub(super) fn stall(run: &Run, case: &CaseSummary) -> Option<(f64, Stall)> {
         segments: figure("segments", &|exchange| exchange.segments as f64)?,
         exchanges: traced.count(met),
     };
-    (share >= LEAST).then_some((share, stall))
+    Some((share, stall))
 }
 
 /// Whether the wait is one of Nagle's at the near end that ended with a delayed acknowledgement.
