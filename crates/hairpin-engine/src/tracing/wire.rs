@@ -176,6 +176,11 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
+        // Stamps wait in the room of the receive buffer, and the kernel acknowledges quickly only where that is empty
+        // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): left there, they would bring about the very stall that is looked for.
+        if option == OptionName::Quickack {
+            self.take_stamps()?;
+        }
         let began_ns = self.clock.now_ns();
         stream(*self.wire.get_mut()).set(option, on)?;
         let (kind, byte) = match (option, on) {
