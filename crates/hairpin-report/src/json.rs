@@ -3,6 +3,7 @@
 //! The names are those of `hairpin_model::run::Run`; docs/run-format.md lists them with their units. Numbers that
 //! are not finite become null, as JSON has no words for them.
 
+use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
 
 use crate::comparison::ComparisonReport;
@@ -25,4 +26,15 @@ pub fn render(run: &Run) -> String {
 #[must_use]
 pub fn render_comparison(report: &ComparisonReport) -> String {
     serde_json::to_string_pretty(report).expect("a comparison has only string keys")
+}
+
+/// Claims, listed or tested, as indented JSON with a newline at its end.
+///
+/// # Panics
+/// Never: the rules give only finite numbers, and all keys are strings.
+#[must_use]
+pub fn render_claims(report: &ClaimsReport) -> String {
+    let mut text = serde_json::to_string_pretty(report).expect("claims have only string keys");
+    text.push('\n');
+    text
 }

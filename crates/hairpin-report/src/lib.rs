@@ -17,6 +17,7 @@ pub mod comparison;
 pub mod quantities;
 pub mod time_sequence;
 
+mod claim_wording;
 mod exchanges;
 mod ladder;
 mod wording;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Ends, Waiting};
+use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Proved};
 use hairpin_model::options::Effective;
-use hairpin_model::run::{Run, State};
+use hairpin_model::run::{Run, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::exchanges;
@@ -356,7 +357,11 @@ pub(crate) fn counted(number: u64, thing: &str) -> String {
 
 /// The machine in a line.
 pub(crate) fn machine_line(run: &Run) -> String {
-    let environment = &run.environment;
+    machine_of(&run.environment)
+}
+
+/// A machine in a line.
+pub(crate) fn machine_of(environment: &Environment) -> String {
     let mut parts: Vec<String> =
         [&environment.kernel, &environment.cpu_model].into_iter().filter(|text| !text.is_empty()).cloned().collect();
     if environment.cpus_online > 0 {
@@ -370,7 +375,11 @@ pub(crate) fn machine_line(run: &Run) -> String {
 
 /// The program in a line.
 pub(crate) fn tool_line(run: &Run) -> String {
-    let tool = &run.tool;
+    tool_of(&run.tool)
+}
+
+/// A program in a line.
+pub(crate) fn tool_of(tool: &Tool) -> String {
     let mut line = format!("{} {}", tool.name, tool.version);
     let notes: Vec<String> = tool
         .commit

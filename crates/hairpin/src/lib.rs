@@ -3,6 +3,7 @@
 //! The loop stands in [`measure::carry_out`] and prints nothing. The command line in [`cli`] is thin: it reads words,
 //! calls the library, and is the only place that prints or chooses an exit code.
 
+pub mod claims;
 pub mod cli;
 pub mod interrupt;
 pub mod measure;

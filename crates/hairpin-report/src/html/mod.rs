@@ -3,6 +3,7 @@
 //! The page loads nothing (its content policy forbids it), works without its script, follows the reader's colour
 //! scheme, and is made from summaries only: its size grows with cases and rounds, not with samples.
 
+mod claims;
 mod facts;
 mod table;
 mod time_sequence;
@@ -13,6 +14,7 @@ use minijinja::value::Serde;
 use serde::Serialize;
 
 use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
 
 use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
@@ -108,12 +110,25 @@ struct Card {
 /// Never for a run: the template is part of this crate and a test renders it.
 #[must_use]
 pub fn render(run: &Run) -> String {
+    rendered("page.html", PAGE, &view(run))
+}
+
+/// Tested claims as a page.
+///
+/// # Panics
+/// Never: the template is part of this crate and a test renders it.
+#[must_use]
+pub fn render_claims(report: &ClaimsReport) -> String {
+    claims::render(report)
+}
+
+fn rendered(name: &'static str, page: &'static str, view: &impl Serialize) -> String {
     let mut environment = Environment::new();
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     environment.set_syntax(blocks.expect("the usual delimiters"));
-    environment.add_template("page.html", PAGE).expect("the template is part of this crate");
-    let template = environment.get_template("page.html").expect("it was just added");
-    template.render(Serde(view(run))).expect("the template knows its view")
+    environment.add_template(name, page).expect("the template is part of this crate");
+    let template = environment.get_template(name).expect("it was just added");
+    template.render(Serde(view)).expect("the template knows its view")
 }
 
 fn view(run: &Run) -> View {

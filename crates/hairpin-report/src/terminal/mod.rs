@@ -4,11 +4,13 @@
 //! the run is shown without its control characters, so that a name cannot steer the terminal.
 
 mod changes;
+mod claims;
 mod page;
 mod tables;
 mod time_sequence;
 
 use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
@@ -58,6 +60,14 @@ pub fn render(run: &Run, look: &Look) -> String {
 pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
     let mut page = Page::new(*look);
     changes::show(&mut page, report);
+    page.finish()
+}
+
+/// Published claims as text: listed, or tested with their verdicts.
+#[must_use]
+pub fn render_claims(report: &ClaimsReport, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    claims::show(&mut page, report);
     page.finish()
 }
 

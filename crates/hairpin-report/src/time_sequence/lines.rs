@@ -27,8 +27,6 @@ pub(crate) struct Events {
     pub(crate) at_ns: i64,
     /// When the last was over.
     pub(crate) until_ns: i64,
-    /// When the first arrived at the other end; null where it is not known.
-    pub(crate) arrived_ns: Option<i64>,
     pub(crate) first_byte: i64,
     pub(crate) end_byte: i64,
     /// The size of each, where all have the same.
@@ -96,14 +94,12 @@ pub(crate) fn of(sequence: &TimeSequence) -> Lines {
 /// One event as a line.
 pub(crate) fn single(event: &Event) -> Events {
     let at_ns = moment_ns(event);
-    let travels = is_packet(event.kind);
     Events {
         kind: event.kind,
         end: event.end,
         times: 1,
         at_ns,
         until_ns: event.until_ns.unwrap_or(at_ns).max(at_ns),
-        arrived_ns: event.until_ns.filter(|_| travels),
         first_byte: event.first_byte,
         end_byte: event.end_byte,
         each_bytes: Some(event.end_byte.saturating_sub(event.first_byte)),

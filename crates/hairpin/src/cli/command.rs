@@ -33,6 +33,7 @@ pub fn command() -> Command {
         .subcommand(report())
         .subcommand(analyse())
         .subcommand(compare())
+        .subcommand(claims())
         .subcommand(completions())
         .subcommand(man())
 }
@@ -145,6 +146,27 @@ fn compare() -> Command {
                 .help("Compare although machine, settings or tool differ"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the comparison as one JSON object"))
+}
+
+fn claims() -> Command {
+    let json = || Arg::new("json").long("json").action(ArgAction::SetTrue);
+    let seed = Arg::new("seed").long("seed").value_name("NUMBER").value_parser(value_parser!(u64));
+    let rounds =
+        Arg::new("rounds").long("rounds").value_name("NUMBER").value_parser(value_parser!(u64).range(1..=10_000));
+    let run = Command::new("run")
+        .about("Test claims here: published against measured, and a verdict on each")
+        .after_help(AFTER_HELP)
+        .arg(Arg::new("ID").num_args(0..).help("Claims such as B1, or texts by their letter; without it all"))
+        .arg(seed.help("Seed of every run; without it one is drawn and recorded"))
+        .arg(rounds.help("Rounds of each case instead of those that each run has"))
+        .arg(folder("out", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
+        .arg(json().help("Print them as one JSON object"))
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"));
+    Command::new("claims")
+        .about("What published texts claim of transports, and what of it can be tested")
+        .args_conflicts_with_subcommands(true)
+        .arg(json().help("Print them as one JSON object"))
+        .subcommand(run)
 }
 
 fn completions() -> Command {

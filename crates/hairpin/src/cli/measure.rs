@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Experiment, KnobKind, Knobs, Step, experiments};
+use hairpin_model::ground::Ground;
 use hairpin_model::run::{FORMAT, Plan, Run, State};
 use hairpin_report::quantities;
 
@@ -23,58 +26,15 @@ use crate::{interrupt, tool};
 /// # Errors
 /// Bad knobs, or a run folder that cannot be made: nothing has been measured then.
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
-    let experiment = experiments::find(name).map_err(Stopped::usage)?;
-    let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (knobs, seed) = knobs(experiment, matches)?;
-    let ground = hairpin_engine::engine::ground().map_err(unready)?;
-    // Asked once before anything is made, so that bad knobs leave nothing behind.
-    if let Step::Done = experiment.next(&knobs, &ground, &[]).map_err(Stopped::usage)? {
-        return Err(Stopped::usage("there is nothing to measure (hint: `hairpin list` shows what can run here)"));
-    }
-    let stop = interrupt::raised_by_user().map_err(unready)?;
-    let program = std::env::current_exe().map_err(unready)?;
-    let engine = Engine::new(program, stop).map_err(unready)?;
-    let folder = folder(matches, name, started_unix_s)?;
-    let run = Run {
-        format: FORMAT,
-        tool: tool::this(),
-        command_line: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        started_unix_s,
-        duration_ns: 0,
-        state: State::Running,
-        seed,
-        plan: plan(experiment, &knobs),
-        environment: hairpin_engine::environment::read(&engine),
-        cases: Vec::new(),
-        comparisons: Vec::new(),
-        findings: Vec::new(),
-        skipped: Vec::new(),
-        unsaved: Vec::new(),
-        rounds: Vec::new(),
-    };
-    folder.write_run(&run).map_err(Stopped::usage)?;
-    let mut progress = Progress::new(matches.get_flag("quiet"));
-    let task = Task {
-        experiment,
-        knobs: &knobs,
-        ground: &ground,
-        engine: &engine,
-        folder: &folder,
-        prove: matches.get_flag("prove"),
-    };
-    let run = carry_out(&task, run, &mut progress);
-    progress.finish();
-    finish(&folder, run.map_err(Stopped::usage)?, matches)
-}
-
-/// Saves and reports: whatever of it fails, the rest is done, and what was measured is shown.
-fn finish(folder: &RunFolder, mut run: Run, matches: &ArgMatches) -> Result<Exit, Stopped> {
-    if let Err(error) = folder.write_run(&run) {
-        let cause = format!("the summary was not saved: {error}");
-        run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
-    }
-    let page = write_page(&run, &folder.path().join(PAGE));
-    let printed = show(folder, &run, matches);
+    let asked = Asked::read(name, matches)?;
+    let bench = Bench::prepare()?;
+    asked.check(&bench)?;
+    let engine = bench.engine()?;
+    let folder = RunFolder::create(&folder(matches, name, now_unix_s())).map_err(Stopped::usage)?;
+    let command_line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let mut run = measured(&asked, &bench, &engine, &folder, command_line, matches.get_flag("quiet"))?;
+    let page = save(&folder, &mut run);
+    let printed = show(&folder, &run, matches);
     match &page {
         Ok(()) => output::note(&format!(
             "\nRun folder  {}\nReport      {}",
@@ -94,10 +54,114 @@ fn finish(folder: &RunFolder, mut run: Run, matches: &ArgMatches) -> Result<Exit
     })
 }
 
+/// An experiment and how its knobs are turned.
+pub(super) struct Asked {
+    experiment: &'static dyn Experiment,
+    knobs: Knobs,
+    seed: u64,
+    prove: bool,
+}
+
+impl Asked {
+    /// Reads the flags of the experiment of that name.
+    pub(super) fn read(name: &str, matches: &ArgMatches) -> Result<Self, Stopped> {
+        let experiment = experiments::find(name).map_err(Stopped::usage)?;
+        let (knobs, seed) = knobs(experiment, matches)?;
+        Ok(Self { experiment, knobs, seed, prove: matches.get_flag("prove") })
+    }
+
+    /// Asks once before anything is made, so that bad knobs leave nothing behind.
+    pub(super) fn check(&self, bench: &Bench) -> Result<(), Stopped> {
+        match self.experiment.next(&self.knobs, &bench.ground, &[]).map_err(Stopped::usage)? {
+            Step::Run { .. } => Ok(()),
+            Step::Done => {
+                Err(Stopped::usage("there is nothing to measure (hint: `hairpin list` shows what can run here)"))
+            }
+        }
+    }
+}
+
+/// What every run of this process shares: what can run here, and the sign that the user raises.
+pub(super) struct Bench {
+    ground: Ground,
+    stop: Arc<AtomicBool>,
+    program: PathBuf,
+}
+
+impl Bench {
+    /// Looks at what can run here, and has Ctrl-C end the run.
+    pub(super) fn prepare() -> Result<Self, Stopped> {
+        Ok(Self {
+            ground: hairpin_engine::engine::ground().map_err(unready)?,
+            stop: interrupt::raised_by_user().map_err(unready)?,
+            program: std::env::current_exe().map_err(unready)?,
+        })
+    }
+
+    /// An engine for one run: its times count from now on.
+    pub(super) fn engine(&self) -> Result<Engine, Stopped> {
+        Engine::new(self.program.clone(), Arc::clone(&self.stop)).map_err(unready)
+    }
+
+    /// Whether the user has ended it.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// Carries out what is asked, round by round into the folder; nothing is printed but the progress.
+pub(super) fn measured(
+    asked: &Asked,
+    bench: &Bench,
+    engine: &Engine,
+    folder: &RunFolder,
+    command_line: Vec<String>,
+    quiet: bool,
+) -> Result<Run, Stopped> {
+    let Asked { experiment, knobs, seed, prove } = asked;
+    let run = Run {
+        format: FORMAT,
+        tool: tool::this(),
+        command_line,
+        started_unix_s: now_unix_s(),
+        duration_ns: 0,
+        state: State::Running,
+        seed: *seed,
+        plan: plan(*experiment, knobs),
+        environment: hairpin_engine::environment::read(engine),
+        cases: Vec::new(),
+        comparisons: Vec::new(),
+        findings: Vec::new(),
+        skipped: Vec::new(),
+        unsaved: Vec::new(),
+        rounds: Vec::new(),
+    };
+    folder.write_run(&run).map_err(Stopped::usage)?;
+    let mut progress = Progress::new(quiet);
+    let task = Task { experiment: *experiment, knobs, ground: &bench.ground, engine, folder, prove: *prove };
+    let run = carry_out(&task, run, &mut progress);
+    progress.finish();
+    run.map_err(Stopped::usage)
+}
+
+/// Saves the summary and the page: what fails of the first is noted in the run, what fails of the second is told.
+pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
+    if let Err(error) = folder.write_run(run) {
+        let cause = format!("the summary was not saved: {error}");
+        run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
+    }
+    write_page(run, &folder.path().join(PAGE))
+}
+
+/// Seconds since 1970-01-01 UTC.
+pub(super) fn now_unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
 /// The page's name in the run folder.
 pub const PAGE: &str = "report.html";
 
-fn shown(path: &Path) -> String {
+pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
@@ -139,20 +203,20 @@ fn knobs(experiment: &'static dyn Experiment, matches: &ArgMatches) -> Result<(K
 }
 
 /// A seed short enough to type again.
-fn drawn_seed() -> u64 {
+pub(super) fn drawn_seed() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (u64::from(since.subsec_nanos()) ^ (since.as_secs() << 20) ^ u64::from(std::process::id())) % 1_000_000_007
 }
 
-/// The folder the user named, or a new one named after the time.
-fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> Result<RunFolder, Stopped> {
+/// The folder the user named, or one that is not there yet, named after the time.
+pub(super) fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> PathBuf {
     if let Some(path) = matches.get_one::<PathBuf>("out") {
-        return RunFolder::create(path).map_err(Stopped::usage);
+        return path.clone();
     }
     let digits: String = quantities::utc(unix_s).chars().filter(char::is_ascii_digit).collect();
     let stem = format!("{}-{}-{name}", &digits[..8], digits.get(8..14).unwrap_or(&digits[8..]));
     let parent = Path::new("hairpin-runs");
     let candidates = std::iter::once(stem.clone()).chain((2..1000).map(|again| format!("{stem}-{again}")));
     let free = candidates.map(|name| parent.join(name)).find(|path| !path.exists());
-    RunFolder::create(&free.unwrap_or_else(|| parent.join(stem))).map_err(Stopped::usage)
+    free.unwrap_or_else(|| parent.join(stem))
 }

@@ -1,6 +1,7 @@
 //! The command line: words in, text out, an exit code. Everything else is the library's.
 
 pub mod analyse;
+pub mod claims;
 pub mod command;
 pub mod compare;
 pub mod exit;
@@ -46,6 +47,7 @@ fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stoppe
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
         Some(("compare", matches)) => compare::run(matches),
+        Some(("claims", matches)) => claims::run(matches, arguments),
         Some(("completions", matches)) => manual::completions(matches),
         Some(("man", matches)) => manual::man(matches),
         Some((experiment, matches)) => measure::run(experiment, matches, arguments),

@@ -1,0 +1,162 @@
+//! The words for claims that the terminal and the page share.
+
+use hairpin_model::claim::{Coverage, Published, Value};
+use hairpin_model::figure::Figure;
+use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, Judgement, Verdict};
+use hairpin_model::run::State;
+
+use crate::quantities::{self, DASH};
+use crate::wording;
+
+/// What is published, in a line.
+pub(crate) fn published(of: &Published) -> String {
+    match &of.value {
+        Value::Number(number) => format!("{number} {}", of.unit),
+        Value::Range([from, to]) => format!("{from} to {to} {}", of.unit),
+        Value::Order(names) if of.unit.starts_with("order") => names.join(" < "),
+        Value::Order(names) => names.join(", "),
+        Value::Table(rows) => format!("{} in {}", wording::counted(rows.len() as u64, "value"), of.unit),
+    }
+}
+
+/// What was measured, without its interval.
+pub(crate) fn measured(of: &Judgement) -> String {
+    match (of.measured, &of.measured_unit) {
+        (Some(figure), Some(unit)) => format!("{} {unit}", number(figure.value)),
+        _ => DASH.to_owned(),
+    }
+}
+
+/// The interval of what was measured: `4.40-4.61`.
+pub(crate) fn interval(of: &Judgement) -> String {
+    match of.measured {
+        Some(Figure { low: Some(low), high: Some(high), .. }) => format!("{}-{}", number(low), number(high)),
+        _ => DASH.to_owned(),
+    }
+}
+
+/// measured / published.
+pub(crate) fn ratio(of: &Judgement) -> String {
+    of.ratio.map_or_else(|| DASH.to_owned(), |ratio| format!("{} x", number(ratio)))
+}
+
+/// Why a verdict was reached, as a sentence.
+pub(crate) fn why(of: &Judgement) -> String {
+    let why = of.why.trim_end();
+    if why.is_empty() || why.ends_with(['.', ')']) { why.to_owned() } else { format!("{why}.") }
+}
+
+/// A verdict for people.
+pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
+    match of {
+        Some(Verdict::Holds) => "holds",
+        Some(Verdict::DoesNotHold) => "does not hold",
+        Some(Verdict::CannotTell) => "cannot tell",
+        Some(Verdict::CannotRun) => "cannot run",
+        None => DASH,
+    }
+}
+
+/// How a claim is tested, and what of it is missing.
+pub(crate) fn how(claim: &JudgedClaim) -> String {
+    let runs = once_each(claim.rows.iter().filter_map(|row| row.run.as_deref()));
+    match (runs.as_str(), missing(claim).as_str()) {
+        (runs, "") => runs.to_owned(),
+        ("", missing) => format!("missing: {missing}"),
+        (runs, missing) => format!("{runs}; missing: {missing}"),
+    }
+}
+
+/// What is missing of a claim.
+pub(crate) fn missing(claim: &JudgedClaim) -> String {
+    once_each(claim.rows.iter().filter_map(|row| row.missing.as_deref()))
+}
+
+fn once_each<'t>(texts: impl Iterator<Item = &'t str>) -> String {
+    let mut once: Vec<&str> = Vec::new();
+    for text in texts {
+        if !once.contains(&text) {
+            once.push(text);
+        }
+    }
+    once.join(", ")
+}
+
+/// The answer in a sentence: the verdicts where claims were tested, else how many can be.
+pub(crate) fn answer(report: &ClaimsReport) -> String {
+    let claims = wording::counted(report.claims.len() as u64, "claim");
+    if report.seed.is_none() {
+        let [all, part, none] =
+            [Coverage::Covered, Coverage::Partly, Coverage::NotCovered].map(|coverage| report.covered(coverage));
+        return format!("{claims}: {all} can be tested in full, {part} in part, {none} not yet.");
+    }
+    let [holds, not, untold, unrun] =
+        [Verdict::Holds, Verdict::DoesNotHold, Verdict::CannotTell, Verdict::CannotRun].map(|of| report.count(of));
+    let does = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
+    let (holds, not) = (does(holds, "holds", "hold"), does(not, "does", "do"));
+    format!("{claims}: {holds} here, {not} not, {untold} cannot be told, {unrun} could not be run.")
+}
+
+/// What the reader of a report that is not all must know.
+pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
+    (report.state != State::Complete)
+        .then_some("PARTIAL: the user ended it; claims whose runs were not made could not be run.")
+}
+
+/// A number with three significant digits whatever its size.
+fn number(value: f64) -> String {
+    if !value.is_finite() {
+        return DASH.to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    let places = (2.0 - value.abs().log10().floor()).clamp(0.0, 9.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 9")]
+    let places = places as usize;
+    format!("{value:.places$}")
+}
+
+/// The machine, the time it took and the seed, in a line; the date alone where nothing was run.
+pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
+    let mut parts = Vec::new();
+    if let Some(environment) = &report.environment {
+        parts.push(wording::machine_of(environment));
+    }
+    if let Some(seed) = report.seed {
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let took = quantities::duration(report.duration_ns as f64, quantities::Micro::Ascii);
+        parts.push(format!("{} in {took}, seed {seed}", wording::counted(report.runs.len() as u64, "run")));
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn published_values_are_told_as_they_were_published() {
+        let text = |value: Value, unit: &str| published(&Published { value, unit: unit.to_owned() });
+        let names = || Value::Order(["pipe", "UDP"].map(str::to_owned).to_vec());
+        assert_eq!(text(Value::Number(4.873), "bytes/ms"), "4.873 bytes/ms");
+        assert_eq!(text(Value::Range([40.0, 200.0]), "ms"), "40 to 200 ms");
+        assert_eq!(text(names(), "order, the fastest first"), "pipe < UDP");
+        assert_eq!(text(names(), "transports"), "pipe, UDP");
+    }
+
+    #[test]
+    fn measured_figures_have_three_digits() {
+        let judgement = Judgement {
+            measured: Some(Figure::new(0.070_23, 0.068, 0.0731)),
+            measured_unit: Some("ms".to_owned()),
+            ratio: Some(0.281),
+            ..Judgement::default()
+        };
+        let shown = [measured(&judgement), interval(&judgement), ratio(&judgement)];
+        assert_eq!(shown, ["0.0702 ms", "0.0680-0.0731", "0.281 x"]);
+        let none = Judgement::default();
+        assert_eq!([measured(&none), interval(&none), ratio(&none)], [DASH; 3]);
+        assert_eq!([number(1710.4), number(0.0), number(f64::NAN)], ["1710", "0", DASH]);
+    }
+}

@@ -1,0 +1,87 @@
+//! The ledger of published claims: the texts in `claims/`, read once, and those of their claims that are asked for.
+
+use std::sync::LazyLock;
+
+use hairpin_model::claim::{Claim, Test, Text};
+use hairpin_model::judged_claim::Source;
+use hairpin_model::names::{self, UnknownName};
+
+/// Every published text, by its file in `claims/`, in the order of their letters. A test fails when a file is missing.
+const FILES: &[(&str, &str)] = &[
+    ("how-fast-can-tcp-be.toml", include_str!("../../../claims/how-fast-can-tcp-be.toml")),
+    ("tcp-nodelay-and-cork.toml", include_str!("../../../claims/tcp-nodelay-and-cork.toml")),
+    ("tcp-against-udp.toml", include_str!("../../../claims/tcp-against-udp.toml")),
+    ("nagle-write-write-read.toml", include_str!("../../../claims/nagle-write-write-read.toml")),
+    ("is-tcp-really-that-slow.toml", include_str!("../../../claims/is-tcp-really-that-slow.toml")),
+];
+
+/// The texts.
+///
+/// # Panics
+/// Never: the files are part of the program, and a test reads them.
+#[must_use]
+pub fn texts() -> &'static [Text] {
+    static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
+        let read = |(name, text): &(&str, &str)| {
+            toml::from_str(text).unwrap_or_else(|error| panic!("claims/{name} is part of this program: {error}"))
+        };
+        FILES.iter().map(read).collect()
+    });
+    &TEXTS
+}
+
+/// A text and those of its claims that are asked for.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The text.
+    pub text: &'static Text,
+    /// The claims, in its order.
+    pub claims: Vec<&'static Claim>,
+}
+
+impl Chosen {
+    /// The names of the runs that test these claims, each once, in the order in which they are first needed.
+    #[must_use]
+    pub fn runs(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = Vec::new();
+        for Test { run, .. } in self.claims.iter().flat_map(|claim| claim.tests()) {
+            if !names.contains(&run.as_str()) {
+                names.push(run);
+            }
+        }
+        names
+    }
+
+    /// What is told of the text.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        let Text { letter, title, what, file, setting, .. } = self.text;
+        let [letter, title, what, file, setting] = [letter, title, what, file, setting].map(String::clone);
+        Source { letter, title, what, file, setting }
+    }
+}
+
+/// The claims that are meant by ids such as `B1` and letters such as `B`, without regard to capitals; all of them
+/// where nothing is asked for.
+///
+/// # Errors
+/// [`UnknownName`] with the nearest id.
+pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, UnknownName> {
+    let known: Vec<&str> = texts()
+        .iter()
+        .flat_map(|text| std::iter::once(&text.letter).chain(text.claims.iter().map(|claim| &claim.id)))
+        .map(String::as_str)
+        .collect();
+    let mut wanted = Vec::new();
+    for name in asked {
+        wanted.push(names::find("claim", &name.to_uppercase(), &known)?);
+    }
+    let is_wanted = |text: &Text, claim: &Claim| {
+        wanted.is_empty() || wanted.contains(&text.letter.as_str()) || wanted.contains(&claim.id.as_str())
+    };
+    let of_text = |text: &'static Text| Chosen {
+        text,
+        claims: text.claims.iter().filter(|claim| is_wanted(text, claim)).collect(),
+    };
+    Ok(texts().iter().map(of_text).filter(|chosen| !chosen.claims.is_empty()).collect())
+}

@@ -1,0 +1,212 @@
+//! `hairpin claims`: what published texts claim, and what of it holds here.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use clap::ArgMatches;
+use hairpin_analysis::claims::{Runs, judge, listed};
+use hairpin_engine::RunFolder;
+use hairpin_model::claim::PlannedRun;
+use hairpin_model::judged_claim::{ClaimsReport, TestRun};
+use hairpin_model::run::{Run, State};
+use hairpin_report::{html, json, quantities, terminal};
+
+use super::exit::{Exit, Stopped};
+use super::measure::{Asked, Bench, PAGE, drawn_seed, folder, measured, now_unix_s, save, shown};
+use super::{command, output};
+use crate::claims::{Chosen, choose};
+use crate::tool;
+
+/// The file that holds what `--json` prints.
+const CLAIMS: &str = "claims.json";
+
+/// Lists the claims, or tests them.
+///
+/// # Errors
+/// An unknown claim, or a folder that cannot be made: nothing has been measured then.
+pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+    if let Some(("run", matches)) = matches.subcommand() {
+        return test(matches, arguments);
+    }
+    let chosen = choose(&[]).map_err(Stopped::usage)?;
+    let mut report = report(&chosen, arguments);
+    report.claims = each(&chosen, |chosen, claim| listed(claim, &chosen.text.letter));
+    report.runs =
+        chosen.iter().flat_map(|chosen| chosen.runs().into_iter().map(|run| planned(chosen, run))).collect();
+    show(&report, matches);
+    Ok(Exit::Fine)
+}
+
+/// Makes every run that the claims need, once, and judges them by what it gave.
+fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
+    let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
+    let chosen = choose(&asked).map_err(Stopped::usage)?;
+    let bench = Bench::prepare()?;
+    let mut report = report(&chosen, arguments);
+    let folder = folder(matches, "claims", report.started_unix_s);
+    begin(&folder)?;
+    let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
+    let wish = Wish { seed, rounds: matches.get_one("rounds").copied(), quiet: matches.get_flag("quiet") };
+    report.seed = Some(seed);
+    let mut unsaved = Vec::new();
+    let needed: usize = chosen.iter().map(|chosen| chosen.runs().len()).sum();
+    for of_text in &chosen {
+        let mut made: BTreeMap<String, Result<Run, String>> = BTreeMap::new();
+        for name in of_text.runs() {
+            if !wish.quiet && !bench.is_stopped() {
+                let command = &of_text.text.runs[name].command;
+                output::note(&format!("Run {} of {needed}: hairpin {command}", report.runs.len() + 1));
+            }
+            let mut told = planned(of_text, name);
+            let run = one_run(&mut told, &bench, &folder, &wish, &mut unsaved);
+            note(&mut report, &run, told);
+            made.insert(name.to_owned(), run);
+        }
+        let runs: Runs<'_> =
+            made.iter().map(|(name, run)| (name.clone(), run.as_ref().map_err(Clone::clone))).collect();
+        report.claims.extend(of_text.claims.iter().map(|claim| judge(claim, &of_text.text.letter, &runs)));
+    }
+    if bench.is_stopped() {
+        report.state = State::Interrupted;
+    }
+    finish(&report, &folder, matches, &mut unsaved);
+    let failed = report.runs.iter().any(|run| run.failed_rounds > 0);
+    Ok(match report.state {
+        State::Interrupted => Exit::Interrupted,
+        _ if failed || !unsaved.is_empty() => Exit::RoundsFailed,
+        _ => Exit::Fine,
+    })
+}
+
+/// What the user wants of every run.
+struct Wish {
+    seed: u64,
+    rounds: Option<u64>,
+    quiet: bool,
+}
+
+impl Wish {
+    /// The words of a command with the seed and the rounds that are wanted.
+    fn words(&self, command: &str) -> Vec<String> {
+        let mut words: Vec<String> =
+            std::iter::once("hairpin").chain(command.split_whitespace()).map(str::to_owned).collect();
+        if let Some(rounds) = self.rounds {
+            if let Some(flag) = words.iter().position(|word| word == "--rounds") {
+                words.drain(flag..(flag + 2).min(words.len()));
+            }
+            words.extend(["--rounds".to_owned(), rounds.to_string()]);
+        }
+        words.extend(["--seed".to_owned(), self.seed.to_string()]);
+        words
+    }
+}
+
+/// One run into its folder, with its page; or why it could not be made.
+fn one_run(
+    told: &mut TestRun,
+    bench: &Bench,
+    parent: &Path,
+    wish: &Wish,
+    unsaved: &mut Vec<String>,
+) -> Result<Run, String> {
+    if bench.is_stopped() {
+        return Err("the user ended the command before this run".to_owned());
+    }
+    let words = wish.words(&told.command);
+    told.command = quantities::command(&words);
+    let matches = command::command().try_get_matches_from(&words);
+    let matches = matches.map_err(|error| first_line(&error.to_string()))?;
+    let Some((experiment, matches)) = matches.subcommand() else {
+        return Err("its command names no experiment".to_owned());
+    };
+    let run = || -> Result<(RunFolder, Run), Stopped> {
+        let asked = Asked::read(experiment, matches)?;
+        asked.check(bench)?;
+        let engine = bench.engine()?;
+        let folder = RunFolder::create(&parent.join(&told.name)).map_err(Stopped::usage)?;
+        let run = measured(&asked, bench, &engine, &folder, words.clone(), wish.quiet)?;
+        Ok((folder, run))
+    };
+    let (folder, mut run) = run().map_err(|stopped| stopped.to_string())?;
+    told.folder = Some(told.name.clone());
+    unsaved.extend(save(&folder, &mut run).err());
+    unsaved.extend(run.unsaved.iter().map(|failure| failure.cause.clone()));
+    Ok(run)
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+}
+
+/// Takes down what came of a run.
+fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun) {
+    match run {
+        Ok(run) => {
+            told.failed_rounds = run.failed_rounds() as u64;
+            report.duration_ns += run.duration_ns;
+            report.environment.get_or_insert_with(|| run.environment.clone());
+        }
+        Err(why) => told.problem = Some(why.clone()),
+    }
+    report.runs.push(told);
+}
+
+/// Makes the folder; one that holds claims already is left alone.
+fn begin(folder: &Path) -> Result<(), Stopped> {
+    if folder.join(CLAIMS).exists() {
+        let path = shown(folder);
+        return Err(Stopped::usage(format!("{path} holds tested claims already (hint: name another folder)")));
+    }
+    std::fs::create_dir_all(folder).map_err(|error| {
+        Stopped::usage(format!("cannot make {}: {error} (hint: --out names another folder)", shown(folder)))
+    })
+}
+
+/// Saves and shows: whatever of it fails, the rest is done.
+fn finish(report: &ClaimsReport, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
+    for (name, text) in [(CLAIMS, json::render_claims(report)), (PAGE, html::render_claims(report))] {
+        let path = folder.join(name);
+        if let Err(error) = std::fs::write(&path, text) {
+            unsaved.push(format!("cannot write {}: {error} (hint: is the disk full?)", shown(&path)));
+        }
+    }
+    show(report, matches);
+    output::note(&format!("\nClaims folder  {}\nReport         {}", shown(folder), shown(&folder.join(PAGE))));
+    for cause in unsaved {
+        output::error(cause);
+    }
+}
+
+fn show(report: &ClaimsReport, matches: &ArgMatches) {
+    if matches.get_flag("json") {
+        output::text(&json::render_claims(report));
+    } else {
+        output::text(&terminal::render_claims(report, &output::look()));
+    }
+}
+
+fn report(chosen: &[Chosen], arguments: &[OsString]) -> ClaimsReport {
+    ClaimsReport {
+        tool: tool::this(),
+        command_line: arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        started_unix_s: now_unix_s(),
+        duration_ns: 0,
+        state: State::Complete,
+        seed: None,
+        environment: None,
+        sources: chosen.iter().map(Chosen::source).collect(),
+        runs: Vec::new(),
+        claims: Vec::new(),
+    }
+}
+
+fn each<T>(chosen: &[Chosen], of: impl Fn(&Chosen, &hairpin_model::claim::Claim) -> T) -> Vec<T> {
+    chosen.iter().flat_map(|text| text.claims.iter().map(|claim| of(text, claim)).collect::<Vec<_>>()).collect()
+}
+
+fn planned(chosen: &Chosen, run: &str) -> TestRun {
+    let PlannedRun { command, because } = chosen.text.runs[run].clone();
+    let name = format!("{}-{run}", chosen.text.letter);
+    TestRun { name, command, because, folder: None, problem: None, failed_rounds: 0 }
+}
