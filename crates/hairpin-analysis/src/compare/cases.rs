@@ -51,7 +51,9 @@ fn agreeing(difference: Figure, verdict: Verdict) -> Figure {
         Verdict::Slower => {
             Figure { value: value.max(0.0), low: low.map(|low| low.max(0.0)), high: high.map(|high| high.max(0.0)) }
         }
-        Verdict::CannotTell => Figure { value, low: low.map(|low| low.min(0.0)), high: high.map(|high| high.max(0.0)) },
+        Verdict::CannotTell => {
+            Figure { value, low: low.map(|low| low.min(0.0)), high: high.map(|high| high.max(0.0)) }
+        }
     }
 }
 

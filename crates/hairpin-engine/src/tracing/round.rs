@@ -96,7 +96,7 @@ fn begin_capture(card: &Card, address: &str) -> Result<Live, WhyNot> {
         Some(port) if card.reach == Reach::Network && !card.boundaries => capture::begin(INTERFACE, port),
         _ => Err(WhyNot {
             reason: format!("{} sends no TCP segments that could be captured", card.name),
-            hint: "tcp and tcp6 do".to_owned(),
+            hint: "tcp, tcp6 and mptcp do".to_owned(),
         }),
     }
 }

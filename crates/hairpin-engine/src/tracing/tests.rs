@@ -1,6 +1,6 @@
 //! Traces on the manual clock: exact calls, and when the kernel's stamps are taken.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
-use hairpin_transports::{KernelStamps, RawStamp, Wire, WireError};
+use hairpin_transports::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 
 use super::Observed;
 use super::wire::TracingWire;
@@ -97,13 +97,20 @@ struct Stamped {
     waiting: Vec<(u64, RawStamp)>,
     /// How many bytes had been sent whenever stamps were taken.
     taken_at_bytes: Vec<u64>,
+    acknowledged_quickly: Vec<bool>,
 }
 
 impl Stamped {
     fn new(clock: &ManualClock, acknowledged_after_ns: u64) -> Self {
-        let clock = clock.clone();
-        let (waiting, taken_at_bytes) = (Vec::new(), Vec::new());
-        Self { clock, refused: false, acknowledged_after_ns, sent_bytes: 0, waiting, taken_at_bytes }
+        Self {
+            clock: clock.clone(),
+            refused: false,
+            acknowledged_after_ns,
+            sent_bytes: 0,
+            waiting: Vec::new(),
+            taken_at_bytes: Vec::new(),
+            acknowledged_quickly: Vec::new(),
+        }
     }
 }
 
@@ -129,8 +136,31 @@ impl Wire for Stamped {
     fn effective(&self) -> Vec<Fact> {
         vec![Fact::word("option.cork", "off"), Fact::number("tcp_info.sent", self.sent_bytes as f64)]
     }
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        Some(self)
+    }
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         Some(self)
+    }
+}
+
+impl Stream for Stamped {
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.send(bytes)
+    }
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
+        parts.iter().try_for_each(|part| self.send(part))
+    }
+    /// As the kernel does: stamps that wait are in the way of a quick acknowledgement.
+    fn set(&mut self, _option: OptionName, _on: bool) -> Result<(), WireError> {
+        self.acknowledged_quickly.push(self.waiting.is_empty());
+        Ok(())
+    }
+    fn system_calls(&self) -> u64 {
+        0
+    }
+    fn segments(&self) -> Option<Segments> {
+        None
     }
 }
 
@@ -197,6 +227,20 @@ fn the_last_acknowledgement_is_waited_for_and_not_for_ever() {
     assert_eq!(ended_ns(40_300_000, &[1]), (41_000_000, true), "one look each millisecond");
     assert_eq!(ended_ns(251_000_000, &[1]), (250_000_000, false));
     assert_eq!(ended_ns(251_000_000, &[]), (0, false), "nothing was sent");
+}
+
+#[test]
+fn stamps_are_not_in_the_way_of_a_quick_acknowledgement() {
+    let clock = ManualClock::default();
+    let mut wire = Stamped::new(&clock, 0);
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+    for _ in 0..2 {
+        tracing.receive(&mut [0; 3]).unwrap();
+        tracing.send(&[0; 2]).unwrap();
+        tracing.stream().unwrap().set(OptionName::Quickack, true).unwrap();
+    }
+    tracing.finish().unwrap();
+    assert_eq!(wire.acknowledged_quickly, [true, true]);
 }
 
 #[test]

@@ -176,8 +176,8 @@ impl<C: Clock + Send> Stream for TracingWire<'_, C> {
     }
 
     fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
-        // Stamps that wait count as received data, and while there is any the kernel takes a call for quick
-        // acknowledgements as no reason to send one (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c).
+        // Stamps wait in the room of the receive buffer, and the kernel acknowledges quickly only where that is empty
+        // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): left there, they would bring about the very stall that is looked for.
         if option == OptionName::Quickack {
             self.take_stamps()?;
         }
