@@ -44,7 +44,7 @@ pub fn nearest<'k>(given: &str, known: &[&'k str]) -> Option<&'k str> {
     known
         .iter()
         .copied()
-        .map(|name| (similarity(&given, name), name))
+        .map(|name| (similarity(&given, &name.to_lowercase()), name))
         .filter(|(similarity, _)| *similarity > 0.7)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)
@@ -106,6 +106,11 @@ mod tests {
     fn two_swapped_letters_are_one_slip_in_a_short_name_too() {
         assert_eq!(nearest("tpc", &["udp", "tcp", "pipe"]), Some("tcp"));
         assert_eq!(nearest("shn", &["tcp", "shm"]), Some("shm"));
+    }
+
+    #[test]
+    fn capitals_make_no_name_less_near() {
+        assert_eq!(nearest("B11", &["A1", "B1", "E21"]), Some("B1"));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(super) fn judge(side: Side, of: &Measure, bound: Option<f64>, published: &Pu
         Side::AtMost => ("at most", f64::NEG_INFINITY, bound),
     };
     let place = Place::of(&measured.figure, from, to);
-    let what = format!("{}, {},", words::figure(&measured.figure, &measured.unit), measured.what);
+    let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let bounds = format!("{words} {}", words::exactly(bound, &measured.unit));
     let ratio = number.filter(|_| measured.unit == published.unit).map(|number| measured.figure.value / number);
     measured.judged(place.verdict(), ratio, place.sentence(&what, &bounds))

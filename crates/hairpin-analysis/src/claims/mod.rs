@@ -119,7 +119,8 @@ fn without(verdict: Verdict, why: impl Into<String>) -> Judgement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Inside,
-    Outside,
+    Below,
+    Above,
     Across,
     /// One round gives no interval.
     Unknown,
@@ -129,7 +130,8 @@ impl Place {
     fn of(figure: &Figure, from: f64, to: f64) -> Self {
         match (figure.low, figure.high) {
             (Some(low), Some(high)) if low >= from && high <= to => Self::Inside,
-            (Some(low), Some(high)) if high < from || low > to => Self::Outside,
+            (Some(_), Some(high)) if high < from => Self::Below,
+            (Some(low), Some(_)) if low > to => Self::Above,
             (Some(low), Some(high)) if low.is_finite() && high.is_finite() => Self::Across,
             _ => Self::Unknown,
         }
@@ -138,17 +140,18 @@ impl Place {
     fn verdict(self) -> Verdict {
         match self {
             Self::Inside => Verdict::Holds,
-            Self::Outside => Verdict::DoesNotHold,
+            Self::Below | Self::Above => Verdict::DoesNotHold,
             Self::Across | Self::Unknown => Verdict::CannotTell,
         }
     }
 
-    /// `is within 0.1 ms and 1 ms`, with the verb that the place calls for.
+    /// `4.52 ms is within a factor of 2 of 5 ms.`, with the verb that the place calls for.
     fn sentence(self, what: &str, bounds: &str) -> String {
         match self {
             Self::Inside => format!("{what} is {bounds}."),
-            Self::Outside => format!("{what} is not {bounds}."),
-            Self::Across => format!("The interval of {what} is only partly {bounds}."),
+            Self::Below => format!("{what} is not {bounds}: it is less."),
+            Self::Above => format!("{what} is not {bounds}: it is more."),
+            Self::Across => format!("{what} is only in part of its interval {bounds}."),
             Self::Unknown => format!("{what} has no interval, as one round gives none."),
         }
     }

@@ -16,7 +16,7 @@ pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run)
         Err(absent) => return absent,
     };
     let place = Place::of(&measured.figure, from / factor, to * factor);
-    let what = format!("{}, {},", words::figure(&measured.figure, &measured.unit), measured.what);
+    let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let range = format!("between {from} and {}", words::exactly(to, &published.unit));
     let bounds = if factor > 1.0 { format!("within a factor of {factor} of the range {range}") } else { range };
     let ratio = against_nearer_end(measured.figure.value, from, to);

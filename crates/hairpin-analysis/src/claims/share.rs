@@ -27,7 +27,7 @@ pub(super) fn judge(
             low: left.high.map(|high| 1.0 - high),
             high: left.low.map(|low| 1.0 - low),
         };
-        let what = format!("of the {name} of {} that is gone in {}", whole.label, rest.label);
+        let what = format!("The share of the {name} of {} that is gone in {}", whole.label, rest.label);
         Ok(Measured { figure: gone, unit: SHARE.to_owned(), what })
     });
     let measured = match found {
@@ -35,7 +35,7 @@ pub(super) fn judge(
         Err(absent) => return absent,
     };
     let place = Place::of(&measured.figure, at_least, f64::INFINITY);
-    let what = format!("{} {}", words::figure(&measured.figure, SHARE), measured.what);
+    let what = format!("{}, {},", measured.what, words::figure(&measured.figure, "of it"));
     let ratio = match published.value {
         Value::Number(number) if published.unit == SHARE => Some(measured.figure.value / number),
         _ => None,

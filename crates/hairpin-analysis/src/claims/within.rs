@@ -16,7 +16,7 @@ pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run)
         Err(absent) => return absent,
     };
     let place = Place::of(&measured.figure, number / factor, number * factor);
-    let what = format!("{}, {},", words::figure(&measured.figure, &measured.unit), measured.what);
+    let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let bounds = format!("within a factor of {factor} of {}", words::exactly(number, &published.unit));
     measured.judged(place.verdict(), Some(measured.figure.value / number), place.sentence(&what, &bounds))
 }

@@ -97,8 +97,10 @@ fn judged(page: &mut Page, claims: &[&JudgedClaim]) {
     }
 }
 
-/// Below this the intervals are left out of the table; they stand in the reasons.
-const WIDE: usize = 96;
+/// The columns of figures, and the width from which each is shown; what is left out stands in the reasons.
+const COLUMNS: &[(&str, usize)] = &[("published", 76), ("measured", 0), ("95 %", 96), ("ratio", 76), ("verdict", 0)];
+/// Columns of what is published; longer lists are told by what they are of.
+const PUBLISHED: usize = 16;
 /// Columns of a row's name.
 const NAME: usize = 24;
 
@@ -106,20 +108,22 @@ fn table(page: &mut Page, claims: &[&JudgedClaim]) {
     if claims.is_empty() {
         return;
     }
-    let wide = page.width() >= WIDE;
-    let mut titles = vec!["published", "measured", "95 %", "ratio", "verdict"];
-    titles.retain(|title| wide || *title != "95 %");
-    let mut block = Block::new(titles.into_iter().map(str::to_owned));
+    let width = page.width();
+    let fitting = |cells: [String; COLUMNS.len()]| {
+        cells.into_iter().zip(COLUMNS).filter(move |(_, (_, from))| width >= *from).map(|(cell, _)| cell)
+    };
+    let mut block = Block::new(fitting(std::array::from_fn(|column| COLUMNS[column].0.to_owned())));
     for claim in claims {
+        let of_claim = style(claim.judgement.verdict);
         if let [row] = claim.rows.as_slice() {
-            block.row(style(row.judgement.verdict), std::slice::from_ref(&claim.id), cells(row, wide).into_iter());
+            block.row(of_claim, std::slice::from_ref(&claim.id), fitting(cells(row)));
             continue;
         }
-        let mut overall = vec![String::new(); if wide { 4 } else { 3 }];
-        overall.push(claim_wording::verdict(claim.judgement.verdict).to_owned());
-        block.row(style(claim.judgement.verdict), std::slice::from_ref(&claim.id), overall.into_iter());
+        let mut overall: [String; COLUMNS.len()] = Default::default();
+        overall[COLUMNS.len() - 1] = claim_wording::verdict(claim.judgement.verdict).to_owned();
+        block.row(of_claim, std::slice::from_ref(&claim.id), fitting(overall));
         for row in claim.rows.iter().filter(|row| row.missing.is_none()) {
-            block.row(style(row.judgement.verdict), &name_lines(&row.name), cells(row, wide).into_iter());
+            block.row(style(row.judgement.verdict), &name_lines(&row.name), fitting(cells(row)));
         }
     }
     block.show(page);
@@ -140,16 +144,15 @@ fn name_lines(name: &str) -> Vec<String> {
     lines
 }
 
-fn cells(row: &JudgedRow, wide: bool) -> Vec<String> {
+/// In the order of [`COLUMNS`].
+fn cells(row: &JudgedRow) -> [String; COLUMNS.len()] {
     let of = &row.judgement;
     let published = claim_wording::published(&row.published);
-    let short = if published.chars().count() > 16 { "order".to_owned() } else { published };
-    let mut cells = vec![short, claim_wording::measured(of)];
-    if wide {
-        cells.push(claim_wording::interval(of));
-    }
-    cells.extend([claim_wording::ratio(of), claim_wording::verdict(of.verdict).to_owned()]);
-    cells
+    let unit = clean(&row.published.unit);
+    let short =
+        if published.chars().count() > PUBLISHED { unit.split([' ', ',']).take(1).collect() } else { published };
+    let verdict = claim_wording::verdict(of.verdict).to_owned();
+    [short, claim_wording::measured(of), claim_wording::interval(of), claim_wording::ratio(of), verdict]
 }
 
 fn why(page: &mut Page, claim: &JudgedClaim) {

@@ -4,6 +4,7 @@
 //! whatever else the machine does. They assert counts, order, ledgers, exit codes, words, and what is left behind.
 
 mod canary;
+mod claims;
 mod cli;
 mod comparing;
 mod faults;

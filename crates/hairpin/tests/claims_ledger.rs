@@ -1,0 +1,186 @@
+//! The ledger of claims against the folder that it is read from, and against the experiments that it names: every
+//! file, every id, every run, every case.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use hairpin::claims::{choose, texts};
+use hairpin_analysis::claims::fits_unit;
+use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
+use hairpin_model::card::Receipt;
+use hairpin_model::case::Case;
+use hairpin_model::claim::{Claim, Row, Rule, Selector, Test, Text, Value};
+use hairpin_model::ground::{Candidate, Ground};
+
+/// How many claims each text has.
+const IDS: &[(&str, usize)] = &[("A", 20), ("B", 7), ("C", 9), ("D", 6), ("E", 27)];
+
+#[test]
+fn every_file_of_the_folder_is_a_text_of_the_program() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../claims");
+    let entries = std::fs::read_dir(&folder).expect("the folder is there");
+    let mut letters = BTreeMap::new();
+    for entry in entries {
+        let path = entry.expect("listed").path();
+        assert_eq!(path.extension().and_then(|name| name.to_str()), Some("toml"), "{}", path.display());
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let read: Text = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(texts().contains(&read), "{} is not in the list of src/claims.rs", path.display());
+        assert!(letters.insert(read.letter.clone(), path).is_none(), "two files have the letter {}", read.letter);
+    }
+    assert_eq!(letters.len(), texts().len(), "the list names a file twice");
+}
+
+#[test]
+fn every_claim_is_there_once() {
+    let expected: Vec<String> =
+        IDS.iter().flat_map(|(letter, last)| (1..=*last).map(move |number| format!("{letter}{number}"))).collect();
+    let found: Vec<String> =
+        texts().iter().flat_map(|text| text.claims.iter().map(|claim| claim.id.clone())).collect();
+    assert_eq!(found, expected, "ids in order, none missing, none twice");
+    for text in texts() {
+        assert!(text.claims.iter().all(|claim| claim.id.starts_with(&text.letter)), "{}", text.letter);
+        let of_text = [&text.title, &text.what, &text.file, &text.setting];
+        assert!(of_text.iter().all(|field| !field.trim().is_empty()), "{}", text.letter);
+        assert!(!text.file.contains('/'), "{}: the name of a file and no path", text.file);
+    }
+}
+
+/// Every row with its claim and its text.
+fn rows() -> impl Iterator<Item = (&'static Text, &'static Claim, &'static Row)> {
+    let claims = texts().iter().flat_map(|text| text.claims.iter().map(move |claim| (text, claim)));
+    claims.flat_map(|(text, claim)| claim.rows.iter().map(move |row| (text, claim, row)))
+}
+
+fn tests() -> impl Iterator<Item = (&'static Text, &'static Claim, &'static Row, &'static Test)> {
+    rows().filter_map(|(text, claim, row)| match &row.means {
+        hairpin_model::claim::Means::Test(test) => Some((text, claim, row, &**test)),
+        hairpin_model::claim::Means::Missing(_) => None,
+    })
+}
+
+#[test]
+fn every_rule_fits_what_is_published() {
+    for (_, claim, row, test) in tests() {
+        let place = format!("{} {}", claim.id, row.name);
+        assert!(!test.rule_because.trim().is_empty(), "{place}: a rule has a reason");
+        let value = &row.published.value;
+        match &test.rule {
+            Rule::Within { of, factor } => {
+                assert!(matches!(value, Value::Number(number) if *number > 0.0) && *factor >= 1.0, "{place}");
+                assert!(fits_unit(of, &row.published.unit), "{place}: {}", row.published.unit);
+            }
+            Rule::Range { of, factor } => {
+                assert!(matches!(value, Value::Range([from, to]) if from < to) && *factor >= 1.0, "{place}");
+                assert!(fits_unit(of, &row.published.unit), "{place}: {}", row.published.unit);
+            }
+            Rule::AtLeast { of, bound } | Rule::AtMost { of, bound } => {
+                assert!(bound.is_some() || matches!(value, Value::Number(_)), "{place}");
+                assert!(fits_unit(of, &row.published.unit), "{place}: {}", row.published.unit);
+            }
+            Rule::Share { at_least, .. } => assert!((0.0..=1.0).contains(at_least), "{place}"),
+            Rule::Order { cases, .. } => {
+                let names = matches!(value, Value::Order(names) if names.len() == cases.len());
+                assert!(names && cases.len() > 1, "{place}: a case for each name");
+            }
+            Rule::Presence { kept, events, .. } => assert!(kept.len() + events.len() > 0, "{place}"),
+        }
+    }
+}
+
+#[test]
+fn names_of_rows_are_told_apart_and_tables_have_no_row_that_is_not_judged() {
+    for claim in texts().iter().flat_map(|text| &text.claims) {
+        let names: BTreeSet<&str> = claim.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names.len(), claim.rows.len(), "{}", claim.id);
+        if let Value::Table(table) = &claim.published.value {
+            assert!(table.keys().all(|name| names.contains(name.as_str())), "{}", claim.id);
+        }
+    }
+}
+
+/// What every transport promises, all of which can run, on two CPUs.
+fn ground() -> Ground {
+    let can_run = Ok(Receipt { detail: "made up".to_owned() });
+    let cards = hairpin_transports::ALL.iter().map(|transport| transport.card());
+    Ground {
+        candidates: cards.map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
+        cpus: vec![0, 1],
+        may_keep_cpus_awake: Ok(()),
+        congestion_controls: vec!["cubic".to_owned()],
+        default_congestion_control: "cubic".to_owned(),
+    }
+}
+
+/// The cases that a command plans. Its words are the flags of knobs, each followed by its value unless it is a switch.
+fn planned(command: &str) -> Vec<Case> {
+    assert!(!command.contains(['\'', '"', '\\']), "{command}: words are parted at blanks");
+    let mut words = command.split_whitespace();
+    let experiment = experiments::find(words.next().expect("an experiment")).expect("it is known");
+    let mut given = BTreeMap::from([("seed".to_owned(), vec!["7".to_owned()])]);
+    while let Some(flag) = words.next() {
+        let name = flag.strip_prefix("--").unwrap_or_else(|| panic!("{command}: {flag} is no flag"));
+        let knob = experiment.knobs().iter().find(|knob| knob.name == name);
+        let is_switch = knob.is_some_and(|knob| knob.kind == KnobKind::Switch);
+        let values = given.entry(name.to_owned()).or_insert_with(Vec::new);
+        values.extend((!is_switch).then(|| words.next().expect("it has a value").to_owned()));
+    }
+    let knobs = Knobs::from_given(experiment, given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
+    match experiment.next(&knobs, &ground(), &[]) {
+        Ok(Step::Run { cases, .. }) => cases,
+        Ok(Step::Done) => panic!("{command} measures nothing"),
+        Err(refused) => panic!("{command}: {refused}"),
+    }
+}
+
+fn selectors(rule: &Rule) -> Vec<&Selector> {
+    match rule {
+        Rule::Within { of, .. } | Rule::Range { of, .. } | Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } => {
+            std::iter::once(&of.case).chain(&of.against).collect()
+        }
+        Rule::Share { whole, rest, .. } => vec![whole, rest],
+        Rule::Order { cases, .. } => cases.iter().collect(),
+        Rule::Presence { case, .. } => vec![case],
+    }
+}
+
+#[test]
+fn every_test_names_a_run_of_its_text_and_exactly_one_case_of_it() {
+    let mut plans: BTreeMap<(&str, &str), Vec<Case>> = BTreeMap::new();
+    for text in texts() {
+        for (name, run) in &text.runs {
+            assert!(!run.because.trim().is_empty(), "{name}");
+            plans.insert((&text.letter, name), planned(&run.command));
+        }
+    }
+    let mut used = BTreeSet::new();
+    for (text, claim, row, test) in tests() {
+        let place = format!("{} {}", claim.id, row.name);
+        let run = (text.letter.as_str(), test.run.as_str());
+        let cases = plans.get(&run).unwrap_or_else(|| panic!("{place}: there is no run `{}`", test.run));
+        used.insert(run);
+        for selector in selectors(&test.rule) {
+            let chosen: Vec<String> = cases.iter().filter(|case| selector.chooses(case)).map(Case::label).collect();
+            assert_eq!(chosen.len(), 1, "{place}: {selector:?} means {chosen:?}");
+        }
+    }
+    let unused: Vec<_> = plans.keys().filter(|run| !used.contains(*run)).collect();
+    assert!(unused.is_empty(), "runs that test nothing: {unused:?}");
+}
+
+#[test]
+fn claims_are_chosen_by_id_and_by_letter() {
+    let ids = |asked: &[&str]| -> Vec<String> {
+        let asked: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
+        let chosen = choose(&asked).expect("they are known");
+        chosen.iter().flat_map(|text| text.claims.iter().map(|claim| claim.id.clone())).collect()
+    };
+    assert_eq!(ids(&["b1", "A2"]), ["A2", "B1"]);
+    assert_eq!(ids(&["D"]).len(), 6);
+    assert_eq!(ids(&["B", "B1"]).len(), 7, "each once");
+    assert_eq!(ids(&[]).len(), 69);
+    let unknown = choose(&["A21".to_owned()]).expect_err("there is none");
+    assert!(unknown.to_string().contains("(hint: did you mean `A2"), "{unknown}");
+    let runs = choose(&["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known")[0].runs();
+    assert_eq!(runs, ["small-writes", "forgotten"], "each run once, in the order in which it is needed");
+}

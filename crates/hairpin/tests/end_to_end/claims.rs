@@ -1,0 +1,121 @@
+//! Published claims, listed and tested with the real program.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::{Place, list, names_in, signal, text};
+
+/// The claim of that id.
+fn claim<'r>(report: &'r Value, id: &str) -> &'r Value {
+    let claims = list(&report["claims"]);
+    claims.iter().find(|claim| claim["id"] == id).unwrap_or_else(|| panic!("no {id} among {} claims", claims.len()))
+}
+
+/// What every claim of the contract has, whatever came of it.
+fn assert_contract(claim: &Value) {
+    let id = text(&claim["id"]);
+    assert!(!text(&claim["text"]).is_empty(), "{id}");
+    assert!(!claim["published"]["value"].is_null() && !text(&claim["published"]["unit"]).is_empty(), "{id}");
+    for field in ["measured", "ratio", "verdict", "why"] {
+        assert!(claim.get(field).is_some(), "{id} has no field {field}");
+    }
+    let verdicts = ["holds", "does-not-hold", "cannot-tell", "cannot-run"];
+    assert!(claim["verdict"].is_null() || verdicts.contains(&text(&claim["verdict"])), "{id}: {}", claim["verdict"]);
+    if !claim["measured"].is_null() {
+        assert!(claim["measured"]["value"].is_number() && claim["measured"].get("low").is_some(), "{id}");
+    }
+}
+
+#[test]
+fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
+    let place = Place::new();
+    let report = place.json(&["claims"]);
+    let ids: BTreeSet<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
+    assert_eq!(ids.len(), 69);
+    for claim in list(&report["claims"]) {
+        assert_contract(claim);
+        assert!(claim["measured"].is_null() && claim["ratio"].is_null() && claim["verdict"].is_null(), "{claim}");
+        let missing = list(&claim["rows"]).iter().filter(|row| !row["missing"].is_null()).count();
+        let expected = match missing {
+            0 => "covered",
+            all if all == list(&claim["rows"]).len() => "not-covered",
+            _ => "partly",
+        };
+        assert_eq!(claim["coverage"], expected, "{claim}");
+    }
+    let mut narrow = place.command(crate::support::PROGRAM);
+    let shown = crate::support::Running::start(narrow.arg("claims").env("COLUMNS", "80")).end().with_code(0);
+    let begins: BTreeSet<&str> = shown.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(ids.is_subset(&begins), "{:?} are missing", ids.difference(&begins));
+    let wide = shown.stdout.lines().find(|line| line.chars().count() > 80);
+    assert_eq!(wide, None, "wider than the terminal");
+    assert_eq!(names_in(&place.path(".")), ["tmp"], "a list leaves nothing behind");
+}
+
+#[test]
+fn claims_are_tested_each_run_once_and_all_is_saved() {
+    let place = Place::new();
+    let ids = ["D1", "e24", "B5", "A20"];
+    let flags = ["--rounds", "2", "--seed", "5", "--out", "tested", "--json"];
+    let ran = place.hairpin(&[&["claims", "run"], &ids[..], &flags[..]].concat()).with_code(0);
+    let report = ran.json();
+    let shown: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
+    assert_eq!(shown, ["A20", "B5", "D1", "E24"], "in the order of the ledger");
+    for claim in list(&report["claims"]) {
+        assert_contract(claim);
+        assert!(!claim["verdict"].is_null() && !text(&claim["why"]).is_empty(), "{claim}");
+        for row in list(&claim["rows"]).iter().filter(|row| !row["missing"].is_null()) {
+            assert_eq!((&row["measured"], &row["verdict"]), (&Value::Null, &"cannot-run".into()), "{row}");
+        }
+    }
+    let missing = claim(&report, "B5");
+    assert_eq!((&missing["measured"], &missing["ratio"]), (&Value::Null, &Value::Null));
+    assert_eq!(missing["why"], "missing: sending from a file");
+    // Two rounds give an interval, so what was measured is there whatever the verdict on it.
+    assert!(claim(&report, "D1")["measured"]["low"].is_number(), "{report}");
+    assert!(claim(&report, "E24")["rows"][0]["measured"]["value"].is_number());
+    assert!(claim(&report, "E24")["measured"].is_null(), "a table has no one figure");
+    let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
+    assert_eq!(runs, ["A-copies", "D-ping", "E-mechanisms"]);
+    for run in list(&report["runs"]) {
+        let command = text(&run["command"]);
+        assert!(command.ends_with("--rounds 2 --seed 5") && command.matches("--rounds").count() == 1, "{command}");
+        let folder = place.path("tested").join(text(&run["folder"]));
+        assert!(folder.join("run.json").exists() && folder.join("report.html").exists(), "{run}");
+    }
+    let saved = std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved");
+    assert_eq!(saved, ran.stdout);
+    let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
+    assert!(shown.iter().all(|id| page.contains(&format!("<b>{id}</b>"))));
+    let again = place.hairpin(&["claims", "run", "D1", "--out", "tested"]).refused();
+    assert!(again.stderr.contains("holds tested claims already (hint: "), "{again:#?}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_unknown_claim_gets_the_nearest_and_nothing_is_made() {
+    let place = Place::new();
+    let ran = place.hairpin(&["claims", "run", "B11"]).refused();
+    assert!(ran.stderr.contains("unknown claim `B11` (hint: did you mean `B1`?)"), "{ran:#?}");
+    assert_eq!(names_in(&place.path(".")), ["tmp"]);
+}
+
+#[test]
+fn an_interrupted_test_of_claims_judges_what_there_is() {
+    let place = Place::new();
+    let mut running =
+        place.start(&["claims", "run", "A9", "A11", "--rounds", "200", "--out", "tested", "--json", "--quiet"]);
+    running.busy_echo_half();
+    signal("INT", running.id());
+    let ran = running.end().with_code(130);
+    let report = ran.json();
+    assert_eq!(report["state"], "interrupted");
+    assert_eq!(list(&report["claims"]).len(), 2);
+    // The second run never began, so nothing of it may be judged.
+    let whys: Vec<&str> = list(&claim(&report, "A11")["rows"]).iter().map(|row| text(&row["why"])).collect();
+    assert_eq!(whys[0], "the user ended the command before this run");
+    assert_eq!(claim(&report, "A11")["verdict"], "cannot-run");
+    assert!(place.path("tested/claims.json").exists() && place.path("tested/A-buffers/run.json").exists());
+    place.assert_nothing_left();
+}
