@@ -1,8 +1,9 @@
-//! `echo-stalled`: the echo half held some messages far longer than the others.
+//! `echo-stalled`: the echo half held some messages far longer than the others, or all of them far too long.
 //!
 //! Why: those round trips measure what held the echo half back (it was pushed off its CPU, it paged, it was made to
 //! wait) and not the transport. Evidence: the turnarounds that the echo half itself stamped, never the client's
-//! latencies alone: several beyond both 200 us and twenty times the median bucket. As turnarounds are counted by power
+//! latencies alone: several beyond both 200 us and twenty times the median bucket, or beyond 1 ms where half of all are,
+//! as an echo half has no work that takes so long. As turnarounds are counted by power
 //! of two, one counts only where its whole bucket lies beyond. The effect is their summed time as a share of all
 //! round-trip time. Advice: look at what the echo half does, and at its CPU.
 
@@ -20,13 +21,15 @@ pub(super) struct EchoStalled;
 
 const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
-    what: "the echo half held some messages far longer than the others",
+    what: "the echo half held some messages far longer than the others, or all of them for milliseconds",
     why: "those round trips measure what held it back and not the transport",
 };
 
 /// A stall lasts at least so long, in ns, and so many times the median turnaround.
 const LEAST_NS: f64 = 200_000.0;
 const LEAST_RATIO: f64 = 20.0;
+/// What lasts so long, in ns, is a stall even where it is typical.
+const ALWAYS_NS: f64 = 1_000_000.0;
 /// Fewer stalls over all rounds of a case are chance.
 const FEWEST: u64 = 5;
 /// Stalls matter from this share of the round-trip time on, or from this share of the messages on (seen at p99.9).
@@ -52,10 +55,13 @@ impl Detector for EchoStalled {
         let hits = Hits::among(run, |case| stalls(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
         let (stalls, label) = (&first.with, &first.case.label);
-        let typical = humane::duration(stalls.typical_ns);
+        let others = match stalls.typical_ns {
+            typical if 2.0 * stalls.count as f64 >= stalls.of as f64 || typical >= ALWAYS_NS => String::new(),
+            typical => format!(", where it holds half of them less than {}", humane::duration(typical)),
+        };
         let summary = format!(
-            "{label}: the echo half held {} of {} messages for about {} each (the longest {}), where it holds half of \
-             them less than {typical}: {} of all round-trip time is these stalls.{}",
+            "{label}: the echo half held {} of {} messages for about {} each (the longest {}){others}: {} of all \
+             round-trip time is these stalls.{}",
             humane::count(stalls.count as f64),
             humane::count(stalls.of as f64),
             humane::duration(stalls.held_ns / stalls.count as f64),
@@ -141,7 +147,8 @@ fn first_stalled_bucket(all: &Turnaround) -> Option<(usize, f64)> {
         2 * below >= total && total > 0
     })?;
     let typical_ns = lower_edge_ns(median + 1);
-    let threshold = LEAST_NS.max(LEAST_RATIO * typical_ns);
+    let usual = lower_edge_ns(median) >= ALWAYS_NS;
+    let threshold = if usual { ALWAYS_NS } else { LEAST_NS.max(LEAST_RATIO * typical_ns) };
     let from = (0..all.counts.len()).find(|bucket| lower_edge_ns(*bucket) >= threshold)?;
     Some((from, typical_ns))
 }
@@ -189,6 +196,19 @@ mod tests {
         // 6 stalls of 2 ms in 300 round trips of 20 us each beside them: 12 ms of 18 ms.
         assert!((found[0].share - 12.0 / 18.0).abs() < 0.02, "{}", found[0].share);
         assert!(found[0].summary.contains("held 6 of 300 messages for about 1.98 ms each"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn an_echo_half_that_always_stalls_has_no_quick_half_to_be_held_against() {
+        let mut made_up = MadeUp::new();
+        round(&mut made_up, 0, 100, 40_000_000);
+        let found = made_up.findings("echo-stalled");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].summary.contains("held 100 of 100 messages for about 40.0 ms each"), "{}", found[0].summary);
+        assert!(!found[0].summary.contains("half of them"), "{}", found[0].summary);
+        let mut slow = MadeUp::new();
+        round(&mut slow, 0, 100, 900_000);
+        assert_eq!(slow.findings("echo-stalled"), [], "under a millisecond it may be its work");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use hairpin_engine::RunFolder;
 use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SampleRow, Samples};
-use hairpin_report::{html, json, terminal};
+use hairpin_report::{html, json, terminal, time_sequence};
 
 use super::exit::{Exit, Stopped};
 use super::measure::PAGE;
@@ -22,6 +22,9 @@ use crate::saved;
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
     let (folder, run) = saved::open(path).map_err(Stopped::usage)?;
+    if let Some(which) = matches.get_one::<String>("ladder") {
+        time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
+    }
     show(&folder, &run, matches)?;
     let page = matches.get_one::<PathBuf>("html").cloned().unwrap_or_else(|| folder.path().join(PAGE));
     write_page(&run, &page).map_err(Stopped::usage)?;

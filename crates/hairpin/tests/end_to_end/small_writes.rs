@@ -138,7 +138,7 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
     let other = place.hairpin(&["report", "run", "--ladder=one-write"]).with_code(0).stdout;
     assert_ne!(shown, other);
     let unknown = place.hairpin(&["report", "run", "--ladder=nodleay"]).refused();
-    assert!(unknown.stderr.contains("one-write"), "the known ones are named: {unknown:#?}");
+    assert!(unknown.stderr.contains("unknown case of the ladder `nodleay` (hint: did you mean"), "{unknown:#?}");
 }
 
 /// Runs the program without the right to capture; nothing where the tool for it is missing.
