@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::skips::{AllowedSkips, Skip};
-use crate::{arrows, catalog, leftovers, picture, process, readers, smoke, tidy};
+use crate::{arrows, captures, catalog, leftovers, picture, process, readers, smoke, tidy};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -25,6 +25,7 @@ struct State {
     allowed: AllowedSkips,
     binary: Option<PathBuf>,
     run_folder: Option<PathBuf>,
+    small_writes: Option<PathBuf>,
 }
 
 impl State {
@@ -34,6 +35,10 @@ impl State {
 
     fn run_folder(&self) -> Result<&Path> {
         self.run_folder.as_deref().context("there is no survey to look at")
+    }
+
+    fn small_writes(&self) -> Result<&Path> {
+        self.small_writes.as_deref().context("there is no run of small writes to look at")
     }
 }
 
@@ -58,7 +63,9 @@ const STEPS: &[Step] = &[
     ("round trip", |state| {
         smoke::round_trip(state.binary()?, &state.scratch.join("round-trip"), &state.allowed).map(Done::Passed)
     }),
+    ("small writes", small_writes),
     ("readers", read_back),
+    ("captures", read_captures),
     ("picture", look),
     ("leftovers", |state| leftovers::check(state.binary()?).map(Done::Passed)),
 ];
@@ -89,6 +96,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
         allowed: AllowedSkips::read(root)?,
         binary: None,
         run_folder: None,
+        small_writes: None,
     };
     let wanted = STEPS.iter().filter(|(name, _)| only.is_empty() || only.iter().any(|wanted| wanted == name));
     let lines: Vec<Line> = wanted.map(|step| take(&mut state, step)).collect();
@@ -162,14 +170,32 @@ fn read_back(state: &mut State) -> Result<Done> {
     }
 }
 
+fn small_writes(state: &mut State) -> Result<Done> {
+    let folder = state.scratch.join("small-writes");
+    let line = smoke::small_writes(state.binary()?, &folder, &state.allowed)?;
+    state.small_writes = Some(folder);
+    Ok(Done::Passed(line))
+}
+
+fn read_captures(state: &mut State) -> Result<Done> {
+    let folder = state.small_writes()?;
+    let Some(tshark) = captures::tshark() else { return Ok(skipped("tshark", "it is not installed")) };
+    captures::compare(&tshark, folder, &smoke::read_run(folder)?).map(Done::Passed)
+}
+
 fn look(state: &mut State) -> Result<Done> {
-    let report = state.run_folder()?.join("report.html");
     let Some(browser) = picture::browser() else { return Ok(skipped("chromium", "it is not installed")) };
     let python = match readers::environment(&state.target) {
         Ok(python) => python,
         Err(why) => return Ok(skipped("readers", &format!("{why:#}"))),
     };
-    picture::look(&browser, &python, &report, &state.scratch.join("picture")).map(Done::Passed)
+    let pictures = state.scratch.join("picture");
+    let mut lines = Vec::new();
+    for (name, folder) in [("survey", state.run_folder()?), ("small-writes", state.small_writes()?)] {
+        let line = picture::look(&browser, &python, &folder.join("report.html"), &pictures.join(name));
+        lines.push(format!("{name}: {}", line.with_context(|| format!("the report of {name}"))?));
+    }
+    Ok(Done::Passed(lines.join("; ")))
 }
 
 fn skipped(what: &str, reason: &str) -> Done {

@@ -11,6 +11,7 @@
 
 mod arrows;
 mod calibration;
+mod captures;
 mod catalog;
 mod ci;
 mod contract;

@@ -69,6 +69,29 @@ pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -
     }
 }
 
+/// Runs small writes with a few remedies; answers a line for the summary.
+///
+/// # Errors
+/// Every fault in words.
+pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
+    let mut command = Command::new(binary);
+    command.args(["small-writes", "--transport", "tcp", "--remedy", "none,nodelay,one-write"]);
+    command.args(["--exchanges", "5", "--rounds", "3", "--json", "--out"]);
+    let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("small writes")?;
+    let run = ran.json()?;
+    let mut faults = contract::faults(&run);
+    faults.extend(contract::not_as_asked(&run, 5, 3));
+    faults.extend(allowed.not_listed(&skips::of(&run)));
+    if !contract::list(&run, "findings").iter().any(|finding| finding["code"] == "nagle-meets-delayed-ack") {
+        faults.push("findings: nagle-meets-delayed-ack is not among them".to_owned());
+    }
+    if faults.is_empty() {
+        Ok(format!("{} cases, {:.1} s", contract::list(&run, "cases").len(), ran.wall.as_secs_f64()))
+    } else {
+        bail!("{}", faults.join("\n"))
+    }
+}
+
 /// The folder with run.json: the one given to `--out`, or the only one below it that has one.
 ///
 /// # Errors

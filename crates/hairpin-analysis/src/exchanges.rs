@@ -7,7 +7,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::round::{ExchangeCounts, Measured};
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
 
-use crate::compare::{as_ratio, logarithms_by_block, ratio_by_block};
+use crate::compare::{as_ratio, difference_by_block, logarithms_by_block};
 use crate::statistics::interval::median_figure;
 
 /// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
@@ -66,7 +66,7 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], seed: u64) -> Option<Figu
         let points = of.round_points.iter().filter(|point| point.rate_per_s > 0.0);
         logarithms_by_block(points.map(|point| (point.block, point.rate_per_s)))
     };
-    let (ratio, _) = ratio_by_block(&rates(none), &rates(case), seed, &format!("{} speed-up", case.id))?;
+    let (ratio, _) = difference_by_block(&rates(none), &rates(case), seed, &format!("{} speed-up", case.id))?;
     Some(as_ratio(&ratio))
 }
 

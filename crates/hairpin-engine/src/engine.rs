@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{CpuIdle, Ends};
 use hairpin_model::ground::{Candidate, Ground};
-use hairpin_model::round::{EndReport, Failure, Finished, Measured, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::round::{EndReport, Failure, Finished, Measured, Outcome, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::RoundFigures;
-use hairpin_model::trace::End;
+use hairpin_model::trace::{End, EndTrace, RoundTrace};
 use hairpin_transports::{Transport, Wire};
 
 use crate::clock::{Clock, RealClock};
@@ -25,6 +25,8 @@ use crate::keep_awake;
 use crate::noise::Reading;
 use crate::placement::{Cpus, place};
 use crate::system::cpu;
+use crate::tracing::Observed;
+use crate::tracing::round::{About, Watch};
 use crate::usage::Usage;
 
 /// Runs rounds on this machine.
@@ -71,12 +73,12 @@ impl Engine {
         // Freed again: what happens between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| far::unplaced(None, &error));
         let attempt = attempt.and_then(|measured| freed.map(|()| measured));
-        let (outcome, samples) = match attempt {
-            Ok((measured, samples)) => (Outcome::Measured(Box::new(measured)), Some(samples)),
-            Err(failure) => (Outcome::Failed(failure), None),
+        let (outcome, samples, trace) = match attempt {
+            Ok(Done { measured, samples, trace }) => (Outcome::Measured(Box::new(measured)), Some(samples), trace),
+            Err(failure) => (Outcome::Failed(failure), None, None),
         };
         let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
-        Finished { record, samples, trace: None }
+        Finished { record, samples, trace }
     }
 }
 
@@ -99,8 +101,18 @@ pub fn ground() -> io::Result<Ground> {
     })
 }
 
+/// A round that ran.
+struct Done {
+    measured: Measured,
+    samples: Samples,
+    trace: Option<Traced>,
+}
+
+/// A trace, and its packets as a pcapng file where they were captured.
+type Traced = (RoundTrace, Option<Vec<u8>>);
+
 /// One round: fresh ends, a fresh connection, then the client half's journey.
-fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), Failure> {
+fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
     let transport = far::transport(&order.case.transport)?;
     let card = transport.card();
     let awake = match order.case.cpu_idle {
@@ -121,7 +133,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), F
     drop(awake);
     let near = near.map_err(|failure| explained(failure, echo.as_deref_mut()))?;
     let echo_report = echo.as_deref_mut().map(<dyn EchoEnd>::report).transpose()?;
-    let Near { journey, setup_ns, mut report } = near;
+    let Near { journey, setup_ns, mut report, watched } = near;
     let mut echo_report = echo_report;
     for end in [Some(&mut report), echo_report.as_mut()].into_iter().flatten() {
         end.cpu_ns = journey.tally.measured_part(end.cpu_ns);
@@ -130,6 +142,12 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), F
     let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts);
     let first_message_ns = journey.recorder.first_message_ns();
     let samples = journey.recorder.finish(journey.origin_ns);
+    let far_trace = echo_report.as_mut().and_then(|report| report.trace.take()).unwrap_or_default();
+    let trace = watched.map(|(watch, near_trace)| {
+        let about =
+            About { case: &order.case, samples: &samples, began_ns: journey.origin_ns, near_facts: &report.facts };
+        watch.finish(near_trace, *far_trace, &about)
+    });
     let measured = Measured {
         figures: RoundFigures::default(),
         ledger,
@@ -146,7 +164,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<(Measured, Samples), F
         trace_file: None,
         interrupted: journey.interrupted,
     };
-    Ok((measured, samples))
+    Ok(Done { measured, samples, trace })
 }
 
 /// What the client half brings home, with its own report.
@@ -154,6 +172,8 @@ struct Near {
     journey: Journey,
     setup_ns: u64,
     report: EndReport,
+    /// What watches the round, and the client half's own trace, where the round is traced.
+    watched: Option<(Watch, EndTrace)>,
 }
 
 /// Connects, runs the client half and closes the wire, which tells the echo half to end.
@@ -169,6 +189,7 @@ fn near_half(
         Some(echo) => echo.address()?,
         None => "127.0.0.1".to_owned(),
     };
+    let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(engine.clock, card, &address));
     let connect_ns = engine.clock.now_ns();
     let opened = transport.connect(&address, &far::setup(order, End::Near));
     let setup_ns = engine.clock.now_ns() - connect_ns;
@@ -185,13 +206,17 @@ fn near_half(
         boundaries: card.boundaries,
         stop: &engine.stop,
     };
+    let mut observed = Observed::begin(order.purpose, &mut *wire, &engine.clock);
     let usage = Usage::now();
-    let journey = run_client(&client, &mut *wire);
+    let journey = run_client(&client, observed.wire());
     let report = usage.since(pinned);
+    let trace = if journey.is_ok() { observed.finish() } else { Ok(None) };
     let facts = wire.effective();
     close(wire, echo);
     let options = far::effective(card, &far::asked(&order.case, End::Near), &before, &facts);
-    Ok(Near { journey: journey?, setup_ns, report: EndReport { options, facts: far::counters(facts), ..report } })
+    let (journey, watched) = (journey?, watch.zip(trace?));
+    let report = EndReport { options, facts: far::counters(facts), ..report };
+    Ok(Near { journey, setup_ns, report, watched })
 }
 
 fn close(wire: Box<dyn Wire>, echo: Option<&mut (dyn EchoEnd + 'static)>) {

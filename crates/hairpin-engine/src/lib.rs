@@ -17,6 +17,7 @@ pub mod realtime;
 pub mod recorder;
 pub mod store;
 mod system;
+pub mod tracing;
 pub mod usage;
 
 pub use engine::Engine;

@@ -1,36 +1,17 @@
 //! Exchanges over real sockets and pipes: the ledger closes, the counts are right, the options are those asked for.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+mod common;
 
-use hairpin_engine::Engine;
-use hairpin_model::case::{Case, Ends};
+use std::path::PathBuf;
+
+use common::{COUNT, WARM_UP, engine, order};
+use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::options::{OptionName, Options};
-use hairpin_model::round::{EndReport, ExchangeCounts, Extent, Failure, Measured, Outcome, Purpose, RoundOrder};
-
-/// Exchanges that are measured.
-const COUNT: u64 = 20;
-
-fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
-    let exchange = Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, remedy };
-    RoundOrder {
-        case: Case { ends: Ends::Threads, ..Case::small_writes(transport, exchange) },
-        purpose: Purpose::Timed,
-        block: 0,
-        extent: Extent::Count(COUNT),
-        warm_up: Extent::Count(2),
-        timeout_ns: 20_000_000_000,
-        keep_samples: 1000,
-        allow_unmet_options: false,
-        port: 0,
-    }
-}
+use hairpin_model::round::{EndReport, ExchangeCounts, Extent, Failure, Measured, Outcome, RoundOrder};
 
 fn run(order: &RoundOrder) -> Result<Measured, Failure> {
-    let engine = Engine::new(PathBuf::new(), Arc::new(AtomicBool::new(false))).expect("the CPUs are known");
-    match engine.run(0, order).record.outcome {
+    match engine(PathBuf::new()).run(0, order).record.outcome {
         Outcome::Measured(measured) => Ok(*measured),
         Outcome::Failed(failure) => Err(failure),
     }
@@ -42,7 +23,7 @@ fn counts(order: &RoundOrder) -> ExchangeCounts {
     let measured = run(order).unwrap_or_else(|failure| panic!("{label}: {failure:?}"));
     let ledger = &measured.ledger;
     assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (COUNT, COUNT, 0, 0), "{label}");
-    assert_eq!(measured.samples_kept, COUNT + 2, "{label}");
+    assert_eq!(measured.samples_kept, COUNT + WARM_UP, "{label}");
     let counts = measured.exchange_counts.expect("exchanges are counted");
     assert_eq!(counts.exchanges, COUNT, "{label}");
     counts

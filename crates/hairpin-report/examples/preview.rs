@@ -6,7 +6,7 @@
 mod support;
 
 use hairpin_report::formats;
-use hairpin_report::terminal::Look;
+use hairpin_report::terminal::{Look, render_time_sequences};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -18,6 +18,11 @@ fn main() {
         Some("captured") => support::small_writes::run(true),
         _ => support::survey(1),
     };
+    if name == "ladder" {
+        let which = words.next().unwrap_or_else(|| "all".to_owned());
+        let drawn = render_time_sequences(&run, &which, &Look { width, colour });
+        return print!("{}", drawn.unwrap_or_else(|error| format!("{error}\n")));
+    }
     match formats::find(&name) {
         Some(format) => print!("{}", (format.render)(&run, &Look { width, colour })),
         None => println!("unknown format {name} (hint: one of terminal, html, json, csv)"),

@@ -65,6 +65,7 @@ pub(crate) fn answer(run: &Run, micro: Micro) -> Option<Answer> {
     let fastest = fastest(run, group, none.is_some());
     let lead = lead(group, none, &fastest, micro);
     let more = [
+        ties(&fastest),
         none.and_then(|none| worse(group, none, micro)),
         none.and_then(|none| elsewhere(&groups, none, micro)),
         none.and_then(|none| cause(run, none)),
@@ -98,40 +99,45 @@ fn told_apart(run: &Run, one: &CaseSummary, other: &CaseSummary) -> bool {
 fn lead(group: &Group<'_>, none: Option<&CaseSummary>, fastest: &[&CaseSummary], micro: Micro) -> String {
     let case = &group.rows[0].case;
     let request = case.exchange.as_ref().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
-    let names: Vec<String> = fastest.iter().map(|row| ladder::row_name(row)).collect();
-    let ties = if names.len() > 1 {
-        format!(" ({} cannot be told apart from it)", joined(&names[1..], "and"))
-    } else {
-        String::new()
-    };
-    let what = format!("an exchange of {request} over {}", case.transport);
+    let what = format!("exchange of {request} over {}", case.transport);
     let p50 = |row: &CaseSummary| wording::with_interval(row.latency_ns.p50, micro);
     match (none, fastest.first()) {
         (Some(none), Some(first)) => {
+            let short = |row: &CaseSummary| quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
             let gain = speed_up(first).map(|figure| times(figure, micro)).unwrap_or_default();
-            let (before, after) = (p50(none), ladder::p50_ns(first).unwrap_or(f64::NAN));
             format!(
-                "With nothing done against stalls {what} takes {before}; with {} it takes {}, {gain} the bytes a \
-                 millisecond{ties}.",
-                names[0],
-                quantities::duration(after, micro)
+                "An {what} takes {} with nothing done against stalls and {} with {}: {gain}.",
+                short(none),
+                short(first),
+                ladder::row_name(first)
             )
         }
-        (Some(none), None) if group.rows.len() > 1 => {
-            format!("With nothing done against stalls {what} takes {}; no remedy is proved to be faster.", p50(none))
+        (Some(none), None) => {
+            let others = group.rows.len() > 1;
+            let unproved = if others { "; no remedy is proved to be faster" } else { "" };
+            format!("An {what} takes {} with nothing done against stalls{unproved}.", p50(none))
         }
-        (Some(none), None) => format!("With nothing done against stalls {what} takes {}.", p50(none)),
-        (None, Some(first)) => format!("The fastest remedy for {what} is {} at p50 {}{ties}.", names[0], p50(first)),
+        (None, Some(first)) => {
+            format!("The fastest remedy for an {what} is {} at p50 {}.", ladder::row_name(first), p50(first))
+        }
         (None, None) => String::new(),
     }
 }
 
-/// `839 times (95 % interval 812-861)`.
+/// The remedies that cannot be told apart from the fastest.
+fn ties(fastest: &[&CaseSummary]) -> Option<String> {
+    let (first, ties) = fastest.split_first()?;
+    let names: Vec<String> = ties.iter().map(|row| ladder::row_name(row)).collect();
+    (!names.is_empty())
+        .then(|| format!("{} cannot be told apart from {}.", joined(&names, "and"), ladder::row_name(first)))
+}
+
+/// `839 times the bytes a millisecond (95 % interval 812-861)`.
 fn times(figure: Figure, micro: Micro) -> String {
     let bounds = ladder::interval(Some(figure)).map_or_else(String::new, |(low, high)| {
         format!(" (95 % interval {})", quantities::number_bounds(figure.value, low, high, micro))
     });
-    format!("{}{bounds}", quantities::times(figure.value))
+    format!("{} the bytes a millisecond{bounds}", quantities::times(figure.value))
 }
 
 /// Remedies that are proved to be slower than nothing.

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 2] = [Self::RoundTrips, Self::Exchanges];
+
     /// That of one case.
     pub(crate) fn of(case: &Case) -> Self {
         if case.exchange.is_some() { Self::Exchanges } else { Self::RoundTrips }
@@ -30,12 +32,28 @@ impl Kind {
             Self::Exchanges => "exchange",
         }
     }
+
+    /// The same with its article.
+    pub(crate) fn a_thing(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "a round trip",
+            Self::Exchanges => "an exchange",
+        }
+    }
+
+    /// Several of them.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "Round trips",
+            Self::Exchanges => "Exchanges",
+        }
+    }
 }
 
-/// What all cases of a run measure: the things in words, `round trip`, or `round trip or exchange`.
+/// What all cases of a run measure: `a round trip`, or `a round trip or an exchange`.
 pub(crate) fn things(run: &Run) -> String {
     let has = |kind: &Kind| run.cases.iter().any(|row| Kind::of(&row.case) == *kind);
-    let things: Vec<&str> = [Kind::RoundTrips, Kind::Exchanges].into_iter().filter(has).map(Kind::thing).collect();
+    let things: Vec<&str> = Kind::ALL.iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
     things.join(" or ")
 }
 

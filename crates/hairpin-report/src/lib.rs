@@ -15,6 +15,7 @@ pub mod terminal;
 pub mod charts;
 pub mod comparison;
 pub mod quantities;
+pub mod time_sequence;
 
 mod claim_wording;
 mod exchanges;

@@ -100,13 +100,7 @@ fn only_charts(page: &str) -> String {
 
 /// The colours `--s0` to `--s7` of the light or the dark scheme, as the page's own style gives them.
 fn series_colours(page: &str, dark: bool) -> Vec<[u8; 3]> {
-    let colour = |number: usize| {
-        let name = format!("--s{number}: #");
-        let start = page.match_indices(&name).nth(usize::from(dark)).expect("both schemes have it").0 + name.len();
-        let channel =
-            |place: usize| u8::from_str_radix(&page[start + place..start + place + 2], 16).expect("a colour");
-        [channel(0), channel(2), channel(4)]
-    };
+    let colour = |number: usize| named_colour(page, &format!("s{number}"), dark);
     (0..8).map(colour).collect()
 }
 
@@ -137,6 +131,43 @@ fn no_chart_is_blank_in_a_browser() {
                 let pixels = area.iter().filter(|pixel| near(**pixel, *colour)).count();
                 assert!(pixels > 60, "{id} at {width}: series {series} has only {pixels} pixels of {colour:?}");
             }
+        }
+    }
+}
+
+/// The colour that follows `name: #` in the light or the dark scheme.
+fn named_colour(page: &str, name: &str, dark: bool) -> [u8; 3] {
+    let name = format!("--{name}: #");
+    let start = page.match_indices(&name).nth(usize::from(dark)).expect("both schemes have it").0 + name.len();
+    let channel = |place: usize| u8::from_str_radix(&page[start + place..start + place + 2], 16).expect("a colour");
+    [channel(0), channel(2), channel(4)]
+}
+
+/// The page with its time sequences and nothing else, all of them open.
+fn only_sequences(page: &str) -> String {
+    let style = "<style>.top,.answer,footer,main>section:not(#time-sequence){display:none}\
+                 main>#time-sequence{margin:0}</style></head>";
+    page.replacen("</head>", style, 1).replace("<details><summary>tcp", "<details open><summary>tcp")
+}
+
+#[test]
+fn time_sequences_show_packets_and_waits_in_a_browser() {
+    let Some(browser) = chromium() else {
+        eprintln!("skipped time_sequences_show_packets_and_waits_in_a_browser: no Chromium (hint: install it)");
+        return;
+    };
+    let page = only_sequences(&hairpin_report::html::render(&support::small_writes::run(true)));
+    for (width, dark) in [(1200, false), (500, true)] {
+        let picture = picture(&browser, &page, width, dark);
+        let paper = named_colour(&page, "paper", dark);
+        let pixels = |colour: [u8; 3]| picture.rgb.iter().filter(|pixel| near(**pixel, colour)).count();
+        let (accent, ink) = (named_colour(&page, "accent", dark), named_colour(&page, "ink", dark));
+        assert!(pixels(accent) > 1000, "segments at {width}: {}", pixels(accent));
+        assert!(pixels(ink) > 1000, "calls and words at {width}: {}", pixels(ink));
+        for (wait, series) in [("nagle", "s1"), ("delayed-ack", "s3"), ("cork", "s4")] {
+            let full = named_colour(&page, series, dark);
+            let half = [0, 1, 2].map(|channel| full[channel].midpoint(paper[channel]));
+            assert!(pixels(half) > 250, "{wait} at {width}: {} pixels of {half:?}", pixels(half));
         }
     }
 }

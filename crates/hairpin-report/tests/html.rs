@@ -5,6 +5,7 @@ mod support;
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::run::{Run, State};
+use hairpin_model::trace::Capture;
 use hairpin_report::html::render;
 
 /// Elements that have no end tag.
@@ -98,13 +99,18 @@ fn the_page_is_well_formed_and_its_ids_are_unique() {
 
 #[test]
 fn the_page_loads_nothing() {
-    let page = render(&support::survey(1));
+    for page in [render(&support::survey(1)), render(&support::small_writes::run(true))] {
+        assert_loads_nothing(&page);
+    }
+}
+
+fn assert_loads_nothing(page: &str) {
     for loads in ["http://", "https://", " src=", "@import", "url(", "<iframe", "<object", "fetch(", "XMLHttpRequest"]
     {
         assert!(!page.contains(loads), "{loads}");
     }
     assert!(page.contains("default-src 'none'"), "and its policy forbids it");
-    for tag in tags(&page).iter().filter(|tag| (tag.name == "use" || tag.name == "link") && !tag.closes) {
+    for tag in tags(page).iter().filter(|tag| (tag.name == "use" || tag.name == "link") && !tag.closes) {
         let target = attribute(tag, "href").expect("it refers to something");
         assert!(target.starts_with("#m") || target == "data:,", "{target}");
     }
@@ -170,6 +176,65 @@ fn charts_name_themselves_their_units_and_their_scale() {
 }
 
 #[test]
+fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
+    let run = support::small_writes::run(true);
+    let page = render(&run);
+    assert_well_formed(&page);
+    assert_finite(&page);
+    let count = |text: &str| page.matches(text).count();
+    assert_eq!(count("<svg class=\"chart time-sequence\""), 4, "one for each drawn exchange");
+    assert_eq!(count("<desc>"), 4);
+    assert_eq!(count("<details open>"), 1, "the most telling one");
+    let open = page.find("<details open><summary>tcp block together cork-forgotten").expect("the longest wait");
+    assert!(open < page.find("<details><summary>tcp block together none").expect("then the next"));
+    assert_eq!(count("<circle class=\"p50\""), run.cases.len(), "the ladder has a lane for each case");
+    assert_eq!(count("<rect class=\"wait nagle\""), 1);
+    assert_eq!(count("<rect class=\"wait delayed-ack\""), 1);
+    assert_eq!(count("<rect class=\"wait cork\""), 1);
+    for said in [
+        "latency of an exchange (log scale)",
+        "Latency of an exchange, logarithmic",
+        "speed-up against none",
+        "First exchanges of a connection",
+        "held 44.0\u{a0}ms by Nagle&#39;s",
+        "tcp-none.pcapng (61 packets)",
+        "Tracing adds at most",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+    assert!(!render(&support::survey(1)).contains("id=\"time-sequence\""), "no section where nothing was traced");
+}
+
+#[test]
+fn a_sequence_says_in_words_what_it_shows() {
+    let page = render(&support::small_writes::run(true));
+    let from = page.find("aria-label=\"Time sequence of an exchange, tcp block together none").expect("the chart");
+    let described = &page[from..from + page[from..].find("</desc>").expect("its description")];
+    for said in ["client: SYN", "echo half: SYN-ACK", "99 writes of 2 B", "echo half: ACK 2", "ACK delayed"] {
+        assert!(described.contains(said), "{said}: {described}");
+    }
+}
+
+#[test]
+fn a_page_with_many_long_traces_stays_small() {
+    let mut run = support::small_writes::run(true);
+    let traced = run.cases[1].clone();
+    while run.cases.len() < 80 {
+        let mut more = traced.clone();
+        let sequence = more.trace.as_mut().and_then(|trace| trace.sequence.as_mut()).expect("it was traced");
+        for _ in 0..4 {
+            let events = sequence.events.clone();
+            sequence.events.extend(events);
+        }
+        run.cases.push(more);
+    }
+    let page = render(&run);
+    assert!(page.len() < 1_500_000, "{}", page.len());
+    assert!(page.contains("more traced cases, with shorter waits"), "and it says what it leaves out");
+    assert!(page.contains("later events stand in the run"));
+}
+
+#[test]
 fn the_first_group_is_shown_without_the_script() {
     let page = render(&support::survey(1));
     let tags = tags(&page);
@@ -200,6 +265,14 @@ fn hostile() -> Run {
     run.findings[0].evidence[0].what = EVIL.to_owned();
     run.findings[0].evidence[0].unit = EVIL.to_owned();
     run.findings[0].cases.push(EVIL.to_owned());
+    let traced = support::small_writes::run(true);
+    run.cases.extend(traced.cases.into_iter().take(2));
+    let [.., skipped, saved] = run.cases.as_mut_slice() else { panic!("there are cases") };
+    skipped.label = EVIL.to_owned();
+    skipped.trace.as_mut().expect("it was traced").capture = Capture::Skipped { reason: EVIL.to_owned() };
+    saved.case.transport = EVIL.to_owned();
+    saved.trace.as_mut().expect("it was traced").capture =
+        Capture::Saved { file: EVIL.to_owned(), packets: 1, dropped: 1 };
     run.skipped[0].reason = EVIL.to_owned();
     run.skipped[0].case = Some(EVIL.to_owned());
     run.environment.kernel = EVIL.to_owned();

@@ -2,7 +2,6 @@
 //! that one thing changed, in interleaved rounds. The findings are then computed anew and carry the verdict.
 
 use hairpin_experiments::{possible, proof};
-use hairpin_model::card::WhyNot;
 use hairpin_model::case::Case;
 use hairpin_model::ground::Ground;
 use hairpin_model::round::RoundOrder;
@@ -18,11 +17,7 @@ pub(crate) fn orders(run: &mut Run, ground: &Ground) -> Vec<RoundOrder> {
         match runs_here(&pair, ground) {
             Ok(()) if !pairs.contains(&pair) => pairs.push(pair),
             Ok(()) => {}
-            Err((case, why)) => run.skipped.push(Skipped {
-                transport: case.transport.clone(),
-                case: Some(format!("{}, a counter-experiment", case.label())),
-                reason: why.to_string(),
-            }),
+            Err(skipped) => run.skipped.push(*skipped),
         }
     }
     let first_block = run.rounds.iter().map(|round| round.order.block + 1).max().unwrap_or(0);
@@ -35,10 +30,15 @@ fn unsettled(run: &Run) -> Vec<[Case; 2]> {
     open.filter_map(|finding| finding.counter_experiment.as_ref()?.pair.as_deref().cloned()).collect()
 }
 
-fn runs_here(pair: &[Case; 2], ground: &Ground) -> Result<(), (Case, WhyNot)> {
+/// Why one of a pair cannot run, as a skip of the run.
+fn runs_here(pair: &[Case; 2], ground: &Ground) -> Result<(), Box<Skipped>> {
     for case in pair {
         let candidate = ground.candidate(&case.transport).expect("a measured case has a transport of this build");
-        possible::check(case, &candidate.card, ground).map_err(|why| (case.clone(), why))?;
+        possible::check(case, &candidate.card, ground).map_err(|why| {
+            let transport = case.transport.clone();
+            let case = Some(format!("{}, a counter-experiment", case.label()));
+            Box::new(Skipped { transport, case, reason: why.to_string() })
+        })?;
     }
     Ok(())
 }

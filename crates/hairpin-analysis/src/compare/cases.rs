@@ -1,10 +1,10 @@
 //! Cases of one run compared by their p50, block by block where they share blocks.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint};
+use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
 
 use super::pairs::pairs;
-use super::{as_ratio, logarithms_by_block, ratio_by_block, step_share, verdict, widened};
+use super::{as_ratio, by_block, difference_by_block, logarithms_by_block, step_share, verdict, widened};
 
 /// Every comparison that a run calls for: A/A pairs, neighbours on each ladder (same choice of all but the transport),
 /// and pairs that differ in one thing, as a counter-experiment does.
@@ -12,30 +12,49 @@ use super::{as_ratio, logarithms_by_block, ratio_by_block, step_share, verdict, 
 /// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time,
 /// so what drifts with the machine cancels. Where under three quarters of the rounds have a partner, the rounds are
 /// compared unpaired (Hodges-Lehmann shift) and `blocks` is 0. Its interval is widened by one step of the histogram.
-/// `difference_ns` is the ratio applied to the baseline's p50, so the two never disagree.
+/// `difference_ns` is that of the p50s, paired in the same way. It has an interval of its own: where most is gone, the
+/// ratio is sure and what is gone is as unsure as the baseline. On the side of zero the ratio's verdict bounds it, so
+/// that the two never disagree.
 #[must_use]
 pub fn comparisons(cases: &[CaseSummary], seed: u64) -> Vec<Comparison> {
     pairs(cases)
         .into_iter()
         .filter_map(|(role, baseline, candidate)| {
             let (ratio, blocks) = ratio_of_p50(baseline, candidate, seed)?;
-            let reference = baseline.latency_ns.p50?.value;
-            let in_ns = |ratio: f64| (ratio - 1.0) * reference;
+            let verdict = verdict(&ratio);
             Some(Comparison {
                 role,
                 baseline: baseline.id.clone(),
                 candidate: candidate.id.clone(),
-                difference_ns: Figure {
-                    value: in_ns(ratio.value),
-                    low: ratio.low.map(in_ns),
-                    high: ratio.high.map(in_ns),
-                },
-                verdict: verdict(&ratio),
+                difference_ns: agreeing(difference_of_p50(baseline, candidate, seed)?, verdict),
+                verdict,
                 ratio,
                 blocks,
             })
         })
         .collect()
+}
+
+fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> Option<Figure> {
+    let p50s = |case: &CaseSummary| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns)));
+    let about = format!("{} {} in ns", baseline.id, candidate.id);
+    difference_by_block(&p50s(baseline), &p50s(candidate), seed, &about).map(|(difference, _)| difference)
+}
+
+/// The difference, with zero on the side of it where the verdict has it.
+fn agreeing(difference: Figure, verdict: Verdict) -> Figure {
+    let Figure { value, low, high } = difference;
+    match verdict {
+        Verdict::Faster => {
+            Figure { value: value.min(0.0), low: low.map(|low| low.min(0.0)), high: high.map(|high| high.min(0.0)) }
+        }
+        Verdict::Slower => {
+            Figure { value: value.max(0.0), low: low.map(|low| low.max(0.0)), high: high.map(|high| high.max(0.0)) }
+        }
+        Verdict::CannotTell => {
+            Figure { value, low: low.map(|low| low.min(0.0)), high: high.map(|high| high.max(0.0)) }
+        }
+    }
 }
 
 fn ratio_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> Option<(Figure, u64)> {
@@ -56,7 +75,7 @@ pub(crate) fn ratio_of(
         logarithms_by_block(case.round_points.iter().map(|point| (point.block, of(point).max(f64::MIN_POSITIVE))))
     };
     let about = format!("{} {}", baseline.id, candidate.id);
-    let (difference, blocks) = ratio_by_block(&by_block(baseline), &by_block(candidate), seed, &about)?;
+    let (difference, blocks) = difference_by_block(&by_block(baseline), &by_block(candidate), seed, &about)?;
     Some((as_ratio(&widened(difference, step)), blocks))
 }
 

@@ -21,18 +21,24 @@ pub(crate) fn step_share(latency_ns: f64) -> f64 {
     power.max(0.0).exp2() / latency_ns.max(1.0)
 }
 
-/// The logarithm of a value of each block; of blocks with several rounds their median.
-pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
+/// The value of each block; of blocks with several rounds their median.
+pub(crate) fn by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
     let mut by_block: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for (block, value) in values {
-        by_block.entry(block).or_default().push(value.ln());
+        by_block.entry(block).or_default().push(value);
     }
     by_block.into_iter().filter_map(|(block, values)| median(&values).map(|median| (block, median))).collect()
 }
 
-/// log(candidate / baseline) with its interval, and how many paired blocks it rests on: the median over blocks that
-/// both have, or the shift between all (and 0 blocks) where under three quarters of them have a partner.
-pub(crate) fn ratio_by_block(
+/// The same of the logarithms.
+pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> BTreeMap<u32, f64> {
+    by_block(values.map(|(block, value)| (block, value.ln())))
+}
+
+/// candidate - baseline (of logarithms: that of the ratio) with its interval, and how many paired blocks it rests on:
+/// the median over blocks that both have, or the shift between all (and 0 blocks) where under three quarters of them
+/// have a partner.
+pub(crate) fn difference_by_block(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,
     seed: u64,

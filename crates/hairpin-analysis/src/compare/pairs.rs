@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
+use hairpin_model::exchange::Remedy;
 use hairpin_model::summary::{CaseSummary, Role};
 
 /// A pair to compare: baseline, candidate.
@@ -31,12 +32,16 @@ fn unplanted(case: &Case) -> Case {
     Case { plant: None, ..case.without_twin() }
 }
 
-/// Transports in all else alike, the faster of two neighbours first.
+/// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
     for case in cases.iter().filter(|case| case.case.twin == 0) {
-        let rung = Case { transport: String::new(), ..case.case.clone() };
-        ladders.entry(rung.id()).or_default().push(case);
+        let mut ladder = case.case.clone();
+        match &mut ladder.exchange {
+            Some(exchange) => exchange.remedy = Remedy::None,
+            None => ladder.transport.clear(),
+        }
+        ladders.entry(ladder.id()).or_default().push(case);
     }
     let mut pairs = Vec::new();
     for mut ladder in ladders.into_values() {
@@ -71,10 +76,10 @@ enum Baseline {
     Second,
 }
 
-/// Whether two cases differ in exactly one of CPU idle state, one option, waiting (block against spin), placement or a
-/// planted fault; and if so, which is the baseline: the one as the machine is configured, that blocks, that is
-/// together (then apart, then free), that asks for less, that has no fault planted. Of two values of one option it
-/// is the one measured first.
+/// Whether two cases differ in exactly one of CPU idle state, one option, waiting (block against spin), placement,
+/// remedy or a planted fault; and if so, which is the baseline: the one as the machine is configured, that blocks, that
+/// is together (then apart, then free), that asks for less, that has no fault planted. Of two values of one option it
+/// is the one measured first; of remedies see [`refutes`].
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if first.transport != second.transport || first.twin != 0 || second.twin != 0 {
         return None;
@@ -98,6 +103,15 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if first.placement != second.placement && alike(&|case| case.placement = Placement::Free) {
         return order(first.placement as usize, second.placement as usize);
     }
+    if let (Some(one), Some(other)) = (&first.exchange, &second.exchange)
+        && alike(&|case| case.exchange.iter_mut().for_each(|exchange| exchange.remedy = Remedy::None))
+    {
+        return match (refutes(one.remedy, other.remedy), refutes(other.remedy, one.remedy)) {
+            (true, _) => Some(Baseline::First),
+            (_, true) => Some(Baseline::Second),
+            _ => None,
+        };
+    }
     if first.plant != second.plant && alike(&|case| case.plant = None) {
         return order(usize::from(first.plant.is_some()), usize::from(second.plant.is_some()));
     }
@@ -107,6 +121,18 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
         return order(first.options.iter().count(), second.options.iter().count());
     }
     None
+}
+
+/// Whether the candidate is worth comparing with the baseline: every remedy with none at all, and the pairs that are
+/// counter-experiments of findings. The others would be many, and no finding asks for them.
+fn refutes(baseline: Remedy, candidate: Remedy) -> bool {
+    match baseline {
+        Remedy::None => candidate != Remedy::None,
+        Remedy::Nodelay => candidate == Remedy::OneWrite,
+        Remedy::CorkForgotten => candidate == Remedy::Cork,
+        Remedy::Batch(_) => candidate == Remedy::Nodelay,
+        Remedy::Cork | Remedy::More | Remedy::OneWrite | Remedy::Writev | Remedy::Quickack => false,
+    }
 }
 
 fn differing_options(first: &Case, second: &Case) -> usize {
@@ -119,6 +145,7 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
+    use crate::made_up::small_writes;
 
     fn with_options(options: &str) -> Case {
         Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
@@ -137,6 +164,27 @@ mod tests {
         assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
         assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
         assert_eq!(one_change(&with_options("nodelay=off"), &with_options("nodelay=on")), Some(Baseline::First));
+    }
+
+    #[test]
+    fn remedies_are_compared_with_none_and_where_a_finding_asks_for_it() {
+        let first = Some(Baseline::First);
+        let all = [
+            ("none", "nodelay", first),
+            ("none", "batch=10", first),
+            ("nodelay", "none", Some(Baseline::Second)),
+            ("nodelay", "one-write", first),
+            ("cork", "cork-forgotten", Some(Baseline::Second)),
+            ("batch=10", "nodelay", first),
+            ("cork", "more", None),
+            ("batch=10", "batch=20", None),
+            ("none", "none", None),
+        ];
+        for (one, other, baseline) in all {
+            assert_eq!(one_change(&small_writes(one), &small_writes(other)), baseline, "{one} and {other}");
+        }
+        let elsewhere = Case { placement: Placement::Apart, ..small_writes("nodelay") };
+        assert_eq!(one_change(&small_writes("none"), &elsewhere), None);
     }
 
     #[test]

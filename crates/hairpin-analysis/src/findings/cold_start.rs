@@ -66,7 +66,9 @@ impl Detector for ColdStarts {
             advice += " Lengthen the warm-up (--warmup).";
         }
         let severity = if leaks.is_empty() { Severity::Note } else { Severity::Warning };
-        let longer = vec![(warm_up(run, &first.case.id) * 4).max(1000).to_string()];
+        // A thousand, or as many as take a second.
+        let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
+        let longer = vec![((warm_up(run, &first.case.id) * 4) as f64).max(many).to_string()];
         vec![Finding {
             cases: hits.ids(),
             summary,

@@ -5,13 +5,14 @@
 //! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
 //! the difference. Advice: set it for the connection, or say which one the figure is of.
 
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::case::Case;
+use hairpin_model::finding::{CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::Detector;
-use super::support::{Change, Hits, blank, change, counter_experiment, evidence, options};
+use super::support::{Change, Hits, blank, change, counter_experiment, evidence, options, paired};
 use crate::humane;
 
 pub(super) struct CongestionControl;
@@ -65,12 +66,7 @@ impl Detector for CongestionControl {
                  try cubic for the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control); \
                  across the internet {pacing} may well be the better choice."
             ),
-            counter_experiment: Some(counter_experiment(
-                "the same case under cubic",
-                &[&told.case.case],
-                "option",
-                &[with_congestion(told.case, pacing), with_congestion(told.case, "cubic")],
-            )),
+            counter_experiment: Some(experiment(&told.case.case, pacing)),
             proved,
             share: told.share.max(0.0),
             ..blank(&CARD, severity)
@@ -157,15 +153,15 @@ fn without_congestion(options: &Options) -> Options {
     others.fold(Options::default(), |all, (name, value)| all.with(name, value))
 }
 
-fn with_congestion(case: &CaseSummary, name: &str) -> String {
-    let options_of = case.case.options.clone().with(OptionName::Congestion, name);
-    options(&hairpin_model::case::Case { options: options_of, ..case.case.clone() }).unwrap_or_default()
+fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
+    let under = |name| Case { options: case.options.clone().with(OptionName::Congestion, name), ..case.clone() };
+    let values = [under(pacing), under("cubic")].map(|case| options(&case).unwrap_or_default());
+    let experiment = counter_experiment("the same case under cubic", &[case], "option", &values);
+    paired(experiment, [case.clone(), under("cubic")])
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-
     use super::*;
     use crate::made_up::{MadeUp, granted};
 

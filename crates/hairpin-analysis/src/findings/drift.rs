@@ -4,7 +4,8 @@
 //! compared at different moments (Hairpin interleaves them and pairs neighbours, so its comparisons hold).
 //! Evidence, over rounds: Theil-Sen slope of the logarithm of the rounds' p50 and the Mann-Kendall test, at 5 % over
 //! all cases together (Bonferroni). Within rounds: the last three tenths against the second to fourth (the first is
-//! `cold-start`'s), median over rounds with its interval. Either must be at least 5 %.
+//! `cold-start`'s), median over rounds with its interval. Either must be at least 5 %. Exchanges are not looked at within
+//! rounds: TCP acknowledges the first of a connection quickly and later ones late, which is no change of the machine.
 //! Advice: find what warms up, throttles or fills; take longer runs.
 
 use hairpin_model::figure::Figure;
@@ -100,6 +101,9 @@ fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
 }
 
 fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
+    if case.case.exchange.is_some() {
+        return None;
+    }
     let change = |course: &[f64]| {
         let (early, late) = (mean(course.get(1..4)?)?, mean(course.get(7..10)?)?);
         (early > 0.0 && late > 0.0).then(|| (late / early).ln())

@@ -9,11 +9,16 @@ use hairpin_model::run::Run;
 mod support;
 
 mod aa_differs;
+mod autocorking;
 mod cold_start;
 mod congestion_control;
+mod cork_not_released;
+mod delayed_ack;
 mod drift;
 mod echo_stalled;
 mod generator_late;
+mod many_small_segments;
+mod nagle_meets_delayed_ack;
 mod noisy_machine;
 mod placement_lottery;
 mod rate_not_reached;
@@ -32,11 +37,16 @@ pub trait Detector: Sync {
 /// Every detector.
 pub const ALL: &[&dyn Detector] = &[
     &aa_differs::AaDiffers,
+    &autocorking::Autocorking,
     &cold_start::ColdStarts,
     &congestion_control::CongestionControl,
+    &cork_not_released::CorkNotReleased,
+    &delayed_ack::DelayedAck,
     &drift::Drift,
     &echo_stalled::EchoStalled,
     &generator_late::GeneratorLate,
+    &many_small_segments::ManySmallSegments,
+    &nagle_meets_delayed_ack::NagleMeetsDelayedAck,
     &noisy_machine::NoisyMachine,
     &placement_lottery::PlacementLottery,
     &rate_not_reached::RateNotReached,
@@ -62,14 +72,14 @@ mod tests {
     use hairpin_model::finding::Severity;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::made_up::{MadeUp, back_to_back, small_writes};
 
     #[test]
     fn every_file_of_the_folder_is_in_the_list() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/findings");
         let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let files: BTreeSet<String> = names
-            .filter(|name| name != "mod.rs" && name != "support.rs")
+            .filter(|name| name != "mod.rs" && name != "support")
             .map(|name| name.trim_end_matches(".rs").replace('_', "-"))
             .collect();
         let codes: BTreeSet<String> = ALL.iter().map(|detector| detector.card().code.to_owned()).collect();
@@ -84,6 +94,17 @@ mod tests {
         quiet.rounds_of(&Case::ping_pong("tcp"), &[10_000, 10_010, 9_990, 10_005, 9_995, 10_000]);
         quiet.failed(&Case::ping_pong("icmp"), 0, "no permission");
         assert_eq!(findings(&quiet.run()), []);
+    }
+
+    /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.
+    #[test]
+    fn exchanges_that_begin_quickly_are_neither_a_drift_nor_a_cold_start() {
+        let mut made_up = MadeUp::new();
+        let latencies = [[600_000; 40].as_slice(), &[44_000_000; 60]].concat();
+        for block in 0..6 {
+            made_up.round(&small_writes("none"), block, &back_to_back(&[600_000], &latencies));
+        }
+        assert_eq!(findings(&made_up.run()), []);
     }
 
     #[test]

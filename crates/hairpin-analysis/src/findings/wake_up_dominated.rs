@@ -8,12 +8,12 @@
 //! Advice: spin, keep CPUs awake, place ends together, or send more with each wake-up.
 
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
-use hairpin_model::finding::{Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::Detector;
-use super::support::{Change, Hit, Hits, blank, change, counter_experiment, evidence};
+use super::support::{Change, Hit, Hits, blank, change, counter_experiment, evidence, paired, proved, told};
 use crate::humane;
 
 pub(super) struct WakeUpDominated;
@@ -26,8 +26,6 @@ const CARD: FindingCard = FindingCard {
 
 /// From this share of the round trip on it is worth a word.
 const LEAST: f64 = 0.25;
-/// A counter-experiment that saves less than this at best refutes the explanation.
-const REFUTED_BELOW: f64 = 0.1;
 
 /// The same case with the waking taken away in one way.
 struct Without<'r> {
@@ -55,7 +53,14 @@ impl Detector for WakeUpDominated {
         let tried = hits.0.iter().find_map(|hit| Some((hit, hit.with.awake?)));
         let proved = tried.map(|(_, change)| proved(&change));
         let refuted = proved.as_ref().is_some_and(|proved| proved.verdict == "refuted");
-        let told = tried.map_or_else(String::new, |(hit, change)| told(hit, &change));
+        let told =
+            tried.map_or_else(String::new, |(hit, change)| told(&hit.case.label, "keeping the CPUs awake", &change));
+        let experiment = counter_experiment(
+            "the same with the CPUs kept awake: if it takes as long, it was not the waking",
+            &hits.cases(),
+            "cpu-idle",
+            &["deep".to_owned(), "shallow".to_owned()],
+        );
         vec![Finding {
             cases: hits.ids(),
             summary: format!("{}{}{told}", summary(first), hits.others()),
@@ -64,12 +69,7 @@ impl Detector for WakeUpDominated {
                      idle states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Else send more \
                      with each wake-up. Changing the transport comes after that."
                 .to_owned(),
-            counter_experiment: Some(counter_experiment(
-                "the same with the CPUs kept awake: if it takes as long, it was not the waking",
-                &hits.cases(),
-                "cpu-idle",
-                &["deep".to_owned(), "shallow".to_owned()],
-            )),
+            counter_experiment: Some(paired(experiment, [first.case.case.clone(), awake(&first.case.case)])),
             proved,
             // What the counter-experiment refuted explains nothing.
             share: if refuted { 0.0 } else { first.share },
@@ -92,18 +92,6 @@ fn summary(first: &Hit<'_, Waking<'_>>) -> String {
     )
 }
 
-fn told(hit: &Hit<'_, Waking<'_>>, change: &Change) -> String {
-    let saved = change.saved_ns();
-    let effect = humane::duration_figure(&saved);
-    match proved(change).verdict.as_str() {
-        "confirmed" => format!(" Proved on {}: keeping the CPUs awake saves {effect}.", hit.case.label),
-        "refuted" => {
-            format!(" Refuted on {}: keeping the CPUs awake saves {effect}, next to nothing.", hit.case.label)
-        }
-        _ => format!(" On {} keeping the CPUs awake saves {effect}, which settles nothing.", hit.case.label),
-    }
-}
-
 fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evidence> {
     let label = &first.case.label;
     let mut all = Vec::new();
@@ -115,15 +103,9 @@ fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evid
     all
 }
 
-fn proved(awake: &Change) -> Proved {
-    let small = awake.saved_share().high.is_some_and(|most| most < REFUTED_BELOW);
-    let verdict = match awake.verdict {
-        _ if small => "refuted",
-        Verdict::Faster => "confirmed",
-        Verdict::Slower => "refuted",
-        Verdict::CannotTell => "cannot-tell",
-    };
-    Proved { verdict: verdict.to_owned(), effect: awake.difference_ns }
+/// The counter-experiment's case.
+fn awake(case: &Case) -> Case {
+    Case { cpu_idle: CpuIdle::Shallow, ..case.clone() }
 }
 
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
@@ -131,11 +113,10 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     if own.waiting == Waiting::Spin || own.cpu_idle == CpuIdle::Shallow || own.twin != 0 {
         return None;
     }
-    let awake = Case { cpu_idle: CpuIdle::Shallow, ..own.clone() };
     let spinning = Case { waiting: Waiting::Spin, ..own.clone() };
     let together = Case { placement: Placement::Together, ..own.clone() };
     let siblings = [
-        ("with the CPUs kept awake", awake),
+        ("with the CPUs kept awake", awake(own)),
         ("with both ends spinning", spinning),
         ("with both ends on one CPU", together),
     ];
@@ -163,10 +144,6 @@ mod tests {
         (0..8).map(|k| latency + latency / 200 * (k % 4)).collect()
     }
 
-    fn awake(case: Case) -> Case {
-        Case { cpu_idle: CpuIdle::Shallow, ..case }
-    }
-
     fn spinning(case: Case) -> Case {
         Case { waiting: Waiting::Spin, ..case }
     }
@@ -176,7 +153,7 @@ mod tests {
         let mut made_up = MadeUp::new();
         let tcp = apart(Case::ping_pong("tcp"));
         made_up.rounds_of(&tcp, &around(66_000));
-        made_up.rounds_of(&awake(tcp.clone()), &around(11_000));
+        made_up.rounds_of(&awake(&tcp), &around(11_000));
         made_up.rounds_of(&spinning(tcp), &around(8_000));
         let pipe = apart(Case::ping_pong("pipe"));
         made_up.rounds_of(&pipe, &around(54_000));
@@ -198,6 +175,8 @@ mod tests {
             found[0].counter_experiment.as_ref().unwrap().command,
             "hairpin round-trip --transport pipe,tcp --waiting block --placement apart --cpu-idle deep,shallow"
         );
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
+        assert_eq!(pair.map(|case| case.label()), ["pipe block apart", "pipe block apart CPUs kept awake"]);
     }
 
     #[test]
@@ -205,7 +184,7 @@ mod tests {
         let mut made_up = MadeUp::new();
         let tcp = apart(Case::ping_pong("tcp"));
         made_up.rounds_of(&tcp, &around(66_000));
-        made_up.rounds_of(&awake(tcp.clone()), &around(65_500));
+        made_up.rounds_of(&awake(&tcp), &around(65_500));
         made_up.rounds_of(&spinning(tcp), &around(8_000));
         let found = made_up.findings("wake-up-dominated");
         assert_eq!(

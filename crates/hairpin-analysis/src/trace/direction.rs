@@ -103,7 +103,10 @@ impl<'t> Direction<'t> {
         let stamp = self.received.get(stamp).map(|stamp| stamp.at_ns);
         let read = self.reads.get(self.reads.partition_point(|call| call.end_byte < end_byte));
         let read = read.map(|call| call.ended_ns);
-        let left = self.left(end_byte).filter(|_| self.captured).map(|segment| segment.left_ns + self.travel_ns);
+        let left = self
+            .left(end_byte)
+            .filter(|_| self.captured)
+            .map(|segment| segment.left_ns.saturating_add(self.travel_ns));
         [stamp, read, left].into_iter().flatten().min()
     }
 
@@ -149,7 +152,7 @@ impl<'t> Direction<'t> {
         }
         let bare = |ack: &Ack| {
             let Some(arrived_ns) = self.arrived_ns(ack.first_byte + 1) else { return true };
-            let until_ns = ack.at_ns + 2 * clock_error_ns;
+            let until_ns = ack.at_ns.saturating_add(clock_error_ns.saturating_mul(2));
             let after = back.partition_point(|segment| segment.left_ns < arrived_ns);
             back.get(after).is_none_or(|segment| segment.left_ns > until_ns)
         };

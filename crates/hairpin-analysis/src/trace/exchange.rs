@@ -63,11 +63,12 @@ impl Reading<'_> {
     pub(super) fn extents(&self) -> impl Iterator<Item = Extent> + '_ {
         let trace = self.trace;
         let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
-        (0_u64..).zip(times).map(|(number, (began_ns, ended_ns))| Extent {
+        let bytes = |number: u64, each: u64| number.saturating_mul(each)..(number + 1).saturating_mul(each);
+        (0_u64..).zip(times).map(move |(number, (began_ns, ended_ns))| Extent {
             began_ns: *began_ns,
             ended_ns: *ended_ns,
-            request: number * trace.request_bytes..(number + 1) * trace.request_bytes,
-            reply: number * trace.reply_bytes..(number + 1) * trace.reply_bytes,
+            request: bytes(number, trace.request_bytes),
+            reply: bytes(number, trace.reply_bytes),
         })
     }
 
@@ -98,7 +99,7 @@ impl Reading<'_> {
     }
 
     pub(super) fn least_wait_ns(&self) -> u64 {
-        LEAST_WAIT_NS.max(10 * self.trace.clock_error_ns)
+        LEAST_WAIT_NS.max(self.trace.clock_error_ns.saturating_mul(10))
     }
 
     /// The far program had the whole request and began to answer later.
@@ -106,7 +107,7 @@ impl Reading<'_> {
         let [out, back] = &self.directions;
         let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
         let answer = back.writes_with(&extent.reply).first()?;
-        let waited = answer.began_ns >= read.ended_ns + LEAST_WAIT_NS;
+        let waited = answer.began_ns.saturating_sub(read.ended_ns) >= LEAST_WAIT_NS;
         waited.then(|| Waited {
             cause: WaitCause::FarProgram,
             end: End::Far,
@@ -168,8 +169,10 @@ impl Reading<'_> {
 /// acknowledgement itself was on its way.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
     let late = direction.acks.iter().filter(|ack| ack.bare).filter_map(|ack| {
-        let arrived_ns = direction.left(ack.first_byte + 1).and_then(|first| direction.arrived_ns(first.end_byte))?;
-        (ack.at_ns >= arrived_ns + travel_ns + LATE_ACK_NS).then(|| Waited {
+        let first = direction.left(ack.first_byte + 1)?;
+        let arrived_ns = direction.arrived_ns(first.end_byte)?;
+        let late = ack.at_ns.saturating_sub(arrived_ns).saturating_sub(travel_ns) >= LATE_ACK_NS;
+        late.then(|| Waited {
             cause: WaitCause::DelayedAck,
             end: other(direction.from),
             from: direction.from,

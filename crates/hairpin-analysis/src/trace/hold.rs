@@ -29,7 +29,7 @@ impl Sending {
     /// next write without it.
     pub(super) fn new(calls: &[Call], options: &[Effective], more: Option<u64>) -> Self {
         let mut corked = Vec::new();
-        let mut from_ns = (granted(options, OptionName::Cork) == Some(true)).then_some(0);
+        let mut from_ns = (switch(options, OptionName::Cork) == Some(true)).then_some(0);
         for call in calls {
             let (begins, ends) = match call.kind {
                 CallKind::Cork => (true, false),
@@ -47,7 +47,7 @@ impl Sending {
             }
         }
         corked.extend(from_ns.map(|from_ns| Corked { from_ns, release: None }));
-        Self { nodelay: granted(options, OptionName::Nodelay), corked }
+        Self { nodelay: switch(options, OptionName::Nodelay), corked }
     }
 
     fn corked_at(&self, at_ns: u64) -> Option<&Corked> {
@@ -57,7 +57,7 @@ impl Sending {
 }
 
 /// Whether the switch was on for the whole round, or off; null where neither is known.
-fn granted(options: &[Effective], name: OptionName) -> Option<bool> {
+pub(crate) fn switch(options: &[Effective], name: OptionName) -> Option<bool> {
     let option = options.iter().find(|option| option.name == name).filter(|option| option.before == option.after)?;
     match option.before.as_str() {
         "on" => Some(true),
@@ -89,8 +89,9 @@ impl Reading<'_> {
     fn corked_cause(&self, corked: &Corked, segment: &Segment, from_ns: u64) -> WaitCause {
         let error_ns = self.trace.clock_error_ns;
         let released = corked.release.is_some_and(|release| {
-            let at_once = release.began_ns.saturating_sub(error_ns)..=release.ended_ns + AT_ONCE_NS + error_ns;
-            at_once.contains(&segment.left_ns)
+            let at_once_ns = AT_ONCE_NS.saturating_add(error_ns);
+            segment.left_ns >= release.began_ns.saturating_sub(error_ns)
+                && segment.left_ns <= release.ended_ns.saturating_add(at_once_ns)
         });
         let by_itself = CEILING_NS.contains(&segment.left_ns.saturating_sub(from_ns));
         if released || by_itself { WaitCause::Cork } else { WaitCause::Unexplained }
@@ -102,7 +103,7 @@ impl Reading<'_> {
         let Some(ack) = direction.acknowledged(segment.first_byte).filter(|_| segment.first_byte > 0) else {
             return false;
         };
-        let error_ns = 2 * self.trace.clock_error_ns;
-        ack.at_ns > from_ns && segment.left_ns.abs_diff(ack.at_ns) <= AT_ONCE_NS + error_ns
+        let at_once_ns = AT_ONCE_NS.saturating_add(self.trace.clock_error_ns);
+        ack.at_ns > from_ns && segment.left_ns.abs_diff(ack.at_ns) <= at_once_ns
     }
 }

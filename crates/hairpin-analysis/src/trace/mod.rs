@@ -22,6 +22,7 @@ use hairpin_model::trace::{Capture, End, RoundTrace};
 use direction::Direction;
 use hold::Sending;
 
+pub(crate) use hold::switch;
 pub(crate) use summary::summary;
 
 /// A wait is at least so long, in ns, and ten times what a kernel's time may be off.

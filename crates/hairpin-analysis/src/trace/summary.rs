@@ -4,7 +4,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, Purpose, RoundRecord};
 use hairpin_model::time_sequence::TraceSummary;
 
-use crate::compare::{as_ratio, logarithms_by_block, ratio_by_block};
+use crate::compare::{as_ratio, difference_by_block, logarithms_by_block};
 use crate::statistics::location::median;
 
 /// The summary of a case's traced rounds; null where none was traced.
@@ -38,7 +38,7 @@ fn cost(rounds: &[&RoundRecord], seed: u64) -> Option<(Figure, Figure)> {
     let reference = median(&untraced.iter().map(|(_, p50)| *p50).collect::<Vec<_>>())?;
     let about = format!("{} cost of tracing", rounds.first()?.case_id);
     let [untraced, traced] = [untraced, traced].map(|values| logarithms_by_block(values.into_iter()));
-    let ratio = as_ratio(&ratio_by_block(&untraced, &traced, seed, &about)?.0);
+    let ratio = as_ratio(&difference_by_block(&untraced, &traced, seed, &about)?.0);
     let in_ns = |ratio: f64| (ratio - 1.0) * reference;
     let difference = Figure { value: in_ns(ratio.value), low: ratio.low.map(in_ns), high: ratio.high.map(in_ns) };
     Some((difference, ratio))

@@ -1,4 +1,9 @@
+//! Made-up traces with the cause of every wait known, with a capture and without.
+
 use hairpin_model::time_sequence::{EventKind, TimeSequence, TracedExchange, WaitCause};
+
+use hairpin_model::trace::{Call, CallKind, EndTrace, Packet, Stamp, StampKind};
+use proptest::prelude::*;
 
 use super::*;
 use crate::made_up::small_writes;
@@ -259,4 +264,69 @@ fn an_empty_or_broken_trace_says_nothing() {
     assert_eq!(figures(&broken, "none", &switches("off", "off")).exchanges.len(), 2);
     broken.request_bytes = 0;
     assert_eq!(figures(&broken, "more", &switches("off", "off")).exchanges.len(), 2);
+}
+
+fn any_number() -> impl Strategy<Value = u64> {
+    prop_oneof![0_u64..500, Just(u64::MAX), any::<u64>()]
+}
+
+fn any_end() -> impl Strategy<Value = EndTrace> {
+    let call =
+        (proptest::sample::select(CallKind::ALL.to_vec()), any_number(), any_number(), any_number(), any_number());
+    let calls = proptest::collection::vec(call, 0..12);
+    let stamp = (proptest::sample::select(StampKind::ALL.to_vec()), any_number(), any_number());
+    let stamps = proptest::collection::vec(stamp, 0..12);
+    (calls, stamps).prop_map(|(calls, stamps)| EndTrace {
+        calls: calls
+            .into_iter()
+            .map(|(kind, began_ns, ended_ns, first_byte, end_byte)| Call {
+                kind,
+                began_ns,
+                ended_ns,
+                first_byte,
+                end_byte,
+            })
+            .collect(),
+        stamps: stamps.into_iter().map(|(kind, at_ns, end_byte)| Stamp { kind, at_ns, end_byte }).collect(),
+        ..EndTrace::default()
+    })
+}
+
+fn any_packet() -> impl Strategy<Value = Packet> {
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let bytes = (any_number(), any_number(), proptest::option::of(any_number()));
+    (any_number(), any::<bool>(), flags, bytes).prop_map(|(at_ns, near, (syn, fin, rst), bytes)| Packet {
+        at_ns,
+        from: if near { End::Near } else { End::Far },
+        syn,
+        fin,
+        rst,
+        psh: false,
+        first_byte: bytes.0,
+        end_byte: bytes.1,
+        ack_byte: bytes.2,
+        length_bytes: 66,
+    })
+}
+
+proptest! {
+    /// A trace may come from a damaged file.
+    #[test]
+    fn any_trace_is_read_without_panic(
+        near in any_end(),
+        far in any_end(),
+        packets in proptest::collection::vec(any_packet(), 0..12),
+        times in proptest::collection::vec((any_number(), any_number()), 0..4),
+        (request_bytes, reply_bytes, clock_error_ns) in (any_number(), any_number(), any_number()),
+    ) {
+        let (exchange_began_ns, exchange_ended_ns) = times.into_iter().unzip();
+        let trace = RoundTrace {
+            exchange_began_ns, exchange_ended_ns, request_bytes, reply_bytes, clock_error_ns, near, far, packets,
+            ..RoundTrace::default()
+        };
+        for trace in both(trace) {
+            let figures = figures(&trace, "more", &switches("off", "on"));
+            prop_assert_eq!(figures.exchanges.len(), trace.exchange_began_ns.len());
+        }
+    }
 }

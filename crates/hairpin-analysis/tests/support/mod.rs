@@ -3,7 +3,7 @@
 
 pub mod traces;
 
-use hairpin_analysis::{Digest, comparisons, findings, round_figures};
+use hairpin_analysis::{Digest, comparisons, findings, round_figures, traced};
 use hairpin_model::case::{Case, Ends, Pattern, Placement};
 use hairpin_model::environment::Environment;
 use hairpin_model::exchange::Exchange;
@@ -13,6 +13,7 @@ use hairpin_model::options::{Effective, OptionName};
 use hairpin_model::round::{EndReport, Extent, Failure, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
 use hairpin_model::samples::{Fate, Samples, latency_histogram};
+use hairpin_model::trace::RoundTrace;
 
 /// Samples of a closed loop: each message leaves when the last was answered.
 pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {
@@ -206,6 +207,21 @@ pub fn granted(name: OptionName, value: &str) -> Effective {
 pub fn small_writes(remedy: &str) -> Case {
     let (writes, remedy) = ("100x2".parse().unwrap(), remedy.parse().unwrap());
     Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, remedy })
+}
+
+/// Six timed rounds of `case` with that latency, and three traced ones with that trace; the client was granted
+/// `options` in all of them.
+pub fn traced_rounds(made_up: &mut MadeUp, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
+    let latencies: Vec<u64> = (0..6).map(|k| latency + latency / 1000 * k).collect();
+    made_up.rounds_with(case, &latencies, |measured| measured.client.options = options.to_vec());
+    made_up.purpose = Purpose::Traced;
+    for block in 0..3 {
+        made_up.round_with(case, block, &back_to_back(&[], &[latency; 6]), |measured| {
+            measured.client.options = options.to_vec();
+        });
+        traced(made_up.rounds.last_mut().unwrap(), trace);
+    }
+    made_up.purpose = Purpose::Timed;
 }
 
 /// `case` at a fixed rate.

@@ -17,6 +17,7 @@ use super::Word;
 use crate::clock::RealClock;
 use crate::halves::echo::Echo;
 use crate::placement::place;
+use crate::tracing::Observed;
 use crate::usage::Usage;
 
 /// What the echo half is told.
@@ -50,15 +51,18 @@ fn attempt(order: &EchoOrder, stop: &AtomicBool, say: &mut impl FnMut(Word)) -> 
     let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
     let before = wire.effective();
     check_options(End::Far, &card, &order.round, &before)?;
+    let mut observed = Observed::begin(order.round.purpose, &mut *wire, &order.clock);
     let usage = Usage::now();
     say(Word::Ready);
-    let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, stop }.run(&mut *wire)?;
+    let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, stop }.run(observed.wire())?;
     let report = usage.since(order.cpu);
+    let trace = observed.finish()?.map(Box::new);
     let facts = wire.effective();
     Ok(EndReport {
         options: effective(&card, &asked(case, End::Far), &before, &facts),
         facts: counters(facts),
         turnaround,
+        trace,
         ..report
     })
 }

@@ -50,12 +50,13 @@ fn group_lanes(html: &mut String, group: &Group<'_>, axis: &Axis, grid: &str, lo
         };
         let classes = looks.get(&name).map(|looks| looks.classes()).unwrap_or_default();
         let invalid = if row.valid { "" } else { " invalid" };
-        let (transport, details) = (escape(&row.case.transport), escape(&row.case.details().join(" ")));
+        let words = ladder::row_words(row);
+        let (head, details) = (escape(&words[0]), escape(&words[1..].join(" ")));
         let details = if details.is_empty() { String::new() } else { format!(" <small>{details}</small>") };
         let warning = if row.valid { "" } else { "<b class=\"bang\" title=\"invalid: do not use\">!</b> " };
         let _ = write!(
             html,
-            "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{warning}{transport}{details}\
+            "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{warning}{head}{details}\
              </span>{}<span class=\"lane-value\">{}</span></div>",
             lane(row, p50, axis, grid, &classes),
             quantities::duration(p50, Micro::Sign)

@@ -15,3 +15,4 @@ pub(crate) mod percentiles;
 pub(crate) mod rounds;
 pub(crate) mod series;
 pub(crate) mod svg;
+pub(crate) mod time_sequence;

@@ -24,8 +24,9 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Optio
     let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
     let nines = Nines::of(rows.iter().map(|row| row.samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
+    let thing = group.kind.a_thing();
     let mut html = format!(
-        "<div class=\"plot\"><span class=\"axis-title y\">latency of a round trip (log scale)</span>\
+        "<div class=\"plot\"><span class=\"axis-title y\">latency of {thing} (log scale)</span>\
          <svg class=\"chart percentiles\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
     );
     html.push_str(&grid(&axis, &nines));

@@ -47,11 +47,17 @@ const SHAPES: [&str; 8] = [
     "M0 -5.2L1.5 -1.7L5 -1.6L2.3 0.8L3.1 4.4L0 2.4L-3.1 4.4L-2.3 0.8L-5 -1.6L-1.5 -1.7z",
 ];
 
+/// The heads of arrows to both sides, their tip at the origin.
+const HEADS: [(&str, &str); 2] = [("right", "M0 0L-9 -4V4z"), ("left", "M0 0L9 -4V4z")];
+
 /// The shapes as symbols that `<use href="#m0">` draws; they stand once on a page.
 pub(crate) fn symbols() -> String {
     let mut text = String::from("<svg class=\"symbols\" width=\"0\" height=\"0\" aria-hidden=\"true\"><defs>");
     for (number, path) in SHAPES.iter().enumerate() {
         text.push_str(&format!("<path id=\"m{number}\" d=\"{path}\"/>"));
+    }
+    for (name, path) in HEADS {
+        text.push_str(&format!("<path id=\"m-{name}\" d=\"{path}\"/>"));
     }
     text.push_str("</defs></svg>");
     text

@@ -6,6 +6,7 @@
 mod claims;
 mod facts;
 mod table;
+mod time_sequence;
 
 use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
@@ -17,6 +18,7 @@ use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
 
 use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
+use crate::exchanges;
 use crate::ladder;
 use crate::quantities::{self, Micro};
 use crate::wording;
@@ -40,12 +42,19 @@ struct View {
     more: Vec<String>,
     cautions: Vec<String>,
     calibrations: Vec<Calibration>,
+    /// What the run measures: `a round trip`.
+    things: String,
     ladder_html: Option<String>,
     curves: Vec<Panel>,
     courses: Vec<Panel>,
     chains: Vec<Chain>,
     findings: Vec<Card>,
-    table: table::SummaryTable,
+    tables: Vec<table::SummaryTable>,
+    first_exchanges: Option<table::SummaryTable>,
+    why_first: &'static str,
+    sequences: Vec<time_sequence::Sequence>,
+    sequences_left_out: usize,
+    evidence: Vec<(bool, String)>,
     invalid: Vec<(String, String)>,
     ledger: Vec<String>,
     options: Vec<(bool, String)>,
@@ -135,6 +144,7 @@ fn view(run: &Run) -> View {
         .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
         .collect();
     let answer = wording::answer(run, MICRO);
+    let (sequences, sequences_left_out) = time_sequence::of(run);
     let calibration = |(good, text): (bool, String)| Calibration { good, text: tied(&text) };
     View {
         style_html: STYLE,
@@ -148,12 +158,18 @@ fn view(run: &Run) -> View {
         more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
         cautions: wording::cautions(run),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
+        things: ladder::things(run),
         ladder_html: ladder_chart::chart(run, &looks),
         curves,
         courses,
         chains: chains(run, &groups),
         findings: run.findings.iter().map(|finding| card(run, finding)).collect(),
-        table: table::of(&groups),
+        tables: table::of(&groups),
+        first_exchanges: table::first_exchanges(&groups),
+        why_first: exchanges::WHY_FIRST,
+        sequences,
+        sequences_left_out,
+        evidence: evidence(run),
         invalid: wording::invalid(run),
         ledger: wording::ledger_lines(run),
         options: wording::option_notes(run),
@@ -233,6 +249,13 @@ fn card(run: &Run, finding: &Finding) -> Card {
         command: experiment.map(|experiment| experiment.command.clone()),
         proof: finding.proved.as_ref().map(proof),
     }
+}
+
+/// What tracing costs and what was captured; true with what is missing.
+fn evidence(run: &Run) -> Vec<(bool, String)> {
+    let cost = exchanges::tracing_cost(run, MICRO).map(|cost| (false, format!("Tracing {cost}")));
+    let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));
+    cost.into_iter().chain(captures).collect()
 }
 
 fn failures(run: &Run) -> Vec<(String, String, String)> {

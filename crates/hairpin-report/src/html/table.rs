@@ -1,25 +1,28 @@
-//! The summary table: every figure of every case, sortable by the page's script.
+//! The summary tables: every figure of every case, sortable by the page's script.
 
 use serde::Serialize;
 
 use hairpin_model::figure::Figure;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, ExchangeFigures};
 
 use super::MICRO;
-use crate::ladder::{self, Group};
+use crate::exchanges;
+use crate::ladder::{self, Group, Kind};
 use crate::quantities::{self, DASH};
 
-/// The table.
+/// A table of the cases that measure the same kind of thing.
 #[derive(Serialize)]
 pub(super) struct SummaryTable {
+    /// `Round trips`.
+    title: &'static str,
     /// Titles of the columns of figures.
-    titles: Vec<&'static str>,
+    titles: Vec<String>,
     rows: Vec<Row>,
 }
 
 #[derive(Serialize)]
 struct Row {
-    transport: String,
+    name: String,
     details: String,
     waiting: String,
     placement: String,
@@ -35,46 +38,98 @@ struct Cell {
     key: Option<f64>,
 }
 
-/// The rows in the order of the ladder.
-pub(super) fn of(groups: &[Group<'_>]) -> SummaryTable {
-    let titles = vec![
-        "p50",
-        "p90",
-        "p99",
-        "p99.9",
-        "max",
-        "mean",
-        "rate",
-        "lost",
-        "CPU per message",
-        "set-up",
-        "first message",
-        "rounds",
-        "round trips",
-    ];
-    let rows = groups.iter().flat_map(|group| &group.rows).map(|row| table_row(row)).collect();
-    SummaryTable { titles, rows }
+/// A column of figures: its title and its cell.
+type Column = (&'static str, fn(&CaseSummary) -> Cell);
+
+const ROUND_TRIPS: &[Column] = &[
+    ("p50", |row| time_cell(row.latency_ns.p50)),
+    ("p90", |row| time_cell(row.latency_ns.p90)),
+    ("p99", |row| time_cell(row.latency_ns.p99)),
+    ("p99.9", |row| time_cell(row.latency_ns.p999)),
+    ("max", |row| time_cell(row.latency_ns.max)),
+    ("mean", |row| time_cell(row.latency_ns.mean)),
+    ("rate", |row| cell(row.rate_per_s, quantities::rate, quantities::rate_bounds)),
+    ("lost", |row| count_cell(ladder::lost(row))),
+    ("CPU per message", |row| time_cell(ladder::cpu_ns_per_message(row).map(Figure::bare))),
+    ("set-up", |row| time_cell(row.setup_ns)),
+    ("first message", |row| time_cell(row.first_message_ns)),
+    ("rounds", |row| count_cell(row.rounds)),
+    ("round trips", |row| count_cell(row.samples)),
+];
+
+const EXCHANGES: &[Column] = &[
+    ("p50", |row| time_cell(row.latency_ns.p50)),
+    ("p90", |row| time_cell(row.latency_ns.p90)),
+    ("p99", |row| time_cell(row.latency_ns.p99)),
+    ("max", |row| time_cell(row.latency_ns.max)),
+    ("bytes/ms", |row| number_cell(row, |of| of.bytes_per_ms)),
+    ("speed-up against none", |row| number_cell(row, |of| of.speed_up_against_none)),
+    ("segments", |row| number_cell(row, |of| of.segments_per_exchange)),
+    ("bare ACKs", |row| number_cell(row, |of| of.bare_acks_per_exchange)),
+    ("system calls", |row| number_cell(row, |of| of.system_calls_per_exchange)),
+    ("first exchange", |row| time_cell(row.exchanges.as_ref().and_then(|of| of.first_exchange_ns))),
+    ("CPU per exchange", |row| time_cell(ladder::cpu_ns_per_message(row).map(Figure::bare))),
+    ("set-up", |row| time_cell(row.setup_ns)),
+    ("rounds", |row| count_cell(row.rounds)),
+    ("exchanges", |row| count_cell(row.samples)),
+];
+
+/// A table for each kind that the run has, its rows in the order of the ladder.
+pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
+    let of_kind = |kind: Kind| {
+        let columns = match kind {
+            Kind::RoundTrips => ROUND_TRIPS,
+            Kind::Exchanges => EXCHANGES,
+        };
+        let rows: Vec<Row> = groups
+            .iter()
+            .filter(|group| group.kind == kind)
+            .flat_map(|group| &group.rows)
+            .map(|row| table_row(row, columns.iter().map(|(_, cell)| cell(row)).collect()))
+            .collect();
+        let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
+        SummaryTable { title: kind.title(), titles, rows }
+    };
+    Kind::ALL.map(of_kind).into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-fn table_row(row: &CaseSummary) -> Row {
-    let latency = &row.latency_ns;
-    let figures = [latency.p50, latency.p90, latency.p99, latency.p999, latency.max, latency.mean];
-    let mut cells: Vec<Cell> = figures.into_iter().map(time_cell).collect();
-    cells.push(cell(row.rate_per_s, quantities::rate, quantities::rate_bounds));
-    cells.push(count_cell(ladder::lost(row)));
-    cells.push(time_cell(ladder::cpu_ns_per_message(row).map(Figure::bare)));
-    cells.push(time_cell(row.setup_ns));
-    cells.push(time_cell(row.first_message_ns));
-    cells.push(count_cell(row.rounds));
-    cells.push(count_cell(row.samples));
+/// The first exchanges of a connection, where one of them differs from the steady state; null where none does.
+pub(super) fn first_exchanges(groups: &[Group<'_>]) -> Option<SummaryTable> {
+    let rows = || groups.iter().flat_map(|group| &group.rows).copied().filter(|row| exchanges::first_differ(row));
+    let early =
+        |row: &CaseSummary| row.exchanges.as_ref().map(|of| of.early_exchanges_ns.clone()).unwrap_or_default();
+    let most = rows().map(|row| early(row).len()).max()?;
+    let table_row = |row: &CaseSummary| {
+        let early = early(row);
+        let cells =
+            (0..most).map(|place| time_cell(early.get(place).copied())).chain([time_cell(row.latency_ns.p50)]);
+        table_row(row, cells.collect())
+    };
+    let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
+    Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
+}
+
+fn table_row(row: &CaseSummary, cells: Vec<Cell>) -> Row {
+    let case = &row.case;
+    let mut words = ladder::row_words(row);
+    let name = words.remove(0);
+    if let Some(exchange) = &case.exchange {
+        words.insert(0, format!("{} {}", case.transport, ladder::request(case, exchange)));
+    }
     Row {
-        transport: row.case.transport.clone(),
-        details: row.case.details().join(" "),
-        waiting: row.case.waiting.to_string(),
-        placement: row.case.placement.to_string(),
+        name,
+        details: super::tied(&words.join(" ")),
+        waiting: case.waiting.to_string(),
+        placement: case.placement.to_string(),
         valid: row.valid,
         cells,
     }
+}
+
+fn number_cell(row: &CaseSummary, of: fn(&ExchangeFigures) -> Option<Figure>) -> Cell {
+    let figure = row.exchanges.as_ref().and_then(of);
+    let value = ladder::finite(figure).unwrap_or(f64::NAN);
+    cell(figure, quantities::number, |low, high| quantities::number_bounds(value, low, high, MICRO))
 }
 
 fn time_cell(figure: Option<Figure>) -> Cell {

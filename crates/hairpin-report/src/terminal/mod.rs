@@ -7,6 +7,7 @@ mod changes;
 mod claims;
 mod page;
 mod tables;
+mod time_sequence;
 
 use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
@@ -17,6 +18,8 @@ use crate::comparison::ComparisonReport;
 use crate::quantities::{self, Micro};
 use crate::{exchanges, ladder, wording};
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
+
+pub use time_sequence::render_time_sequences;
 
 /// How the text should look: the binary decides from the terminal and from `NO_COLOR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
+use hairpin_report::time_sequence;
 use std::path::PathBuf;
 
 /// The experiment that `hairpin` without a word runs.
@@ -69,11 +70,21 @@ fn knob_argument(knob: &'static Knob) -> Arg {
 }
 
 /// How a run is printed on standard output.
-fn printing() -> [Arg; 2] {
+fn printing() -> [Arg; 3] {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).conflicts_with("csv");
     let csv = Arg::new("csv").long("csv").num_args(0..=1).require_equals(true).default_missing_value("summary");
+    let ladder = Arg::new("ladder").long("ladder").num_args(0..=1).require_equals(true);
     [
         json.help("Print the run as one JSON object instead of a table"),
+        ladder
+            .value_name("WHICH")
+            .default_missing_value(time_sequence::MOST_TELLING)
+            .conflicts_with_all(["json", "csv"])
+            .help(
+                "Draw a traced exchange packet by packet below the table: that with nothing done \
+                 against stalls, else with the longest wait; or WHICH: a \
+                 remedy, a case in its words, or all",
+            ),
         csv.value_name("PART")
             .value_parser(PossibleValuesParser::new(["summary", "samples"]))
             .help("Print CSV instead of a table: the summary of each case, or every raw sample"),

@@ -34,7 +34,7 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
     let command_line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let mut run = measured(&asked, &bench, &engine, &folder, command_line, matches.get_flag("quiet"))?;
     let page = save(&folder, &mut run);
-    show(&folder, &run, matches)?;
+    let printed = show(&folder, &run, matches);
     match &page {
         Ok(()) => output::note(&format!(
             "\nRun folder  {}\nReport      {}",
@@ -46,6 +46,7 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
     for failure in &run.unsaved {
         output::error(&failure.cause);
     }
+    printed?;
     Ok(match run.state {
         State::Interrupted => Exit::Interrupted,
         _ if run.failed_rounds() > 0 || !run.unsaved.is_empty() || page.is_err() => Exit::RoundsFailed,

@@ -29,16 +29,23 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(Exit::Fine)
 }
 
-/// Prints the run as the flags ask: a table, JSON or CSV.
+/// Prints the run as the flags ask: a table with or without the ladder, JSON or CSV.
 ///
 /// # Errors
-/// Raw samples cannot be read.
+/// Raw samples cannot be read, or the ladder is asked for of no case of the run.
 pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), Stopped> {
     match matches.get_one::<String>("csv").map(String::as_str) {
         _ if matches.get_flag("json") => output::text(&format!("{}\n", json::render(run).trim_end())),
         Some("samples") => samples(folder, run)?,
         Some(_) => output::text(&csv_table::summary(run)),
-        None => output::text(&terminal::render(run, &output::look())),
+        None => {
+            let look = output::look();
+            output::text(&terminal::render(run, &look));
+            if let Some(which) = matches.get_one::<String>("ladder") {
+                let drawn = terminal::render_time_sequences(run, which, &look).map_err(Stopped::usage)?;
+                output::text(&format!("\n{drawn}"));
+            }
+        }
     }
     Ok(())
 }

@@ -50,6 +50,21 @@ fn old_runs_load_and_report() {
 }
 
 #[test]
+fn the_ladder_of_a_run_without_traces_is_a_note_and_of_an_unknown_case_an_error() {
+    each_format(|place, format| {
+        let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+        assert!(shown.contains("No exchange of this run was traced"), "format {format}: {shown}");
+        let refused = place.hairpin(&["report", "run", "--ladder=nothing"]).with_code(2).stderr;
+        assert!(
+            refused.contains("unknown case of the ladder `nothing` (hint: one of all, most-telling"),
+            "{refused}"
+        );
+        place.hairpin(&["report", "run", "--ladder", "--json"]).with_code(2);
+        place.hairpin(&["report", "run", "--ladder", "--csv"]).with_code(2);
+    });
+}
+
+#[test]
 fn old_runs_are_computed_anew_from_their_samples() {
     each_format(|place, format| {
         let before = saved(place);

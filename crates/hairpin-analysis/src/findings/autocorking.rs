@@ -1,0 +1,149 @@
+//! `autocorking`: the kernel packed writes together although Nagle's algorithm is off.
+//!
+//! Why: while an earlier packet is still in the queue of the device, Linux keeps small writes back to pack them with
+//! later ones (net/ipv4/tcp.c, `tcp_should_autocork`; net.ipv4.tcp_autocorking). It saves packets, and a write then is
+//! not a segment, which is often taken for Nagle's algorithm or for a broken `TCP_NODELAY`. Evidence: `TCP_NODELAY` on as
+//! granted; the counter `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; and requests left in fewer segments
+//! than they had writes. The counter is the whole machine's. Its share is the time that writes so waited.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::options::OptionName;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::WaitCause;
+
+use super::Detector;
+use super::support::{Hits, Traced, blank, counter_experiment, evidence};
+use crate::humane;
+use crate::statistics::interval::median_figure;
+use crate::trace::switch;
+
+pub(super) struct Autocorking;
+
+const CARD: FindingCard = FindingCard {
+    code: "autocorking",
+    what: "the kernel packed writes together although Nagle's algorithm is off",
+    why: "with TCP_NODELAY a write need not be a segment: what looks like Nagle's algorithm is not it",
+};
+
+/// With this many segments for each write, or more, nothing was packed.
+const PACKED_BELOW: f64 = 0.95;
+
+struct Packed {
+    writes: Figure,
+    segments: Figure,
+    counted: Figure,
+}
+
+impl Detector for Autocorking {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| packed(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let (packed, label) = (&first.with, &first.case.label);
+        let remedy = first.case.case.exchange.as_ref().map_or(String::new(), |exchange| exchange.remedy.to_string());
+        let experiment = counter_experiment(
+            "the same with autocorking off: every write must leave in a segment of its own",
+            &[&first.case.case],
+            "remedy",
+            &[remedy],
+        );
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments, and the kernel counted \
+                 {} times that it kept one back while an earlier packet was in the device's queue.{}",
+                humane::count(packed.writes.value),
+                humane::count(packed.segments.value),
+                humane::count(packed.counted.value),
+                if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
+            ),
+            evidence: vec![
+                evidence(format!("TCPAutoCorking over a traced round, {label}"), packed.counted, "count"),
+                evidence(format!("write calls a request, traced, {label}"), packed.writes, "count"),
+                evidence(format!("segments that a request left in, traced, {label}"), packed.segments, "count"),
+                evidence(
+                    format!("TCP_NODELAY as granted to the client (1 is on), {label}"),
+                    Figure::bare(1.0),
+                    "count",
+                ),
+            ],
+            advice:
+                "Mostly leave it: it saves packets and rarely costs time. Where every write must leave by itself, \
+                     switch it off for the machine (net.ipv4.tcp_autocorking=0); where it must not, write at once."
+                    .to_owned(),
+            counter_experiment: Some(CounterExperiment {
+                command: format!("sysctl -w net.ipv4.tcp_autocorking=0 && {}", experiment.command),
+                ..experiment
+            }),
+            share: first.share,
+            ..blank(&CARD, Severity::Note)
+        }]
+    }
+}
+
+fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
+    if case.case.twin != 0 || switch(&case.effective_options.client, OptionName::Nodelay) != Some(true) {
+        return None;
+    }
+    let traced = Traced::of(run, case)?;
+    let counts: Vec<f64> = traced.rounds.iter().filter_map(|round| Some(round.autocorked? as f64)).collect();
+    let counted = median_figure(&counts, run.seed, &format!("{} autocorked", case.id))?;
+    let writes = traced.figure("writes", |exchange| Some(exchange.writes as f64))?;
+    let segments = traced.figure("segments", |exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
+    let fewer = segments.value < PACKED_BELOW * writes.value;
+    let share = traced.share(|_, wait| wait.cause == WaitCause::Autocork);
+    (fewer && counted.value > 0.0).then_some((share, Packed { writes, segments, counted }))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::fact::Fact;
+    use hairpin_model::trace::RoundTrace;
+
+    use super::*;
+    use crate::made_up::traces::{self, MS, switches};
+    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+
+    fn counted(mut trace: RoundTrace, times: f64) -> RoundTrace {
+        trace.near.before = vec![Fact::number("netstat.TCPAutoCorking", 5.0)];
+        trace.near.after = vec![Fact::number("netstat.TCPAutoCorking", 5.0 + times)];
+        trace
+    }
+
+    fn found(trace: &RoundTrace, options: (&str, &str)) -> Vec<Finding> {
+        let mut made_up = MadeUp::new();
+        let options = switches(options.0, options.1);
+        traced_rounds(&mut made_up, &small_writes("nodelay"), MS, trace, &options);
+        made_up.findings("autocorking")
+    }
+
+    #[test]
+    fn fewer_segments_than_writes_and_a_counter_that_grew() {
+        // Under a cork in the made-up trace: what counts here is that a hundred writes left in one segment.
+        let found = found(&counted(traces::more(0), 12.0), ("on", "off"));
+        assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
+        assert!(
+            found[0]
+                .summary
+                .contains("the 100 writes of a request left in 1 segments, and the kernel counted 12 times"),
+            "{}",
+            found[0].summary
+        );
+        let experiment = found[0].counter_experiment.as_ref().unwrap();
+        assert!(experiment.command.starts_with("sysctl -w net.ipv4.tcp_autocorking=0 && hairpin small-writes "));
+        assert_eq!(experiment.pair, None);
+    }
+
+    #[test]
+    fn no_counter_no_packing_and_nagle_are_none() {
+        assert_eq!(found(&traces::more(0), ("on", "off")), []);
+        assert_eq!(found(&counted(traces::more(0), 0.0), ("on", "off")), []);
+        assert_eq!(found(&counted(traces::nodelay(), 12.0), ("on", "off")), []);
+        assert_eq!(found(&counted(traces::more(0), 12.0), ("off", "off")), []);
+    }
+}

@@ -1,0 +1,139 @@
+//! `cork-not-released`: written bytes stayed under a cork until the kernel let them go by itself.
+//!
+//! Why: a corked socket keeps partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that forgets to release
+//! it pays that in every exchange. Evidence: `TCP_CORK` on as granted before and after the timed rounds; and in traced
+//! rounds, writes that stayed while the socket was corked and left at that ceiling with no call to release it. Its
+//! share is the time that they were so held, of all exchanges' time. Advice: release it after the last write.
+
+use hairpin_model::exchange::Remedy;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::options::OptionName;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::trace::End;
+
+use super::Detector;
+use super::support::{Hits, OtherRemedy, Traced, blank, evidence, held_ns, other_remedy};
+use crate::humane;
+use crate::trace::switch;
+
+pub(super) struct CorkNotReleased;
+
+const CARD: FindingCard = FindingCard {
+    code: "cork-not-released",
+    what: "writes stayed under a cork until the kernel let them go after 200 ms",
+    why: "every exchange pays the ceiling of a cork that nobody releases",
+};
+
+/// From this share of the exchanges' time on it is worth a word.
+const LEAST: f64 = 0.05;
+/// A cork that was released held for less, in ns.
+const CEILING_NS: i64 = 150_000_000;
+
+struct Corked {
+    held_ns: Figure,
+    exchanges: (usize, usize),
+}
+
+impl Detector for CorkNotReleased {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| corked(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let (corked, label) = (&first.with, &first.case.label);
+        let (some, all) = corked.exchanges;
+        let words = "the same with the cork released after the last write: if it takes as long, it was not the cork";
+        let other = other_remedy(run, first.case, Remedy::Cork, words, "releasing the cork");
+        let refuted = other.as_ref().is_some_and(OtherRemedy::refuted);
+        let mut all_evidence = vec![
+            evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
+            evidence(
+                format!("traced exchanges that were so held, {label}"),
+                Figure::bare(some as f64 / all.max(1) as f64),
+                "share",
+            ),
+            evidence(format!("TCP_CORK as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+        ];
+        all_evidence
+            .extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")));
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{label}: the socket is corked and never released, so that what is written stays for {} until the \
+                 kernel lets it go by itself ({some} of {all} traced exchanges): {} of an exchange is this wait.{}{}",
+                humane::duration_figure(&corked.held_ns),
+                humane::share(first.share),
+                hits.others(),
+                other.as_ref().map_or("", |other| other.told.as_str())
+            ),
+            evidence: all_evidence,
+            advice:
+                "Release the cork (TCP_CORK to 0) right after the last write of each request, also where an error \
+                     ends it early; or use MSG_MORE with all writes but the last, which needs no release."
+                    .to_owned(),
+            proved: other.as_ref().and_then(|other| other.proved.clone()),
+            counter_experiment: other.map(|other| other.experiment),
+            share: if refuted { 0.0 } else { first.share },
+            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+        }]
+    }
+}
+
+fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
+    if case.case.twin != 0 || switch(&case.effective_options.client, OptionName::Cork) != Some(true) {
+        return None;
+    }
+    let traced = Traced::of(run, case)?;
+    let share = traced.share(at_ceiling);
+    let held = traced.figure("corked", |exchange| Some(held_ns(exchange, at_ceiling)).filter(|held| *held > 0.0));
+    (share >= LEAST).then_some((share, Corked { held_ns: held?, exchanges: traced.count(at_ceiling) }))
+}
+
+fn at_ceiling(_: &TracedExchange, wait: &Wait) -> bool {
+    wait.cause == WaitCause::Cork && wait.end == End::Near && wait.until_ns - wait.from_ns >= CEILING_NS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made_up::traces::{self, MS, US, switches, uncaptured};
+    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+
+    const CODE: &str = "cork-not-released";
+
+    #[test]
+    fn a_forgotten_cork_is_found_and_proved_by_releasing_it() {
+        for trace in [traces::cork_forgotten(), uncaptured(traces::cork_forgotten())] {
+            let (forgotten, released) = (small_writes("cork-forgotten"), small_writes("cork"));
+            let mut made_up = MadeUp::new();
+            traced_rounds(&mut made_up, &forgotten, 208 * MS, &trace, &switches("off", "on"));
+            traced_rounds(&mut made_up, &released, 180 * US, &traces::cork(), &switches("off", "off"));
+            let found = made_up.findings(CODE);
+            assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+            assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
+            assert_eq!(found[0].cases, [forgotten.id()]);
+            assert!(found[0].share > 0.99 && found[0].summary.contains("stays for 207 ms"), "{}", found[0].summary);
+            let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
+            assert_eq!(pair.as_deref(), Some(&[forgotten, released]));
+        }
+    }
+
+    #[test]
+    fn a_released_cork_other_waits_and_latency_alone_are_none() {
+        let (off, corked) = (switches("off", "off"), switches("off", "on"));
+        let mut made_up = MadeUp::new();
+        traced_rounds(&mut made_up, &small_writes("cork"), 180 * US, &traces::cork(), &off);
+        traced_rounds(&mut made_up, &small_writes("more"), 300 * MS, &traces::more(3 * MS), &off);
+        traced_rounds(&mut made_up, &small_writes("none"), 208 * MS, &traces::cork_forgotten(), &off);
+        traced_rounds(&mut made_up, &small_writes("nodelay"), 208 * MS, &traces::one_write(207 * MS), &corked);
+        made_up.rounds_with(&small_writes("cork-forgotten"), &[208 * MS; 6], |measured| {
+            measured.client.options = corked.clone();
+        });
+        assert_eq!(made_up.findings(CODE), []);
+    }
+}

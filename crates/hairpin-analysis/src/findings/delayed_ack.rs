@@ -1,0 +1,160 @@
+//! `delayed-ack`: the far end acknowledged late what had long arrived.
+//!
+//! Why: a receiver that has nothing to send delays its acknowledgement, 40 ms and more on Linux (RFC 1122, 4.2.3.2).
+//! That costs nothing until something waits for it: Nagle's algorithm, a full window, a cautious sender. Evidence, in
+//! traced rounds: acknowledgements that came by themselves 10 ms and more after their data was at the far host; and the
+//! acknowledgements by themselves that the kernel counted. Where Nagle's algorithm waited for them on the same case,
+//! `nagle-meets-delayed-ack` tells it, and this says nothing.
+
+use hairpin_model::exchange::Remedy;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::trace::End;
+
+use super::Detector;
+use super::nagle_meets_delayed_ack::stall;
+use super::support::{Hits, Traced, blank, evidence, other_remedy};
+use crate::humane;
+
+pub(super) struct DelayedAck;
+
+const CARD: FindingCard = FindingCard {
+    code: "delayed-ack",
+    what: "the far end acknowledged late what had long arrived",
+    why: "it costs nothing by itself, but whatever waits for an acknowledgement then waits for that",
+};
+
+/// From this share of the exchanges on, and this many, it is worth a word.
+const LEAST_OFTEN: f64 = 0.1;
+const FEWEST: usize = 2;
+/// A write that left within so long of the acknowledgement waited for it, in ns.
+const TOGETHER_NS: u64 = 1_500_000;
+
+struct Late {
+    delay_ns: Figure,
+    exchanges: (usize, usize),
+    /// The part of the exchanges' time in which something stayed until such an acknowledgement came.
+    waited: f64,
+}
+
+impl Detector for DelayedAck {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| late_acks(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let (late, label) = (&first.with, &first.case.label);
+        let (some, all) = late.exchanges;
+        let words = "the same with quick acknowledgements at the far end: they must come at once";
+        // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
+        let plain = first.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
+        let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledging quickly").filter(|_| plain);
+        let often = some as f64 / all.max(1) as f64;
+        let mut all_evidence = vec![
+            evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
+            evidence(format!("traced exchanges with a late one, {label}"), Figure::bare(often), "share"),
+        ];
+        let counted = first.case.exchanges.as_ref().and_then(|exchanges| exchanges.bare_acks_per_exchange);
+        all_evidence.extend(counted.map(|acks| {
+            evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
+        }));
+        let waits = match late.waited {
+            waited if waited > 0.0 => format!(
+                "writes stayed until then, {} of an exchange, for a reason that the trace does not show",
+                humane::share(waited)
+            ),
+            _ => "nothing waited for them".to_owned(),
+        };
+        let others = if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() };
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{label}: in {some} of {all} traced exchanges the far end acknowledged {} after the data had arrived; \
+                 {waits}.{others}",
+                humane::duration_figure(&late.delay_ns)
+            ),
+            evidence: all_evidence,
+            advice: "Nothing needs to be done while nothing waits for them. A program that writes in several parts \
+                     must not wait for them: write at once, or set TCP_NODELAY. Who owns the far end can ask for quick \
+                     acknowledgements (TCP_QUICKACK, set again after each read)."
+                .to_owned(),
+            counter_experiment: other.map(|other| other.experiment),
+            share: first.share,
+            ..blank(&CARD, Severity::Note)
+        }]
+    }
+}
+
+fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
+    if case.case.twin != 0 || stall(run, case).is_some() {
+        return None;
+    }
+    let traced = Traced::of(run, case)?;
+    let late = |_: &TracedExchange, wait: &Wait| is_late(wait);
+    let (some, all) = traced.count(late);
+    let often = some >= FEWEST && some as f64 >= LEAST_OFTEN * all as f64;
+    let longest = |exchange: &TracedExchange| {
+        let late = exchange.waits.iter().filter(|wait| is_late(wait)).map(|wait| wait.until_ns - wait.from_ns);
+        late.max().map(|delay_ns| delay_ns as f64)
+    };
+    let delay_ns = traced.figure("late", longest).filter(|_| often)?;
+    let waited = traced.share(|exchange, wait| {
+        let with = |ack: &Wait| is_late(ack) && ack.until_ns.abs_diff(wait.until_ns) <= TOGETHER_NS;
+        wait.end == End::Near && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)
+    });
+    Some((waited, Late { delay_ns, exchanges: (some, all), waited }))
+}
+
+fn is_late(wait: &Wait) -> bool {
+    wait.cause == WaitCause::DelayedAck && wait.end == End::Far
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made_up::traces::{self, MS, US, switches, uncaptured};
+    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+
+    const CODE: &str = "delayed-ack";
+
+    #[test]
+    fn late_acknowledgements_that_nothing_waits_for_are_a_note() {
+        for trace in [traces::one_write(60 * MS), uncaptured(traces::one_write(60 * MS))] {
+            let mut made_up = MadeUp::new();
+            let case = small_writes("none");
+            traced_rounds(&mut made_up, &case, 60 * MS, &trace, &switches("off", "off"));
+            let found = made_up.findings(CODE);
+            assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
+            let summary = &found[0].summary;
+            assert!(summary.contains("in 18 of 18 traced exchanges the far end acknowledged 40.0 ms"), "{summary}");
+            assert!(summary.contains("nothing waited for them"), "{summary}");
+            let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
+            assert_eq!(pair.as_deref(), Some(&[case, small_writes("quickack")]));
+        }
+    }
+
+    #[test]
+    fn it_is_not_told_twice_and_quick_ones_are_none() {
+        let off = switches("off", "off");
+        let mut made_up = MadeUp::new();
+        traced_rounds(&mut made_up, &small_writes("none"), 44 * MS, &traces::none(), &off);
+        traced_rounds(&mut made_up, &small_writes("one-write"), 40 * MS, &traces::one_write(39 * MS), &off);
+        traced_rounds(&mut made_up, &small_writes("nodelay"), MS, &traces::nodelay(), &switches("on", "off"));
+        traced_rounds(&mut made_up, &small_writes("cork"), 180 * US, &traces::cork(), &off);
+        made_up.rounds_of(&small_writes("quickack"), &[40 * MS; 6]);
+        assert_eq!(made_up.findings(CODE), []);
+    }
+
+    #[test]
+    fn a_wait_that_ends_with_one_is_told_where_nagle_cannot_be_blamed() {
+        let mut made_up = MadeUp::new();
+        traced_rounds(&mut made_up, &small_writes("none"), 44 * MS, &traces::none(), &[]);
+        let found = made_up.findings(CODE);
+        assert!(found[0].share > 0.9 && found[0].summary.contains("for a reason that the trace does not show"));
+    }
+}

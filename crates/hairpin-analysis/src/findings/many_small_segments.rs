@@ -1,0 +1,180 @@
+//! `many-small-segments`: with `TCP_NODELAY`, a request leaves in many segments where a few would do.
+//!
+//! Why: `TCP_NODELAY` stops the waiting and sends a segment for each write. Each has some 66 bytes of headers, a trip
+//! through both kernels and, often, an acknowledgement; on a real network a packet each. Evidence: `TCP_NODELAY` on as
+//! granted, and the segments that the kernel counted against those that the bytes need; the writes and segments that
+//! were traced. Its share is what one write saves, where the run measured it, else unknown and 0. Advice: write at once.
+
+use hairpin_model::exchange::Remedy;
+use hairpin_model::fact;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::options::OptionName;
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Verdict};
+
+use super::Detector;
+use super::support::{Hits, OtherRemedy, Traced, blank, evidence, other_remedy};
+use crate::humane;
+use crate::trace::switch;
+
+pub(super) struct ManySmallSegments;
+
+const CARD: FindingCard = FindingCard {
+    code: "many-small-segments",
+    what: "with TCP_NODELAY a request leaves in many segments where a few would do",
+    why: "each write becomes a packet with headers of its own, and both kernels handle every one",
+};
+
+/// From this many times the segments that the bytes need on it is worth a word.
+const LEAST_TIMES: f64 = 10.0;
+/// Payload that any segment can carry: what IPv6 guarantees (RFC 8200, 1280 bytes) less headers.
+const LEAST_SEGMENT_BYTES: f64 = 1_220.0;
+
+struct Many {
+    segments: Figure,
+    needed: f64,
+}
+
+impl Detector for ManySmallSegments {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let words = "the same request in one write: if it takes as long, the segments cost nothing";
+        let experiment = |case| other_remedy(run, case, Remedy::OneWrite, words, "one write for each request");
+        let hits = Hits::among(run, |case| {
+            let many = many(case)?;
+            let change = experiment(case).and_then(|other| other.change);
+            let saved = change.filter(|change| change.verdict == Verdict::Faster);
+            Some((saved.map_or(0.0, |change| change.saved_share().value.clamp(0.0, 1.0)), many))
+        });
+        let Some(first) = hits.first() else { return Vec::new() };
+        let (many, other) = (&first.with, experiment(first.case));
+        let refuted = other.as_ref().is_some_and(OtherRemedy::refuted);
+        let shapes = first.share > 0.0 && !refuted;
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{}: an exchange takes {} segments with payload, where {} would do.{}{}",
+                first.case.label,
+                humane::count(many.segments.value),
+                humane::count(many.needed),
+                if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() },
+                other.as_ref().map_or("", |other| other.told.as_str())
+            ),
+            evidence: all_evidence(run, first.case, many),
+            advice: "Collect the parts of a request and write them at once: one write, writev, MSG_MORE with all but \
+                     the last, or a cork that is released after the last. Keep TCP_NODELAY on top of that, so that the \
+                     request leaves at once."
+                .to_owned(),
+            proved: other.as_ref().and_then(|other| other.proved.clone()),
+            counter_experiment: other.map(|other| other.experiment),
+            share: if refuted { 0.0 } else { first.share },
+            ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
+        }]
+    }
+}
+
+fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
+    let label = &case.label;
+    let mut all = vec![
+        evidence(format!("segments with payload an exchange, counted, {label}"), many.segments, "count"),
+        evidence(format!("segments that the bytes need, {label}"), Figure::bare(many.needed), "count"),
+        evidence(format!("TCP_NODELAY as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+    ];
+    if let Some(traced) = Traced::of(run, case) {
+        let writes = traced.figure("writes", |exchange| Some(exchange.writes as f64));
+        let segments = traced.figure("segments", |exchange| Some(exchange.segments as f64));
+        all.extend(writes.map(|writes| evidence(format!("write calls a request, traced, {label}"), writes, "count")));
+        all.extend(segments.map(|segments| {
+            evidence(format!("segments that a request left in, traced, {label}"), segments, "count")
+        }));
+    }
+    let acks = case.exchanges.as_ref().and_then(|exchanges| exchanges.bare_acks_per_exchange);
+    all.extend(acks.map(|acks| {
+        evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
+    }));
+    all
+}
+
+fn many(case: &CaseSummary) -> Option<Many> {
+    let nodelay = switch(&case.effective_options.client, OptionName::Nodelay);
+    let segments = case.exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
+    let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
+    let most_bytes = fact::number(facts, "tcp_info.snd_mss").unwrap_or(LEAST_SEGMENT_BYTES).max(LEAST_SEGMENT_BYTES);
+    let needed = [case.case.size_bytes, case.case.reply_size_bytes].map(|bytes| (bytes as f64 / most_bytes).ceil());
+    let needed: f64 = needed.iter().sum();
+    (case.case.twin == 0 && segments.value >= LEAST_TIMES * needed).then_some(Many { segments, needed })
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::round::ExchangeCounts;
+
+    use super::*;
+    use crate::made_up::traces::{MS, US, switches};
+    use crate::made_up::{MadeUp, small_writes};
+
+    const CODE: &str = "many-small-segments";
+
+    fn measure(made_up: &mut MadeUp, case: &Case, latency: u64, segments: u64, nodelay: &str) {
+        let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
+        made_up.rounds_with(case, &latencies, |measured| {
+            measured.client.options = switches(nodelay, "off");
+            let segments = Some(100 * segments);
+            measured.exchange_counts = Some(ExchangeCounts { exchanges: 100, segments, ..ExchangeCounts::default() });
+        });
+    }
+
+    #[test]
+    fn what_one_write_saves_is_its_share() {
+        let (nodelay, one_write) = (small_writes("nodelay"), small_writes("one-write"));
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &nodelay, 500 * US, 101, "on");
+        measure(&mut made_up, &one_write, 20 * US, 2, "off");
+        let found = made_up.findings(CODE);
+        assert_eq!((found.len(), found[0].severity, &found[0].cases), (1, Severity::Warning, &vec![nodelay.id()]));
+        assert!((found[0].share - 0.96).abs() < 0.001, "{}", found[0].share);
+        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
+        assert!(
+            found[0].summary.contains("takes 101 segments with payload, where 2 would do."),
+            "{}",
+            found[0].summary
+        );
+        assert!(
+            found[0].summary.contains("Proved on tcp block together nodelay 100x2 B: one write for each request")
+        );
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
+        assert_eq!(pair.as_deref(), Some(&[nodelay, one_write]));
+    }
+
+    #[test]
+    fn untried_it_is_a_note_and_refuted_too() {
+        let mut untried = MadeUp::new();
+        measure(&mut untried, &small_writes("nodelay"), 500 * US, 101, "on");
+        let found = untried.findings(CODE);
+        assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
+        let mut refuted = MadeUp::new();
+        measure(&mut refuted, &small_writes("nodelay"), 500 * US, 101, "on");
+        measure(&mut refuted, &small_writes("one-write"), 500 * US, 2, "off");
+        let found = refuted.findings(CODE);
+        assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
+        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
+    }
+
+    #[test]
+    fn few_segments_nagle_and_bytes_that_need_many_are_none() {
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &small_writes("nodelay"), 100 * US, 19, "on");
+        measure(&mut made_up, &small_writes("none"), 44 * MS, 101, "off");
+        let large = Case { size_bytes: 100_000, ..small_writes("quickack") };
+        measure(&mut made_up, &large, 500 * US, 101, "on");
+        made_up.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
+            measured.client.options = switches("on", "off");
+        });
+        assert_eq!(made_up.findings(CODE), []);
+    }
+}

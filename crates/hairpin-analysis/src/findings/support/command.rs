@@ -1,0 +1,154 @@
+//! The command of a counter-experiment.
+
+use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern};
+use hairpin_model::exchange::Exchange;
+use hairpin_model::finding::CounterExperiment;
+
+/// A counter-experiment: the command that runs `cases` again with other values for one knob.
+pub(in crate::findings) fn counter_experiment(
+    change: &str,
+    cases: &[&Case],
+    knob: &str,
+    values: &[String],
+) -> CounterExperiment {
+    CounterExperiment { change: change.to_owned(), command: command(cases, knob, values), pair: None }
+}
+
+/// The same as a pair of cases of which the second has exactly one thing changed.
+pub(in crate::findings) fn paired(experiment: CounterExperiment, pair: [Case; 2]) -> CounterExperiment {
+    CounterExperiment { pair: Some(Box::new(pair)), ..experiment }
+}
+
+/// The command that runs `cases`, with `values` (none: the knob is left out) for `knob`.
+///
+/// Knobs take the values of all cases, so that it may run a few combinations more than there were cases.
+pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String]) -> String {
+    let distinct = |of: &dyn Fn(&Case) -> Option<String>| distinct(cases, of);
+    let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> Option<String>| {
+        if cases.iter().any(|case| differs(case)) { distinct(of) } else { Vec::new() }
+    };
+    let exchange = cases.first().and_then(|case| case.exchange.as_ref());
+    let mut knobs = vec![
+        ("transport", distinct(&|case| Some(case.transport.clone()))),
+        ("waiting", distinct(&|case| Some(case.waiting.to_string()))),
+        ("placement", distinct(&|case| Some(case.placement.to_string()))),
+        ("ends", where_any(&|case| case.ends != Ends::Processes, &|case| Some(case.ends.to_string()))),
+    ];
+    knobs.extend(match exchange {
+        Some(exchange) => of_exchanges(cases, exchange),
+        None => of_messages(cases),
+    });
+    knobs.extend([
+        ("option", distinct(&options)),
+        ("link", where_any(&|case| case.link != LOOPBACK, &|case| Some(case.link.clone()))),
+        ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
+    ]);
+    match knobs.iter_mut().find(|(name, _)| *name == knob) {
+        Some((_, old)) => *old = values.to_vec(),
+        None => knobs.push((knob, values.to_vec())),
+    }
+    let mut command = format!("hairpin {}", if exchange.is_some() { "small-writes" } else { "round-trip" });
+    for (name, values) in knobs.iter().filter(|(_, values)| !values.is_empty()) {
+        if ["option", "link", "writes"].contains(name) {
+            // A comma within one of these joins parts of one choice, so each choice is given by itself.
+            for value in values {
+                let quoted = if value.contains(' ') { format!("'{value}'") } else { value.clone() };
+                command += &format!(" --{name} {quoted}");
+            }
+        } else {
+            command += &format!(" --{name} {}", values.join(","));
+        }
+    }
+    command
+}
+
+type Values = (&'static str, Vec<String>);
+
+/// What sets messages apart.
+fn of_messages(cases: &[&Case]) -> Vec<Values> {
+    let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> String| {
+        let any = cases.iter().any(|case| differs(case));
+        if any { distinct(cases, &|case| Some(of(case))) } else { Vec::new() }
+    };
+    let rate = |case: &Case| match case.pattern {
+        Pattern::PingPong | Pattern::SmallWrites => None,
+        Pattern::Paced { rate_per_s } => Some(rate_per_s.to_string()),
+    };
+    let reply_differs = |case: &Case| case.reply_size_bytes != case.size_bytes;
+    vec![
+        ("size", where_any(&|case| case.size_bytes != 4, &|case| case.size_bytes.to_string())),
+        ("reply-size", where_any(&reply_differs, &|case| case.reply_size_bytes.to_string())),
+        ("rate", distinct(cases, &rate)),
+    ]
+}
+
+/// What sets exchanges apart. A gap, an answer's size and a number in flight are one for a run: those of the strongest.
+fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
+    let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.exchange.as_ref().map(word));
+    let unless = |plain: bool, word: String| if plain { Vec::new() } else { vec![word] };
+    let reply = cases.first().map_or(4, |case| case.reply_size_bytes);
+    vec![
+        ("writes", of(|exchange| exchange.writes.to_string())),
+        ("remedy", of(|exchange| exchange.remedy.to_string())),
+        ("gap", unless(strongest.gap_ns == 0, format!("{}ns", strongest.gap_ns))),
+        ("reply", unless(reply == 4, reply.to_string())),
+        ("pipeline", unless(strongest.pipeline == 1, strongest.pipeline.to_string())),
+    ]
+}
+
+fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for value in cases.iter().filter_map(|case| of(case)) {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    all
+}
+
+/// The options asked for, as `--option` takes them; `None` where none are.
+pub(in crate::findings) fn options(case: &Case) -> Option<String> {
+    let all: Vec<String> = case.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    (!all.is_empty()).then(|| all.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Waiting;
+    use hairpin_model::options::Options;
+
+    use super::*;
+
+    #[test]
+    fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {
+        let tcp = Case { options: Options::parse("nodelay=on,sndbuf=4096").unwrap(), ..Case::ping_pong("tcp") };
+        let udp = Case { waiting: Waiting::Poll, size_bytes: 100, reply_size_bytes: 100, ..Case::ping_pong("udp") };
+        let values = ["deep", "shallow"].map(str::to_owned);
+        assert_eq!(
+            command(&[&tcp, &udp], "cpu-idle", &values),
+            "hairpin round-trip --transport tcp,udp --waiting block,poll --placement together --size 4,100 \
+             --option nodelay=on,sndbuf=4096 --cpu-idle deep,shallow"
+        );
+        assert_eq!(
+            command(&[&Case::ping_pong("pipe")], "rounds", &["20".to_owned()]),
+            "hairpin round-trip --transport pipe --waiting block --placement together --rounds 20"
+        );
+    }
+
+    #[test]
+    fn exchanges_have_a_command_of_their_own() {
+        let exchange = |writes: &str| Exchange {
+            writes: writes.parse().unwrap(),
+            gap_ns: 1_000_000,
+            pipeline: 3,
+            remedy: "none".parse().unwrap(),
+        };
+        let one = Case::small_writes("tcp", exchange("100x2"));
+        let other = Case { reply_size_bytes: 1, ..Case::small_writes("tcp", exchange("4,3210")) };
+        assert_eq!(
+            command(&[&one, &other], "remedy", &["none", "nodelay"].map(str::to_owned)),
+            "hairpin small-writes --transport tcp --waiting block --placement together --writes 100x2 --writes 4,3210 \
+             --remedy none,nodelay --gap 1000000ns --pipeline 3"
+        );
+    }
+}

@@ -1,0 +1,55 @@
+//! What is seen of a traced round: what each end calls and what the kernel stamps for it ([`wire`]), the kernel's
+//! counters, and the packets ([`round`]). The halves know nothing of it, and other rounds pay nothing.
+
+mod netstat;
+pub mod round;
+#[cfg(test)]
+mod tests;
+pub mod wire;
+
+use hairpin_model::round::{Failure, Purpose};
+use hairpin_model::trace::EndTrace;
+use hairpin_transports::Wire;
+
+use crate::clock::Clock;
+use wire::TracingWire;
+
+/// An end's wire as its half gets it.
+pub enum Observed<'w, C> {
+    /// The wire itself.
+    Plain(&'w mut dyn Wire),
+    /// The wire, traced.
+    Traced(Box<TracingWire<'w, C>>),
+}
+
+impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
+    /// Traces the wire where the round is for that.
+    pub fn begin(purpose: Purpose, wire: &'w mut dyn Wire, clock: &C) -> Self {
+        match purpose {
+            Purpose::Traced => Self::Traced(Box::new(TracingWire::begin(wire, clock.clone()))),
+            Purpose::Timed | Purpose::Untraced => Self::Plain(wire),
+        }
+    }
+
+    /// The wire to use.
+    pub fn wire(&mut self) -> &mut dyn Wire {
+        match self {
+            Self::Plain(wire) => *wire,
+            Self::Traced(wire) => &mut **wire,
+        }
+    }
+
+    /// The trace, if there is one.
+    ///
+    /// # Errors
+    /// The kernel's stamps cannot be taken.
+    pub fn finish(self) -> Result<Option<EndTrace>, Failure> {
+        match self {
+            Self::Plain(_) => Ok(None),
+            Self::Traced(wire) => wire.finish().map(Some).map_err(|error| Failure {
+                cause: format!("cannot trace the round to its end: {error}"),
+                hint: "the round can be run untraced".to_owned(),
+            }),
+        }
+    }
+}

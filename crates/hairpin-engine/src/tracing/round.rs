@@ -1,0 +1,118 @@
+//! A traced round as a whole: both ends' traces and the packets, on one clock.
+
+use std::net::SocketAddr;
+
+use hairpin_model::card::{Card, Reach, WhyNot};
+use hairpin_model::case::Case;
+use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::samples::{Fate, Samples};
+use hairpin_model::trace::{Capture, EndTrace, Packet, RoundTrace};
+
+use crate::capture::{self, Live};
+use crate::clock::{Clock, RealClock};
+use crate::realtime::{Bracket, RealtimeMap};
+
+/// The interface that the packets of this machine's own addresses pass.
+const INTERFACE: &str = "lo";
+
+/// What watches a round from before its connection opens until after it was closed.
+pub struct Watch {
+    clock: RealClock,
+    before: Bracket,
+    origin_ns: u64,
+    capture: Result<Live, WhyNot>,
+}
+
+impl Watch {
+    /// Begins just before the connect call to `address`; the trace's times count from when this returns.
+    #[must_use]
+    pub fn begin(clock: RealClock, card: &Card, address: &str) -> Self {
+        let capture = begin_capture(card, address);
+        let before = Bracket::read(&clock);
+        Self { clock, before, origin_ns: clock.now_ns(), capture }
+    }
+
+    /// Ends after the connection was closed at both ends. `near` and `far` are as [`super::wire::TracingWire::finish`]
+    /// left them. Answers the trace, and the packets as a pcapng file where they were captured.
+    #[must_use]
+    pub fn finish(self, near: EndTrace, far: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
+        let captured = self.capture.and_then(Live::finish);
+        let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
+        let (capture, packets, file) = match (captured, about.near_port()) {
+            (Ok(captured), Some(port)) => (captured.outcome(), captured.packets(port, &map), Some(captured.pcapng())),
+            (Ok(_), None) => skipped("the near end does not tell its port".to_owned()),
+            (Err(why), _) => skipped(why.to_string()),
+        };
+        let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(self.origin_ns);
+        let trace = RoundTrace {
+            exchange_began_ns: about.answered().map(|row| since_origin(about.samples.sent_ns[row])).collect(),
+            exchange_ended_ns: about.answered().map(|row| since_origin(about.samples.received_ns[row])).collect(),
+            request_bytes: about.case.size_bytes,
+            reply_bytes: about.case.reply_size_bytes,
+            clock_error_ns: map.error_ns(),
+            near: on_one_clock(near, self.origin_ns, &map),
+            far: on_one_clock(far, self.origin_ns, &map),
+            capture,
+            packets,
+        };
+        (trace, file)
+    }
+}
+
+fn skipped(reason: String) -> (Capture, Vec<Packet>, Option<Vec<u8>>) {
+    (Capture::Skipped { reason }, Vec::new(), None)
+}
+
+/// What a trace takes from elsewhere.
+pub struct About<'a> {
+    /// The case.
+    pub case: &'a Case,
+    /// The samples: when each exchange began and ended.
+    pub samples: &'a Samples,
+    /// What the samples' times count from, on the engine's clock.
+    pub began_ns: u64,
+    /// What the client half's wire said of itself.
+    pub near_facts: &'a [Fact],
+}
+
+impl About<'_> {
+    /// The rows of the exchanges that were answered.
+    fn answered(&self) -> impl Iterator<Item = usize> {
+        (0..self.samples.kept()).filter(|row| self.samples.fate[*row] != Fate::Lost)
+    }
+
+    fn near_port(&self) -> Option<u16> {
+        let fact = self.near_facts.iter().find(|fact| fact.name == "socket.local_address")?;
+        match &fact.value {
+            FactValue::Word(address) => port(address),
+            FactValue::Number(_) => None,
+        }
+    }
+}
+
+/// Only a stream between machines is TCP, which is what the capture's filter lets through.
+fn begin_capture(card: &Card, address: &str) -> Result<Live, WhyNot> {
+    match port(address) {
+        Some(port) if card.reach == Reach::Network && !card.boundaries => capture::begin(INTERFACE, port),
+        _ => Err(WhyNot {
+            reason: format!("{} sends no TCP segments that could be captured", card.name),
+            hint: "tcp, tcp6 and mptcp do".to_owned(),
+        }),
+    }
+}
+
+fn port(address: &str) -> Option<u16> {
+    address.parse::<SocketAddr>().ok().map(|address| address.port())
+}
+
+/// Calls from the engine's clock and stamps from CLOCK_REALTIME to ns since the origin.
+fn on_one_clock(mut trace: EndTrace, origin_ns: u64, map: &RealtimeMap) -> EndTrace {
+    for call in &mut trace.calls {
+        call.began_ns = call.began_ns.saturating_sub(origin_ns);
+        call.ended_ns = call.ended_ns.saturating_sub(origin_ns);
+    }
+    for stamp in &mut trace.stamps {
+        stamp.at_ns = map.engine_ns(stamp.at_ns);
+    }
+    trace
+}

@@ -1,0 +1,270 @@
+//! Traces on the manual clock: exact calls, and when the kernel's stamps are taken.
+
+use std::io::{self, IoSlice};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hairpin_model::case::Case;
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::fact::Fact;
+use hairpin_model::options::OptionName;
+use hairpin_model::round::{Extent, Purpose, RoundOrder};
+use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
+use hairpin_transports::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
+
+use super::Observed;
+use super::wire::TracingWire;
+use crate::clock::{Clock, ManualClock};
+use crate::halves::scripted::{Act, Made, ScriptedWire};
+use crate::halves::{Client, Journey, run_client};
+
+const TIMEOUT_NS: u64 = 1_000_000;
+
+fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
+    let exchange = Exchange { writes: writes.parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
+    RoundOrder {
+        case: Case::small_writes("memory", exchange),
+        purpose,
+        block: 0,
+        extent: Extent::Count(2),
+        warm_up: Extent::Count(1),
+        timeout_ns: TIMEOUT_NS,
+        keep_samples: 3,
+        allow_unmet_options: false,
+        port: 0,
+    }
+}
+
+/// A round over a scripted wire whose calls take 10 ns.
+fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
+    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let request = usize::try_from(order.case.size_bytes).unwrap();
+    let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
+    let mut scripted = scripted.in_pieces(request, 4);
+    let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
+    let mut observed = Observed::begin(order.purpose, &mut scripted, &clock);
+    let journey = run_client(&client, observed.wire()).unwrap();
+    let trace = observed.finish().unwrap();
+    (journey, trace, scripted.made().iter().map(|(_, made)| made.clone()).collect())
+}
+
+fn call(kind: CallKind, times_ns: [u64; 2], bytes: [u64; 2]) -> Call {
+    Call { kind, began_ns: times_ns[0], ended_ns: times_ns[1], first_byte: bytes[0], end_byte: bytes[1] }
+}
+
+#[test]
+fn every_call_is_noted_with_its_times_and_its_bytes() {
+    let (journey, trace, _) = travel(&order("2,3", Remedy::Cork, Purpose::Traced));
+    let calls = trace.unwrap().calls;
+    let first = [
+        call(CallKind::Cork, [0, 10], [0, 0]),
+        call(CallKind::Write, [10, 20], [0, 2]),
+        call(CallKind::Write, [20, 30], [2, 5]),
+        call(CallKind::Uncork, [30, 40], [5, 5]),
+        call(CallKind::Read, [40, 120], [0, 4]),
+    ];
+    assert_eq!(calls[..5], first);
+    assert_eq!(calls.len(), 15, "the warm-up and two exchanges");
+    assert_eq!(calls[14], call(CallKind::Read, [280, 360], [8, 12]));
+    let samples = journey.recorder.finish(0);
+    assert_eq!((samples.sent_ns, samples.warm_up), (vec![0, 120, 240], 1), "all of the warm-up is kept");
+}
+
+#[test]
+fn a_traced_wire_is_used_as_any_other() {
+    for remedy in [Remedy::None, Remedy::Cork, Remedy::More, Remedy::Writev, Remedy::Batch(2)] {
+        let (timed, no_trace, plain) = travel(&order("2,3,4", remedy, Purpose::Timed));
+        assert_eq!(no_trace, None);
+        let (traced, trace, made) = travel(&order("2,3,4", remedy, Purpose::Traced));
+        assert_eq!(made, plain, "{remedy}");
+        assert_eq!(traced.exchange_counts, timed.exchange_counts, "{remedy}");
+        let calls = trace.unwrap().calls;
+        assert_eq!(calls.len(), made.len(), "{remedy}");
+        let written = calls.iter().filter(|call| call.kind == CallKind::Write);
+        assert_eq!(written.map(|call| call.end_byte - call.first_byte).sum::<u64>(), 27, "{remedy}");
+    }
+    let (_, untraced, _) = travel(&order("2,3", Remedy::None, Purpose::Untraced));
+    assert_eq!(untraced, None);
+}
+
+/// A wire that is stamped: each write at once, and acknowledged after a time. Its far end reads all and says nothing.
+struct Stamped {
+    clock: ManualClock,
+    /// When stamps are refused.
+    refused: bool,
+    acknowledged_after_ns: u64,
+    sent_bytes: u64,
+    waiting: Vec<(u64, RawStamp)>,
+    /// How many bytes had been sent whenever stamps were taken.
+    taken_at_bytes: Vec<u64>,
+    acknowledged_quickly: Vec<bool>,
+}
+
+impl Stamped {
+    fn new(clock: &ManualClock, acknowledged_after_ns: u64) -> Self {
+        Self {
+            clock: clock.clone(),
+            refused: false,
+            acknowledged_after_ns,
+            sent_bytes: 0,
+            waiting: Vec::new(),
+            taken_at_bytes: Vec::new(),
+            acknowledged_quickly: Vec::new(),
+        }
+    }
+}
+
+impl Wire for Stamped {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        let now_ns = self.clock.now_ns();
+        self.sent_bytes += message.len() as u64;
+        let raw = |kind, after_ns| RawStamp { kind, realtime_ns: now_ns + after_ns, end_byte: self.sent_bytes };
+        let after_ns = self.acknowledged_after_ns;
+        self.waiting.push((now_ns, raw(StampKind::Driver, 0)));
+        self.waiting.push((now_ns + after_ns, raw(StampKind::Acknowledged, after_ns)));
+        Ok(())
+    }
+    fn receive(&mut self, _into: &mut [u8]) -> Result<usize, WireError> {
+        Err(WireError::Closed)
+    }
+    fn try_receive(&mut self, _into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        Ok(None)
+    }
+    fn wait(&mut self, _at_most: Duration) -> Result<bool, WireError> {
+        Ok(false)
+    }
+    fn effective(&self) -> Vec<Fact> {
+        vec![Fact::word("option.cork", "off"), Fact::number("tcp_info.sent", self.sent_bytes as f64)]
+    }
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        Some(self)
+    }
+    fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
+        Some(self)
+    }
+}
+
+impl Stream for Stamped {
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.send(bytes)
+    }
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
+        parts.iter().try_for_each(|part| self.send(part))
+    }
+    /// As the kernel does: stamps that wait are in the way of a quick acknowledgement.
+    fn set(&mut self, _option: OptionName, _on: bool) -> Result<(), WireError> {
+        self.acknowledged_quickly.push(self.waiting.is_empty());
+        Ok(())
+    }
+    fn system_calls(&self) -> u64 {
+        0
+    }
+    fn segments(&self) -> Option<Segments> {
+        None
+    }
+}
+
+impl KernelStamps for Stamped {
+    fn begin(&mut self) -> Result<(), WireError> {
+        if self.refused {
+            return Err(WireError::System { operation: "ask", source: io::ErrorKind::Unsupported.into() });
+        }
+        Ok(())
+    }
+    fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError> {
+        self.taken_at_bytes.push(self.sent_bytes);
+        let now_ns = self.clock.now_ns();
+        into.extend(self.waiting.extract_if(.., |(at_ns, _)| *at_ns <= now_ns).map(|(_, stamp)| stamp));
+        Ok(())
+    }
+    fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError> {
+        into.fill(0);
+        Ok((into.len(), Some(self.clock.now_ns())))
+    }
+}
+
+#[test]
+fn stamps_are_taken_every_few_writes_and_before_each_read() {
+    let clock = ManualClock::default();
+    let mut wire = Stamped::new(&clock, 0);
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+    for _ in 0..40 {
+        tracing.send(&[0; 2]).unwrap();
+    }
+    clock.advance(7);
+    assert_eq!(tracing.receive(&mut [0; 3]).unwrap(), 3);
+    assert_eq!(tracing.receive(&mut [0; 1]).unwrap(), 1);
+    let trace = tracing.finish().unwrap();
+    // The last time is the end's.
+    assert_eq!(wire.taken_at_bytes, [32, 64, 80, 80, 80]);
+    let of = |kind| trace.stamps.iter().filter(move |stamp| stamp.kind == kind);
+    assert!(of(StampKind::Driver).map(|stamp| stamp.end_byte).eq((1..=40).map(|write| 2 * write)));
+    let received: Vec<Stamp> = of(StampKind::Received).copied().collect();
+    let stamp = |end_byte| Stamp { kind: StampKind::Received, at_ns: 5_000_007, end_byte };
+    assert_eq!(received, [stamp(3), stamp(4)]);
+    assert_eq!(trace.before[0], Fact::number("tcp_info.sent", 0.0), "counters, and no options");
+    assert_eq!(trace.after[0], Fact::number("tcp_info.sent", 80.0));
+    for facts in [&trace.before, &trace.after] {
+        assert!(facts.iter().any(|fact| fact.name == "netstat.TCPAutoCorking"), "{facts:?}");
+    }
+}
+
+#[test]
+fn the_last_acknowledgement_is_waited_for_and_not_for_ever() {
+    let ended_ns = |acknowledged_after_ns, bytes: &[u8]| {
+        let clock = ManualClock::default();
+        let mut wire = Stamped::new(&clock, acknowledged_after_ns);
+        let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+        if !bytes.is_empty() {
+            tracing.send(bytes).unwrap();
+        }
+        let begun_ns = clock.now_ns();
+        let trace = tracing.finish().unwrap();
+        let is_acknowledged = trace.stamps.iter().any(|stamp| stamp.kind == StampKind::Acknowledged);
+        (clock.now_ns() - begun_ns, is_acknowledged)
+    };
+    assert_eq!(ended_ns(0, &[1]), (0, true));
+    assert_eq!(ended_ns(40_300_000, &[1]), (41_000_000, true), "one look each millisecond");
+    assert_eq!(ended_ns(251_000_000, &[1]), (250_000_000, false));
+    assert_eq!(ended_ns(251_000_000, &[]), (0, false), "nothing was sent");
+}
+
+#[test]
+fn stamps_are_not_in_the_way_of_a_quick_acknowledgement() {
+    let clock = ManualClock::default();
+    let mut wire = Stamped::new(&clock, 0);
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+    for _ in 0..2 {
+        tracing.receive(&mut [0; 3]).unwrap();
+        tracing.send(&[0; 2]).unwrap();
+        tracing.stream().unwrap().set(OptionName::Quickack, true).unwrap();
+    }
+    tracing.finish().unwrap();
+    assert_eq!(wire.acknowledged_quickly, [true, true]);
+}
+
+#[test]
+fn where_stamps_are_refused_there_are_calls_and_the_reason() {
+    let clock = ManualClock::default();
+    let mut wire = Stamped { refused: true, ..Stamped::new(&clock, 0) };
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+    tracing.send(&[0; 2]).unwrap();
+    assert!(matches!(tracing.receive(&mut [0; 3]), Err(WireError::Closed)), "the wire's own receive");
+    let trace = tracing.finish().unwrap();
+    assert_eq!((trace.calls.len(), trace.stamps.len()), (1, 0));
+    assert!(trace.before.contains(&Fact::word("kernel_stamps.refused", "ask failed: unsupported")));
+    assert!(wire.taken_at_bytes.is_empty());
+}
+
+#[test]
+fn quick_acknowledgements_are_noted_where_the_reading_stands() {
+    let clock = ManualClock::default();
+    let mut scripted = ScriptedWire::new(&clock, &[Act::After(5)], TIMEOUT_NS).in_pieces(2, 2);
+    let mut tracing = TracingWire::begin(&mut scripted, clock.clone());
+    tracing.send(&[1, 2]).unwrap();
+    tracing.receive(&mut [0; 2]).unwrap();
+    tracing.stream().unwrap().set(OptionName::Quickack, true).unwrap();
+    tracing.stream().unwrap().set(OptionName::Nodelay, true).unwrap();
+    let calls = tracing.finish().unwrap().calls;
+    assert_eq!(calls[2..], [call(CallKind::Quickack, [5, 5], [2, 2])]);
+}

@@ -1,0 +1,214 @@
+//! A wire that notes every call, and what the kernel stamps for it.
+
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::time::Duration;
+
+use hairpin_model::fact::Fact;
+use hairpin_model::options::OptionName;
+use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
+use hairpin_transports::{RawStamp, Segments, Stream, Wire, WireError};
+
+use super::netstat;
+use crate::clock::Clock;
+use crate::ends::far;
+
+/// Room for so many calls is made before the first.
+const CALLS: usize = 4096;
+/// Stamps wait in the room of the receive buffer, three for a segment and about 700 bytes each: they are taken once
+/// in so many writes, or the later ones are lost.
+const WRITES_PER_TAKE: u32 = 16;
+/// How long the kernel is given before the first message, in ns: it begins to stamp what is received in a work item of
+/// its own, some time after it was asked (`net_enable_timestamp`, net/core/dev.c).
+const SETTLING_NS: u64 = 5_000_000;
+/// How long the last acknowledgement is waited for at most, in ns: longer than any that is only delayed.
+const PATIENCE_NS: u64 = 250_000_000;
+/// How long between two looks for it, in ns.
+const LOOK_NS: u64 = 1_000_000;
+
+/// A wire and what was seen on it so far.
+pub struct TracingWire<'w, C> {
+    /// In a cell, because a stream's counters are read through a shared reference and a wire gives its stream to an
+    /// exclusive one.
+    wire: RefCell<&'w mut dyn Wire>,
+    clock: C,
+    trace: EndTrace,
+    sent_bytes: u64,
+    received_bytes: u64,
+    /// The kernel stamps this wire.
+    is_stamped: bool,
+    writes_since_take: u32,
+    raw: Vec<RawStamp>,
+}
+
+impl<'w, C: Clock> TracingWire<'w, C> {
+    /// Begins to trace: bytes count from 0 from here on. A wire that the kernel does not stamp has calls only.
+    pub fn begin(wire: &'w mut dyn Wire, clock: C) -> Self {
+        let mut before = readings(wire);
+        let begun = wire.kernel_stamps().map(hairpin_transports::KernelStamps::begin);
+        if let Some(Err(error)) = &begun {
+            before.push(Fact::word("kernel_stamps.refused", error.to_string()));
+        }
+        let is_stamped = matches!(begun, Some(Ok(())));
+        if is_stamped {
+            clock.sleep_until(clock.now_ns() + SETTLING_NS);
+        }
+        Self {
+            wire: RefCell::new(wire),
+            clock,
+            trace: EndTrace { calls: Vec::with_capacity(CALLS), before, ..EndTrace::default() },
+            sent_bytes: 0,
+            received_bytes: 0,
+            is_stamped,
+            writes_since_take: 0,
+            raw: Vec::with_capacity(CALLS),
+        }
+    }
+
+    /// Waits until the last byte sent is acknowledged, a quarter of a second at most, and ends the trace. Calls are
+    /// in ns of the engine's clock, stamps still in those of CLOCK_REALTIME.
+    ///
+    /// # Errors
+    /// The stamps cannot be taken.
+    pub fn finish(mut self) -> Result<EndTrace, WireError> {
+        let until_ns = self.clock.now_ns() + PATIENCE_NS;
+        self.take_stamps()?;
+        while self.is_stamped && !self.is_acknowledged() && self.clock.now_ns() < until_ns {
+            self.clock.sleep_until(self.clock.now_ns() + LOOK_NS);
+            self.take_stamps()?;
+        }
+        self.trace.after = readings(*self.wire.get_mut());
+        Ok(self.trace)
+    }
+
+    fn is_acknowledged(&self) -> bool {
+        let covers = |stamp: &Stamp| stamp.kind == StampKind::Acknowledged && stamp.end_byte >= self.sent_bytes;
+        self.sent_bytes == 0 || self.trace.stamps.iter().any(covers)
+    }
+
+    fn take_stamps(&mut self) -> Result<(), WireError> {
+        self.writes_since_take = 0;
+        if let Some(stamps) = self.wire.get_mut().kernel_stamps().filter(|_| self.is_stamped) {
+            stamps.take(&mut self.raw)?;
+            let stamp = |raw: RawStamp| Stamp { kind: raw.kind, at_ns: raw.realtime_ns, end_byte: raw.end_byte };
+            self.trace.stamps.extend(self.raw.drain(..).map(stamp));
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, kind: CallKind, began_ns: u64, first_byte: u64, end_byte: u64) {
+        let ended_ns = self.clock.now_ns();
+        self.trace.calls.push(Call { kind, began_ns, ended_ns, first_byte, end_byte });
+    }
+
+    /// A write of so many bytes.
+    fn write(
+        &mut self,
+        bytes: usize,
+        write: impl FnOnce(&mut dyn Wire) -> Result<(), WireError>,
+    ) -> Result<(), WireError> {
+        let began_ns = self.clock.now_ns();
+        write(*self.wire.get_mut())?;
+        let first_byte = self.sent_bytes;
+        self.sent_bytes += bytes as u64;
+        self.note(CallKind::Write, began_ns, first_byte, self.sent_bytes);
+        self.writes_since_take += 1;
+        if self.writes_since_take == WRITES_PER_TAKE { self.take_stamps() } else { Ok(()) }
+    }
+
+    fn has_read(&mut self, began_ns: u64, bytes: usize) {
+        let first_byte = self.received_bytes;
+        self.received_bytes += bytes as u64;
+        self.note(CallKind::Read, began_ns, first_byte, self.received_bytes);
+    }
+}
+
+impl<C: Clock + Send> Wire for TracingWire<'_, C> {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.write(message.len(), |wire| wire.send(message))
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        // Now, because this end is about to wait anyway.
+        self.take_stamps()?;
+        let began_ns = self.clock.now_ns();
+        let (bytes, realtime_ns) = match self.wire.get_mut().kernel_stamps().filter(|_| self.is_stamped) {
+            Some(stamps) => stamps.receive(into)?,
+            None => (self.wire.get_mut().receive(into)?, None),
+        };
+        self.has_read(began_ns, bytes);
+        let received =
+            realtime_ns.map(|at_ns| Stamp { kind: StampKind::Received, at_ns, end_byte: self.received_bytes });
+        self.trace.stamps.extend(received);
+        Ok(bytes)
+    }
+
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        let began_ns = self.clock.now_ns();
+        let bytes = self.wire.get_mut().try_receive(into)?;
+        if let Some(bytes) = bytes {
+            self.has_read(began_ns, bytes);
+        }
+        Ok(bytes)
+    }
+
+    fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
+        self.wire.get_mut().wait(at_most)
+    }
+
+    fn effective(&self) -> Vec<Fact> {
+        self.wire.borrow().effective()
+    }
+
+    fn stream(&mut self) -> Option<&mut dyn Stream> {
+        if self.wire.get_mut().stream().is_some() { Some(self) } else { None }
+    }
+}
+
+impl<C: Clock + Send> Stream for TracingWire<'_, C> {
+    fn send_more(&mut self, bytes: &[u8]) -> Result<(), WireError> {
+        self.write(bytes.len(), |wire| stream(wire).send_more(bytes))
+    }
+
+    fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        self.write(bytes, |wire| stream(wire).send_vectored(parts))
+    }
+
+    fn set(&mut self, option: OptionName, on: bool) -> Result<(), WireError> {
+        // Stamps wait in the room of the receive buffer, and the kernel acknowledges quickly only where that is empty
+        // (`tcp_cleanup_rbuf`, net/ipv4/tcp.c): left there, they would bring about the very stall that is looked for.
+        if option == OptionName::Quickack {
+            self.take_stamps()?;
+        }
+        let began_ns = self.clock.now_ns();
+        stream(*self.wire.get_mut()).set(option, on)?;
+        let (kind, byte) = match (option, on) {
+            (OptionName::Cork, true) => (CallKind::Cork, self.sent_bytes),
+            (OptionName::Cork, false) => (CallKind::Uncork, self.sent_bytes),
+            (OptionName::Quickack, true) => (CallKind::Quickack, self.received_bytes),
+            _ => return Ok(()),
+        };
+        self.note(kind, began_ns, byte, byte);
+        Ok(())
+    }
+
+    fn system_calls(&self) -> u64 {
+        stream(*self.wire.borrow_mut()).system_calls()
+    }
+
+    fn segments(&self) -> Option<Segments> {
+        stream(*self.wire.borrow_mut()).segments()
+    }
+}
+
+fn stream(wire: &mut dyn Wire) -> &mut dyn Stream {
+    wire.stream().expect("only asked of a wire that carries a stream")
+}
+
+/// The kernel's counters now.
+fn readings(wire: &dyn Wire) -> Vec<Fact> {
+    let mut facts = far::counters(wire.effective());
+    facts.extend(netstat::autocorked());
+    facts
+}

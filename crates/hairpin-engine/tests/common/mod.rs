@@ -1,0 +1,36 @@
+//! Rounds of exchanges between two threads, for the tests that need real sockets.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use hairpin_engine::Engine;
+use hairpin_model::case::{Case, Ends};
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::round::{Extent, Purpose, RoundOrder};
+
+/// Exchanges that are measured.
+pub(crate) const COUNT: u64 = 20;
+/// Exchanges of the warm-up.
+pub(crate) const WARM_UP: u64 = 2;
+
+/// A timed round.
+pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
+    let exchange = Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, remedy };
+    RoundOrder {
+        case: Case { ends: Ends::Threads, ..Case::small_writes(transport, exchange) },
+        purpose: Purpose::Timed,
+        block: 0,
+        extent: Extent::Count(COUNT),
+        warm_up: Extent::Count(WARM_UP),
+        timeout_ns: 20_000_000_000,
+        keep_samples: 1000,
+        allow_unmet_options: false,
+        port: 0,
+    }
+}
+
+/// An engine that starts `echo_program` where the ends are processes.
+pub(crate) fn engine(echo_program: PathBuf) -> Engine {
+    Engine::new(echo_program, Arc::new(AtomicBool::new(false))).expect("the CPUs are known")
+}

@@ -1,0 +1,258 @@
+//! Traced rounds over real connections: what was called and stamped joins up at both ends, and nothing of it is in the
+//! way when the round fails.
+
+#![expect(clippy::print_stderr, reason = "a skipped test says so")]
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use common::{COUNT, WARM_UP, engine, order};
+use hairpin_model::case::{Case, Ends};
+use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::round::{Measured, Outcome, Purpose, RoundOrder};
+use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, RoundTrace, StampKind};
+
+const EXCHANGES: u64 = COUNT + WARM_UP;
+
+fn traced(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
+    RoundOrder { purpose: Purpose::Traced, ..order(transport, writes, remedy) }
+}
+
+fn run(order: &RoundOrder) -> (Measured, RoundTrace, Option<Vec<u8>>) {
+    let finished = engine(PathBuf::new()).run(0, order);
+    let (trace, file) = finished.trace.expect("it is traced");
+    match finished.record.outcome {
+        Outcome::Measured(measured) => (*measured, trace, file),
+        Outcome::Failed(failure) => panic!("{}: {failure:?}", order.case.label()),
+    }
+}
+
+fn of(trace: &EndTrace, kind: CallKind) -> Vec<Call> {
+    trace.calls.iter().filter(|call| call.kind == kind).copied().collect()
+}
+
+/// The byte ranges of the calls of that kind join up without gaps; answers their end.
+fn joined(trace: &EndTrace, kind: CallKind) -> u64 {
+    of(trace, kind).iter().fold(0, |end, call| {
+        assert_eq!(call.first_byte, end, "{call:?}");
+        assert!(call.end_byte > end, "{call:?}");
+        call.end_byte
+    })
+}
+
+/// Calls come one after the other, and a segment is written, then scheduled, then handed to the driver, then
+/// acknowledged; what is read was received before.
+fn assert_in_order(trace: &EndTrace, error_ns: u64) {
+    let times: Vec<u64> = trace.calls.iter().flat_map(|call| [call.began_ns, call.ended_ns]).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    let at = |kind, end_byte| {
+        let stamp = trace.stamps.iter().find(|stamp| stamp.kind == kind && stamp.end_byte >= end_byte);
+        stamp.map(|stamp| stamp.at_ns + error_ns)
+    };
+    for driver in trace.stamps.iter().filter(|stamp| stamp.kind == StampKind::Driver) {
+        let write = of(trace, CallKind::Write)
+            .into_iter()
+            .find(|call| call.end_byte >= driver.end_byte)
+            .expect("only what was written leaves");
+        assert!(write.began_ns <= driver.at_ns + error_ns, "{write:?} {driver:?}");
+        assert!(at(StampKind::Scheduled, driver.end_byte).is_some(), "{driver:?}");
+        assert!(at(StampKind::Acknowledged, driver.end_byte) >= Some(driver.at_ns), "{driver:?}");
+    }
+    let reads = of(trace, CallKind::Read);
+    for received in trace.stamps.iter().filter(|stamp| stamp.kind == StampKind::Received) {
+        let read = reads.iter().find(|call| call.end_byte == received.end_byte).expect("a read took it");
+        assert!(received.at_ns <= read.ended_ns + error_ns, "{read:?} {received:?}");
+    }
+}
+
+fn last_byte(trace: &EndTrace, kind: StampKind) -> Option<u64> {
+    trace.stamps.iter().filter(|stamp| stamp.kind == kind).map(|stamp| stamp.end_byte).max()
+}
+
+#[test]
+fn a_traced_round_over_tcp_joins_up_at_both_ends() {
+    for (remedy, writes_each) in
+        [(Remedy::None, 10), (Remedy::Nodelay, 10), (Remedy::Cork, 10), (Remedy::OneWrite, 1)]
+    {
+        let (measured, trace, _) = run(&traced("tcp", "10x20", remedy));
+        assert_eq!((measured.ledger.sent, measured.ledger.unexplained), (COUNT, 0), "{remedy}");
+        assert_eq!((trace.request_bytes, trace.reply_bytes), (200, 4));
+        assert_eq!(of(&trace.near, CallKind::Write).len() as u64, writes_each * EXCHANGES, "{remedy}");
+        assert_eq!(of(&trace.far, CallKind::Write).len() as u64, EXCHANGES, "{remedy}");
+        let corks = if remedy == Remedy::Cork { EXCHANGES } else { 0 };
+        for kind in [CallKind::Cork, CallKind::Uncork] {
+            assert_eq!(of(&trace.near, kind).len() as u64, corks, "{remedy}");
+        }
+        let (requests, answers) = (200 * EXCHANGES, 4 * EXCHANGES);
+        let ends = [(&trace.near, requests, answers), (&trace.far, answers, requests)];
+        for (end, sent, received) in ends {
+            assert_eq!((joined(end, CallKind::Write), joined(end, CallKind::Read)), (sent, received), "{remedy}");
+            for kind in [StampKind::Scheduled, StampKind::Driver, StampKind::Acknowledged] {
+                assert_eq!(last_byte(end, kind), Some(sent), "{remedy} {kind}");
+            }
+            // The kernel begins to stamp what is received some time after it was asked: in a round of many milliseconds
+            // it has, in a short one it need not have.
+            if remedy == Remedy::None {
+                assert_eq!(last_byte(end, StampKind::Received), Some(received));
+            }
+            assert_in_order(end, trace.clock_error_ns);
+        }
+    }
+}
+
+#[test]
+fn each_exchange_spans_its_own_calls() {
+    let (measured, trace, _) = run(&traced("tcp", "3x2", Remedy::Nodelay));
+    assert!(measured.client.trace.is_none() && measured.echo.is_some_and(|echo| echo.trace.is_none()));
+    let (began, ended) = (&trace.exchange_began_ns, &trace.exchange_ended_ns);
+    assert_eq!((began.len() as u64, ended.len() as u64), (EXCHANGES, EXCHANGES));
+    assert!(began[0] > 0, "the connection was opened before");
+    for exchange in 0..began.len() {
+        let spanned = |call: &&Call| call.began_ns >= began[exchange] && call.ended_ns <= ended[exchange];
+        let kinds: Vec<CallKind> = trace.near.calls.iter().filter(spanned).map(|call| call.kind).collect();
+        let write = CallKind::Write;
+        assert_eq!(kinds[..3], [write, write, write], "{exchange}");
+        assert_eq!(kinds[3..], vec![CallKind::Read; kinds.len() - 3], "{exchange}");
+        let bytes = 6 * (exchange as u64 + 1);
+        let written = trace.near.calls.iter().filter(spanned).rfind(|call| call.kind == write);
+        assert_eq!(written.map(|call| call.end_byte), Some(bytes));
+    }
+}
+
+#[test]
+fn quick_acknowledgements_are_in_the_far_ends_trace() {
+    let (_, trace, _) = run(&traced("tcp", "2x2", Remedy::Quickack));
+    let reads = of(&trace.far, CallKind::Read).len();
+    assert_eq!(of(&trace.far, CallKind::Quickack).len(), reads + 1, "one before the first read, and one after each");
+    assert_eq!(of(&trace.near, CallKind::Quickack), []);
+    for facts in [&trace.near.before, &trace.near.after, &trace.far.before, &trace.far.after] {
+        for name in ["netstat.TCPAutoCorking", "socket.drops"] {
+            assert!(facts.iter().any(|fact| fact.name == name), "{name}: {facts:?}");
+        }
+        assert!(facts.iter().any(|fact| fact.name.starts_with("tcp_info.")), "{facts:?}");
+        assert!(facts.iter().all(|fact| !fact.name.starts_with("option.")), "{facts:?}");
+    }
+}
+
+#[test]
+fn more_stamps_than_the_socket_has_room_for_are_taken_in_time() {
+    let (_, trace, _) = run(&traced("tcp", "1000x2", Remedy::Nodelay));
+    assert_eq!(of(&trace.near, CallKind::Write).len() as u64, 1000 * EXCHANGES);
+    assert_eq!(last_byte(&trace.near, StampKind::Driver), Some(2000 * EXCHANGES));
+    for exchange in 1..=EXCHANGES {
+        let end_byte = 2000 * exchange;
+        let stamps = trace.near.stamps.iter().filter(|stamp| stamp.end_byte == end_byte);
+        assert!(stamps.clone().any(|stamp| stamp.kind == StampKind::Driver), "{exchange}");
+    }
+}
+
+#[test]
+fn where_the_kernel_stamps_nothing_there_are_calls() {
+    for transport in ["pipe", "unix-stream"] {
+        let (_, trace, file) = run(&traced(transport, "5x2", Remedy::None));
+        for (end, sent, received) in [(&trace.near, 10, 4), (&trace.far, 4, 10)] {
+            assert_eq!(joined(end, CallKind::Write), sent * EXCHANGES, "{transport}");
+            assert_eq!(joined(end, CallKind::Read), received * EXCHANGES, "{transport}");
+            assert_eq!(end.stamps, [], "{transport}");
+            assert_in_order(end, trace.clock_error_ns);
+        }
+        assert_eq!(of(&trace.near, CallKind::Write).len() as u64, 5 * EXCHANGES, "{transport}");
+        assert_eq!((trace.packets.len(), file), (0, None), "{transport}");
+        let Capture::Skipped { reason } = &trace.capture else { panic!("{:?}", trace.capture) };
+        assert!(reason.contains(&format!("{transport} sends no TCP segments")), "{reason}");
+    }
+}
+
+#[test]
+fn the_packets_tell_the_same_story() {
+    let (_, trace, file) = run(&traced("tcp", "5x2", Remedy::None));
+    let packets = match &trace.capture {
+        Capture::Saved { packets, dropped: 0, .. } => *packets,
+        Capture::Saved { dropped, .. } => panic!("{dropped} packets dropped"),
+        Capture::Skipped { reason } => {
+            assert!(reason.contains("Operation not permitted"), "{reason}");
+            return eprintln!("skipped: the_packets_tell_the_same_story: {reason}");
+        }
+    };
+    assert_eq!(trace.packets.len() as u64, packets);
+    assert!(file.is_some_and(|file| file.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])), "a pcapng section begins so");
+    assert!(trace.packets[0].syn && trace.packets[0].from == End::Near, "the capture began before the connection");
+    for (from, end) in [(End::Near, &trace.near), (End::Far, &trace.far)] {
+        let payload =
+            trace.packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
+        let ends: Vec<u64> = payload.map(|packet| packet.end_byte).collect();
+        let stamps = end.stamps.iter().filter(|stamp| stamp.kind == StampKind::Driver);
+        assert!(stamps.map(|stamp| stamp.end_byte).eq(ends), "each segment was stamped and captured");
+        assert!(trace.packets.iter().any(|packet| packet.from == from && packet.fin), "it was closed");
+    }
+}
+
+#[test]
+fn requests_in_flight_are_traced_too() {
+    let order = traced("tcp", "2x50", Remedy::None);
+    let exchange = order.case.exchange.clone().map(|exchange| Exchange { pipeline: 4, gap_ns: 10_000, ..exchange });
+    let (_, trace, _) = run(&RoundOrder { case: Case { exchange, ..order.case.clone() }, ..order });
+    assert_eq!(joined(&trace.near, CallKind::Write), 100 * EXCHANGES);
+    assert!(trace.exchange_began_ns.is_sorted() && trace.exchange_ended_ns.is_sorted());
+    // The warm-up's two went together, and then four.
+    assert!(trace.exchange_began_ns[5] < trace.exchange_ended_ns[2], "they overlap");
+}
+
+#[test]
+fn a_ping_pong_can_be_traced() {
+    let case = Case { ends: Ends::Threads, ..Case::ping_pong("tcp") };
+    let (measured, trace, _) = run(&RoundOrder { case, ..traced("tcp", "2", Remedy::None) });
+    assert_eq!(measured.exchange_counts, None);
+    assert_eq!(
+        (joined(&trace.near, CallKind::Write), joined(&trace.far, CallKind::Write)),
+        (4 * EXCHANGES, 4 * EXCHANGES)
+    );
+}
+
+#[test]
+fn an_untraced_round_leaves_no_trace() {
+    for purpose in [Purpose::Timed, Purpose::Untraced] {
+        let finished = engine(PathBuf::new()).run(0, &RoundOrder { purpose, ..order("tcp", "2x2", Remedy::Nodelay) });
+        assert!(matches!(finished.record.outcome, Outcome::Measured(_)));
+        assert!(finished.trace.is_none());
+        assert!(finished.samples.is_some_and(|samples| samples.kept() as u64 == EXCHANGES));
+    }
+}
+
+/// A far end that answers one exchange and is gone: a program that says an echo half's words, and a socket of ours
+/// that it speaks of.
+#[test]
+fn a_far_end_that_dies_fails_a_traced_round_and_the_next_one_runs() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it is bound");
+    let far = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody connects");
+        let mut request = [0; 10];
+        stream.read_exact(&mut request).expect("a request comes");
+        stream.write_all(&request[..4]).expect("it is answered");
+        stream.read_exact(&mut request).expect("another comes");
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("dies");
+    let script = format!("#!/bin/sh\nread order\necho '{{\"listening\":\"{address}\"}}'\necho '\"ready\"'\nexit 7\n");
+    std::fs::write(&program, script).expect("it can be written");
+    std::fs::set_permissions(&program, PermissionsExt::from_mode(0o700)).expect("it can be run");
+
+    let engine = engine(program);
+    let order = traced("tcp", "5x2", Remedy::Nodelay);
+    let dies = RoundOrder { case: Case { ends: Ends::Processes, ..order.case.clone() }, ..order.clone() };
+    let finished = engine.run(3, &dies);
+    far.join().expect("it saw two requests");
+    let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };
+    assert!(failure.cause.contains("cannot receive the answer to message 1: the other end closed"), "{failure:?}");
+    assert!(failure.cause.contains("ended early (exit status: 7)"), "{failure:?}");
+    assert!(finished.trace.is_none() && finished.samples.is_none());
+    assert_eq!((finished.record.number, &finished.record.order), (3, &dies), "what was ordered is on record");
+
+    let next = engine.run(4, &order);
+    assert!(next.trace.is_some_and(|(trace, _)| trace.exchange_began_ns.len() as u64 == EXCHANGES));
+}

@@ -1,0 +1,333 @@
+//! The time sequence of an exchange: two vertical lines are the ends, time runs down and is broken where nothing
+//! happens for long, packets go across, and waits are shaded bars at their end.
+//!
+//! Down it is not to scale: each line has its own height, and bars reach from line to line. Across, places are
+//! percentages, so that it fits a phone as it fits a desk; all labels stand between the ends.
+
+use std::fmt::Write as _;
+
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{EventKind, TimeSequence, Wait};
+use hairpin_model::trace::End;
+
+use super::svg::{escape, trimmed};
+use crate::quantities::Micro;
+use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
+use crate::time_sequence::words::{self, Clock};
+
+const MICRO: Micro = Micro::Sign;
+/// Height of the names of the ends.
+const TOP: f64 = 30.0;
+/// Height of a call, of a packet, of a line of words, and of what surrounds words in a gap, in pixels.
+const CALL: f64 = 24.0;
+const PACKET: f64 = 34.0;
+const WORDS: f64 = 17.0;
+const AROUND: f64 = 20.0;
+/// How much lower a packet arrives than it left.
+const SLOPE: f64 = 7.0;
+/// Two packets side by side stand for many.
+const BESIDE: f64 = 5.0;
+/// A bar's width, and the distance between the begins of two.
+const BAR: f64 = 9.0;
+const TRACK: f64 = 13.0;
+/// Letters in a line of words beside a bar: as many as a phone has room for.
+const LETTERS: usize = 38;
+
+/// The chart, its description in words included.
+pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
+    let lines = lines::of(sequence);
+    let clock = Clock::of(sequence, MICRO);
+    let mut drawing = Drawing::new(&lines.lines, clock);
+    for line in &lines.lines {
+        match line {
+            Line::Events(events) if is_packet(events.kind) => drawing.packet(events),
+            Line::Events(events) => drawing.call(events),
+            Line::Gap(gap) => drawing.gap(gap),
+        }
+    }
+    let title = escape(&format!("Time sequence of an exchange, {}", row.label));
+    let described = escape(&described(&lines.lines, &clock));
+    format!(
+        "<div class=\"plot sequence\"><svg class=\"chart time-sequence\" width=\"100%\" height=\"{}\" role=\"img\" \
+         aria-label=\"{title}\"><title>{title}</title><desc>{described}</desc>{}</svg></div>{}",
+        trimmed(drawing.y + 10.0),
+        drawing.finish(),
+        legend(&lines.lines)
+    )
+}
+
+/// All lines as a text.
+fn described(lines: &[Line], clock: &Clock) -> String {
+    let mut said = Vec::with_capacity(lines.len());
+    for line in lines {
+        match line {
+            Line::Events(events) => said.push(format!(
+                "{} {} {}: {}",
+                clock.time(events.at_ns),
+                clock.unit(),
+                words::end(events.end),
+                words::events(events, clock)
+            )),
+            Line::Gap(gap) => {
+                said.extend(words::left_out(gap, MICRO));
+                said.extend(
+                    gap.waits.iter().map(|wait| format!("{}: {}", words::end(wait.end), words::wait(wait, MICRO))),
+                );
+            }
+        }
+    }
+    said.join("; ")
+}
+
+fn waits(lines: &[Line]) -> impl Iterator<Item = &Wait> {
+    lines.iter().flat_map(|line| match line {
+        Line::Gap(gap) => gap.waits.as_slice(),
+        Line::Events(_) => &[],
+    })
+}
+
+/// What the shades and the strokes mean.
+fn legend(lines: &[Line]) -> String {
+    let mut html = String::from("<ul class=\"sequence-legend\">");
+    let item = |html: &mut String, class: &str, text: &str| {
+        let _ = write!(html, "<li><i class=\"{class}\" aria-hidden=\"true\"></i>{text}</li>");
+    };
+    item(&mut html, "key-call", "call of a program");
+    item(&mut html, "key-segment", "segment with payload; two strokes: several");
+    item(&mut html, "key-bare", "packet without payload");
+    let mut named = Vec::new();
+    for wait in waits(lines) {
+        if !named.contains(&wait.cause) {
+            named.push(wait.cause);
+            item(&mut html, &format!("key-wait {}", wait.cause), words::cause(wait.cause));
+        }
+    }
+    html.push_str("</ul>");
+    html
+}
+
+struct Drawing {
+    clock: Clock,
+    /// Where the next line begins.
+    y: f64,
+    /// Bands below everything, marks above everything else.
+    below: String,
+    above: String,
+    /// Instants in ns and where they stand, both growing.
+    places: Vec<(f64, f64)>,
+    /// The waits that are drawn, each with its track.
+    bars: Vec<(Wait, usize)>,
+    /// Where words begin, from each end.
+    margins: [f64; 2],
+}
+
+impl Drawing {
+    fn new(lines: &[Line], clock: Clock) -> Self {
+        let mut bars: Vec<(Wait, usize)> = Vec::new();
+        for wait in waits(lines) {
+            let track = bars.iter().filter(|(known, _)| known.end == wait.end).count();
+            bars.push((wait.clone(), track));
+        }
+        let margin = |end: End| {
+            let tracks = bars.iter().filter(|(wait, _)| wait.end == end).count();
+            (0..tracks).map(|_| TRACK).sum::<f64>().max(4.0) + 8.0
+        };
+        let mut drawing = Self {
+            margins: [margin(End::Near), margin(End::Far)],
+            clock,
+            y: TOP,
+            below: String::new(),
+            above: String::new(),
+            places: Vec::new(),
+            bars,
+        };
+        let ends = [("0", "start", End::Near), ("100%", "end", End::Far)];
+        for (x, anchor, end) in ends {
+            let name = words::end(end);
+            let _ = write!(
+                drawing.above,
+                "<text class=\"end-name\" x=\"{x}\" y=\"12\" text-anchor=\"{anchor}\">{name}</text>"
+            );
+        }
+        let _ = write!(drawing.above, "<text class=\"tick y\" x=\"-10\" y=\"8\">{}</text>", clock.unit());
+        drawing
+    }
+
+    fn margin(&self, end: End) -> f64 {
+        self.margins[usize::from(end == End::Far)]
+    }
+
+    /// Notes that an instant stands at a place.
+    fn note(&mut self, ns: i64, y: f64) {
+        #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+        let ns = ns as f64;
+        if self.places.last().is_none_or(|last| last.0 < ns) {
+            self.places.push((ns, y));
+        }
+    }
+
+    fn time(&mut self, text: &str, y: f64) {
+        let _ = write!(self.above, "<text class=\"tick y\" x=\"-10\" y=\"{}\">{}</text>", trimmed(y), escape(text));
+    }
+
+    /// The lines of both ends from here down.
+    fn ends(&mut self, height: f64, class: &str) {
+        for x in ["0", "100%"] {
+            let _ = write!(
+                self.below,
+                "<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"{}\" y2=\"{}\"/>",
+                trimmed(self.y),
+                trimmed(self.y + height)
+            );
+        }
+    }
+
+    /// Words beside the line of an end.
+    fn beside(&mut self, end: End, class: &str, text: &str, y: f64) {
+        let (x, anchor, away) = match end {
+            End::Near => ("0", "start", self.margin(end)),
+            End::Far => ("100%", "end", -self.margin(end)),
+        };
+        let _ = write!(
+            self.above,
+            "<text class=\"{class}\" x=\"{x}\" dx=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
+            trimmed(away),
+            trimmed(y),
+            escape(text)
+        );
+    }
+
+    fn call(&mut self, events: &Events) {
+        let y = self.y + CALL / 2.0;
+        self.ends(CALL, "life");
+        self.note(events.at_ns, y);
+        self.time(&self.clock.time(events.at_ns), y);
+        let x = if events.end == End::Near { "0" } else { "100%" };
+        let _ = write!(self.above, "<circle class=\"call\" cx=\"{x}\" cy=\"{}\" r=\"4\"/>", trimmed(y));
+        self.beside(events.end, "call-name", &words::events(events, &self.clock), y);
+        self.y += CALL;
+    }
+
+    fn packet(&mut self, events: &Events) {
+        let left = self.y + PACKET - SLOPE - 8.0;
+        self.ends(PACKET, "life");
+        self.note(events.at_ns, left);
+        self.time(&self.clock.time(events.at_ns), left);
+        let (from, to, head) = match events.end {
+            End::Near => ("0", "100%", "right"),
+            End::Far => ("100%", "0", "left"),
+        };
+        let class = if events.kind == EventKind::Segment { "packet" } else { "packet bare" };
+        let _ = write!(self.above, "<g class=\"{class}\">");
+        let strokes: &[f64] = if events.times > 1 { &[0.0, BESIDE] } else { &[0.0] };
+        for away in strokes {
+            let (y1, y2) = (trimmed(left + away), trimmed(left + away + SLOPE));
+            let _ = write!(
+                self.above,
+                "<line x1=\"{from}\" y1=\"{y1}\" x2=\"{to}\" y2=\"{y2}\"/>\
+                 <use href=\"#m-{head}\" x=\"{to}\" y=\"{y2}\"/>"
+            );
+        }
+        let _ = write!(
+            self.above,
+            "<text class=\"packet-name\" x=\"50%\" y=\"{}\">{}</text></g>",
+            trimmed(left - 6.0),
+            escape(&words::events(events, &self.clock))
+        );
+        self.y += PACKET;
+    }
+
+    fn gap(&mut self, gap: &Gap) {
+        let left_out = words::left_out(gap, MICRO);
+        let texts: Vec<(End, Vec<String>)> =
+            gap.waits.iter().map(|wait| (wait.end, broken(&words::wait(wait, MICRO)))).collect();
+        let words: usize =
+            texts.iter().map(|(_, lines)| lines.len()).sum::<usize>() + usize::from(left_out.is_some());
+        #[expect(clippy::cast_precision_loss, reason = "a few lines")]
+        let height = words as f64 * WORDS + AROUND;
+        if gap.pause {
+            self.note(gap.from_ns, self.y);
+            let band = format!(
+                "<rect class=\"pause\" x=\"0\" width=\"100%\" y=\"{}\" height=\"{}\"/>",
+                trimmed(self.y),
+                trimmed(height)
+            );
+            self.below.push_str(&band);
+            let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));
+            self.time(&format!("+{length}"), self.y + height / 2.0);
+        }
+        self.ends(height, if gap.pause { "life broken" } else { "life" });
+        let mut y = self.y + (AROUND + WORDS) / 2.0;
+        if let Some(left_out) = left_out {
+            let _ = write!(
+                self.above,
+                "<text class=\"left-out\" x=\"50%\" y=\"{}\">{}</text>",
+                trimmed(y),
+                escape(&left_out)
+            );
+            y += WORDS;
+        }
+        for (end, lines) in texts {
+            for line in lines {
+                self.beside(end, "wait-name", &line, y);
+                y += WORDS;
+            }
+        }
+        self.y += height;
+        if gap.pause {
+            self.note(gap.until_ns, self.y);
+        }
+    }
+
+    /// Where an instant stands: between the lines before and after it.
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    fn place(&self, ns: i64) -> f64 {
+        let ns = ns as f64;
+        let after = self.places.partition_point(|place| place.0 < ns);
+        match (after.checked_sub(1).map(|before| self.places[before]), self.places.get(after)) {
+            (Some(before), Some(after)) => before.1 + (ns - before.0) / (after.0 - before.0) * (after.1 - before.1),
+            (Some(edge), None) => edge.1,
+            (None, Some(edge)) => edge.1,
+            (None, None) => TOP,
+        }
+    }
+
+    /// Bands, then bars, then everything else.
+    fn finish(self) -> String {
+        let mut html = self.below.clone();
+        for (wait, track) in &self.bars {
+            let (from, until) = (self.place(wait.from_ns), self.place(wait.until_ns));
+            let away: f64 = (0..*track).map(|_| TRACK).sum();
+            let (x, shift) = match wait.end {
+                End::Near => ("0", 1.0 + away),
+                End::Far => ("100%", -1.0 - away - BAR),
+            };
+            let _ = write!(
+                html,
+                "<rect class=\"wait {}\" x=\"{x}\" transform=\"translate({} 0)\" width=\"{BAR}\" y=\"{}\" height=\"{}\">\
+                 <title>{}</title></rect>",
+                wait.cause,
+                trimmed(shift),
+                trimmed(from),
+                trimmed((until - from).max(4.0)),
+                escape(&words::wait(wait, MICRO))
+            );
+        }
+        html + &self.above
+    }
+}
+
+/// The words of a text in lines of at most [`LETTERS`] letters.
+fn broken(text: &str) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= LETTERS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,64 @@
+//! The time sequences of a page: a chart and a table of events for each traced case.
+
+use serde::Serialize;
+
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::TimeSequence;
+
+use super::MICRO;
+use crate::charts::time_sequence as chart;
+use crate::time_sequence::words::{self, Clock};
+use crate::time_sequence::{lines, traced};
+
+/// The events that a table lists, the first ones: a page must stay small.
+const MOST_EVENTS: usize = 150;
+/// The cases that are drawn, those with the longest waits.
+const MOST_CASES: usize = 24;
+
+/// A traced case.
+#[derive(Serialize)]
+pub(super) struct Sequence {
+    label: String,
+    about: String,
+    how_to_read: String,
+    drawn_from: String,
+    chart_html: String,
+    unit: &'static str,
+    /// When, how long, at which end, what.
+    events: Vec<[String; 4]>,
+    events_left_out: usize,
+    waits_left_out: usize,
+}
+
+/// The traced cases, the most telling first, and how many more there are.
+pub(super) fn of(run: &Run) -> (Vec<Sequence>, usize) {
+    let traced = traced(run);
+    let left_out = traced.len().saturating_sub(MOST_CASES);
+    (traced.into_iter().take(MOST_CASES).map(|(row, sequence)| one(row, sequence)).collect(), left_out)
+}
+
+fn one(row: &CaseSummary, sequence: &TimeSequence) -> Sequence {
+    let clock = Clock::of(sequence, MICRO);
+    let lines = lines::of(sequence);
+    Sequence {
+        label: row.label.clone(),
+        about: words::about(sequence, MICRO),
+        how_to_read: words::how_to_read(&clock),
+        drawn_from: words::drawn_from(row, sequence, MICRO),
+        chart_html: chart::chart(row, sequence),
+        unit: clock.unit(),
+        events: events(sequence, &clock),
+        events_left_out: sequence.events.len().saturating_sub(MOST_EVENTS),
+        waits_left_out: lines.waits_left_out,
+    }
+}
+
+fn events(sequence: &TimeSequence, clock: &Clock) -> Vec<[String; 4]> {
+    let row = |event: &hairpin_model::time_sequence::Event| {
+        let until = event.until_ns.map(|ns| clock.time(ns)).unwrap_or_default();
+        let what = words::events(&lines::single(event), clock);
+        [clock.time(event.at_ns), until, words::end(event.end).to_owned(), what]
+    };
+    sequence.events.iter().take(MOST_EVENTS).map(row).collect()
+}

@@ -1,0 +1,177 @@
+//! The time sequence of an exchange as text: both ends are vertical lines, time runs down, packets go across.
+
+use hairpin_model::names::UnknownName;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{EventKind, TimeSequence};
+use hairpin_model::trace::End;
+
+use anstyle::Style;
+
+use super::page::{CODE, DIM, PLAIN, Page, WARN, clean, wrapped};
+use super::{Look, MICRO};
+use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
+use crate::time_sequence::words::{self, Clock};
+use crate::time_sequence::{chosen, traced};
+
+/// The time sequences of the cases that `which` names (see [`crate::time_sequence::chosen`]) as text: for each the drawing,
+/// or a note that says why there is none and what would give one.
+///
+/// # Errors
+/// `which` names no case of the run.
+pub fn render_time_sequences(run: &Run, which: &str, look: &Look) -> Result<String, UnknownName> {
+    let mut page = Page::new(*look);
+    let rows = chosen(run, which)?;
+    for row in &rows {
+        page.heading("Time sequence", &clean(&row.label));
+        match row.trace.as_ref().and_then(|trace| trace.sequence.as_ref()) {
+            Some(sequence) if !sequence.events.is_empty() => draw(&mut page, row, sequence),
+            _ => page.paragraph(0, PLAIN, &untraced(run, row)),
+        }
+    }
+    if rows.is_empty() {
+        page.heading("Time sequence", "");
+        page.paragraph(0, PLAIN, NOTHING);
+    }
+    Ok(page.finish())
+}
+
+const NOTHING: &str = "No exchange of this run was traced, so there is no ladder to draw (hint: `hairpin small-writes \
+                       --ladder` traces an exchange of each case over a transport that can be traced, and draws it).";
+
+fn untraced(run: &Run, row: &CaseSummary) -> String {
+    let labels: Vec<&str> = traced(run).iter().map(|(row, _)| row.label.as_str()).collect();
+    match labels.as_slice() {
+        [] => NOTHING.to_owned(),
+        labels => format!("No exchange of {} was traced (hint: these were: {}).", row.label, labels.join(", ")),
+    }
+}
+
+/// The widest that the drawing gets, in columns.
+const WIDEST: usize = 100;
+/// A wait is at least so far from the line of the other end.
+const APART: usize = 3;
+
+/// What all lines of a drawing share.
+struct Canvas<'p> {
+    page: &'p mut Page,
+    clock: Clock,
+    /// Columns of the times.
+    times: usize,
+    /// Columns between the lines of the two ends.
+    between: usize,
+}
+
+fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
+    let lines = lines::of(sequence);
+    let clock = Clock::of(sequence, MICRO);
+    page.paragraph(0, DIM, &words::about(sequence, MICRO));
+    page.paragraph(0, DIM, &words::how_to_read(&clock));
+    page.gap();
+    let time_width = |line: &Line| match line {
+        Line::Events(events) => clock.time(events.at_ns).len(),
+        Line::Gap(gap) => clock.time(gap.until_ns.saturating_sub(gap.from_ns)).len() + 1,
+    };
+    let times = lines.lines.iter().map(time_width).max().unwrap_or(0).max(6);
+    let between = page.width().min(WIDEST).saturating_sub(times + 3).max(24);
+    let mut canvas = Canvas { page, clock, times, between };
+    canvas.ends();
+    for line in &lines.lines {
+        match line {
+            Line::Events(events) if is_packet(events.kind) => canvas.arrow(events),
+            Line::Events(events) => canvas.call(events),
+            Line::Gap(gap) => canvas.gap(gap),
+        }
+    }
+    canvas.line("", '|', &blanks(between), '|', PLAIN);
+    page.gap();
+    if lines.waits_left_out > 0 {
+        page.paragraph(0, DIM, &format!("{} shorter waits are not named.", lines.waits_left_out));
+    }
+    page.paragraph(0, DIM, &words::drawn_from(row, sequence, MICRO));
+}
+
+fn blanks(columns: usize) -> String {
+    " ".repeat(columns)
+}
+
+impl Canvas<'_> {
+    fn line(&mut self, time: &str, near: char, text: &str, far: char, style: Style) {
+        let line = format!("{time:>times$} {near}{text}{far}", times = self.times);
+        self.page.line(style, &line);
+    }
+
+    fn ends(&mut self) {
+        let (near, far) = (words::end(End::Near), words::end(End::Far));
+        let room = self.between + 2 - near.len();
+        let line = format!("{:>times$} {near}{far:>room$}", self.clock.unit(), times = self.times);
+        self.page.line(DIM, &line);
+    }
+
+    /// A call stands beside the line of its end, which it marks with a star.
+    fn call(&mut self, events: &Events) {
+        let time = self.clock.time(events.at_ns);
+        let text = cut(&words::events(events, &self.clock), self.between - 2);
+        let room = self.between - 1;
+        match events.end {
+            End::Near => self.line(&time, '*', &format!(" {text:<room$}"), '|', PLAIN),
+            End::Far => self.line(&time, '|', &format!("{text:>room$} "), '*', PLAIN),
+        }
+    }
+
+    fn arrow(&mut self, events: &Events) {
+        let time = self.clock.time(events.at_ns);
+        let text = cut(&words::events(events, &self.clock), self.between - 6);
+        let dashes = self.between - text.chars().count() - 3;
+        let (before, after) = ("-".repeat(dashes / 2), "-".repeat(dashes - dashes / 2));
+        let style = if events.kind == EventKind::Segment { CODE } else { PLAIN };
+        match events.end {
+            End::Near => self.line(&time, '|', &format!("{before} {text} {after}>"), '|', style),
+            End::Far => self.line(&time, '|', &format!("<{before} {text} {after}"), '|', style),
+        }
+    }
+
+    /// A pause breaks both lines and says how long it is; the waits stand on the side of their end.
+    fn gap(&mut self, gap: &Gap) {
+        let side = if gap.pause { ':' } else { '|' };
+        let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));
+        let mut time = if gap.pause { format!("+{length}") } else { String::new() };
+        if let Some(left_out) = words::left_out(gap, MICRO).map(|text| cut(&text, self.between)) {
+            self.line(&time, side, &format!("{left_out:^width$}", width = self.between), side, DIM);
+            time.clear();
+        }
+        let of = |end: End| gap.waits.iter().filter(move |wait| wait.end == end);
+        let both = of(End::Near).next().is_some() && of(End::Far).next().is_some();
+        let room = if both { (self.between - APART) / 2 } else { self.between - APART } - 1;
+        let texts = |end: End| -> Vec<String> {
+            of(end).flat_map(|wait| marked(&wrapped(&words::wait(wait, MICRO), room - 2))).collect()
+        };
+        let (near, far) = (texts(End::Near), texts(End::Far));
+        let width = self.between - 1;
+        for place in 0..near.len().max(far.len()) {
+            let none = String::new();
+            let (left, right) = (near.get(place).unwrap_or(&none), far.get(place).unwrap_or(&none));
+            let text = format!(" {left}{right:>room$} ", room = width - 1 - left.chars().count());
+            self.line(&time, side, &text, side, WARN);
+            time.clear();
+        }
+        if !time.is_empty() {
+            self.line(&time, side, &blanks(self.between), side, DIM);
+        }
+    }
+}
+
+/// The first line of a wait has a mark, the others stand below it.
+fn marked(lines: &[String]) -> Vec<String> {
+    let mark = |(place, line): (usize, &String)| format!("{}{line}", if place == 0 { "~ " } else { "  " });
+    lines.iter().enumerate().map(mark).collect()
+}
+
+/// What fits into so many columns.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(columns.saturating_sub(2)).collect();
+    format!("{kept}..")
+}

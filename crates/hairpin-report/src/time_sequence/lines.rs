@@ -1,0 +1,355 @@
+//! From events to lines: many alike events become one line, and long pauses are marked.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait};
+use hairpin_model::trace::End;
+
+use super::waited_ns;
+
+/// One line of the ladder, in order of time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Line {
+    /// One event, or many alike.
+    Events(Events),
+    /// Nothing but waiting until the next line.
+    Gap(Gap),
+}
+
+/// Events of one kind at one end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Events {
+    pub(crate) kind: EventKind,
+    pub(crate) end: End,
+    /// How many.
+    pub(crate) times: usize,
+    /// When the first happened.
+    pub(crate) at_ns: i64,
+    /// When the last was over.
+    pub(crate) until_ns: i64,
+    pub(crate) first_byte: i64,
+    pub(crate) end_byte: i64,
+    /// The size of each, where all have the same.
+    pub(crate) each_bytes: Option<i64>,
+}
+
+/// The time between two lines.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Gap {
+    pub(crate) from_ns: i64,
+    pub(crate) until_ns: i64,
+    /// So long that the time axis is broken here.
+    pub(crate) pause: bool,
+    /// The number of the exchange that is drawn, where earlier ones of its connection fall into this gap.
+    pub(crate) before_exchange: Option<u64>,
+    /// The waits that pass here, the longest first.
+    pub(crate) waits: Vec<Wait>,
+}
+
+/// The lines, and how many waits they leave out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Lines {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) waits_left_out: usize,
+}
+
+/// A stretch without a pause may have so many lines before what recurs in it is folded.
+const MOST_OF_A_STRETCH: usize = 12;
+/// So many alike lines of a stretch are few enough to stand on their own.
+const FEW: usize = 3;
+/// All lines of events together, before the whole exchange is folded as one stretch.
+const MOST_LINES: usize = 24;
+/// Waits that are shown, the longest ones.
+const MOST_WAITS: usize = 5;
+/// A pause is at least this part of the exchange, and so many times the median gap.
+const PAUSE_SHARE: i64 = 10;
+const PAUSE_TIMES: i64 = 10;
+
+/// When an event happened at its end: a call that waits for bytes happens when it returns.
+pub(crate) fn moment_ns(event: &Event) -> i64 {
+    match event.kind {
+        EventKind::Read => event.until_ns.unwrap_or(event.at_ns),
+        _ => event.at_ns,
+    }
+}
+
+/// The lines of a time sequence, at most about 40 of text however many events it has.
+pub(crate) fn of(sequence: &TimeSequence) -> Lines {
+    let mut events: Vec<Events> = sequence.events.iter().map(single).collect();
+    events.sort_by_key(|event| event.at_ns);
+    let pauses = pauses(&events, sequence.duration_ns);
+    let folded: Vec<Vec<Events>> = stretches(&events, &pauses).into_iter().map(folded).collect();
+    let count: usize = folded.iter().map(Vec::len).sum();
+    let stretches = if count > MOST_LINES { whole(&events) } else { folded };
+    let mut lines = joined(stretches, sequence.exchange);
+    let mut waits: Vec<&Wait> = sequence.waits.iter().collect();
+    waits.sort_by_key(|wait| std::cmp::Reverse(waited_ns(wait)));
+    let waits_left_out = waits.len().saturating_sub(MOST_WAITS);
+    for wait in waits.into_iter().take(MOST_WAITS) {
+        place(&mut lines, wait);
+    }
+    Lines { lines, waits_left_out }
+}
+
+/// One event as a line.
+pub(crate) fn single(event: &Event) -> Events {
+    let at_ns = moment_ns(event);
+    Events {
+        kind: event.kind,
+        end: event.end,
+        times: 1,
+        at_ns,
+        until_ns: event.until_ns.unwrap_or(at_ns).max(at_ns),
+        first_byte: event.first_byte,
+        end_byte: event.end_byte,
+        each_bytes: Some(event.end_byte.saturating_sub(event.first_byte)),
+    }
+}
+
+/// Whether it goes from one end to the other.
+pub(crate) fn is_packet(kind: EventKind) -> bool {
+    use EventKind::{BareAck, Fin, Reset, Segment, Syn, SynAck};
+    matches!(kind, Syn | SynAck | Segment | BareAck | Fin | Reset)
+}
+
+/// The places after which a pause follows.
+fn pauses(events: &[Events], duration_ns: i64) -> Vec<usize> {
+    let mut over_ns = i64::MIN;
+    let mut gaps: Vec<i64> = Vec::with_capacity(events.len());
+    for pair in events.windows(2) {
+        over_ns = over_ns.max(pair[0].until_ns);
+        gaps.push(pair[1].at_ns.saturating_sub(over_ns).max(0));
+    }
+    let mut sorted = gaps.clone();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    let least = (duration_ns / PAUSE_SHARE).max(median.saturating_mul(PAUSE_TIMES)).max(1);
+    let begins = |place: usize| events[place].at_ns < 0 && events[place + 1].at_ns >= 0;
+    (0..gaps.len()).filter(|place| gaps[*place] >= least || begins(*place)).collect()
+}
+
+fn stretches<'e>(events: &'e [Events], pauses: &[usize]) -> Vec<&'e [Events]> {
+    let mut stretches = Vec::with_capacity(pauses.len() + 1);
+    let mut from = 0;
+    for pause in pauses {
+        stretches.push(&events[from..=*pause]);
+        from = pause + 1;
+    }
+    stretches.push(&events[from..]);
+    stretches.retain(|stretch| !stretch.is_empty());
+    stretches
+}
+
+/// Neighbours that are alike become one; where that is not enough, all that are alike and not few.
+fn folded(stretch: &[Events]) -> Vec<Events> {
+    let mut lines: Vec<Events> = Vec::new();
+    for event in stretch {
+        match lines.last_mut().filter(|last| alike(last, event)) {
+            Some(last) => last.add(event),
+            None => lines.push(*event),
+        }
+    }
+    if lines.len() > MOST_OF_A_STRETCH { recurring(&lines, FEW) } else { lines }
+}
+
+fn alike(one: &Events, other: &Events) -> bool {
+    (one.kind, one.end) == (other.kind, other.end)
+}
+
+/// Of every sort with more than `few` lines one is left, where the first of them was.
+fn recurring(lines: &[Events], few: usize) -> Vec<Events> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    let sort = |line: &Events| (line.kind.word(), line.end.word());
+    for line in lines {
+        *counts.entry(sort(line)).or_default() += 1;
+    }
+    let mut left: Vec<Events> = Vec::new();
+    for line in lines {
+        let many = counts[&sort(line)] > few;
+        match left.iter_mut().find(|known| many && alike(known, line)) {
+            Some(known) => known.add(line),
+            None => left.push(*line),
+        }
+    }
+    left
+}
+
+/// The handshake, and the exchange with a line for each sort: never more lines than there are sorts of events.
+fn whole(events: &[Events]) -> Vec<Vec<Events>> {
+    let first = events.partition_point(|event| event.at_ns < 0);
+    let (handshake, exchange) = events.split_at(first);
+    [recurring(handshake, 1), recurring(exchange, 1)].into_iter().filter(|part| !part.is_empty()).collect()
+}
+
+impl Events {
+    fn add(&mut self, other: &Self) {
+        self.times += other.times;
+        self.at_ns = self.at_ns.min(other.at_ns);
+        self.until_ns = self.until_ns.max(other.until_ns);
+        self.first_byte = self.first_byte.min(other.first_byte);
+        self.end_byte = self.end_byte.max(other.end_byte);
+        self.each_bytes = self.each_bytes.filter(|each| other.each_bytes == Some(*each));
+    }
+}
+
+/// The lines of all stretches with a pause between each two.
+fn joined(stretches: Vec<Vec<Events>>, exchange: u64) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut over_ns = i64::MIN;
+    for stretch in stretches {
+        let Some(from) = stretch.iter().map(|events| events.at_ns).min() else { continue };
+        if !lines.is_empty() {
+            let earlier = over_ns < 0 && from >= 0 && exchange > 1;
+            lines.push(Line::Gap(Gap {
+                from_ns: over_ns,
+                until_ns: from,
+                pause: true,
+                before_exchange: earlier.then_some(exchange),
+                waits: Vec::new(),
+            }));
+        }
+        over_ns = stretch.iter().map(|events| events.until_ns).max().unwrap_or(from).max(over_ns);
+        lines.extend(stretch.into_iter().map(Line::Events));
+    }
+    lines
+}
+
+/// Puts a wait where most of it passes between two lines of events.
+fn place(lines: &mut Vec<Line>, wait: &Wait) {
+    let begins: Vec<(usize, i64)> = lines
+        .iter()
+        .enumerate()
+        .filter_map(|(place, line)| match line {
+            Line::Events(events) => Some((place, events.at_ns)),
+            Line::Gap(_) => None,
+        })
+        .collect();
+    let overlap = |pair: &[(usize, i64)]| wait.until_ns.min(pair[1].1).saturating_sub(wait.from_ns.max(pair[0].1));
+    let widest = begins.windows(2).max_by_key(|pair| overlap(pair));
+    let after = widest.or_else(|| begins.windows(1).last()).map_or(0, |pair| pair[0].0 + 1);
+    match lines.get_mut(after) {
+        Some(Line::Gap(gap)) => gap.waits.push(wait.clone()),
+        _ => lines.insert(
+            after,
+            Line::Gap(Gap {
+                from_ns: wait.from_ns,
+                until_ns: wait.until_ns,
+                pause: false,
+                before_exchange: None,
+                waits: vec![wait.clone()],
+            }),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hairpin_model::time_sequence::{Source, WaitCause};
+
+    fn event(end: End, kind: EventKind, at_ns: i64, bytes: (i64, i64)) -> Event {
+        Event { at_ns, until_ns: Some(at_ns + 10), end, kind, first_byte: bytes.0, end_byte: bytes.1 }
+    }
+
+    fn sequence(events: Vec<Event>, waits: Vec<Wait>) -> TimeSequence {
+        let duration_ns = events.iter().filter_map(|event| event.until_ns).max().unwrap_or(0);
+        TimeSequence { exchange: 1, source: Source::Capture, clock_error_ns: 0, duration_ns, events, waits }
+    }
+
+    fn events(lines: &Lines) -> Vec<(EventKind, usize, i64, i64)> {
+        let shown = |line: &Line| match line {
+            Line::Events(events) => Some((events.kind, events.times, events.first_byte, events.end_byte)),
+            Line::Gap(_) => None,
+        };
+        lines.lines.iter().filter_map(shown).collect()
+    }
+
+    #[test]
+    fn neighbours_that_are_alike_are_one_line() {
+        let writes =
+            (0..100).map(|number| event(End::Near, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
+        let mut all: Vec<Event> = writes.collect();
+        all.push(event(End::Near, EventKind::Segment, 50, (0, 2)));
+        let lines = of(&sequence(all, Vec::new()));
+        let expected = [(EventKind::Write, 1, 0, 2), (EventKind::Segment, 1, 0, 2), (EventKind::Write, 99, 2, 200)];
+        assert_eq!(events(&lines), expected);
+    }
+
+    #[test]
+    fn what_recurs_in_turn_is_folded_by_its_sort_and_what_is_rare_stays() {
+        let mut all = Vec::new();
+        for number in 0..50 {
+            all.push(event(End::Near, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
+            all.push(event(End::Near, EventKind::Segment, 100 * number + 50, (2 * number, 2 * number + 2)));
+        }
+        all.push(event(End::Far, EventKind::Read, 2000, (0, 30)));
+        all.push(event(End::Far, EventKind::Read, 5100, (30, 100)));
+        let lines = of(&sequence(all, Vec::new()));
+        let expected = [
+            (EventKind::Write, 50, 0, 100),
+            (EventKind::Segment, 50, 0, 100),
+            (EventKind::Read, 1, 0, 30),
+            (EventKind::Read, 1, 30, 100),
+        ];
+        assert_eq!(events(&lines), expected);
+    }
+
+    #[test]
+    fn a_long_gap_is_a_pause_and_events_are_not_folded_over_it() {
+        let write = |at_ns, bytes| event(End::Near, EventKind::Write, at_ns, bytes);
+        let all = vec![write(0, (0, 2)), write(100, (2, 4)), write(200, (4, 6)), write(1_000_000, (6, 8))];
+        let lines = of(&sequence(all, Vec::new()));
+        assert_eq!(events(&lines), [(EventKind::Write, 3, 0, 6), (EventKind::Write, 1, 6, 8)]);
+        let Line::Gap(gap) = &lines.lines[1] else { panic!("{lines:?}") };
+        assert_eq!((gap.from_ns, gap.until_ns, gap.pause), (210, 1_000_000, true));
+    }
+
+    #[test]
+    fn a_read_stands_where_it_returned() {
+        let read = Event { until_ns: Some(900), ..event(End::Far, EventKind::Read, 10, (0, 2)) };
+        let lines = of(&sequence(vec![read, event(End::Near, EventKind::Write, 0, (0, 2))], Vec::new()));
+        assert_eq!(events(&lines)[1].0, EventKind::Read);
+        let Some(Line::Events(last)) = lines.lines.last() else { panic!("{lines:?}") };
+        assert_eq!(last.at_ns, 900);
+    }
+
+    #[test]
+    fn a_wait_stands_where_most_of_it_passes() {
+        let all = vec![
+            event(End::Near, EventKind::Write, 0, (0, 2)),
+            event(End::Near, EventKind::Write, 400, (2, 4)),
+            event(End::Far, EventKind::BareAck, 9000, (2, 2)),
+        ];
+        let wait = |from_ns, until_ns| Wait {
+            cause: WaitCause::Nagle,
+            end: End::Near,
+            from_ns,
+            until_ns,
+            first_byte: 2,
+            end_byte: 4,
+        };
+        let lines = of(&sequence(all, vec![wait(300, 9000), wait(-50, -20)]));
+        let places: Vec<usize> = (0..lines.lines.len())
+            .filter(|place| matches!(&lines.lines[*place], Line::Gap(gap) if gap.waits.contains(&wait(300, 9000))))
+            .collect();
+        assert_eq!(places, [lines.lines.len() - 2], "before the acknowledgement: {lines:?}");
+        let waits = vec![wait(300, 9000); 9];
+        assert_eq!(of(&sequence(vec![event(End::Near, EventKind::Write, 0, (0, 2))], waits)).waits_left_out, 4);
+    }
+
+    #[test]
+    fn the_lines_stay_few_whatever_happened() {
+        let kinds = [EventKind::Write, EventKind::Segment, EventKind::BareAck, EventKind::Read];
+        let mut all = Vec::new();
+        for number in 0..4000_i64 {
+            let kind = kinds[usize::try_from(number * number % 7).unwrap_or(0) % 4];
+            let end = if number % 3 == 0 { End::Far } else { End::Near };
+            all.push(event(end, kind, number * number * 1000 - 5000, (number, number + 1)));
+        }
+        let lines = of(&sequence(all, Vec::new()));
+        assert!(lines.lines.len() <= MOST_LINES + 1, "{}", lines.lines.len());
+        let counted: usize = events(&lines).iter().map(|line| line.1).sum();
+        assert_eq!(counted, 4000, "and none is lost");
+        assert_eq!(of(&sequence(Vec::new(), Vec::new())), Lines::default());
+    }
+}

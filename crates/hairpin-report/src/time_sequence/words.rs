@@ -1,0 +1,174 @@
+//! What the lines of a time sequence say.
+
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{EventKind, Source, TimeSequence, Wait, WaitCause};
+use hairpin_model::trace::{Capture, End};
+
+use super::lines::{Events, Gap};
+use super::waited_ns;
+use crate::quantities::{self, Micro};
+use crate::wording;
+
+/// The kernel's ceiling on a corked socket (tcp(7)).
+const CORK_CEILING_NS: i64 = 200_000_000;
+
+/// The unit of all times of a sequence, and how many decimals they have in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    unit: quantities::TimeUnit,
+    decimals: usize,
+}
+
+impl Clock {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    pub(crate) fn of(sequence: &TimeSequence, micro: Micro) -> Self {
+        let unit = quantities::time_unit(sequence.duration_ns as f64, micro);
+        let decimals = match unit.ns {
+            size if size < 1e3 => 0,
+            size if size < 1e6 => 1,
+            size if size < 1e9 => 3,
+            _ => 6,
+        };
+        Self { unit, decimals }
+    }
+
+    /// `us`.
+    pub(crate) fn unit(&self) -> &'static str {
+        self.unit.name
+    }
+
+    /// `43.961`.
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    pub(crate) fn time(&self, ns: i64) -> String {
+        let shown = format!("{:.*}", self.decimals, ns as f64 / self.unit.ns);
+        if shown.trim_matches(['-', '0', '.']).is_empty() { shown.replace('-', "") } else { shown }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+fn duration(ns: i64, micro: Micro) -> String {
+    quantities::duration(ns as f64, micro)
+}
+
+/// `client`, `echo half`.
+pub(crate) fn end(end: End) -> &'static str {
+    match end {
+        End::Near => "client",
+        End::Far => "echo half",
+    }
+}
+
+/// `write 0..2`, `99 writes of 2 B, 2..200, until 0.082`, `ACK 2`.
+pub(crate) fn events(events: &Events, clock: &Clock) -> String {
+    let (first, last) = (events.first_byte, events.end_byte);
+    let one = match events.kind {
+        EventKind::Syn => "SYN".to_owned(),
+        EventKind::SynAck => "SYN-ACK".to_owned(),
+        EventKind::Fin => "FIN".to_owned(),
+        EventKind::Reset => "RST".to_owned(),
+        EventKind::Cork => "TCP_CORK on".to_owned(),
+        EventKind::Uncork => "TCP_CORK off".to_owned(),
+        EventKind::Quickack => "TCP_QUICKACK on".to_owned(),
+        // Before the first write there is nothing to count.
+        EventKind::BareAck if events.at_ns < 0 => "ACK".to_owned(),
+        EventKind::BareAck => format!("ACK {last}"),
+        EventKind::Segment => format!("segment {first}..{last}"),
+        EventKind::Write => format!("write {first}..{last}"),
+        EventKind::Read => format!("read {first}..{last}"),
+    };
+    if events.times == 1 {
+        return one;
+    }
+    let (times, until) = (quantities::count(events.times as u64), clock.time(events.until_ns));
+    let each = match events.each_bytes {
+        Some(each) if each > 0 => format!(" of {each} B"),
+        _ => String::new(),
+    };
+    let name = match events.kind {
+        EventKind::Write => "writes",
+        EventKind::Read => "reads",
+        EventKind::Segment => "segments",
+        EventKind::BareAck => return format!("{times} bare ACKs, the last ACK {last}, until {until}"),
+        _ => return format!("{times} times {one}, until {until}"),
+    };
+    format!("{times} {name}{each}, {first}..{last}, until {until}")
+}
+
+/// Why it waited and how long.
+pub(crate) fn wait(wait: &Wait, micro: Micro) -> String {
+    let waited = duration(waited_ns(wait), micro);
+    match wait.cause {
+        WaitCause::Nagle => {
+            format!("held {waited} by Nagle's algorithm: waits for the ACK of byte {}", wait.first_byte)
+        }
+        WaitCause::Cork if waited_ns(wait) >= CORK_CEILING_NS => {
+            format!("corked {waited}: nothing leaves before the kernel's ceiling of 200 ms")
+        }
+        WaitCause::Cork => format!("corked {waited}"),
+        WaitCause::Autocork => {
+            format!("held {waited} by autocorking: an earlier packet is in the device's queue")
+        }
+        WaitCause::DelayedAck => format!("ACK delayed {waited}"),
+        WaitCause::FarProgram => format!("the program held the request {waited} after reading it"),
+        WaitCause::Unexplained => format!("held {waited}, and no evidence says why"),
+    }
+}
+
+/// What a cause is called in a legend.
+pub(crate) fn cause(cause: WaitCause) -> &'static str {
+    match cause {
+        WaitCause::Nagle => "held by Nagle's algorithm",
+        WaitCause::Cork => "corked",
+        WaitCause::Autocork => "held by autocorking",
+        WaitCause::DelayedAck => "delayed ACK",
+        WaitCause::FarProgram => "held by the program",
+        WaitCause::Unexplained => "held, unexplained",
+    }
+}
+
+/// What is not drawn in a gap: `exchanges 1 to 11, 482 ms`; null where nothing is left out.
+pub(crate) fn left_out(gap: &Gap, micro: Micro) -> Option<String> {
+    let took = duration(gap.until_ns.saturating_sub(gap.from_ns), micro);
+    match gap.before_exchange? {
+        2 => Some(format!("exchange 1 is not drawn ({took})")),
+        exchange => Some(format!("exchanges 1 to {} are not drawn ({took})", exchange - 1)),
+    }
+}
+
+/// `Exchange 12 of its connection took 44.0 ms, traced.`
+pub(crate) fn about(sequence: &TimeSequence, micro: Micro) -> String {
+    format!(
+        "Exchange {} of a traced connection, {}: evidence, in no figure of the tables.",
+        quantities::count(sequence.exchange),
+        duration(sequence.duration_ns, micro)
+    )
+}
+
+/// How to read times and bytes.
+pub(crate) fn how_to_read(clock: &Clock) -> String {
+    format!(
+        "Times in {} since its first write, not to scale. 0..2: bytes 0 and 1 of that direction in this exchange; ACK 2: \
+         all before byte 2 have arrived.",
+        clock.unit()
+    )
+}
+
+/// What it was drawn from, the clock's error, and the capture's file or why there is none.
+pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence, micro: Micro) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let error = quantities::duration(sequence.clock_error_ns as f64, micro);
+    let from = match sequence.source {
+        Source::Capture => "Drawn from the packets that were captured on the interface",
+        Source::KernelTimestamps => "Drawn from the kernel's time stamps of both ends",
+    };
+    let capture = match row.trace.as_ref().map(|trace| &trace.capture) {
+        Some(Capture::Saved { file, packets, dropped }) => {
+            let lost =
+                if *dropped > 0 { format!(", {} dropped", quantities::count(*dropped)) } else { String::new() };
+            format!(" Capture: {file} ({}{lost}).", wording::counted(*packets, "packet"))
+        }
+        Some(Capture::Skipped { reason }) => format!(" No capture: {}.", reason.trim_end_matches('.')),
+        None => String::new(),
+    };
+    format!("{from}; their times may be off by {error} against those of the calls.{capture}")
+}

@@ -1,0 +1,170 @@
+//! The time sequence in the terminal: snapshots that were read by people, which case is shown, and rules that hold for
+//! any exchange.
+
+mod support;
+
+use hairpin_model::run::Run;
+use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait, WaitCause};
+use hairpin_model::trace::End;
+use hairpin_report::terminal::{Look, render_time_sequences};
+use hairpin_report::time_sequence::{ALL, MOST_TELLING, chosen};
+
+fn plain(width: usize) -> Look {
+    Look { width, colour: false }
+}
+
+fn drawn(run: &Run, which: &str, width: usize) -> String {
+    render_time_sequences(run, which, &plain(width)).expect("it names a case")
+}
+
+fn sequence<'r>(run: &'r mut Run, remedy: &str) -> &'r mut TimeSequence {
+    let named = |label: &str| label.contains(&format!(" {remedy} "));
+    let row = run.cases.iter_mut().find(|row| named(&row.label)).expect("the run has it");
+    row.trace.as_mut().and_then(|trace| trace.sequence.as_mut()).expect("it was traced")
+}
+
+#[test]
+fn the_stall_at_80_columns_from_a_capture() {
+    insta::assert_snapshot!(drawn(&support::small_writes::run(true), "none", 80));
+}
+
+#[test]
+fn all_at_100_columns_from_kernel_time_stamps() {
+    insta::assert_snapshot!(drawn(&support::small_writes::run(false), ALL, 100));
+}
+
+#[test]
+fn the_untreated_case_is_shown_unless_one_is_named() {
+    let run = support::small_writes::run(true);
+    let labels = |which: &str| -> Vec<String> {
+        chosen(&run, which).expect("known").iter().map(|row| row.label.clone()).collect()
+    };
+    assert_eq!(labels(MOST_TELLING), ["tcp block together none 100x2 B"]);
+    let all =
+        ["none", "cork-forgotten", "nodelay", "one-write"].map(|word| format!("tcp block together {word} 100x2 B"));
+    assert_eq!(labels(ALL), all, "the untreated one, then waits, then by duration");
+    assert_eq!(labels("nodelay"), ["tcp block together nodelay 100x2 B"]);
+    assert_eq!(labels("tcp block together none 100x2 B"), ["tcp block together none 100x2 B"]);
+    assert_eq!(labels("none").len(), 3, "over every transport");
+}
+
+#[test]
+fn an_unknown_case_is_an_error_that_names_the_known_ones() {
+    let run = support::small_writes::run(true);
+    let said = |which: &str| chosen(&run, which).expect_err("it is unknown").to_string();
+    assert_eq!(said("nodleay"), "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)");
+    let known = said("zzz");
+    for word in ["one of all, most-telling, none", "batch=10", "pipe block together one-write 100x2 B"] {
+        assert!(known.contains(word), "{word}: {known}");
+    }
+}
+
+#[test]
+fn what_was_not_traced_is_a_note() {
+    let run = support::small_writes::run(true);
+    let text = drawn(&run, "pipe block together none 100x2 B", 200);
+    assert!(
+        text.contains("No exchange of pipe block together none 100x2 B was traced (hint: these were: tcp"),
+        "{text}"
+    );
+    let text = drawn(&support::survey(1), MOST_TELLING, 80).replace('\n', " ");
+    assert!(text.contains("No exchange of this run was traced") && text.contains("hairpin small-writes --ladder"));
+}
+
+#[test]
+fn every_wait_is_named_at_its_end() {
+    let mut run = support::small_writes::run(true);
+    let names = [
+        (WaitCause::Nagle, End::Near, "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of byte 2"),
+        (WaitCause::Cork, End::Near, "~ corked 1.00 ms"),
+        (WaitCause::Autocork, End::Near, "~ held 1.00 ms by autocorking"),
+        (WaitCause::DelayedAck, End::Far, "~ ACK delayed 1.00 ms"),
+        (WaitCause::FarProgram, End::Far, "~ the program held the request 1.00 ms"),
+        (WaitCause::Unexplained, End::Near, "~ held 1.00 ms, and no evidence says why"),
+    ];
+    for (cause, end, name) in names {
+        let wait = Wait { cause, end, from_ns: 1_000_000, until_ns: 2_000_000, first_byte: 2, end_byte: 200 };
+        sequence(&mut run, "none").waits = vec![wait];
+        let text = drawn(&run, "tcp block together none 100x2 B", 100);
+        let line = text.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+        let left = line.find(": ~").is_some();
+        assert_eq!(left, end == End::Near, "{line}");
+    }
+    let wait = &mut sequence(&mut run, "none").waits[0];
+    (wait.cause, wait.until_ns) = (WaitCause::Cork, 201_000_000);
+    assert!(drawn(&run, "none", 100).contains("kernel's ceiling of 200 ms"));
+}
+
+#[test]
+fn the_drawing_fits_its_columns_is_ascii_and_short() {
+    let mut run = support::small_writes::run(true);
+    let mut turn = 0;
+    sequence(&mut run, "nodelay").events = (0..9000_i64)
+        .map(|number| {
+            turn = (turn * 31 + 7) % 11;
+            let kind = [EventKind::Write, EventKind::Segment, EventKind::Read, EventKind::BareAck][turn % 4];
+            let end = if turn % 3 == 0 { End::Far } else { End::Near };
+            let at_ns = number * number * 1000;
+            Event { at_ns, until_ns: Some(at_ns + 500), end, kind, first_byte: number, end_byte: number + 1 }
+        })
+        .collect();
+    let waits = &mut sequence(&mut run, "none").waits;
+    for number in 0..40 {
+        let mut wait = waits[0].clone();
+        wait.from_ns += number;
+        waits.push(wait);
+    }
+    for width in [40, 60, 80, 90, 100, 120, 200] {
+        let text = drawn(&run, ALL, width);
+        assert!(text.is_ascii());
+        let wide: Vec<&str> = text.lines().filter(|line| line.len() > width && !line.contains("pcapng")).collect();
+        assert!(wide.is_empty(), "wider than {width}: {wide:#?}");
+        for part in text.split("Time sequence").skip(1) {
+            let lines = part.lines().filter(|line| line.ends_with(['|', ':', '*'])).count();
+            assert!(lines <= if width < 80 { 60 } else { 42 }, "{lines} lines at {width}: {part}");
+        }
+    }
+    assert!(drawn(&run, "none", 80).contains("37 shorter waits are not named."));
+}
+
+#[test]
+fn colour_changes_no_text() {
+    let run = support::small_writes::run(true);
+    let coloured = render_time_sequences(&run, ALL, &Look { width: 80, colour: true }).expect("known");
+    let without: String =
+        coloured
+            .split('\u{1b}')
+            .enumerate()
+            .map(|(place, part)| {
+                if place == 0 {
+                    part.to_owned()
+                } else {
+                    part.split_once('m').map_or("", |(_, rest)| rest).to_owned()
+                }
+            })
+            .collect();
+    assert_ne!(coloured, without);
+    assert_eq!(without, drawn(&run, ALL, 80));
+}
+
+#[test]
+fn damaged_sequences_are_drawn_without_a_panic() {
+    let mut run = support::small_writes::run(true);
+    for row in &mut run.cases {
+        row.label.push_str("\u{1b}[2J");
+    }
+    let broken = sequence(&mut run, "none");
+    broken.duration_ns = i64::MIN;
+    for (place, event) in broken.events.iter_mut().enumerate() {
+        event.at_ns = [i64::MIN, i64::MAX, 0][place % 3];
+        event.until_ns = [Some(i64::MAX), Some(i64::MIN), None][place % 3];
+        (event.first_byte, event.end_byte) = (i64::MAX, i64::MIN);
+    }
+    for wait in &mut broken.waits {
+        (wait.from_ns, wait.until_ns) = (i64::MIN, i64::MAX);
+    }
+    let text = drawn(&run, ALL, 80);
+    assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
+    let page = hairpin_report::html::render(&run);
+    assert!(!page.contains("NaN") && !page.contains("=\"inf"), "and the page has no such place either");
+}
