@@ -1,12 +1,12 @@
 //! Pipes, named pipes and anonymous memory files: made here, opened from another process through `/proc/PID/fd/N`.
 
-use std::ffi::{CString, OsString};
+use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::descriptor::owned;
 use super::{counted, done};
@@ -29,43 +29,39 @@ pub(crate) fn capacity_bytes(of: BorrowedFd<'_>) -> io::Result<usize> {
 
 /// The two ends of each of two new named pipes, whose names are gone again when this returns.
 ///
-/// A name in the file system would survive SIGKILL, so the names live only for the few system calls between making
-/// and opening them; another process then opens the descriptors through `/proc`, which needs no name.
+/// A name in the file system would survive SIGKILL, so each name lives only for the three system calls that make, open
+/// and remove it; everything else, also in another process, opens the descriptor through `/proc`, which needs no name.
 pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
-    let folder = private_folder()?;
-    let opened = open_fifo(&folder.join("to-far")).and_then(|far| Ok([far, open_fifo(&folder.join("to-near"))?]));
-    // Nobody else knows the folder, and a failure to remove it must not hide the answer; both names are gone by now.
-    let _ = std::fs::remove_dir(&folder);
-    opened
+    Ok([fifo()?, fifo()?])
 }
 
-/// A new folder that only this user can enter.
-fn private_folder() -> io::Result<PathBuf> {
-    let template = std::env::temp_dir().join(format!("hairpin-{}", "X".repeat(6)));
-    let mut template = CString::new(template.as_os_str().as_bytes())?.into_bytes_with_nul();
-    // SAFETY: a NUL-terminated, writable text that ends in six X, as mkdtemp(3) wants it.
-    let made = unsafe { libc::mkdtemp(template.as_mut_ptr().cast()) };
-    if made.is_null() {
-        return Err(io::Error::last_os_error());
-    }
-    template.pop();
-    Ok(PathBuf::from(OsString::from_vec(template)))
+/// The read end and the write end of a new named pipe.
+fn fifo() -> io::Result<(OwnedFd, OwnedFd)> {
+    let held = nameless_fifo()?;
+    let own = path_of(std::process::id(), held.as_raw_fd());
+    // Opened for both, the pipe has a reader and a writer already, so neither of these waits for the other.
+    let read_end = OpenOptions::new().read(true).open(&own)?;
+    let write_end = OpenOptions::new().write(true).open(&own)?;
+    Ok((read_end.into(), write_end.into()))
 }
 
-/// Makes a named pipe, opens both its ends and removes the name.
-fn open_fifo(name: &Path) -> io::Result<(OwnedFd, OwnedFd)> {
-    let path = CString::new(name.as_os_str().as_bytes())?;
-    // SAFETY: a NUL-terminated path.
-    done(unsafe { libc::mkfifo(path.as_ptr(), 0o600) })?;
-    // The read end must not wait for a writer, nor the write end for a reader: each is opened when the other is there.
-    let read_end = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name);
-    let write_end = OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(name);
-    std::fs::remove_file(name)?;
-    let ends = (OwnedFd::from(read_end?), OwnedFd::from(write_end?));
-    for end in [&ends.0, &ends.1] {
-        super::descriptor::set_nonblocking(std::os::fd::AsFd::as_fd(end), false)?;
+/// A new named pipe, open for both, whose name is gone.
+fn nameless_fifo() -> io::Result<File> {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = std::env::temp_dir().join(format!("hairpin-{}-{number}", std::process::id()));
+        let path = CString::new(name.as_os_str().as_bytes())?;
+        // SAFETY: a NUL-terminated path.
+        match done(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }) {
+            // Left by a process of the same number that was killed within these calls.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+            made => made?,
+        }
+        let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(&name);
+        std::fs::remove_file(&name)?;
+        return opened;
     }
-    Ok(ends)
 }
 
 /// What is asked of a descriptor of another process.
