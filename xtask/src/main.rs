@@ -85,6 +85,9 @@ enum Chore {
         /// Short runs in which the finding is counted
         #[arg(long, default_value_t = 20)]
         runs: usize,
+        /// Also make docs/why-small-writes-stall.png anew
+        #[arg(long)]
+        picture: bool,
     },
 }
 
@@ -117,7 +120,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
-        Chore::Stalls { runs } => stalls::run(root, runs),
+        Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
     }
 }
 

@@ -1,12 +1,13 @@
 // Added to a copy of the report: tells the page around it where the charts are and how wide the content is.
 addEventListener("load", () => {
   const outermost = [...document.querySelectorAll("svg, canvas")].filter((chart) => !chart.parentElement.closest("svg"));
-  const rectangles = outermost
-    .map((chart) => chart.getBoundingClientRect())
-    .filter((box) => box.width >= 100 && box.height >= 40)
-    .map((box) => [box.left + scrollX, box.top + scrollY, box.width, box.height]);
+  const charts = outermost
+    .filter((chart) => chart.checkVisibility())
+    .map((chart) => ({ kind: chart.getAttribute("class"), box: chart.getBoundingClientRect() }))
+    .filter(({ box }) => box.width >= 100 && box.height >= 40);
+  const rectangles = charts.map(({ box }) => [box.left + scrollX, box.top + scrollY, box.width, box.height]);
   const page = document.documentElement;
-  const told = { charts: rectangles, content: page.scrollWidth, window: page.clientWidth, height: page.scrollHeight };
+  const told = { charts: rectangles, kinds: charts.map(({ kind }) => kind), content: page.scrollWidth, window: page.clientWidth, height: page.scrollHeight };
   told.dark = matchMedia("(prefers-color-scheme: dark)").matches;
   told.letters = document.body.innerText.length;
   parent.postMessage(JSON.stringify(told), "*");

@@ -66,6 +66,33 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
     }
 }
 
+/// Keeps a picture of the first chart of this kind that is visible on a report, for the documents.
+///
+/// # Errors
+/// Where the page cannot be looked at, or has no such chart.
+pub(crate) fn keep(browser: &Path, python: &Path, report: &Path, folder: &Path, kind: &str, to: &Path) -> Result<()> {
+    // The times of a time sequence stand in the margin to the left of its box.
+    const CROP: &str = "import json, sys\nfrom PIL import Image\nleft, top, width, height = json.loads(sys.argv[2])\n\
+                        box = (max(left - 84, 0), top - 12, left + width + 12, top + height + 12)\n\
+                        Image.open(sys.argv[1]).convert('RGB').crop(box).save(sys.argv[3], optimize=True)";
+    let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    std::fs::write(folder.join("copy.html"), with_script(&html)).context("cannot write the copy of the report")?;
+    let view = &VIEWS[0];
+    let (told, _) = picture(browser, python, folder, view)?;
+    let is_wanted = |told: &Value| told.as_str().is_some_and(|classes| classes.split(' ').any(|class| class == kind));
+    let chart = contract::list(&told, "kinds").iter().position(is_wanted);
+    let chart = chart.with_context(|| format!("the page has no chart of kind {kind}"))?;
+    let place = &contract::list(&told, "charts")[chart];
+    let mut crop = Command::new(python);
+    crop.args(["-c", CROP]).arg(folder.join(file_name(view))).arg(place.to_string()).arg(to);
+    process::run(&mut crop, Duration::from_mins(1))?.succeeded().map(drop)
+}
+
+fn file_name(view: &View) -> String {
+    format!("{}.png", view.name.replace(", ", "-"))
+}
+
 fn with_script(html: &str) -> String {
     let script = format!("<script>{TELLER}</script>");
     match html.rfind("</body>") {
@@ -80,7 +107,7 @@ fn picture(browser: &Path, python: &Path, folder: &Path, view: &View) -> Result<
     let told = told_by_page(&told)?;
     // A page longer than this is cut; its last charts are then out of the picture and called blank.
     let height = u32::try_from(told["height"].as_u64().unwrap_or(0)).unwrap_or(u32::MAX).clamp(200, 16_000);
-    let file = folder.join(format!("{}.png", view.name.replace(", ", "-")));
+    let file = folder.join(file_name(view));
     in_frame(browser, folder, view, height, &[&format!("--screenshot={}", file.display())])?;
     let mut count = Command::new(python);
     count.args(["-c", SCRIPT]).arg(&file).arg(told["charts"].to_string());

@@ -11,8 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::contract;
-use crate::process;
+use crate::{contract, picture, process, readers};
 
 /// No run takes this long.
 const LIMIT: Duration = Duration::from_mins(2);
@@ -29,17 +28,34 @@ const ORDER: &[(&str, f64)] = &[("none", 1.0), ("nodelay", 40.0), ("cork", 200.0
 ///
 /// # Errors
 /// Where the binary cannot be built or run, or tells no figures.
-pub(crate) fn run(root: &Path, runs: usize) -> Result<bool> {
+pub(crate) fn run(root: &Path, runs: usize, keep_picture: bool) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
     let scratch = process::scratch("stalls")?;
-    let holds = with_defaults(&hairpin, &scratch)? & counted(&hairpin, &scratch, runs)?;
+    let mut holds = with_defaults(&hairpin, &scratch.join("defaults"))?;
+    if keep_picture {
+        picture_for_the_documents(root, &scratch)?;
+    }
+    holds &= counted(&hairpin, &scratch, runs)?;
     process::remove(&scratch)?;
     Ok(holds)
 }
 
+/// The stall packet by packet, as docs/why-small-writes-stall.md shows it.
+fn picture_for_the_documents(root: &Path, scratch: &Path) -> Result<()> {
+    let browser = picture::browser().context("chromium is not installed")?;
+    let target =
+        process::metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target folder")?;
+    let python = readers::environment(&target)?;
+    let report = scratch.join("defaults/report.html");
+    let to = root.join("docs/why-small-writes-stall.png");
+    picture::keep(&browser, &python, &report, &scratch.join("picture"), "time-sequence", &to)?;
+    println!("kept   {}", to.display());
+    Ok(())
+}
+
 /// The run with the defaults against its promises.
-fn with_defaults(hairpin: &Path, scratch: &Path) -> Result<bool> {
-    let (told, wall) = small_writes(hairpin, &scratch.join("defaults"), &[])?;
+fn with_defaults(hairpin: &Path, out: &PathBuf) -> Result<bool> {
+    let (told, wall) = small_writes(hairpin, out, &[])?;
     let seconds = wall.as_secs_f64();
     let mut holds = judged(seconds < LIMIT_S, &format!("the defaults took {seconds:.1} s, limit {LIMIT_S} s"));
     let none_ms = figure(tcp(&told, "none")?, "/exchange_ns/p50")?.0 / 1e6;
