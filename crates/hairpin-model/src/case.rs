@@ -186,7 +186,7 @@ impl Case {
             words.push(exchange.remedy.to_string());
             words.push(format!("{} B", exchange.writes));
             if exchange.gap_ns > 0 {
-                words.push(format!("gap {} us", exchange.gap_ns as f64 / 1e3));
+                words.push(format!("gap {}", duration(exchange.gap_ns)));
             }
             if exchange.pipeline > 1 {
                 words.push(format!("{} in flight", exchange.pipeline));
@@ -210,7 +210,7 @@ impl Case {
             words.push(format!("over {}", self.link));
         }
         if let Some(plant) = self.plant {
-            words.push(format!("planted {} ns every {}", plant.stall_ns, plant.every));
+            words.push(format!("planted {} every {}", duration(plant.stall_ns), plant.every));
         }
         if self.twin != 0 {
             words.push("(again)".to_owned());
@@ -223,6 +223,14 @@ impl Case {
     pub fn without_twin(&self) -> Self {
         Self { twin: 0, ..self.clone() }
     }
+}
+
+/// A duration in the greatest unit that says it exactly.
+fn duration(ns: u64) -> String {
+    let exact = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")]
+        .into_iter()
+        .find(|(unit, _)| ns.is_multiple_of(*unit));
+    exact.map_or_else(|| format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
 }
 
 #[cfg(test)]

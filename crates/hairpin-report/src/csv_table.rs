@@ -181,19 +181,11 @@ impl<W: Write> Samples<W> {
     ///
     /// # Errors
     /// What the writer answers.
-    pub fn new(into: W) -> csv::Result<Self> {
+    pub fn new(into: W) -> std::io::Result<Self> {
         let mut writer = csv::Writer::from_writer(into);
-        writer.write_record([
-            "round",
-            "case_id",
-            "sequence",
-            "warm_up",
-            "due_ns",
-            "sent_ns",
-            "received_ns",
-            "fate",
-            "latency_ns",
-        ])?;
+        let titles =
+            ["round", "case_id", "sequence", "warm_up", "due_ns", "sent_ns", "received_ns", "fate", "latency_ns"];
+        writer.write_record(titles).map_err(of_the_writer)?;
         Ok(Self { writer })
     }
 
@@ -201,22 +193,23 @@ impl<W: Write> Samples<W> {
     ///
     /// # Errors
     /// What the writer answers.
-    pub fn row(&mut self, sample: &SampleRow<'_>) -> csv::Result<()> {
+    pub fn row(&mut self, sample: &SampleRow<'_>) -> std::io::Result<()> {
         let answered = sample.fate != Fate::Lost;
         let received_ns = answered.then_some(sample.received_ns);
         let latency_ns = received_ns.map(|received_ns| received_ns.saturating_sub(sample.due_ns));
         let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        self.writer.write_record([
-            sample.round.to_string().as_str(),
-            sample.case_id,
-            &sample.sequence.to_string(),
-            if sample.warm_up { "true" } else { "false" },
-            &sample.due_ns.to_string(),
-            &sample.sent_ns.to_string(),
-            &text(received_ns),
-            sample.fate.word(),
-            &text(latency_ns),
-        ])
+        let fields = [
+            sample.round.to_string(),
+            sample.case_id.to_owned(),
+            sample.sequence.to_string(),
+            sample.warm_up.to_string(),
+            sample.due_ns.to_string(),
+            sample.sent_ns.to_string(),
+            text(received_ns),
+            sample.fate.word().to_owned(),
+            text(latency_ns),
+        ];
+        self.writer.write_record(fields).map_err(of_the_writer)
     }
 
     /// Flushes, and gives the writer back.
@@ -226,5 +219,13 @@ impl<W: Write> Samples<W> {
     pub fn finish(mut self) -> std::io::Result<W> {
         self.writer.flush()?;
         self.writer.into_inner().map_err(csv::IntoInnerError::into_error)
+    }
+}
+
+/// What the writer answered, with its kind: `csv` wraps it.
+fn of_the_writer(error: csv::Error) -> std::io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        kind => std::io::Error::other(format!("{kind:?}")),
     }
 }

@@ -1,5 +1,7 @@
 //! What is said of cases of exchanges: the answer, the speed-up, the first exchanges, and the evidence beside them.
 
+use std::cmp::Ordering;
+
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::run::Run;
@@ -188,21 +190,23 @@ fn joined(names: &[String], last: &str) -> String {
     }
 }
 
-/// The greatest that tracing adds to an exchange of any case; null where it was not measured.
+/// The greatest that tracing adds to an exchange of any case, of the cases that can tell; null where it was not
+/// measured.
 pub(crate) fn tracing_cost(run: &Run, micro: Micro) -> Option<String> {
     let costs = run.cases.iter().filter_map(|row| {
         let trace = row.trace.as_ref()?;
         Some((row, trace.cost_ns.filter(|cost| cost.value.is_finite())?, ladder::finite(trace.cost_ratio)?))
     });
-    let (row, cost, ratio) = costs.max_by(|a, b| a.2.total_cmp(&b.2))?;
-    Some(format!(
-        "adds at most {} to an exchange{}: {}, on {}; it was measured in rounds of its own, and no figure of traced \
-         rounds is in the tables",
-        quantities::duration(cost.value, micro),
-        wording::range(cost, micro),
-        quantities::change(ratio),
-        name(row)
-    ))
+    let (row, cost, ratio) = costs
+        .max_by(|a, b| (a.1.excludes(0.0), a.2).partial_cmp(&(b.1.excludes(0.0), b.2)).unwrap_or(Ordering::Equal))?;
+    let bounds = wording::range(cost, micro);
+    let adds = if cost.excludes(0.0) {
+        let (most, change) = (quantities::duration(cost.value, micro), quantities::change(ratio));
+        format!("adds at most {most} to an exchange{bounds}: {change}, on {}", name(row))
+    } else {
+        format!("adds nothing to an exchange that can be told from its spread{bounds}, on {}", name(row))
+    };
+    Some(format!("{adds}; it was measured in rounds of its own, and no figure of traced rounds is in the tables"))
 }
 
 fn name(row: &CaseSummary) -> String {

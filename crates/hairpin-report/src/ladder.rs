@@ -203,28 +203,23 @@ impl Step {
     }
 }
 
-/// The rows of a group that were compared with a neighbour, each with its step from the one before.
+/// The rows of a group that were compared with a neighbour, each with its step from the one before, by whatever
+/// comparison of the two the run has.
 pub(crate) fn chain<'g>(run: &Run, group: &Group<'g>) -> Vec<(Step, &'g CaseSummary)> {
-    let neighbours: BTreeMap<(&str, &str), &Comparison> = run
-        .comparisons
-        .iter()
-        .filter(|comparison| comparison.role == Role::Neighbours)
-        .map(|comparison| ((comparison.baseline.as_str(), comparison.candidate.as_str()), comparison))
-        .collect();
-    let compared: Vec<&CaseSummary> = group
-        .rows
-        .iter()
-        .copied()
-        .filter(|row| neighbours.keys().any(|(one, other)| *one == row.id || *other == row.id))
-        .collect();
+    let pair = |comparison: &'_ Comparison| (comparison.baseline.clone(), comparison.candidate.clone());
+    let verdicts: BTreeMap<(String, String), Verdict> =
+        run.comparisons.iter().map(|comparison| (pair(comparison), comparison.verdict)).collect();
+    let verdict = |one: &CaseSummary, other: &CaseSummary| verdicts.get(&(one.id.clone(), other.id.clone())).copied();
+    let is_neighbour = |row: &CaseSummary| {
+        let of_row = |comparison: &Comparison| comparison.baseline == row.id || comparison.candidate == row.id;
+        run.comparisons.iter().any(|comparison| comparison.role == Role::Neighbours && of_row(comparison))
+    };
+    let compared: Vec<&CaseSummary> = group.rows.iter().copied().filter(|row| is_neighbour(row)).collect();
     let mut steps = Vec::with_capacity(compared.len());
     for (place, row) in compared.iter().enumerate() {
         let step = match place.checked_sub(1).map(|before| compared[before]) {
             None => Step::First,
-            Some(before) => step(
-                neighbours.get(&(before.id.as_str(), row.id.as_str())).map(|found| found.verdict),
-                neighbours.get(&(row.id.as_str(), before.id.as_str())).map(|found| found.verdict),
-            ),
+            Some(before) => step(verdict(before, row), verdict(row, before)),
         };
         steps.push((step, *row));
     }

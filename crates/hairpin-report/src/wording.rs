@@ -7,6 +7,7 @@ use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Proved};
 use hairpin_model::options::Effective;
+use hairpin_model::round::Purpose;
 use hairpin_model::run::{Run, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
@@ -122,14 +123,23 @@ fn wake_up(run: &Run) -> Option<String> {
 
 /// A run that is not complete says so before anything else.
 pub(crate) fn partial(run: &Run) -> Option<String> {
-    let measured: u64 = run.cases.iter().map(|row| row.rounds).sum();
-    let of =
-        format!("{} of {} were measured", quantities::count(measured), counted(run.plan.rounds_ordered, "round"));
+    let of = format!(
+        "{} of {} were measured",
+        quantities::count(measured_rounds(run)),
+        counted(run.plan.rounds_ordered, "round")
+    );
     match run.state {
         State::Complete => None,
         State::Interrupted => Some(format!("PARTIAL RUN: it was ended by the user; {of}.")),
         State::Running => Some(format!("PARTIAL RUN: it is still running or was killed; {of}.")),
     }
+}
+
+/// Rounds that were measured: the timed ones that are in the figures, and those of the evidence.
+pub(crate) fn measured_rounds(run: &Run) -> u64 {
+    let of_evidence = |purpose| run.rounds.iter().filter(|round| round.measured_as(purpose).is_some()).count() as u64;
+    let timed: u64 = run.cases.iter().map(|row| row.rounds).sum();
+    timed + of_evidence(Purpose::Traced) + of_evidence(Purpose::Untraced)
 }
 
 /// What the reader must know before using all figures: failed rounds, invalid cases.

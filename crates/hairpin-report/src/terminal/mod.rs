@@ -229,14 +229,13 @@ fn skipped(page: &mut Page, run: &Run) {
 
 fn footer(page: &mut Page, run: &Run) {
     page.gap();
-    let measured: u64 = run.cases.iter().map(|row| row.rounds).sum();
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let took = if run.duration_ns > 0 {
         format!(" in {}", quantities::duration(run.duration_ns as f64, MICRO))
     } else {
         String::new()
     };
-    let rounds = format!("{}{took}, seed {}", wording::counted(measured, "round"), run.seed);
+    let rounds = format!("{}{took}, seed {}", wording::counted(wording::measured_rounds(run), "round"), run.seed);
     let machine = wording::machine_line(run);
     let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
     page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));

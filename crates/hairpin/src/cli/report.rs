@@ -1,7 +1,7 @@
 //! `hairpin report RUN`: a saved run shown again, in any format.
 
 use std::fs;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
@@ -53,15 +53,27 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
     Ok(())
 }
 
-/// Every raw sample, one round in memory at a time.
+/// Every raw sample, one round in memory at a time. A reader that has read enough, such as `head`, ends it.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
-    let unwritten = |error: &dyn std::fmt::Display| {
-        Stopped::usage(format!("cannot write the samples: {error} (hint: was the output closed early?)"))
-    };
+    match write_samples(folder, run) {
+        Err(Unwritten::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(Unwritten::Output(error)) => Err(Stopped::usage(format!("cannot write the samples: {error}"))),
+        Err(Unwritten::Samples(stopped)) => Err(stopped),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// Why samples were not written.
+enum Unwritten {
+    Output(std::io::Error),
+    Samples(Stopped),
+}
+
+fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     let output = BufWriter::new(std::io::stdout().lock());
-    let mut writer = Samples::new(output).map_err(|error| unwritten(&error))?;
+    let mut writer = Samples::new(output).map_err(Unwritten::Output)?;
     for record in &run.rounds {
-        for row in folder.rows(record).map_err(Stopped::usage)? {
+        for row in folder.rows(record).map_err(|error| Unwritten::Samples(Stopped::usage(error)))? {
             let row = SampleRow {
                 round: record.number,
                 case_id: &record.case_id,
@@ -72,11 +84,11 @@ fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
                 received_ns: row.received_ns.unwrap_or(0),
                 fate: row.fate,
             };
-            writer.row(&row).map_err(|error| unwritten(&error))?;
+            writer.row(&row).map_err(Unwritten::Output)?;
         }
     }
-    let mut output = writer.finish().map_err(|error| unwritten(&error))?;
-    output.flush().map_err(|error| unwritten(&error))
+    let mut output = writer.finish().map_err(Unwritten::Output)?;
+    output.flush().map_err(Unwritten::Output)
 }
 
 /// Writes the page.
