@@ -1,45 +1,137 @@
-//! One stage of a link.
+//! What a stage is: the interface, and the card by which it stands in the list.
 
-/// A packet on its way: what a stage may look at, and nothing else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
-    /// Its number in order of arrival at the link, from 0.
-    pub number: u64,
-    /// Its size in bytes, headers of the emulated layer included.
-    pub size_bytes: u64,
-}
+use hairpin_model::link::Direction;
 
-/// What becomes of a packet in a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It leaves the stage at this time, in ns on the clock of the caller. Never before it came.
-    LeavesAt(u64),
-    /// It is dropped; the cause is a word of the ledger, for instance `queue-full`.
-    Dropped(&'static str),
-}
+use crate::dice::Dice;
+use crate::packet::InFlight;
+use crate::profile::PathProfile;
+use crate::profile::word::Word;
+use crate::stages::queue::replay::Trace;
 
-/// A stage's answer: the fate of the packet and, where the stage duplicates, that of its copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// The packet's own fate.
-    pub fate: Fate,
-    /// When its copy leaves, in ns; null where there is none.
-    pub copy_leaves_at: Option<u64>,
-}
+/// One stage of a path: it decides what becomes of each packet, and when.
+///
+/// Times are ns since the link started, and calls come in order of time. What a stage does depends on nothing but its
+/// parameters, its dice, and the packets that came.
+pub trait Stage: Send {
+    /// Takes a packet that comes now: passes it on, drops it, or holds it.
+    fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox);
 
-impl Verdict {
-    /// It leaves at that time, and there is no copy.
-    #[must_use]
-    pub fn leaves_at(now_ns: u64) -> Self {
-        Self { fate: Fate::LeavesAt(now_ns), copy_leaves_at: None }
+    /// When the stage next has something to do by itself; null while it holds nothing.
+    fn next_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// Does what is to be done at `now_ns`, which is what [`Stage::next_ns`] said.
+    fn act(&mut self, now_ns: u64, out: &mut Outbox) {
+        let _ = (now_ns, out);
+    }
+
+    /// What it holds now.
+    fn holds(&self) -> Held {
+        Held::default()
+    }
+
+    /// The least time that any packet spends in it, in ns. Lets a path say how long nothing can leave.
+    fn least_delay_ns(&self) -> u64 {
+        0
     }
 }
 
-/// One stage of a link: it decides what becomes of each packet, and when.
-///
-/// The same packets at the same times always meet the same fates: a stage that makes random choices is built with a
-/// seed.
-pub trait Stage {
-    /// Takes a packet that arrives now. Calls come in order of `now_ns`.
-    fn pass(&mut self, packet: Packet, now_ns: u64) -> Verdict;
+/// What a stage holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Packets and copies.
+    pub packets: u64,
+    /// Their bytes as IP packets.
+    pub bytes: u64,
+}
+
+/// Where a stage puts what it is done with.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    pub(crate) passed: Vec<InFlight>,
+    pub(crate) dropped: Vec<(InFlight, &'static str)>,
+    pub(crate) duplicated: u64,
+    pub(crate) corrupted: u64,
+}
+
+impl Outbox {
+    /// The packet goes on to the next stage.
+    pub fn pass(&mut self, packet: InFlight) {
+        self.passed.push(packet);
+    }
+
+    /// The packet is dropped, for a reason in one word (`full`).
+    pub fn drop(&mut self, packet: InFlight, reason: &'static str) {
+        self.dropped.push((packet, reason));
+    }
+
+    /// The packet goes on, and a copy of it right behind. A copy is not copied again.
+    pub fn pass_twice(&mut self, packet: InFlight) {
+        if packet.outcomes > 1 {
+            return self.pass(packet);
+        }
+        self.duplicated += 1;
+        self.pass(InFlight { outcomes: 2, ..packet });
+        self.pass(InFlight { outcomes: 2, copy: 1, ..packet });
+    }
+
+    /// The packet goes on with one bit flipped.
+    pub fn pass_corrupted(&mut self, packet: InFlight, bit: u32) {
+        self.corrupted += 1;
+        self.pass(InFlight { corrupted_bit: Some(bit), ..packet });
+    }
+}
+
+/// What a stage is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Blueprint<'a> {
+    /// The figures of its direction.
+    pub path: &'a PathProfile,
+    /// The largest packet that the link takes, in bytes.
+    pub mtu_bytes: u32,
+    /// The trace that the direction replays, if any.
+    pub trace: Option<&'a Trace>,
+    /// The seed of the link.
+    pub seed: u64,
+    /// Which direction.
+    pub direction: Direction,
+}
+
+impl Blueprint<'_> {
+    /// The dice of the stage of that name: no other stage and no other direction throws the same.
+    #[must_use]
+    pub fn dice(&self, stage: &str) -> Dice {
+        Dice::new(self.seed, self.direction, stage)
+    }
+}
+
+/// A figure that cannot be, or two that contradict each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// The word of the profile at fault.
+    pub word: &'static str,
+    /// What is wrong.
+    pub problem: String,
+    /// What would be right.
+    pub hint: String,
+}
+
+/// A stage's entry in the list.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    /// Its name, in ledgers and logs. Its file is named after it.
+    pub name: &'static str,
+    /// What it models, in one line.
+    pub models: &'static str,
+    /// The words by which a profile asks for it.
+    pub words: &'static [Word],
+    /// The reasons for which it drops.
+    pub reasons: &'static [&'static str],
+    /// What is impossible or contradictory in a direction's figures.
+    pub check: fn(&PathProfile, mtu_bytes: u32) -> Option<Contradiction>,
+    /// The figures of a direction in words; null where the direction has no such stage.
+    pub figures: fn(&PathProfile, mtu_bytes: u32) -> Option<String>,
+    /// The stage itself; null where the direction has no such stage.
+    pub build: fn(&Blueprint) -> Option<Box<dyn Stage>>,
 }

@@ -15,6 +15,7 @@ pub mod finding;
 pub mod ground;
 pub mod judged_claim;
 pub mod ledger;
+pub mod link;
 pub mod names;
 pub mod options;
 pub mod parse;

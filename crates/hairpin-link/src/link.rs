@@ -1,0 +1,111 @@
+//! A link: two paths, made from a profile and a seed.
+
+use hairpin_model::link::{Backend, Direction, LatenessNs, LinkRecord};
+
+use crate::packet::{Outcome, Packet};
+use crate::path::Path;
+use crate::profile::Profile;
+use crate::stage::Blueprint;
+use crate::stages::queue::replay::Trace;
+
+/// Two paths, `up` from the near end to the far end and `down` back.
+pub struct Link {
+    seed: u64,
+    up: Path,
+    down: Path,
+}
+
+/// Why a link could not be made from a profile.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// The figures contradict each other; a parsed profile never does.
+    #[error("the link profile `{line}` cannot be: {problem} (hint: {hint})")]
+    Contradiction {
+        /// The profile.
+        line: String,
+        /// What is wrong.
+        problem: String,
+        /// What would be right.
+        hint: String,
+    },
+    /// A trace that the profile replays was not given.
+    #[error(
+        "the link profile replays the trace `{name}`, which was not given (hint: read that file and pass its text)"
+    )]
+    MissingTrace {
+        /// Its name in the profile.
+        name: String,
+    },
+}
+
+impl Link {
+    /// A link at its start, time 0. `traces` are those that [`Profile::traces`] names, by name.
+    ///
+    /// # Errors
+    /// [`LinkError`] when a trace is missing, or when the profile's figures contradict each other.
+    pub fn new(profile: &Profile, seed: u64, traces: &[(String, Trace)]) -> Result<Self, LinkError> {
+        if let Some((_, contradiction)) = profile.contradiction() {
+            let (problem, hint) = (contradiction.problem, contradiction.hint);
+            return Err(LinkError::Contradiction { line: profile.to_string(), problem, hint });
+        }
+        let path = |direction| {
+            let path = profile.path(direction);
+            let trace = match &path.bottleneck.replay {
+                None => None,
+                Some(name) => match traces.iter().find(|(given, _)| given == name) {
+                    Some((_, trace)) => Some(trace),
+                    None => return Err(LinkError::MissingTrace { name: name.clone() }),
+                },
+            };
+            Ok(Path::new(&Blueprint { path, mtu_bytes: profile.mtu_bytes, trace, seed, direction }))
+        };
+        Ok(Self { seed, up: path(Direction::Up)?, down: path(Direction::Down)? })
+    }
+
+    /// One direction.
+    #[must_use]
+    pub fn path(&self, direction: Direction) -> &Path {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+
+    /// One direction, to be changed.
+    pub fn path_mut(&mut self, direction: Direction) -> &mut Path {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+
+    /// A packet comes in: [`Path::arrive`].
+    pub fn arrive(&mut self, direction: Direction, packet: Packet, now_ns: u64) {
+        self.path_mut(direction).arrive(packet, now_ns);
+    }
+
+    /// When to call [`Link::advance`] next: the earlier of the two directions; null when both are empty.
+    #[must_use]
+    pub fn next_event_ns(&self) -> Option<u64> {
+        [&self.up, &self.down].into_iter().filter_map(Path::next_event_ns).min()
+    }
+
+    /// Lets time pass in both directions: first the outcomes of `up`, then those of `down`, each in order of time.
+    pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Outcome>) {
+        self.up.advance(now_ns, out);
+        self.down.advance(now_ns, out);
+    }
+
+    /// The seed of every random choice.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What a run keeps of the link.
+    #[must_use]
+    pub fn record(&self, backend: Backend, lateness_ns: Option<LatenessNs>) -> LinkRecord {
+        let packets = self.up.packets().plus(&self.down.packets());
+        LinkRecord { backend, seed: self.seed, lateness_ns, packets, up: self.up.record(), down: self.down.record() }
+    }
+}

@@ -1,0 +1,60 @@
+//! The log of a link: a line for each packet and copy.
+//!
+//! Columns: direction, number, copy, size in bytes, arrived, due, released, fate; times in ns since the link started,
+//! `-` where there is none. For instance
+//!
+//! ```text
+//! up 17 0 1500 1000000 24500000 24500013 left
+//! up 18 0 1500 1200000 24700000 24700009 left:bit=4711
+//! down 3 0 1500 1300000 - - dropped:queue:full@1300000
+//! ```
+
+use std::fmt;
+
+use hairpin_model::link::Direction;
+
+use crate::packet::{Fate, Outcome};
+
+/// The names of the columns, as the first line of a log file.
+pub const HEADER: &str = "# direction number copy size_bytes arrived_ns due_ns released_ns fate";
+
+/// What became of one packet or copy. Its text form is one line, without a line end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// What the link said.
+    pub outcome: Outcome,
+    /// When it was really let go, in ns; null when it was dropped, or not let go.
+    pub released_ns: Option<u64>,
+}
+
+impl LogLine {
+    /// The line of an outcome that was carried out exactly when it was due.
+    #[must_use]
+    pub fn exact(outcome: Outcome) -> Self {
+        let released_ns = match outcome.fate {
+            Fate::Leaves { due_ns, .. } => Some(due_ns),
+            Fate::Dropped { .. } => None,
+        };
+        Self { outcome, released_ns }
+    }
+}
+
+impl fmt::Display for LogLine {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Outcome { direction, number, copy, size_bytes, arrived_ns, fate, .. } = self.outcome;
+        write!(out, "{} {number} {copy} {size_bytes} {arrived_ns} ", Direction::word(direction))?;
+        match fate {
+            Fate::Leaves { due_ns, .. } => write!(out, "{due_ns} ")?,
+            Fate::Dropped { .. } => out.write_str("- ")?,
+        }
+        match self.released_ns {
+            Some(released_ns) => write!(out, "{released_ns} ")?,
+            None => out.write_str("- ")?,
+        }
+        match fate {
+            Fate::Leaves { corrupted_bit: None, .. } => out.write_str("left"),
+            Fate::Leaves { corrupted_bit: Some(bit), .. } => write!(out, "left:bit={bit}"),
+            Fate::Dropped { at_ns, stage, reason } => write!(out, "dropped:{stage}:{reason}@{at_ns}"),
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! One direction of a link: a row of stages, run in the exact order of time.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::link::{Direction, DirectionRecord, DroppedPacket, PacketCounts, StageRecord};
+
+use crate::packet::{Fate, InFlight, Outcome, Packet};
+use crate::stage::{Blueprint, Held, Outbox, Stage};
+use crate::stages;
+use crate::timeline::Timeline;
+
+/// How many drops are listed one by one; more are counted.
+const DROPS_LISTED: usize = 1000;
+
+/// One direction of a link.
+///
+/// Tell it of every packet with [`Path::arrive`], ask with [`Path::next_event_ns`] when something can next leave, and
+/// fetch what has left or was dropped with [`Path::advance`]. Calls may come late: events inside are carried out at
+/// their own exact times, in order, whenever the call comes.
+pub struct Path {
+    direction: Direction,
+    stations: Vec<Station>,
+    /// Where the queue stands, if there is one.
+    queue: Option<usize>,
+    /// The latest time that any call or event had.
+    now_ns: u64,
+    /// Outcomes that nobody has fetched yet, in order of time.
+    ready: Vec<Outcome>,
+    /// The packets that go from one stage to the next; empty between two calls.
+    moving: Vec<InFlight>,
+    outbox: Outbox,
+    data_packets: u64,
+    counts: PathCounts,
+    timeline: Timeline,
+    drops: Vec<Outcome>,
+    drops_unlisted: u64,
+}
+
+/// A stage in its place, with its ledger.
+struct Station {
+    name: &'static str,
+    figures: String,
+    stage: Box<dyn Stage>,
+    /// The least time that a packet still needs once it has left this stage.
+    least_after_ns: u64,
+    ledger: StageCounts,
+    highest_turn_out: u64,
+}
+
+#[derive(Debug, Default)]
+struct StageCounts {
+    entered: u64,
+    out: u64,
+    dropped: Vec<(&'static str, u64)>,
+    duplicated: u64,
+    reordered: u64,
+    corrupted: u64,
+}
+
+#[derive(Debug, Default)]
+struct PathCounts {
+    entered: u64,
+    out: u64,
+    reordered: u64,
+    highest_number_out: u64,
+}
+
+impl Path {
+    /// The stages that the blueprint asks for, in the order of [`stages::ALL`].
+    #[must_use]
+    pub fn new(blueprint: &Blueprint) -> Self {
+        let mut stations: Vec<Station> = stages::ALL
+            .iter()
+            .filter_map(|card| {
+                let stage = (card.build)(blueprint)?;
+                let figures = (card.figures)(blueprint.path, blueprint.mtu_bytes).unwrap_or_default();
+                let dropped = card.reasons.iter().map(|reason| (*reason, 0)).collect();
+                let ledger = StageCounts { dropped, ..StageCounts::default() };
+                Some(Station { name: card.name, figures, stage, least_after_ns: 0, ledger, highest_turn_out: 0 })
+            })
+            .collect();
+        let mut least_ns = 0_u64;
+        for station in stations.iter_mut().rev() {
+            station.least_after_ns = least_ns;
+            least_ns = least_ns.saturating_add(station.stage.least_delay_ns());
+        }
+        Self {
+            direction: blueprint.direction,
+            queue: stations.iter().position(|station| station.name == stages::queue::CARD.name),
+            now_ns: 0,
+            ready: Vec::with_capacity(DROPS_LISTED),
+            moving: Vec::with_capacity(4),
+            outbox: Outbox::default(),
+            data_packets: 0,
+            counts: PathCounts::default(),
+            timeline: Timeline::new(stations.len()),
+            drops: Vec::with_capacity(DROPS_LISTED),
+            drops_unlisted: 0,
+            stations,
+        }
+    }
+
+    /// A packet comes in. One that is stamped earlier than the latest call counts as coming at that call's time.
+    ///
+    /// What was due by then has happened before it: a packet that leaves the queue at the same instant makes room for
+    /// it.
+    pub fn arrive(&mut self, packet: Packet, now_ns: u64) {
+        self.run(now_ns);
+        self.data_packets += u64::from(packet.carries_data);
+        self.counts.entered += 1;
+        self.timeline.entered(self.now_ns);
+        self.moving.push(InFlight {
+            packet,
+            copy: 0,
+            outcomes: 1,
+            data_number: if packet.carries_data { self.data_packets } else { 0 },
+            arrived_ns: self.now_ns,
+            corrupted_bit: None,
+            turn: 0,
+        });
+        self.carry(0);
+    }
+
+    /// When to call [`Path::advance`] next, in ns: nothing leaves before. Null when the path is empty.
+    ///
+    /// It is exact as soon as the next packet to leave has entered the last stage that takes time; before that it may
+    /// be early, and `advance` then brings nothing.
+    #[must_use]
+    pub fn next_event_ns(&self) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(self.now_ns);
+        }
+        let events = self.stations.iter().filter_map(|station| {
+            station.stage.next_ns().map(|next_ns| next_ns.saturating_add(station.least_after_ns))
+        });
+        events.min().map(|next_ns| next_ns.max(self.now_ns))
+    }
+
+    /// Lets time pass up to `now_ns`, and appends to `out` what has left or was dropped, in order of time.
+    pub fn advance(&mut self, now_ns: u64, out: &mut Vec<Outcome>) {
+        self.run(now_ns);
+        out.append(&mut self.ready);
+    }
+
+    /// How many packets and copies are inside; a packet whose outcome was not fetched yet is not.
+    #[must_use]
+    pub fn inside(&self) -> u64 {
+        self.stations.iter().map(|station| station.stage.holds().packets).sum()
+    }
+
+    /// What the queue holds now, the packet being sent included; null without a queue.
+    #[must_use]
+    pub fn queue_depth(&self) -> Option<Held> {
+        self.queue.map(|queue| self.stations[queue].stage.holds())
+    }
+
+    /// The names of the stages, in order.
+    pub fn stages(&self) -> impl Iterator<Item = &'static str> {
+        self.stations.iter().map(|station| station.name)
+    }
+
+    /// Everything that is kept of this direction.
+    #[must_use]
+    pub fn record(&self) -> DirectionRecord {
+        DirectionRecord {
+            packets: self.packets(),
+            stages: self.stations.iter().map(Station::record).collect(),
+            timeline: Some(self.timeline.record(self.stages())),
+            drops: self.drops.iter().filter_map(listed).collect(),
+            drops_unlisted: self.drops_unlisted,
+        }
+    }
+
+    /// The direction's ledger.
+    #[must_use]
+    pub fn packets(&self) -> PacketCounts {
+        let sum = |of: fn(&StageCounts) -> u64| self.stations.iter().map(|station| of(&station.ledger)).sum();
+        let dropped = self.stations.iter().map(|station| (station.name.to_owned(), station.ledger.all_dropped()));
+        PacketCounts {
+            entered: self.counts.entered,
+            out: self.counts.out,
+            dropped: dropped.filter(|(_, count)| *count > 0).collect(),
+            duplicated: sum(|ledger| ledger.duplicated),
+            reordered: self.counts.reordered,
+            corrupted: sum(|ledger| ledger.corrupted),
+            inside: self.inside(),
+        }
+    }
+
+    /// Carries out every event up to `now_ns`, the earliest first; of those at one time the one farthest along.
+    fn run(&mut self, now_ns: u64) {
+        while let Some((at, next_ns)) = self.earliest().filter(|(_, next_ns)| *next_ns <= now_ns) {
+            self.now_ns = self.now_ns.max(next_ns);
+            self.stations[at].stage.act(self.now_ns, &mut self.outbox);
+            self.settle(at);
+            self.carry(at + 1);
+        }
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    fn earliest(&self) -> Option<(usize, u64)> {
+        let events = self.stations.iter().enumerate().rev();
+        events.filter_map(|(at, station)| Some((at, station.stage.next_ns()?))).min_by_key(|(_, next_ns)| *next_ns)
+    }
+
+    /// Carries the moving packets through the stages from `first` on, as far as they go now.
+    fn carry(&mut self, first: usize) {
+        for at in first..self.stations.len() {
+            if self.moving.is_empty() {
+                return;
+            }
+            let station = &mut self.stations[at];
+            for packet in self.moving.drain(..) {
+                station.ledger.entered += 1;
+                station.stage.arrive(
+                    InFlight { turn: station.ledger.entered, ..packet },
+                    self.now_ns,
+                    &mut self.outbox,
+                );
+            }
+            self.settle(at);
+        }
+        for packet in self.moving.drain(..) {
+            self.counts.out += 1;
+            self.counts.reordered += u64::from(packet.packet.number < self.counts.highest_number_out);
+            self.counts.highest_number_out = self.counts.highest_number_out.max(packet.packet.number);
+            self.timeline.left(self.now_ns);
+            let fate = Fate::Leaves { due_ns: self.now_ns, corrupted_bit: packet.corrupted_bit };
+            self.ready.push(outcome(self.direction, &packet, fate));
+        }
+    }
+
+    /// Enters what stage `at` is done with into the ledgers; what passed is moving.
+    fn settle(&mut self, at: usize) {
+        let station = &mut self.stations[at];
+        for (packet, reason) in self.outbox.dropped.drain(..) {
+            station.ledger.count_drop(reason);
+            self.timeline.dropped(self.now_ns, at);
+            let fate = Fate::Dropped { at_ns: self.now_ns, stage: station.name, reason };
+            let outcome = outcome(self.direction, &packet, fate);
+            self.ready.push(outcome);
+            if self.drops.len() < DROPS_LISTED {
+                self.drops.push(outcome);
+            } else {
+                self.drops_unlisted += 1;
+            }
+        }
+        for packet in &self.outbox.passed {
+            station.ledger.reordered += u64::from(packet.turn < station.highest_turn_out);
+            station.highest_turn_out = station.highest_turn_out.max(packet.turn);
+        }
+        station.ledger.out += self.outbox.passed.len() as u64;
+        station.ledger.duplicated += std::mem::take(&mut self.outbox.duplicated);
+        station.ledger.corrupted += std::mem::take(&mut self.outbox.corrupted);
+        self.moving.append(&mut self.outbox.passed);
+        if self.queue == Some(at) {
+            self.timeline.queue(self.now_ns, station.stage.holds());
+        }
+    }
+}
+
+impl StageCounts {
+    fn count_drop(&mut self, reason: &'static str) {
+        match self.dropped.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, count)) => *count += 1,
+            None => self.dropped.push((reason, 1)),
+        }
+    }
+
+    fn all_dropped(&self) -> u64 {
+        self.dropped.iter().map(|(_, count)| count).sum()
+    }
+}
+
+impl Station {
+    fn record(&self) -> StageRecord {
+        let dropped = self.ledger.dropped.iter().filter(|(_, count)| *count > 0);
+        StageRecord {
+            stage: self.name.to_owned(),
+            figures: self.figures.clone(),
+            entered: self.ledger.entered,
+            out: self.ledger.out,
+            dropped: dropped.map(|(reason, count)| ((*reason).to_owned(), *count)).collect::<BTreeMap<_, _>>(),
+            duplicated: self.ledger.duplicated,
+            reordered: self.ledger.reordered,
+            corrupted: self.ledger.corrupted,
+            inside: self.stage.holds().packets,
+        }
+    }
+}
+
+fn outcome(direction: Direction, packet: &InFlight, fate: Fate) -> Outcome {
+    Outcome {
+        direction,
+        number: packet.packet.number,
+        copy: packet.copy,
+        outcomes: packet.outcomes,
+        size_bytes: packet.packet.size_bytes,
+        arrived_ns: packet.arrived_ns,
+        fate,
+    }
+}
+
+fn listed(outcome: &Outcome) -> Option<DroppedPacket> {
+    let Fate::Dropped { at_ns, stage, reason } = outcome.fate else { return None };
+    Some(DroppedPacket {
+        number: outcome.number,
+        size_bytes: u64::from(outcome.size_bytes),
+        arrived_ns: outcome.arrived_ns,
+        dropped_ns: at_ns,
+        stage: stage.to_owned(),
+        reason: reason.to_owned(),
+    })
+}

@@ -1,0 +1,153 @@
+//! A link's figures, and the line of text that says them.
+
+pub mod error;
+pub mod numbers;
+mod parse;
+pub mod quantity;
+pub mod word;
+
+use std::fmt;
+
+use hairpin_model::link::Direction;
+
+use crate::profile::quantity::Share;
+use crate::stage::Contradiction;
+use crate::stages;
+use crate::stages::delay::Delay;
+use crate::stages::loss::Loss;
+use crate::stages::outage::Outage;
+use crate::stages::queue::Bottleneck;
+use crate::stages::reorder::Reorder;
+
+/// The MTU of a link that does not say: that of Ethernet.
+pub const DEFAULT_MTU_BYTES: u32 = 1500;
+
+/// The MTU of Linux's loopback interface. No profile but `loopback` has it: no IP packet is larger than 65535 bytes.
+const LOOPBACK_MTU_BYTES: u32 = 65_536;
+
+/// A link's figures.
+///
+/// `Display` gives the canonical line, and parsing that line gives the same figures again. What both directions have
+/// alike is said once; `up.` or `down.` before a word says it for one of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Profile {
+    /// The largest IP packet, in bytes.
+    pub mtu_bytes: u32,
+    /// From near to far.
+    pub up: PathProfile,
+    /// From far to near.
+    pub down: PathProfile,
+}
+
+/// The figures of one direction: what each of the stages in [`stages::ALL`] is made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PathProfile {
+    /// When it is down.
+    pub outages: Vec<Outage>,
+    /// What packets wait for, and how many may.
+    pub bottleneck: Bottleneck,
+    /// What it loses.
+    pub loss: Loss,
+    /// In which share of packets a bit is flipped.
+    pub corrupt: Share,
+    /// Which share of packets is sent twice.
+    pub duplicate: Share,
+    /// How long it takes.
+    pub delay: Delay,
+    /// What is held back.
+    pub reorder: Option<Reorder>,
+}
+
+impl Default for Profile {
+    /// A link that carries every packet at once.
+    fn default() -> Self {
+        Self { mtu_bytes: DEFAULT_MTU_BYTES, up: PathProfile::default(), down: PathProfile::default() }
+    }
+}
+
+impl Profile {
+    /// The kernel's own loopback: no link at all, and so no relay.
+    #[must_use]
+    pub fn loopback() -> Self {
+        Self { mtu_bytes: LOOPBACK_MTU_BYTES, ..Self::default() }
+    }
+
+    /// Whether this is [`Profile::loopback`].
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        *self == Self::loopback()
+    }
+
+    /// One direction.
+    #[must_use]
+    pub fn path(&self, direction: Direction) -> &PathProfile {
+        match direction {
+            Direction::Up => &self.up,
+            Direction::Down => &self.down,
+        }
+    }
+
+    /// One direction, to be changed.
+    pub fn path_mut(&mut self, direction: Direction) -> &mut PathProfile {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+
+    /// The traces that it replays, by name: whoever makes a link of it must give them.
+    #[must_use]
+    pub fn traces(&self) -> Vec<&str> {
+        let mut names: Vec<&str> =
+            [&self.up, &self.down].into_iter().filter_map(|path| path.bottleneck.replay.as_deref()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The stages of a direction with their figures in words, in order.
+    #[must_use]
+    pub fn figures(&self, direction: Direction) -> Vec<(&'static str, String)> {
+        let path = self.path(direction);
+        stages::ALL.iter().filter_map(|card| Some((card.name, (card.figures)(path, self.mtu_bytes)?))).collect()
+    }
+
+    /// The first of its figures that cannot be, with its direction. A parsed profile has none.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<(Direction, Contradiction)> {
+        let check = |direction| {
+            let path = self.path(direction);
+            let found = stages::ALL.iter().find_map(|card| (card.check)(path, self.mtu_bytes));
+            found.map(|contradiction| (direction, contradiction))
+        };
+        check(Direction::Up).or_else(|| check(Direction::Down))
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_loopback() {
+            return out.pad(hairpin_model::case::LOOPBACK);
+        }
+        let mut words: Vec<String> = Vec::new();
+        for word in stages::ALL.iter().rev().flat_map(|card| card.words) {
+            let [up, down] = [(word.shown)(&self.up), (word.shown)(&self.down)];
+            if up == down {
+                words.extend(up.map(|value| format!("{}={value}", word.name)));
+                continue;
+            }
+            for (direction, value) in [("up", up), ("down", down)] {
+                words.extend(value.map(|value| match word.name {
+                    "rate" => format!("{direction}={value}"),
+                    name => format!("{direction}.{name}={value}"),
+                }));
+            }
+        }
+        if self.mtu_bytes != DEFAULT_MTU_BYTES {
+            words.push(format!("mtu={}B", self.mtu_bytes));
+        }
+        if words.is_empty() {
+            words.push("delay=0ms".to_owned());
+        }
+        out.pad(&words.join(" "))
+    }
+}

@@ -1,0 +1,113 @@
+//! A list of numbers as a profile writes it: `3,10-12`.
+
+use crate::profile::quantity::{BadValue, whole};
+
+/// The most ranges that a list may have.
+pub const MOST_RANGES: usize = 10_000;
+
+/// A set of numbers, as ranges in order that neither overlap nor touch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Numbers(Vec<(u64, u64)>);
+
+impl Numbers {
+    /// Reads `3,10-12`; both ends of a range are in it. No number is below `least`.
+    ///
+    /// # Errors
+    /// [`BadValue`] with an example.
+    pub fn read(text: &str, least: u64) -> Result<Self, BadValue> {
+        let ranges = text.split(',').map(|part| range(part, least)).collect::<Result<Vec<_>, _>>()?;
+        if ranges.len() > MOST_RANGES {
+            let problem = format!("{} numbers and ranges are too many", ranges.len());
+            return Err(BadValue::new(problem, format!("at most {MOST_RANGES}")));
+        }
+        Ok(Self::from_ranges(ranges))
+    }
+
+    /// The set of all numbers in these ranges, their ends included.
+    #[must_use]
+    pub fn from_ranges(mut ranges: Vec<(u64, u64)>) -> Self {
+        ranges.retain(|(first, last)| first <= last);
+        ranges.sort_unstable();
+        let mut merged: Vec<(u64, u64)> = Vec::with_capacity(ranges.len());
+        for (first, last) in ranges {
+            match merged.last_mut() {
+                Some((_, end)) if first <= end.saturating_add(1) => *end = last.max(*end),
+                _ => merged.push((first, last)),
+            }
+        }
+        Self(merged)
+    }
+
+    /// Whether the number is in the set.
+    #[must_use]
+    pub fn contains(&self, number: u64) -> bool {
+        let before = self.0.partition_point(|(_, last)| *last < number);
+        self.0.get(before).is_some_and(|(first, _)| *first <= number)
+    }
+
+    /// As a profile shows it; null when empty.
+    #[must_use]
+    pub fn shown(&self) -> Option<String> {
+        let range = |(first, last): &(u64, u64)| {
+            if first == last { first.to_string() } else { format!("{first}-{last}") }
+        };
+        (!self.0.is_empty()).then(|| self.0.iter().map(range).collect::<Vec<_>>().join(","))
+    }
+}
+
+fn range(text: &str, least: u64) -> Result<(u64, u64), BadValue> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let hint = "numbers and ranges with commas between, for instance 3,10-12";
+    let number = |text| whole(text).map_err(|bad| BadValue::new(bad.problem, hint));
+    let (first, last) = (number(first)?, number(last)?);
+    if first < least {
+        return Err(BadValue::new(
+            format!("`{text}` counts from below {least}"),
+            format!("the first is number {least}"),
+        ));
+    }
+    if last < first {
+        return Err(BadValue::new(format!("`{text}` ends before it begins"), format!("for instance {last}-{first}")));
+    }
+    Ok((first, last))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_list_is_shown_in_order_and_joined() {
+        assert_eq!(Numbers::read("12,3,10-11,3", 0).unwrap().shown().as_deref(), Some("3,10-12"));
+        assert_eq!(Numbers::default().shown(), None);
+    }
+
+    #[test]
+    fn what_is_no_list_of_numbers_is_refused() {
+        for text in ["", ",", "3,", "a", "3-", "5-3", "-3", "1.5", "99999999999999999999"] {
+            assert!(Numbers::read(text, 0).is_err(), "{text}");
+        }
+        assert_eq!(Numbers::read("0", 1).unwrap_err().hint, "the first is number 1");
+        let many = vec!["1"; MOST_RANGES + 1].join(",");
+        assert!(Numbers::read(&many, 0).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_set_of_the_numbers_that_it_lists(ranges in prop::collection::vec((0_u64..60, 0_u64..5), 0..12)) {
+            let ranges: Vec<_> = ranges.into_iter().map(|(first, more)| (first, first + more)).collect();
+            let set: BTreeSet<u64> = ranges.iter().flat_map(|(first, last)| *first..=*last).collect();
+            let numbers = Numbers::from_ranges(ranges);
+            for number in 0..70 {
+                prop_assert_eq!(numbers.contains(number), set.contains(&number));
+            }
+            if let Some(shown) = numbers.shown() {
+                prop_assert_eq!(Numbers::read(&shown, 0).unwrap(), numbers);
+            }
+        }
+    }
+}

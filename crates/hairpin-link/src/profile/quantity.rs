@@ -1,0 +1,347 @@
+//! The quantities of a profile: exact decimal numbers with a unit, as whole numbers of the smallest unit.
+//!
+//! Nothing is rounded: `23.5ms` is 23 500 000 ns, and a figure finer than the smallest unit is refused. So the text
+//! that a quantity is shown as is read as that quantity again.
+
+use std::fmt::Write as _;
+
+/// Why a value could not be read, and what could.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadValue {
+    /// What is wrong.
+    pub problem: String,
+    /// What would be right.
+    pub hint: String,
+}
+
+impl BadValue {
+    /// A problem and a hint.
+    pub fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { problem: problem.into(), hint: hint.into() }
+    }
+}
+
+/// A probability, in whole billionths.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Share(u32);
+
+impl Share {
+    /// Never.
+    pub const NONE: Self = Self(0);
+    /// Always.
+    pub const ALL: Self = Self(1_000_000_000);
+
+    /// That many billionths; null above one.
+    #[must_use]
+    pub fn billionths(billionths: u32) -> Option<Self> {
+        (billionths <= Self::ALL.0).then_some(Self(billionths))
+    }
+
+    /// As whole billionths.
+    #[must_use]
+    pub fn as_billionths(self) -> u32 {
+        self.0
+    }
+
+    /// As a number from 0 to 1.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        f64::from(self.0) / 1e9
+    }
+
+    /// How many of the 2^64 values of a `u64` it is, rounded down.
+    #[must_use]
+    pub(crate) fn of_u64_range(self) -> u128 {
+        (u128::from(self.0) << 64) / 1_000_000_000
+    }
+}
+
+/// A unit: its spelling, and how many of the smallest unit it is.
+type Unit = (&'static str, u64);
+
+/// Longest spellings first where one ends in another.
+const TIME: &[Unit] =
+    &[("ms", 1_000_000), ("us", 1_000), ("µs", 1_000), ("ns", 1), ("min", 60_000_000_000), ("s", 1_000_000_000)];
+const SHOWN_TIME: &[Unit] = &[("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+const RATE: &[Unit] = &[("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000), ("bit", 1)];
+const BYTES: &[Unit] = &[
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("kB", 1_000),
+    ("B", 1),
+];
+const PERCENT: &[Unit] = &[("%", 10_000_000)];
+
+/// The longest time that a profile may name: an hour.
+pub const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// The highest rate that a profile may name: 1 Tbit/s.
+pub const HIGHEST_BITS_PER_S: u64 = 1_000_000_000_000;
+
+/// The most bytes that a profile may name: 1 GiB.
+pub const MOST_BYTES: u64 = 1 << 30;
+
+/// A time in ns: `23.5ms`. The unit is needed; at most an hour.
+///
+/// # Errors
+/// [`BadValue`] with an example.
+pub fn time_ns(text: &str) -> Result<u64, BadValue> {
+    let examples = "for instance 23.5ms, 200us or 1s";
+    let what =
+        What { quantity: "a time", units: TIME, smallest: "1 ns", examples, most: LONGEST_NS, most_text: "1 hour" };
+    what.read(text)
+}
+
+/// A rate in bits a second: `5.5mbit`. The unit is needed and counts in thousands; at most 1 Tbit/s.
+///
+/// # Errors
+/// [`BadValue`] with an example, or with the right unit where bytes or a spelling of two meanings were given.
+pub fn rate_bits_per_s(text: &str) -> Result<u64, BadValue> {
+    let lower = text.to_lowercase();
+    let plain = lower.strip_suffix("/s").unwrap_or(&lower);
+    if let Some(hint) = bits_for(text).filter(|_| !plain.ends_with("bit")) {
+        return Err(BadValue::new(format!("`{text}` is not a rate in bits a second"), hint));
+    }
+    let examples = "for instance 5.5mbit, 500kbit or 1gbit";
+    let what = What {
+        quantity: "a rate",
+        units: RATE,
+        smallest: "1 bit/s",
+        examples,
+        most: HIGHEST_BITS_PER_S,
+        most_text: "1000 gbit",
+    };
+    let rate = what.read(plain).map_err(|bad| BadValue { problem: bad.problem.replace(plain, text), ..bad })?;
+    if rate == 0 {
+        return Err(BadValue::new("a rate of 0 lets nothing through", "an outage is `outage=2s-5s`"));
+    }
+    Ok(rate)
+}
+
+/// The rate in bits, where `text` gives it in bytes (`1MB/s`) or in a unit that some read as bits and some as bytes.
+fn bits_for(text: &str) -> Option<String> {
+    let bytes = text.strip_suffix("/s").unwrap_or(text);
+    if bytes.ends_with('B') {
+        let bytes_per_s = exact(bytes, BYTES).ok()?;
+        let shown = shown_rate(bytes_per_s.saturating_mul(8));
+        return Some(format!("rates are in bits: {shown}"));
+    }
+    let lower = text.to_lowercase();
+    let number = lower.strip_suffix("bps")?;
+    let (number, unit) = match number.chars().next_back()? {
+        prefix @ ('k' | 'm' | 'g') => (&number[..number.len() - 1], format!("{prefix}bit")),
+        _ => (number, "bit".to_owned()),
+    };
+    exact(&format!("{number}{unit}"), RATE).ok()?;
+    Some(format!("write {number}{unit}; `bps` means bits to some tools and bytes to others"))
+}
+
+/// A number of bytes: `64KiB`. The unit is needed; at most 1 GiB.
+///
+/// # Errors
+/// [`BadValue`] with an example.
+pub fn bytes(text: &str) -> Result<u64, BadValue> {
+    let examples = "for instance 64KiB, 3000B or 1MiB";
+    let what = What {
+        quantity: "a number of bytes",
+        units: BYTES,
+        smallest: "1 byte",
+        examples,
+        most: MOST_BYTES,
+        most_text: "1GiB",
+    };
+    what.read(text)
+}
+
+/// A share: `0.1%`. The sign is needed; at most 100 %.
+///
+/// # Errors
+/// [`BadValue`] with an example.
+pub fn share(text: &str) -> Result<Share, BadValue> {
+    let most = u64::from(Share::ALL.0);
+    let examples = "for instance 0.1% or 25%";
+    let what =
+        What { quantity: "a share", units: PERCENT, smallest: "0.0000001 %", examples, most, most_text: "100%" };
+    let billionths = what.read(text)?;
+    Ok(Share(u32::try_from(billionths).expect("at most 100 %")))
+}
+
+/// A whole number: `17`.
+///
+/// # Errors
+/// [`BadValue`] with an example.
+pub fn whole(text: &str) -> Result<u64, BadValue> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = digits.then(|| text.parse().ok()).flatten();
+    number.ok_or_else(|| BadValue::new(format!("`{text}` is not a whole number"), "for instance 17"))
+}
+
+/// A time as a profile shows it.
+#[must_use]
+pub fn shown_time(ns: u64) -> String {
+    shown(ns, SHOWN_TIME, "0ms")
+}
+
+/// A rate as a profile shows it.
+#[must_use]
+pub fn shown_rate(bits_per_s: u64) -> String {
+    shown(bits_per_s, RATE, "0bit")
+}
+
+/// A share as a profile shows it.
+#[must_use]
+pub fn shown_share(share: Share) -> String {
+    shown(u64::from(share.0), PERCENT, "0%")
+}
+
+/// A number of bytes as a profile shows it: in the largest power of 1024 that divides it.
+#[must_use]
+pub fn shown_bytes(bytes: u64) -> String {
+    let unit = BYTES[..3].iter().find(|(_, scale)| bytes > 0 && bytes.is_multiple_of(*scale));
+    let (spelling, scale) = unit.copied().unwrap_or(("B", 1));
+    format!("{}{spelling}", bytes / scale)
+}
+
+/// The exact decimal in the largest unit that is not larger than the value.
+fn shown(value: u64, units: &[Unit], zero: &str) -> String {
+    if value == 0 {
+        return zero.to_owned();
+    }
+    let fitting = units.iter().find(|(_, scale)| value >= *scale);
+    let (spelling, scale) = *fitting.or(units.last()).expect("there are units");
+    let mut text = (value / scale).to_string();
+    let rest = value % scale;
+    if rest > 0 {
+        let digits = scale.ilog10() as usize;
+        let _ = write!(text, ".{rest:0digits$}");
+        text.truncate(text.trim_end_matches('0').len());
+    }
+    text + spelling
+}
+
+/// What a value must be.
+struct What {
+    quantity: &'static str,
+    units: &'static [Unit],
+    smallest: &'static str,
+    examples: &'static str,
+    most: u64,
+    most_text: &'static str,
+}
+
+impl What {
+    fn read(&self, text: &str) -> Result<u64, BadValue> {
+        let value = exact(text, self.units).map_err(|why| match why {
+            Inexact::NoNumber => BadValue::new(format!("`{text}` is not {}", self.quantity), self.examples),
+            Inexact::NoUnit => BadValue::new(format!("`{text}` has no unit"), self.examples),
+            Inexact::TooFine => {
+                BadValue::new(format!("`{text}` is finer than {}", self.smallest), "write fewer decimals")
+            }
+            Inexact::TooLarge => self.too_large(text),
+        })?;
+        if value > self.most { Err(self.too_large(text)) } else { Ok(value) }
+    }
+
+    fn too_large(&self, text: &str) -> BadValue {
+        BadValue::new(format!("`{text}` is too large"), format!("at most {}", self.most_text))
+    }
+}
+
+/// Why a text is no exact quantity.
+enum Inexact {
+    NoNumber,
+    NoUnit,
+    TooFine,
+    TooLarge,
+}
+
+/// The decimal number before the unit, times the unit, where that is a whole number.
+fn exact(text: &str, units: &[Unit]) -> Result<u64, Inexact> {
+    let suffixed = units.iter().find_map(|(unit, scale)| Some((text.strip_suffix(unit)?, *scale)));
+    let Some((number, scale)) = suffixed else {
+        return Err(if decimal(text).is_some() { Inexact::NoUnit } else { Inexact::NoNumber });
+    };
+    let (digits, decimals) = decimal(number).ok_or(Inexact::NoNumber)?;
+    let divisor = 10_u128.checked_pow(decimals).ok_or(Inexact::TooFine)?;
+    let scaled = digits.ok_or(Inexact::TooLarge)?.checked_mul(u128::from(scale)).ok_or(Inexact::TooLarge)?;
+    if !scaled.is_multiple_of(divisor) {
+        return Err(Inexact::TooFine);
+    }
+    u64::try_from(scaled / divisor).map_err(|_| Inexact::TooLarge)
+}
+
+/// The digits of `12.5` as one number (null when there are too many) and how many of them are decimals.
+fn decimal(text: &str) -> Option<(Option<u128>, u32)> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let all_digits = whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || !all_digits || text.ends_with('.') {
+        return None;
+    }
+    Some((format!("{whole}{fraction}").parse().ok(), u32::try_from(fraction.len()).unwrap_or(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn quantities_are_exact() {
+        assert_eq!(time_ns("23.5ms"), Ok(23_500_000));
+        assert_eq!(time_ns("1.000000001s"), Ok(1_000_000_001));
+        assert_eq!(rate_bits_per_s("5.5mbit"), Ok(5_500_000));
+        assert_eq!(rate_bits_per_s("5.5Mbit/s"), Ok(5_500_000));
+        assert_eq!(bytes("64KiB"), Ok(65_536));
+        assert_eq!(bytes("1.5kB"), Ok(1500));
+        assert_eq!(share("0.0000001%").map(Share::as_billionths), Ok(1));
+        assert_eq!(share("100.000%"), Ok(Share::ALL));
+        assert_eq!(whole("0017"), Ok(17));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_what_would_be_right() {
+        let said = |result: Result<u64, BadValue>| {
+            let bad = result.unwrap_err();
+            format!("{} ({})", bad.problem, bad.hint)
+        };
+        assert_eq!(said(time_ns("5")), "`5` has no unit (for instance 23.5ms, 200us or 1s)");
+        assert_eq!(said(time_ns("-5ms")), "`-5ms` is not a time (for instance 23.5ms, 200us or 1s)");
+        assert_eq!(said(time_ns("0.5ns")), "`0.5ns` is finer than 1 ns (write fewer decimals)");
+        assert_eq!(said(time_ns("2000min")), "`2000min` is too large (at most 1 hour)");
+        assert_eq!(said(rate_bits_per_s("0mbit")), "a rate of 0 lets nothing through (an outage is `outage=2s-5s`)");
+        assert_eq!(
+            said(rate_bits_per_s("1MB/s")),
+            "`1MB/s` is not a rate in bits a second (rates are in bits: 8mbit)"
+        );
+        assert_eq!(
+            said(rate_bits_per_s("80Mbps")),
+            "`80Mbps` is not a rate in bits a second (write 80mbit; `bps` means bits to some tools and bytes to others)"
+        );
+        assert_eq!(said(share("120%").map(|_| 0)), "`120%` is too large (at most 100%)");
+        assert_eq!(said(bytes("64k")), "`64k` is not a number of bytes (for instance 64KiB, 3000B or 1MiB)");
+        assert_eq!(said(whole("-1")), "`-1` is not a whole number (for instance 17)");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_shown_is_read_as_the_same(value in 0_u64..=LONGEST_NS, rate in 1_u64..=HIGHEST_BITS_PER_S, part in 0_u32..=1_000_000_000, size in 0_u64..=MOST_BYTES) {
+            prop_assert_eq!(time_ns(&shown_time(value)), Ok(value));
+            prop_assert_eq!(rate_bits_per_s(&shown_rate(rate)), Ok(rate));
+            prop_assert_eq!(bytes(&shown_bytes(size)), Ok(size));
+            let part = Share::billionths(part).unwrap();
+            prop_assert_eq!(share(&shown_share(part)), Ok(part));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".*", digits in "[0-9.]{0,60}(ms|mbit|KiB|%|MB/s|bps)?") {
+            for text in [text, digits] {
+                let _ = (time_ns(&text), rate_bits_per_s(&text), bytes(&text), share(&text).map(shown_share), whole(&text));
+            }
+        }
+    }
+}

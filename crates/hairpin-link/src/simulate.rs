@@ -1,0 +1,39 @@
+//! The `sim` backend: a link on a manual clock.
+
+use hairpin_model::link::Direction;
+
+use crate::link::Link;
+use crate::log::LogLine;
+use crate::packet::Packet;
+
+/// A packet that comes to a link at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// When, in ns since the link started.
+    pub at_ns: u64,
+    /// Which way.
+    pub direction: Direction,
+    /// What.
+    pub packet: Packet,
+}
+
+/// Runs the link until it is empty: what became of every packet, in order of time (`up` first at the same time).
+///
+/// Arrivals are taken in order of time; those at one time in the order given.
+#[must_use]
+pub fn simulate(link: &mut Link, arrivals: &[Arrival]) -> Vec<LogLine> {
+    let mut arrivals = arrivals.to_vec();
+    arrivals.sort_by_key(|arrival| arrival.at_ns);
+    let mut outcomes = Vec::with_capacity(arrivals.len());
+    for arrival in arrivals {
+        while let Some(next_ns) = link.next_event_ns().filter(|next_ns| *next_ns < arrival.at_ns) {
+            link.advance(next_ns, &mut outcomes);
+        }
+        link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
+    }
+    while let Some(next_ns) = link.next_event_ns() {
+        link.advance(next_ns, &mut outcomes);
+    }
+    outcomes.sort_by_key(|outcome| (outcome.fate.at_ns(), outcome.direction));
+    outcomes.into_iter().map(LogLine::exact).collect()
+}

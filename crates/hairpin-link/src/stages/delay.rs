@@ -1,0 +1,233 @@
+//! The distance: every packet is delayed, by a constant time or by a random one.
+//!
+//! `delay=D±J` draws a delay for each packet, independently, around D:
+//!
+//! - `uniform` (the default): equally likely from D - J to D + J.
+//! - `normal`: mean D and standard deviation J; a draw below 0 counts as 0.
+//! - `pareto`: mean D, standard deviation J and a long tail: at least D - 0.577 J, of shape 3 (see
+//!   [`crate::dice::Throw::pareto`]).
+//!
+//! With `order=kept` (the default) no packet overtakes the one before: it leaves with it where its own draw would be
+//! earlier, as behind a queue elsewhere on the way. Packets that follow each other more closely than J then take on
+//! average more than D. With `order=free` each packet keeps its own draw, as with netem's `delay D J`
+//! (Linux net/sched/sch_netem.c; tc-netem(8)).
+
+use hairpin_model::words;
+
+use crate::dice::{Dice, Throw};
+use crate::held::HeldPackets;
+use crate::packet::InFlight;
+use crate::profile::PathProfile;
+use crate::profile::quantity::{BadValue, shown_time, time_ns};
+use crate::profile::word::{About, Word};
+use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
+
+/// Its entry in the list.
+pub const CARD: Card = Card {
+    name: "delay",
+    models: "the distance, and how much it varies",
+    words: &[DELAY, JITTER, ORDER],
+    reasons: &[],
+    check,
+    figures,
+    build: |blueprint| {
+        let delay = blueprint.path.delay;
+        let stage = Distance { delay, dice: blueprint.dice("delay"), held: HeldPackets::new(), latest_due_ns: 0 };
+        (delay.base_ns > 0).then(|| Box::new(stage) as Box<dyn Stage>)
+    },
+};
+
+const DELAY: Word = Word {
+    name: "delay",
+    example: "delay=23.5ms±1ms",
+    says: "how long a packet takes, each way, and after ± (or +-) by how much it varies",
+    read,
+    shown: |path| (path.delay.base_ns > 0).then(|| shown(&path.delay)),
+    about: None,
+};
+
+const JITTER: Word = Word {
+    name: "jitter",
+    example: "jitter=normal",
+    says: "how the delay varies: uniform (up to that much), normal or pareto (with that standard deviation)",
+    read: |path, value| {
+        path.delay.shape = read_word(value)?;
+        Ok(())
+    },
+    shown: |path| (path.delay.shape != Shape::Uniform).then(|| path.delay.shape.to_string()),
+    about: Some(About { clear: |path| path.delay.shape = Shape::Uniform, ..VARIES }),
+};
+
+const ORDER: Word = Word {
+    name: "order",
+    example: "order=free",
+    says: "kept: no packet overtakes another, however the delay varies; free: each has its own delay",
+    read: |path, value| {
+        path.delay.order = read_word(value)?;
+        Ok(())
+    },
+    shown: |path| (path.delay.order != Order::Kept).then(|| path.delay.order.to_string()),
+    about: Some(About { clear: |path| path.delay.order = Order::Kept, ..VARIES }),
+};
+
+const VARIES: About = About {
+    needs: "a delay that varies",
+    example: "delay=20ms±2ms",
+    there: |path| path.delay.spread_ns > 0,
+    clear: |_| (),
+};
+
+words! {
+    /// How a delay varies.
+    pub enum Shape: "kind of jitter" {
+        /// Equally likely everywhere up to the spread.
+        Uniform = "uniform",
+        /// Normal; the spread is the standard deviation.
+        Normal = "normal",
+        /// Pareto of shape 3; the spread is the standard deviation.
+        Pareto = "pareto",
+    }
+}
+
+words! {
+    /// Whether a packet may overtake another because its delay is shorter.
+    pub enum Order: "order" {
+        /// It may not.
+        Kept = "kept",
+        /// It may.
+        Free = "free",
+    }
+}
+
+/// The delay of a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay {
+    /// The delay, or its middle, in ns.
+    pub base_ns: u64,
+    /// By how much it varies, in ns; 0 for a constant delay.
+    pub spread_ns: u64,
+    /// How it varies.
+    pub shape: Shape,
+    /// Whether packets may overtake each other.
+    pub order: Order,
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Self { base_ns: 0, spread_ns: 0, shape: Shape::Uniform, order: Order::Kept }
+    }
+}
+
+fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+    let (base, spread) = value.split_once('±').or_else(|| value.split_once("+-")).unwrap_or((value, "0ms"));
+    path.delay.base_ns = time_ns(base)?;
+    path.delay.spread_ns = time_ns(spread)?;
+    Ok(())
+}
+
+fn read_word<T: std::str::FromStr<Err = hairpin_model::names::UnknownName>>(text: &str) -> Result<T, BadValue> {
+    text.parse().map_err(|unknown: hairpin_model::names::UnknownName| {
+        let hint = match &unknown.nearest {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None => format!("one of {}", unknown.known.join(", ")),
+        };
+        BadValue::new(format!("unknown {} `{}`", unknown.kind, unknown.given), hint)
+    })
+}
+
+fn shown(delay: &Delay) -> String {
+    match delay.spread_ns {
+        0 => shown_time(delay.base_ns),
+        spread_ns => format!("{}±{}", shown_time(delay.base_ns), shown_time(spread_ns)),
+    }
+}
+
+fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
+    let delay = &path.delay;
+    (delay.base_ns > 0).then(|| match (delay.spread_ns, delay.order) {
+        (0, _) => shown(delay),
+        (_, Order::Kept) => format!("{} {}, in order", shown(delay), delay.shape),
+        (_, Order::Free) => format!("{} {}, packets may overtake", shown(delay), delay.shape),
+    })
+}
+
+fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+    let Delay { base_ns, spread_ns, .. } = path.delay;
+    (spread_ns > base_ns).then(|| Contradiction {
+        word: "delay",
+        problem: format!("a delay of {} cannot vary by {}", shown_time(base_ns), shown_time(spread_ns)),
+        hint: format!("no packet arrives before it is sent; at most {0}±{0}", shown_time(base_ns)),
+    })
+}
+
+/// The stage.
+struct Distance {
+    delay: Delay,
+    dice: Dice,
+    held: HeldPackets,
+    latest_due_ns: u64,
+}
+
+impl Delay {
+    fn draw_ns(&self, throw: &mut Throw) -> u64 {
+        match self.shape {
+            Shape::Uniform => {
+                let width = self.spread_ns.saturating_mul(2).saturating_add(1);
+                (self.base_ns - self.spread_ns).saturating_add(throw.below(width))
+            }
+            Shape::Normal => self.base_ns.saturating_add_signed(scaled(self.spread_ns, throw.normal())),
+            Shape::Pareto => self.base_ns.saturating_add_signed(scaled(self.spread_ns, throw.pareto())),
+        }
+    }
+
+    fn least_ns(&self) -> u64 {
+        match (self.spread_ns, self.shape) {
+            (0, _) => self.base_ns,
+            (_, Shape::Normal) => 0,
+            (spread_ns, _) => self.base_ns - spread_ns,
+        }
+    }
+}
+
+/// A deviation in whole ns.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "the cast saturates; spreads are short"
+)]
+fn scaled(spread_ns: u64, deviation: f64) -> i64 {
+    (spread_ns as f64 * deviation).round() as i64
+}
+
+impl Stage for Distance {
+    fn arrive(&mut self, packet: InFlight, now_ns: u64, _out: &mut Outbox) {
+        let delay_ns = match self.delay.spread_ns {
+            0 => self.delay.base_ns,
+            _ => self.delay.draw_ns(&mut self.dice.throw(&packet)),
+        };
+        let mut due_ns = now_ns.saturating_add(delay_ns);
+        if self.delay.order == Order::Kept {
+            due_ns = due_ns.max(self.latest_due_ns);
+            self.latest_due_ns = due_ns;
+        }
+        self.held.hold(packet, due_ns);
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.held.next_ns()
+    }
+
+    fn act(&mut self, now_ns: u64, out: &mut Outbox) {
+        if let Some(packet) = self.held.take(now_ns) {
+            out.pass(packet);
+        }
+    }
+
+    fn holds(&self) -> Held {
+        self.held.holds()
+    }
+
+    fn least_delay_ns(&self) -> u64 {
+        self.delay.least_ns()
+    }
+}

@@ -1,0 +1,191 @@
+//! A medium that loses packets: at random, in bursts, or exactly those that are listed.
+//!
+//! - `loss=P`: each packet is lost with probability P, independently.
+//! - `burst-loss=p/r/b/g`: the model of Gilbert and Elliott (Gilbert, BSTJ 39(5), 1960; Elliott, BSTJ 42(5), 1963).
+//!   The medium is good or bad; it starts good. A packet is lost with probability b in the bad state and g in the good
+//!   one; after each packet the state changes from good to bad with probability p and back with r. The four stand in
+//!   the order of netem's `loss gemodel p r 1-h 1-k` (tc-netem(8)). In the long run p / (p + r) of packets meet the bad
+//!   state, and a stay in it lasts 1 / r packets on average.
+//! - `lose=3,10-12`: the packets with these numbers, counted from 0 as they come to the link in their direction.
+//! - `lose-data=1`: the k-th packets that carry transport payload, counted from 1.
+
+use crate::dice::Dice;
+use crate::packet::InFlight;
+use crate::profile::PathProfile;
+use crate::profile::numbers::Numbers;
+use crate::profile::quantity::{BadValue, Share, share, shown_share};
+use crate::profile::word::Word;
+use crate::stage::{Card, Contradiction, Outbox, Stage};
+
+/// Its entry in the list.
+pub const CARD: Card = Card {
+    name: "loss",
+    models: "a medium that loses packets",
+    words: &[RANDOM, BURST, LISTED, DATA],
+    reasons: &["random", "burst", "listed", "data-packet"],
+    check,
+    figures,
+    build: |blueprint| {
+        let loss = blueprint.path.loss.clone();
+        let stage = Medium { dice: blueprint.dice("loss"), bad: false, loss };
+        (stage.loss != Loss::default()).then(|| Box::new(stage) as Box<dyn Stage>)
+    },
+};
+
+const RANDOM: Word = Word {
+    name: "loss",
+    example: "loss=0.1%",
+    says: "the share of packets that are lost, each independently",
+    read: |path, value| {
+        path.loss.random = share(value)?;
+        Ok(())
+    },
+    shown: |path| (path.loss.random > Share::NONE).then(|| shown_share(path.loss.random)),
+    about: None,
+};
+
+const BURST: Word = Word {
+    name: "burst-loss",
+    example: "burst-loss=1%/20%/100%/0%",
+    says: "losses in bursts (Gilbert-Elliott): chance to turn bad, to turn good, to lose when bad (100%), when good (0%)",
+    read: |path, value| {
+        path.loss.burst = Some(read_burst(value)?);
+        Ok(())
+    },
+    shown: |path| path.loss.burst.map(shown_burst),
+    about: None,
+};
+
+const LISTED: Word = Word {
+    name: "lose",
+    example: "lose=3,10-12",
+    says: "the packets that are lost, by their numbers in order of arrival, from 0",
+    read: |path, value| {
+        path.loss.packets = Numbers::read(value, 0)?;
+        Ok(())
+    },
+    shown: |path| path.loss.packets.shown(),
+    about: None,
+};
+
+const DATA: Word = Word {
+    name: "lose-data",
+    example: "lose-data=1,5",
+    says: "the packets that are lost, by their numbers among those that carry payload, from 1",
+    read: |path, value| {
+        path.loss.data_packets = Numbers::read(value, 1)?;
+        Ok(())
+    },
+    shown: |path| path.loss.data_packets.shown(),
+    about: None,
+};
+
+/// What a direction loses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Loss {
+    /// Each packet independently, with this probability.
+    pub random: Share,
+    /// In bursts.
+    pub burst: Option<GilbertElliott>,
+    /// By number, from 0.
+    pub packets: Numbers,
+    /// By number among the packets that carry data, from 1.
+    pub data_packets: Numbers,
+}
+
+/// The model of Gilbert and Elliott.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GilbertElliott {
+    /// p: the probability that a good medium is bad for the next packet.
+    pub turns_bad: Share,
+    /// r: the probability that a bad medium is good for the next packet.
+    pub turns_good: Share,
+    /// 1 - h: the probability that a packet is lost in the bad state.
+    pub lost_when_bad: Share,
+    /// 1 - k: the probability that a packet is lost in the good state.
+    pub lost_when_good: Share,
+}
+
+fn read_burst(text: &str) -> Result<GilbertElliott, BadValue> {
+    let parts = text.split('/').map(share).collect::<Result<Vec<_>, _>>()?;
+    let (turns_bad, turns_good, lost_when_bad, lost_when_good) = match parts[..] {
+        [p, r] => (p, r, Share::ALL, Share::NONE),
+        [p, r, bad] => (p, r, bad, Share::NONE),
+        [p, r, bad, good] => (p, r, bad, good),
+        _ => {
+            let problem = format!("`{text}` has {} shares instead of two to four", parts.len());
+            return Err(BadValue::new(problem, "for instance 1%/20%/100%/0%"));
+        }
+    };
+    Ok(GilbertElliott { turns_bad, turns_good, lost_when_bad, lost_when_good })
+}
+
+fn shown_burst(burst: GilbertElliott) -> String {
+    let GilbertElliott { turns_bad, turns_good, lost_when_bad, lost_when_good } = burst;
+    [turns_bad, turns_good, lost_when_bad, lost_when_good].map(shown_share).join("/")
+}
+
+fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+    let burst = path.loss.burst?;
+    if path.loss.random > Share::NONE {
+        return Some(Contradiction {
+            word: "burst-loss",
+            problem: "`loss` and `burst-loss` are two models of one medium".to_owned(),
+            hint: "keep one; the last of the four shares is the loss while the medium is good".to_owned(),
+        });
+    }
+    (burst.turns_good == Share::NONE && burst.turns_bad > Share::NONE).then(|| Contradiction {
+        word: "burst-loss",
+        problem: "the medium turns bad and never good again".to_owned(),
+        hint: "give the second share, the chance to turn good, above 0%; a path that is down is `outage=2s-5s`"
+            .to_owned(),
+    })
+}
+
+fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
+    let Loss { random, burst, packets, data_packets } = &path.loss;
+    let random = (*random > Share::NONE).then(|| format!("{} at random", shown_share(*random)));
+    let burst = burst.map(|burst| format!("in bursts {}", shown_burst(burst)));
+    let packets = packets.shown().map(|shown| format!("packets {shown}"));
+    let data_packets = data_packets.shown().map(|shown| format!("data packets {shown}"));
+    let parts: Vec<String> = [random, burst, packets, data_packets].into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The stage.
+#[derive(Clone, Debug)]
+struct Medium {
+    loss: Loss,
+    dice: Dice,
+    bad: bool,
+}
+
+impl Stage for Medium {
+    fn arrive(&mut self, packet: InFlight, _now_ns: u64, out: &mut Outbox) {
+        match self.reason(&packet) {
+            Some(reason) => out.drop(packet, reason),
+            None => out.pass(packet),
+        }
+    }
+}
+
+impl Medium {
+    /// Why the packet is lost. The medium's state changes with every packet, also with one that is lost by its number.
+    fn reason(&mut self, packet: &InFlight) -> Option<&'static str> {
+        let mut throw = self.dice.throw(packet);
+        let burst = self.loss.burst.is_some_and(|burst| {
+            let lost = throw.happens(if self.bad { burst.lost_when_bad } else { burst.lost_when_good });
+            self.bad ^= throw.happens(if self.bad { burst.turns_good } else { burst.turns_bad });
+            lost
+        });
+        if self.loss.packets.contains(packet.packet.number) {
+            Some("listed")
+        } else if packet.data_number > 0 && self.loss.data_packets.contains(packet.data_number) {
+            Some("data-packet")
+        } else if burst {
+            Some("burst")
+        } else {
+            throw.happens(self.loss.random).then_some("random")
+        }
+    }
+}

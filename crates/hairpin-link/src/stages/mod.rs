@@ -1,0 +1,56 @@
+//! Every stage, a file (or a folder) each. A test fails when one in this folder is not in [`ALL`].
+//!
+//! The order is that of a path in the world. What the path cannot carry at all never enters it: packets larger than the
+//! MTU, and everything while the path is down. Then comes the bottleneck, where packets wait for a rate. What has been
+//! sent crosses a medium that loses, damages or repeats it. The distance comes last: it delays what is left, and what
+//! takes another way is overtaken.
+
+pub mod corrupt;
+pub mod delay;
+pub mod duplicate;
+pub mod loss;
+pub mod mtu;
+pub mod outage;
+pub mod queue;
+pub mod reorder;
+
+use crate::stage::Card;
+
+/// Every stage, in the order in which a packet passes them.
+pub const ALL: &[&Card] = &[
+    &mtu::CARD,
+    &outage::CARD,
+    &queue::CARD,
+    &loss::CARD,
+    &corrupt::CARD,
+    &duplicate::CARD,
+    &delay::CARD,
+    &reorder::CARD,
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_file_in_this_folder_is_in_the_list_and_the_other_way_round() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/stages");
+        let files: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path().file_stem().unwrap().to_string_lossy().replace('_', "-"))
+            .filter(|stem| stem != "mod")
+            .collect();
+        let listed: BTreeSet<String> = ALL.iter().map(|card| card.name.to_owned()).collect();
+        assert_eq!(files, listed);
+        assert_eq!(listed.len(), ALL.len(), "two stages have one name");
+    }
+
+    #[test]
+    fn no_word_of_the_language_belongs_to_two_stages() {
+        let words: Vec<&str> = ALL.iter().flat_map(|card| card.words).map(|word| word.name).collect();
+        assert_eq!(words.iter().collect::<BTreeSet<_>>().len(), words.len(), "{words:?}");
+    }
+}

@@ -1,0 +1,34 @@
+//! Packets larger than the path's MTU are dropped, as by a router that may not fragment (RFC 1191: the DF bit is set).
+//!
+//! No ICMP message goes back: the interfaces at both ends have the same MTU, so that only a program that writes raw
+//! packets ever meets this stage. Its word `mtu=` stands for both directions and belongs to the profile as a whole.
+
+use crate::packet::InFlight;
+use crate::stage::{Card, Outbox, Stage};
+
+/// Its entry in the list.
+pub const CARD: Card = Card {
+    name: "mtu",
+    models: "the largest packet that the path carries",
+    words: &[],
+    reasons: &["too-large"],
+    check: |_, _| None,
+    figures: |_, mtu_bytes| Some(format!("packets of at most {mtu_bytes} B")),
+    build: |blueprint| Some(Box::new(Mtu { mtu_bytes: blueprint.mtu_bytes })),
+};
+
+/// The stage.
+#[derive(Clone, Copy, Debug)]
+struct Mtu {
+    mtu_bytes: u32,
+}
+
+impl Stage for Mtu {
+    fn arrive(&mut self, packet: InFlight, _now_ns: u64, out: &mut Outbox) {
+        if packet.packet.size_bytes > self.mtu_bytes {
+            out.drop(packet, "too-large");
+        } else {
+            out.pass(packet);
+        }
+    }
+}

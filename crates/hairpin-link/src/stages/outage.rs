@@ -1,0 +1,84 @@
+//! The path is down from one time to another: what comes meanwhile is dropped.
+//!
+//! Times are ns since the link started; the path is down from the first on and up again at the second. What is already
+//! inside goes on: an outage is at the near end of the path, as an interface without a carrier or a handover.
+
+use crate::packet::InFlight;
+use crate::profile::PathProfile;
+use crate::profile::quantity::{BadValue, shown_time, time_ns};
+use crate::profile::word::Word;
+use crate::stage::{Card, Contradiction, Outbox, Stage};
+
+/// Its entry in the list.
+pub const CARD: Card = Card {
+    name: "outage",
+    models: "times at which the path is down",
+    words: &[Word {
+        name: "outage",
+        example: "outage=2s-2.5s,10s-11s",
+        says: "the path is down from the first time after the start to the second; several, in order, with commas",
+        read: |path, value| {
+            path.outages = value.split(',').map(read).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        shown: |path| (!path.outages.is_empty()).then(|| shown(&path.outages)),
+        about: None,
+    }],
+    reasons: &["down"],
+    check,
+    figures: |path, _| (!path.outages.is_empty()).then(|| format!("down {}", shown(&path.outages))),
+    build: |blueprint| {
+        let outages = blueprint.path.outages.clone();
+        (!outages.is_empty()).then(|| Box::new(Down { outages }) as Box<dyn Stage>)
+    },
+};
+
+/// The path is down from `from_ns` on, and up again at `until_ns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// When it goes down, in ns since the link started.
+    pub from_ns: u64,
+    /// When it is up again.
+    pub until_ns: u64,
+}
+
+fn read(text: &str) -> Result<Outage, BadValue> {
+    let Some((from, until)) = text.split_once('-') else {
+        let problem = format!("`{text}` is not an outage");
+        return Err(BadValue::new(problem, "from when to when after the start, for instance 2s-2.5s"));
+    };
+    Ok(Outage { from_ns: time_ns(from)?, until_ns: time_ns(until)? })
+}
+
+fn shown(outages: &[Outage]) -> String {
+    let each = outages.iter().map(|outage| format!("{}-{}", shown_time(outage.from_ns), shown_time(outage.until_ns)));
+    each.collect::<Vec<_>>().join(",")
+}
+
+fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+    let fault = |problem: String, hint: &str| Contradiction { word: "outage", problem, hint: hint.to_owned() };
+    if let Some(outage) = path.outages.iter().find(|outage| outage.until_ns <= outage.from_ns) {
+        let problem = format!("the outage {} does not end after it begins", shown(&[*outage]));
+        return Some(fault(problem, "the first time is when the path goes down, the second when it is up again"));
+    }
+    let overlapping = path.outages.windows(2).find(|pair| pair[1].from_ns <= pair[0].until_ns)?;
+    let problem = format!("the outages {} overlap, touch or are out of order", shown(overlapping));
+    Some(fault(problem, "write them in order of time, and as one where they touch"))
+}
+
+/// The stage.
+#[derive(Clone, Debug)]
+struct Down {
+    outages: Vec<Outage>,
+}
+
+impl Stage for Down {
+    fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox) {
+        let ended = self.outages.partition_point(|outage| outage.until_ns <= now_ns);
+        if self.outages.get(ended).is_some_and(|outage| outage.from_ns <= now_ns) {
+            out.drop(packet, "down");
+        } else {
+            out.pass(packet);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! CoDel, controlled delay (RFC 8289): the queue drops a packet as it leaves when packets have waited too long for too
+//! long, and then more and more often until they do not.
+//!
+//! The names are those of the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
+//! in whole ns, rounded down. The largest packet of the RFC is the link's MTU.
+
+use crate::packet::InFlight;
+use crate::profile::PathProfile;
+use crate::profile::quantity::{BadValue, shown_time, time_ns};
+use crate::profile::word::{About, Word};
+use crate::stage::{Contradiction, Outbox};
+use crate::stages::queue::Waiting;
+
+/// Its word.
+pub(super) const WORD: Word = Word {
+    name: "codel",
+    example: "codel=5ms/100ms",
+    says: "the queue drops by CoDel (RFC 8289): the wait that is acceptable, and for how long it may be longer",
+    read,
+    shown: |path| {
+        let codel = path.bottleneck.codel?;
+        Some(format!("{}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns)))
+    },
+    about: Some(About {
+        needs: "a rate",
+        example: "rate=10mbit",
+        there: |path| path.bottleneck.sends(),
+        clear: |path| path.bottleneck.codel = None,
+    }),
+};
+
+/// CoDel's two figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Codel {
+    /// The wait that is acceptable, in ns. RFC 8289 recommends 5 to 10 % of the interval.
+    pub target_ns: u64,
+    /// For how long it may be longer, in ns: about the longest round trip through the queue.
+    pub interval_ns: u64,
+}
+
+fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+    let Some((target, interval)) = value.split_once('/') else {
+        let problem = format!("`{value}` does not give both a target and an interval");
+        return Err(BadValue::new(problem, "for instance 5ms/100ms, as RFC 8289 recommends"));
+    };
+    path.bottleneck.codel = Some(Codel { target_ns: time_ns(target)?, interval_ns: time_ns(interval)? });
+    Ok(())
+}
+
+pub(super) fn check(codel: &Codel) -> Option<Contradiction> {
+    (codel.target_ns == 0 || codel.target_ns >= codel.interval_ns).then(|| Contradiction {
+        word: "codel",
+        problem: format!(
+            "a target of {} does not fit an interval of {}",
+            shown_time(codel.target_ns),
+            shown_time(codel.interval_ns)
+        ),
+        hint: "a target above 0 and well below the interval, for instance 5ms/100ms".to_owned(),
+    })
+}
+
+/// CoDel's state, as in section 5 of the RFC.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct State {
+    codel: Codel,
+    max_packet_bytes: u64,
+    first_above_time_ns: Option<u64>,
+    drop_next_ns: u64,
+    count: u64,
+    last_count: u64,
+    dropping: bool,
+}
+
+impl State {
+    pub(super) fn new(codel: Codel, mtu_bytes: u32) -> Self {
+        Self {
+            codel,
+            max_packet_bytes: u64::from(mtu_bytes),
+            first_above_time_ns: None,
+            drop_next_ns: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
+        }
+    }
+
+    /// The next packet to send; those that CoDel drops go to `out`.
+    pub(super) fn dequeue(&mut self, waiting: &mut Waiting, now_ns: u64, out: &mut Outbox) -> Option<InFlight> {
+        let (mut packet, mut ok_to_drop) = self.take(waiting, now_ns);
+        if self.dropping {
+            self.dropping = ok_to_drop;
+            while self.dropping && now_ns >= self.drop_next_ns {
+                packet.into_iter().for_each(|packet| out.drop(packet, "codel"));
+                self.count += 1;
+                (packet, ok_to_drop) = self.take(waiting, now_ns);
+                self.dropping = ok_to_drop;
+                if ok_to_drop {
+                    self.drop_next_ns = self.control_law(self.drop_next_ns);
+                }
+            }
+        } else if ok_to_drop {
+            packet.into_iter().for_each(|packet| out.drop(packet, "codel"));
+            (packet, _) = self.take(waiting, now_ns);
+            self.dropping = true;
+            let delta = self.count.saturating_sub(self.last_count);
+            let recent = now_ns.saturating_sub(self.drop_next_ns) < self.codel.interval_ns.saturating_mul(16);
+            self.count = if delta > 1 && recent { delta } else { 1 };
+            self.drop_next_ns = self.control_law(now_ns);
+            self.last_count = self.count;
+        }
+        packet
+    }
+
+    /// The first packet that waits, and whether it may be dropped: the RFC's `dodequeue`.
+    fn take(&mut self, waiting: &mut Waiting, now_ns: u64) -> (Option<InFlight>, bool) {
+        let Some((packet, came_ns)) = waiting.pop() else {
+            self.first_above_time_ns = None;
+            return (None, false);
+        };
+        let below = now_ns.saturating_sub(came_ns) < self.codel.target_ns || waiting.bytes <= self.max_packet_bytes;
+        let ok_to_drop = match self.first_above_time_ns {
+            _ if below => {
+                self.first_above_time_ns = None;
+                false
+            }
+            None => {
+                self.first_above_time_ns = Some(now_ns.saturating_add(self.codel.interval_ns));
+                false
+            }
+            Some(first_above_time_ns) => now_ns >= first_above_time_ns,
+        };
+        (Some(packet), ok_to_drop)
+    }
+
+    /// `t + interval / sqrt(count)`, rounded down.
+    fn control_law(&self, t_ns: u64) -> u64 {
+        let square = u128::from(self.codel.interval_ns).pow(2) / u128::from(self.count.max(1));
+        t_ns.saturating_add(u64::try_from(square.isqrt()).unwrap_or(u64::MAX))
+    }
+}

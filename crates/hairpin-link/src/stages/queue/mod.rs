@@ -1,0 +1,274 @@
+//! The bottleneck: packets wait in a queue for a rate, or for the opportunities of a replayed trace.
+//!
+//! One packet is being sent and the others wait behind it. The limit holds for those that wait: one packet that comes
+//! and finds no room is dropped (tail drop, reason `full`). With `codel=` packets are also dropped as they leave the
+//! queue (reason `codel`, see [`codel`]). A packet leaves this stage when its last bit has been sent. Sizes are those
+//! of IP packets; no link header is added.
+
+pub mod codel;
+pub mod rate;
+pub mod replay;
+
+use std::collections::VecDeque;
+
+use crate::packet::InFlight;
+use crate::profile::PathProfile;
+use crate::profile::quantity::{BadValue, bytes, shown_bytes, shown_rate, shown_time, whole};
+use crate::profile::word::{About, Word};
+use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
+use codel::Codel;
+
+/// Its entry in the list.
+pub const CARD: Card = Card {
+    name: "queue",
+    models: "the bottleneck: a queue that waits for a rate or a replayed trace",
+    words: &[rate::WORD, replay::WORD, QUEUE, codel::WORD],
+    reasons: &["full", "codel"],
+    check,
+    figures,
+    build: |blueprint| {
+        let bottleneck = &blueprint.path.bottleneck;
+        let service: Box<dyn Service> = match (bottleneck.rate_bits_per_s, blueprint.trace) {
+            (Some(bits_per_s), _) => Box::new(rate::Rate::new(bits_per_s)),
+            (None, Some(trace)) => Box::new(replay::Replay::new(trace)),
+            (None, None) => return None,
+        };
+        Some(Box::new(Queue::new(bottleneck, blueprint.mtu_bytes, service)))
+    },
+};
+
+const QUEUE: Word = Word {
+    name: "queue",
+    example: "queue=64KiB,100packets",
+    says: "how much may wait for the rate: bytes, packets or both (without it 1000 packets)",
+    read,
+    shown: |path| path.bottleneck.limit.shown(),
+    about: Some(About {
+        needs: "a rate",
+        example: "rate=10mbit",
+        there: |path| path.bottleneck.sends(),
+        clear: |path| path.bottleneck.limit = Limit::default(),
+    }),
+};
+
+/// How many packets may wait where the profile does not say: the default of netem, and of Linux Ethernet interfaces.
+pub const DEFAULT_PACKETS: u64 = 1000;
+
+/// The most packets that a profile may let wait.
+pub const MOST_PACKETS: u64 = 1_000_000;
+
+/// The bottleneck of a direction; without a rate and a trace there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Bottleneck {
+    /// Bits a second.
+    pub rate_bits_per_s: Option<u64>,
+    /// The name of the trace to replay instead.
+    pub replay: Option<String>,
+    /// How much may wait.
+    pub limit: Limit,
+    /// The second discipline.
+    pub codel: Option<Codel>,
+}
+
+impl Bottleneck {
+    /// Whether there is anything to wait for.
+    #[must_use]
+    pub fn sends(&self) -> bool {
+        self.rate_bits_per_s.is_some() || self.replay.is_some()
+    }
+}
+
+/// How much may wait; what is null is not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// Packets.
+    pub packets: Option<u64>,
+    /// Bytes of IP packets.
+    pub bytes: Option<u64>,
+}
+
+impl Limit {
+    fn shown(self) -> Option<String> {
+        let parts = [self.bytes.map(shown_bytes), self.packets.map(|packets| format!("{packets}packets"))];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(","))
+    }
+
+    fn has_room(self, waiting: Held, size_bytes: u64) -> bool {
+        self.packets.is_none_or(|packets| waiting.packets < packets)
+            && self.bytes.is_none_or(|bytes| waiting.bytes.saturating_add(size_bytes) <= bytes)
+    }
+}
+
+fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+    let mut limit = Limit::default();
+    for part in value.split(',') {
+        let packets = ["packets", "packet", "p"].iter().find_map(|unit| part.strip_suffix(unit));
+        let twice = match packets {
+            Some(number) => limit.packets.replace(packets_of(number)?).is_some(),
+            None => limit.bytes.replace(bytes_of(part)?).is_some(),
+        };
+        if twice {
+            let problem = format!("`{value}` gives two limits of one kind");
+            return Err(BadValue::new(problem, "one in bytes, one in packets, or both: 64KiB,100packets"));
+        }
+    }
+    path.bottleneck.limit = limit;
+    Ok(())
+}
+
+fn packets_of(number: &str) -> Result<u64, BadValue> {
+    let hint = "for instance 100packets";
+    let packets = whole(number).map_err(|bad| BadValue::new(bad.problem, hint))?;
+    match packets {
+        0 => Err(BadValue::new("a queue of 0 packets", "at least 1packets")),
+        1..=MOST_PACKETS => Ok(packets),
+        _ => Err(BadValue::new(format!("`{number}packets` is too large"), format!("at most {MOST_PACKETS}packets"))),
+    }
+}
+
+fn bytes_of(part: &str) -> Result<u64, BadValue> {
+    bytes(part).map_err(|bad| match whole(part) {
+        Ok(_) => BadValue::new(format!("`{part}` has no unit"), format!("{part}packets, or {part}KiB")),
+        Err(_) => BadValue { hint: "for instance 64KiB or 100packets".to_owned(), ..bad },
+    })
+}
+
+fn check(path: &PathProfile, mtu_bytes: u32) -> Option<Contradiction> {
+    let Bottleneck { rate_bits_per_s, replay, limit, codel } = &path.bottleneck;
+    let fault = |word, problem: String, hint: String| Some(Contradiction { word, problem, hint });
+    if rate_bits_per_s.is_some() && replay.is_some() {
+        let problem = "a direction has a rate or replays a trace, not both".to_owned();
+        return fault("replay", problem, "keep one of them".to_owned());
+    }
+    if *rate_bits_per_s == Some(0) {
+        return fault(
+            "rate",
+            "a rate of 0 lets nothing through".to_owned(),
+            "an outage is `outage=2s-5s`".to_owned(),
+        );
+    }
+    if path.bottleneck.sends() && *limit == Limit::default() {
+        return fault("queue", "a rate without a limit of its queue".to_owned(), "queue=1000packets".to_owned());
+    }
+    if let Some(bytes) = limit.bytes.filter(|bytes| *bytes < u64::from(mtu_bytes)) {
+        let problem = format!("a queue of {} is too small for one packet of {mtu_bytes} B", shown_bytes(bytes));
+        return fault("queue", problem, format!("at least {mtu_bytes}B, the MTU"));
+    }
+    codel.as_ref().and_then(codel::check)
+}
+
+fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
+    let Bottleneck { rate_bits_per_s, replay, limit, codel } = &path.bottleneck;
+    let service = match (rate_bits_per_s, replay) {
+        (Some(bits_per_s), _) => format!("{}/s", shown_rate(*bits_per_s)),
+        (None, Some(name)) => format!("replays {name}"),
+        (None, None) => return None,
+    };
+    let waits = limit.shown().unwrap_or_default().replace(',', " and ").replace("packets", " packets");
+    let discipline = match codel {
+        None => "tail drop".to_owned(),
+        Some(codel) => format!("CoDel {}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns)),
+    };
+    Some(format!("{service}, {waits} may wait, {discipline}"))
+}
+
+/// What the packets of a queue wait for.
+pub trait Service: Send {
+    /// Begins to send a packet at `now_ns`, or as soon after as it can, and says when its last bit is through.
+    ///
+    /// Calls come in order of time, and never before the packet of the last call was through.
+    fn send(&mut self, size_bytes: u32, now_ns: u64) -> u64;
+}
+
+/// The packets that wait, in order, each with the time at which it came.
+#[derive(Debug, Default)]
+struct Waiting {
+    packets: VecDeque<(InFlight, u64)>,
+    bytes: u64,
+}
+
+impl Waiting {
+    fn push(&mut self, packet: InFlight, now_ns: u64) {
+        self.bytes += u64::from(packet.packet.size_bytes);
+        self.packets.push_back((packet, now_ns));
+    }
+
+    fn pop(&mut self) -> Option<(InFlight, u64)> {
+        let (packet, came_ns) = self.packets.pop_front()?;
+        self.bytes -= u64::from(packet.packet.size_bytes);
+        Some((packet, came_ns))
+    }
+
+    fn holds(&self) -> Held {
+        Held { packets: self.packets.len() as u64, bytes: self.bytes }
+    }
+}
+
+/// The stage.
+struct Queue {
+    limit: Limit,
+    waiting: Waiting,
+    /// The packet that is being sent, and when it is through.
+    sending: Option<(InFlight, u64)>,
+    service: Box<dyn Service>,
+    codel: Option<codel::State>,
+}
+
+impl Queue {
+    fn new(bottleneck: &Bottleneck, mtu_bytes: u32, service: Box<dyn Service>) -> Self {
+        let by_bytes = bottleneck.limit.bytes.map_or(u64::MAX, |bytes| bytes / u64::from(mtu_bytes.max(1)));
+        let room = bottleneck.limit.packets.unwrap_or(u64::MAX).min(by_bytes.saturating_mul(2)).min(4096);
+        let packets = VecDeque::with_capacity(usize::try_from(room).unwrap_or(0));
+        Self {
+            limit: bottleneck.limit,
+            waiting: Waiting { packets, bytes: 0 },
+            sending: None,
+            service,
+            codel: bottleneck.codel.map(|codel| codel::State::new(codel, mtu_bytes)),
+        }
+    }
+
+    fn send_next(&mut self, now_ns: u64, out: &mut Outbox) {
+        let next = match &mut self.codel {
+            None => self.waiting.pop().map(|(packet, _)| packet),
+            Some(codel) => codel.dequeue(&mut self.waiting, now_ns, out),
+        };
+        self.sending = next.map(|packet| {
+            let through_ns = self.service.send(packet.packet.size_bytes, now_ns);
+            (packet, through_ns)
+        });
+    }
+}
+
+impl Stage for Queue {
+    fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox) {
+        if self.sending.is_some() && !self.limit.has_room(self.waiting.holds(), u64::from(packet.packet.size_bytes)) {
+            out.drop(packet, "full");
+            return;
+        }
+        self.waiting.push(packet, now_ns);
+        if self.sending.is_none() {
+            self.send_next(now_ns, out);
+        }
+    }
+
+    fn next_ns(&self) -> Option<u64> {
+        self.sending.map(|(_, through_ns)| through_ns)
+    }
+
+    fn act(&mut self, now_ns: u64, out: &mut Outbox) {
+        if let Some((packet, _)) = self.sending.take() {
+            out.pass(packet);
+            self.send_next(now_ns, out);
+        }
+    }
+
+    fn holds(&self) -> Held {
+        let waiting = self.waiting.holds();
+        self.sending.map_or(waiting, |(packet, _)| Held {
+            packets: waiting.packets + 1,
+            bytes: waiting.bytes + u64::from(packet.packet.size_bytes),
+        })
+    }
+}

@@ -1,0 +1,150 @@
+//! What happened in one direction over time, in a bounded number of equal intervals.
+
+use hairpin_model::link::LinkTimeline;
+
+use crate::stage::Held;
+
+/// How many intervals there are at most.
+const INTERVALS: usize = 256;
+
+/// The length of an interval as long as the time fits: 1 ms.
+const FIRST_INTERVAL_NS: u64 = 1_000_000;
+
+/// Counts by interval. When the time runs out of intervals, each two become one.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    interval_ns: u64,
+    /// How many intervals have begun.
+    begun: usize,
+    entered: [u64; INTERVALS],
+    out: [u64; INTERVALS],
+    /// By stage, in the order of the path.
+    dropped: Vec<[u64; INTERVALS]>,
+    packets_max: [u64; INTERVALS],
+    bytes_max: [u64; INTERVALS],
+    standing: Held,
+}
+
+impl Timeline {
+    pub(crate) fn new(stages: usize) -> Self {
+        Self {
+            interval_ns: FIRST_INTERVAL_NS,
+            begun: 0,
+            entered: [0; INTERVALS],
+            out: [0; INTERVALS],
+            dropped: vec![[0; INTERVALS]; stages],
+            packets_max: [0; INTERVALS],
+            bytes_max: [0; INTERVALS],
+            standing: Held::default(),
+        }
+    }
+
+    pub(crate) fn entered(&mut self, now_ns: u64) {
+        let at = self.at(now_ns);
+        self.entered[at] += 1;
+    }
+
+    pub(crate) fn left(&mut self, now_ns: u64) {
+        let at = self.at(now_ns);
+        self.out[at] += 1;
+    }
+
+    pub(crate) fn dropped(&mut self, now_ns: u64, stage: usize) {
+        let at = self.at(now_ns);
+        self.dropped[stage][at] += 1;
+    }
+
+    /// The queue holds this much from now on.
+    pub(crate) fn queue(&mut self, now_ns: u64, depth: Held) {
+        let at = self.at(now_ns);
+        self.standing = depth;
+        self.packets_max[at] = self.packets_max[at].max(depth.packets);
+        self.bytes_max[at] = self.bytes_max[at].max(depth.bytes);
+    }
+
+    /// The interval of `now_ns`. Intervals that begin by it start with the queue as it stood.
+    fn at(&mut self, now_ns: u64) -> usize {
+        while now_ns / self.interval_ns >= INTERVALS as u64 {
+            self.halve();
+        }
+        let at = usize::try_from(now_ns / self.interval_ns).expect("fewer than the intervals");
+        while self.begun <= at {
+            self.packets_max[self.begun] = self.standing.packets;
+            self.bytes_max[self.begun] = self.standing.bytes;
+            self.begun += 1;
+        }
+        at
+    }
+
+    /// Makes each two intervals one.
+    fn halve(&mut self) {
+        let sum = |values: &mut [u64; INTERVALS]| join(values, |first, second| first + second);
+        sum(&mut self.entered);
+        sum(&mut self.out);
+        self.dropped.iter_mut().for_each(sum);
+        join(&mut self.packets_max, u64::max);
+        join(&mut self.bytes_max, u64::max);
+        self.begun = self.begun.div_ceil(2);
+        self.interval_ns = self.interval_ns.saturating_mul(2);
+    }
+
+    pub(crate) fn record(&self, stages: impl Iterator<Item = &'static str>) -> LinkTimeline {
+        let begun = |values: &[u64; INTERVALS]| values[..self.begun].to_vec();
+        let dropped = stages.zip(&self.dropped).filter(|(_, counts)| counts.iter().any(|count| *count > 0));
+        LinkTimeline {
+            interval_ns: self.interval_ns,
+            entered: begun(&self.entered),
+            out: begun(&self.out),
+            dropped: dropped.map(|(stage, counts)| (stage.to_owned(), begun(counts))).collect(),
+            queue_packets_max: begun(&self.packets_max),
+            queue_bytes_max: begun(&self.bytes_max),
+        }
+    }
+}
+
+fn join(values: &mut [u64; INTERVALS], both: impl Fn(u64, u64) -> u64) {
+    for at in 0..INTERVALS / 2 {
+        values[at] = both(values[2 * at], values[2 * at + 1]);
+    }
+    values[INTERVALS / 2..].fill(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_queue_that_stands_is_seen_in_the_intervals_in_which_nothing_happens() {
+        let mut timeline = Timeline::new(1);
+        timeline.entered(0);
+        timeline.queue(0, Held { packets: 5, bytes: 500 });
+        timeline.queue(MS / 2, Held { packets: 2, bytes: 200 });
+        timeline.dropped(3 * MS, 0);
+        timeline.queue(3 * MS, Held { packets: 1, bytes: 100 });
+        timeline.left(4 * MS);
+        let record = timeline.record(["queue"].into_iter());
+        assert_eq!(record.interval_ns, MS);
+        assert_eq!(record.entered, [1, 0, 0, 0, 0]);
+        assert_eq!(record.out, [0, 0, 0, 0, 1]);
+        assert_eq!(record.dropped["queue"], [0, 0, 0, 1, 0]);
+        assert_eq!(record.queue_packets_max, [5, 2, 2, 2, 1]);
+        assert_eq!(record.queue_bytes_max, [500, 200, 200, 200, 100]);
+    }
+
+    #[test]
+    fn when_the_time_runs_out_of_intervals_each_two_become_one_and_no_count_is_lost() {
+        let mut timeline = Timeline::new(0);
+        for ms in 0..600 {
+            timeline.entered(ms * MS);
+            timeline.queue(ms * MS, Held { packets: ms, bytes: 0 });
+        }
+        let record = timeline.record([].into_iter());
+        assert_eq!(record.interval_ns, 4 * MS);
+        assert_eq!(record.entered, [4; 150]);
+        assert_eq!(record.queue_packets_max[1], 7);
+        timeline.entered(u64::MAX);
+        assert_eq!(timeline.record([].into_iter()).entered.iter().sum::<u64>(), 601);
+    }
+}
