@@ -15,6 +15,8 @@ pub mod dice;
 mod held;
 pub mod link;
 pub mod log;
+#[cfg(test)]
+mod made_up;
 pub mod packet;
 pub mod path;
 pub mod profile;

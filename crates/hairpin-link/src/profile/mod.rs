@@ -27,8 +27,9 @@ const LOOPBACK_MTU_BYTES: u32 = 65_536;
 
 /// A link's figures.
 ///
-/// `Display` gives the canonical line, and parsing that line gives the same figures again. What both directions have
-/// alike is said once; `up.` or `down.` before a word says it for one of them.
+/// `Display` gives the canonical line, its words in the order in which a packet meets them, and parsing that line
+/// gives the same figures again. What both directions have alike is said once; `up.` or `down.` before a word says it
+/// for one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The largest IP packet, in bytes.
@@ -129,7 +130,10 @@ impl fmt::Display for Profile {
             return out.pad(hairpin_model::case::LOOPBACK);
         }
         let mut words: Vec<String> = Vec::new();
-        for word in stages::ALL.iter().rev().flat_map(|card| card.words) {
+        if self.mtu_bytes != DEFAULT_MTU_BYTES {
+            words.push(format!("mtu={}B", self.mtu_bytes));
+        }
+        for word in stages::ALL.iter().flat_map(|card| card.words) {
             let [up, down] = [(word.shown)(&self.up), (word.shown)(&self.down)];
             if up == down {
                 words.extend(up.map(|value| format!("{}={value}", word.name)));
@@ -141,9 +145,6 @@ impl fmt::Display for Profile {
                     name => format!("{direction}.{name}={value}"),
                 }));
             }
-        }
-        if self.mtu_bytes != DEFAULT_MTU_BYTES {
-            words.push(format!("mtu={}B", self.mtu_bytes));
         }
         if words.is_empty() {
             words.push("delay=0ms".to_owned());

@@ -55,3 +55,36 @@ impl Stage for Corrupt {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::made_up::{assert_binomial, fates, packets, stream};
+    use crate::packet::Fate;
+
+    fn bits(line: &str, arrivals: &[crate::simulate::Arrival]) -> Vec<u32> {
+        let bit = |outcome: crate::packet::Outcome| match outcome.fate {
+            Fate::Leaves { corrupted_bit, .. } => corrupted_bit,
+            Fate::Dropped { .. } => None,
+        };
+        fates(line, arrivals).into_iter().filter_map(bit).collect()
+    }
+
+    #[test]
+    fn the_share_is_binomial_and_every_byte_of_the_packet_is_equally_likely() {
+        let bits = bits("corrupt=20%", &stream(50_000, 1000));
+        assert_binomial(bits.len(), 50_000, 0.2);
+        let hits = u64::try_from(bits.len()).unwrap();
+        // The headers of TCP over IPv4 are 40 of 1500 bytes; each of the eight bits of a byte is as likely.
+        assert_binomial(bits.iter().filter(|bit| **bit < 40 * 8).count(), hits, 40.0 / 1500.0);
+        assert_binomial(bits.iter().filter(|bit| **bit % 8 == 7).count(), hits, 0.125);
+        assert!(bits.iter().all(|bit| *bit < 1500 * 8));
+    }
+
+    #[test]
+    fn all_packets_or_none_and_the_smallest() {
+        assert_eq!(bits("corrupt=100%", &packets([(0, 1), (1, 1)])).len(), 2);
+        assert!(bits("corrupt=100%", &packets((0..100).map(|at| (at, 1)))).iter().all(|bit| *bit < 8));
+        assert_eq!(bits("corrupt=100%", &packets([(0, 0)])), [0]);
+        assert_eq!(bits("corrupt=0%", &stream(100, 1)), [0; 0]);
+    }
+}

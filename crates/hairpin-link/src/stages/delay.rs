@@ -231,3 +231,85 @@ impl Stage for Distance {
         self.delay.least_ns()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::made_up::{departures, distance, fates, packets, stream};
+
+    /// The delays of packets that are far apart, in ms.
+    fn delays_ms(line: &str, count: u64) -> Vec<f64> {
+        let gap_ns = 10_000_000_000;
+        let left = departures(&fates(line, &stream(count, gap_ns)));
+        #[expect(clippy::cast_precision_loss, reason = "delays are short")]
+        left.iter().map(|(number, due_ns)| (due_ns - number * gap_ns) as f64 / 1e6).collect()
+    }
+
+    #[test]
+    fn a_constant_delay_is_exact() {
+        let arrivals = packets([(0, 40), (0, 1500), (1, 40), (999_999_999, 1)]);
+        let expected = [(0, 23_500_000), (1, 23_500_000), (2, 23_500_001), (3, 1_023_499_999)];
+        assert_eq!(departures(&fates("delay=23.5ms", &arrivals)), expected);
+    }
+
+    #[test]
+    fn uniform_jitter_is_uniform_between_its_bounds() {
+        let delays = delays_ms("delay=20ms±5ms", 20_000);
+        assert!(delays.iter().all(|delay| (15.0..=25.0).contains(delay)));
+        assert!(distance(delays, |x| (x - 15.0) / 10.0) < 1.95);
+    }
+
+    #[test]
+    fn normal_jitter_has_the_normal_distribution() {
+        /// The normal distribution by Simpson's rule from the mean.
+        fn normal(x: f64) -> f64 {
+            let density = |t: f64| (-t * t / 2.0).exp() / std::f64::consts::TAU.sqrt();
+            let step = x / 400.0;
+            let weighted = |k: u32| {
+                let weight = if k == 0 || k == 400 {
+                    1.0
+                } else if k % 2 == 1 {
+                    4.0
+                } else {
+                    2.0
+                };
+                weight * density(f64::from(k) * step)
+            };
+            0.5 + (0..=400).map(weighted).sum::<f64>() * step / 3.0
+        }
+        let delays = delays_ms("delay=20ms±2ms jitter=normal", 20_000);
+        assert!(distance(delays, |x| normal((x - 20.0) / 2.0)) < 1.95);
+    }
+
+    #[test]
+    fn pareto_jitter_has_its_distribution_and_never_falls_below_its_least() {
+        let delays = delays_ms("delay=20ms±2ms jitter=pareto", 20_000);
+        assert!(delays.iter().all(|delay| *delay >= 20.0 - 0.578 * 2.0));
+        assert!(distance(delays, |x| 1.0 - ((x - 20.0) / 2.0 * 0.75_f64.sqrt() + 1.5).powi(-3)) < 1.95);
+    }
+
+    #[test]
+    fn a_normal_draw_below_zero_counts_as_zero() {
+        let delays = delays_ms("delay=2ms±2ms jitter=normal", 2000);
+        assert!(delays.iter().any(|delay| *delay == 0.0));
+    }
+
+    /// The closed form: a packet leaves at the latest of its own draw and those of all before it.
+    #[test]
+    fn with_the_order_kept_a_packet_leaves_with_the_latest_before_it() {
+        for jitter in ["uniform", "normal", "pareto"] {
+            let arrivals = stream(5000, 200_000);
+            let mut own = departures(&fates(&format!("delay=5ms±2ms jitter={jitter} order=free"), &arrivals));
+            assert!(!own.is_sorted(), "packets overtake each other");
+            own.sort_unstable();
+            let mut latest = 0;
+            let expected: Vec<(u64, u64)> = own
+                .into_iter()
+                .map(|(number, due_ns)| {
+                    latest = due_ns.max(latest);
+                    (number, latest)
+                })
+                .collect();
+            assert_eq!(departures(&fates(&format!("delay=5ms±2ms jitter={jitter}"), &arrivals)), expected);
+        }
+    }
+}

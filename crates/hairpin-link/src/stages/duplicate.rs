@@ -52,3 +52,31 @@ impl Stage for Duplicate {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::made_up::{assert_binomial, fates, stream};
+
+    #[test]
+    fn a_copy_follows_right_behind_its_packet_and_the_share_is_binomial() {
+        let outcomes = fates("duplicate=5%", &stream(50_000, 1000));
+        let copies = outcomes.iter().filter(|outcome| outcome.copy == 1).count();
+        assert_binomial(copies, 50_000, 0.05);
+        assert_eq!(outcomes.len(), 50_000 + copies);
+        for pair in outcomes.windows(2).filter(|pair| pair[1].copy == 1) {
+            assert_eq!((pair[0].number, pair[0].copy, pair[0].fate), (pair[1].number, 0, pair[1].fate));
+            assert_eq!((pair[0].outcomes, pair[1].outcomes), (2, 2));
+        }
+        let single = outcomes.iter().filter(|outcome| outcome.outcomes == 1).count();
+        assert_eq!(single, 50_000 - copies);
+    }
+
+    #[test]
+    fn a_copy_has_its_own_delay_and_none_is_copied_again() {
+        let outcomes = fates("duplicate=100% delay=10ms±5ms order=free", &stream(1000, 20_000_000));
+        assert_eq!(outcomes.len(), 2000);
+        let mut times: Vec<u64> = outcomes.iter().map(|outcome| outcome.fate.at_ns()).collect();
+        times.dedup();
+        assert!(times.len() > 1990, "copies and packets leave at different times");
+    }
+}

@@ -189,3 +189,83 @@ impl Medium {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::made_up::{assert_binomial, drops, fates, packets, stream};
+
+    const COUNT: u64 = 100_000;
+
+    fn lost(line: &str) -> Vec<u64> {
+        drops(&fates(line, &stream(COUNT, 1000))).into_iter().map(|(number, ..)| number).collect()
+    }
+
+    #[test]
+    fn independent_loss_is_binomial_alone_and_in_pairs() {
+        let lost = lost("loss=3%");
+        assert_binomial(lost.len(), COUNT, 0.03);
+        let pairs = lost.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+        assert_binomial(pairs, COUNT - 1, 0.0009);
+    }
+
+    #[test]
+    fn all_packets_or_none() {
+        assert_eq!(lost("loss=100%").len(), 100_000);
+        assert_eq!(lost("loss=0%"), [0; 0]);
+    }
+
+    #[test]
+    fn listed_packets_are_lost_exactly() {
+        assert_eq!(lost("lose=0,3,10-12,99999,100000-200000"), [0, 3, 10, 11, 12, 99_999]);
+    }
+
+    #[test]
+    fn data_packets_are_counted_from_one_and_bare_acknowledgements_are_not() {
+        let sizes = [52, 1500, 52, 52, 1500, 600, 52, 1500];
+        let outcomes = fates("lose-data=1,3-4", &packets(sizes.map(|size| (0, size))));
+        assert_eq!(drops(&outcomes), [(1, 0, "data-packet"), (5, 0, "data-packet"), (7, 0, "data-packet")]);
+    }
+
+    /// The closed form of the chain: p / (p + r) of packets meet the bad state. The variance of their count is that of
+    /// independent packets times (1 + c) / (1 - c), with c = 1 - p - r the correlation of two neighbours.
+    #[test]
+    fn losses_in_bursts_are_as_many_and_as_long_as_the_chain_says() {
+        let (p, r) = (0.01, 0.2);
+        let lost = lost("burst-loss=1%/20%");
+        let bad = p / (p + r);
+        let correlation = 1.0 - p - r;
+        let trials = f64::from(u32::try_from(COUNT).unwrap());
+        let deviation = (trials * bad * (1.0 - bad) * (1.0 + correlation) / (1.0 - correlation)).sqrt();
+        let count = f64::from(u32::try_from(lost.len()).unwrap());
+        assert!((count - trials * bad).abs() < 5.0 * deviation, "{count} of {}", trials * bad);
+
+        // A burst goes on after each packet with probability 1 - r: its length is geometric.
+        let going_on = lost.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+        assert_binomial(going_on, u64::try_from(lost.len()).unwrap() - 1, 1.0 - r);
+    }
+
+    #[test]
+    fn the_four_shares_of_the_chain_are_each_in_their_place() {
+        // Always good: only the fourth counts. Bad from the second packet on and never good: only the third.
+        assert_binomial(lost("burst-loss=0%/100%/90%/4%").len(), COUNT, 0.04);
+        let turned = fates("burst-loss=100%/0.0000001%/100%/0%", &stream(1000, 1));
+        assert_eq!(drops(&turned).len(), 999);
+        assert_eq!(drops(&turned)[0], (1, 1, "burst"));
+        // It changes after every packet: every second is lost.
+        assert!(lost("burst-loss=100%/100%/100%/0%").iter().all(|number| number % 2 == 1));
+    }
+
+    #[test]
+    fn another_stage_or_an_earlier_drop_changes_no_fate_of_another_packet() {
+        let alone = lost("loss=3%");
+        assert_eq!(lost("loss=3% delay=5ms±1ms duplicate=2% corrupt=1% reorder=1%/1ms"), alone);
+        let without_some: Vec<u64> = alone.iter().copied().filter(|number| *number >= 1000).collect();
+        let outage = fates("loss=3% outage=0ms-1ms", &stream(COUNT, 1000));
+        let lost: Vec<u64> = drops(&outage)
+            .into_iter()
+            .filter(|(.., reason)| *reason == "random")
+            .map(|(number, ..)| number)
+            .collect();
+        assert_eq!(lost, without_some);
+    }
+}

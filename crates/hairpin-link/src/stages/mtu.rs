@@ -32,3 +32,15 @@ impl Stage for Mtu {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::made_up::{departures, drops, fates, packets};
+
+    #[test]
+    fn a_packet_of_the_mtu_passes_and_one_byte_more_does_not() {
+        let outcomes = fates("mtu=1400B", &packets([(0, 1400), (5, 1401), (9, 1), (10, u32::MAX)]));
+        assert_eq!(departures(&outcomes), [(0, 0), (2, 9)]);
+        assert_eq!(drops(&outcomes), [(1, 5, "too-large"), (3, 10, "too-large")]);
+    }
+}

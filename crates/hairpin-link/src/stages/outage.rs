@@ -82,3 +82,23 @@ impl Stage for Down {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::made_up::{departures, drops, fates, packets};
+
+    #[test]
+    fn what_comes_from_the_first_time_on_and_before_the_second_is_dropped() {
+        let times = [9, 10, 19, 20, 29, 30, 40, 50];
+        let outcomes = fates("outage=10ns-20ns,30ns-50ns", &packets(times.map(|at_ns| (at_ns, 100))));
+        let dropped: Vec<u64> = drops(&outcomes).into_iter().map(|(_, at_ns, _)| at_ns).collect();
+        assert_eq!(dropped, [10, 19, 30, 40]);
+        assert_eq!(departures(&outcomes), [(0, 9), (3, 20), (4, 29), (7, 50)]);
+    }
+
+    #[test]
+    fn what_is_inside_goes_on() {
+        let outcomes = fates("outage=1ms-1s delay=20ms", &packets([(0, 100)]));
+        assert_eq!(departures(&outcomes), [(0, 20_000_000)]);
+    }
+}

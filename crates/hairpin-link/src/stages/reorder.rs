@@ -95,3 +95,43 @@ impl Stage for HoldBack {
         self.held.holds()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::link::{Backend, Direction};
+
+    use crate::made_up::{assert_binomial, departures, fates, link, stream};
+    use crate::simulate::simulate;
+
+    const GAP_NS: u64 = 1000;
+    const COUNT: u64 = 20_000;
+
+    #[test]
+    fn a_packet_leaves_at_once_or_exactly_that_much_later() {
+        let left = departures(&fates("reorder=10%/2500ns", &stream(COUNT, GAP_NS)));
+        let held = left.iter().filter(|(number, due_ns)| *due_ns == number * GAP_NS + 2500).count();
+        let at_once = left.iter().filter(|(number, due_ns)| *due_ns == number * GAP_NS).count();
+        assert_eq!(u64::try_from(held + at_once).unwrap(), COUNT);
+        assert_binomial(held, COUNT, 0.1);
+    }
+
+    /// Held back by 2.5 gaps, a packet is overtaken unless both that follow are held back too.
+    #[test]
+    fn the_ledger_counts_those_that_were_overtaken() {
+        let left = departures(&fates("reorder=40%/2500ns", &stream(COUNT, GAP_NS)));
+        let held: std::collections::BTreeSet<u64> = left
+            .iter()
+            .filter(|(number, due_ns)| due_ns - number * GAP_NS == 2500)
+            .map(|(number, _)| *number)
+            .collect();
+        let overtaken = held
+            .iter()
+            .filter(|number| (*number + 1..=*number + 2).any(|later| later < COUNT && !held.contains(&later)));
+        let mut link = link("reorder=40%/2500ns");
+        let _ = simulate(&mut link, &stream(COUNT, GAP_NS));
+        let record = link.record(Backend::Sim, None);
+        let expected = u64::try_from(overtaken.count()).unwrap();
+        assert_eq!((record.packets.reordered, record.up.stages[1].reordered), (expected, expected));
+        assert!(link.path(Direction::Up).inside() == 0 && expected > 5000);
+    }
+}

@@ -138,3 +138,62 @@ impl State {
         t_ns.saturating_add(u64::try_from(square.isqrt()).unwrap_or(u64::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::made_up::{departures, drops, fates, stream};
+
+    const MS: u64 = 1_000_000;
+
+    /// A line that sends a packet of 1500 B every ms.
+    const LINE: &str = "rate=12mbit queue=100000packets";
+
+    /// The closed form for a queue that only grows. Packet k comes at k / 2 ms and would leave the queue at k ms, so it
+    /// has waited k / 2 ms. Packet 10 is the first that waited 5 ms; 100 ms later, at 110 ms, is the first drop. After
+    /// that the law says when: 100 ms / sqrt(count) after the time that it said before. Each drop happens at the next
+    /// time at which a packet leaves the queue, which is each whole ms.
+    #[test]
+    fn under_a_lasting_overload_packets_are_dropped_at_the_times_of_the_control_law() {
+        let outcomes = fates(&format!("{LINE} codel=5ms/100ms"), &stream(4000, MS / 2));
+        let dropped: Vec<u64> = drops(&outcomes).iter().map(|(_, at_ns, _)| *at_ns).collect();
+
+        let mut expected_ns = vec![110 * MS];
+        let mut law_ns: f64 = 110.0e6 + 100.0e6;
+        for count in 2..=40_u32 {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds, in ns")]
+            expected_ns.push((law_ns / 1e6).ceil() as u64 * MS);
+            law_ns += 100.0e6 / f64::from(count).sqrt();
+        }
+        assert_eq!(dropped[..40], expected_ns);
+        assert!(drops(&outcomes).iter().all(|(.., reason)| *reason == "codel"));
+    }
+
+    #[test]
+    fn a_queue_that_drains_within_the_interval_loses_nothing() {
+        // 99 packets at once have drained after 99 ms.
+        let outcomes = fates(&format!("{LINE} codel=5ms/100ms"), &stream(99, 0));
+        assert_eq!(departures(&outcomes).len(), 99);
+    }
+
+    #[test]
+    fn one_packet_of_the_mtu_may_wait_as_long_as_it_likes() {
+        // At 12 kbit/s a packet takes 1 s. Of three at once the second waits 1 s and the third 2 s, behind it none.
+        let outcomes = fates("rate=12kbit queue=10packets codel=5ms/100ms", &stream(3, 0));
+        assert_eq!(departures(&outcomes).len(), 3);
+    }
+
+    /// Independent of the state machine: the rule itself. While it drops, and until it stops, every packet that it lets
+    /// through after a drop was below the target, or came before the law said the next time.
+    #[test]
+    fn a_queue_below_the_target_ends_the_dropping() {
+        // 1 packet in 2/3 ms for 300 ms, then nothing: the queue drains and no packet is dropped after it is short.
+        let outcomes = fates(&format!("{LINE} codel=5ms/100ms"), &stream(450, 2 * MS / 3));
+        let last_drop_ns = drops(&outcomes).last().unwrap().1;
+        let left = departures(&outcomes);
+        let last_ns = left.last().unwrap().1;
+        // The last packet came at 449 * 2/3 ms, and none that waited less than 5 ms is dropped.
+        assert!(last_drop_ns < last_ns);
+        let waits = drops(&outcomes).iter().map(|(number, at_ns, _)| at_ns - number * (2 * MS / 3)).min().unwrap();
+        assert!(waits >= 5 * MS);
+    }
+}

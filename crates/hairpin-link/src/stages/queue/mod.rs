@@ -272,3 +272,77 @@ impl Stage for Queue {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use crate::made_up::{departures, drops, fates, link, packets};
+
+    #[test]
+    fn of_a_burst_as_many_as_may_wait_are_kept_and_the_one_that_is_sent() {
+        let outcomes = fates("rate=12mbit queue=3packets", &packets([(0, 1500); 10]));
+        let kept: Vec<u64> = departures(&outcomes).iter().map(|(number, _)| *number).collect();
+        assert_eq!(kept, [0, 1, 2, 3]);
+        assert_eq!(drops(&outcomes), (4..10).map(|number| (number, 0, "full")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_packet_that_leaves_makes_room_for_one_that_comes_at_that_instant() {
+        let times = [0, 0, 0, 1_000_000, 1_000_000];
+        let outcomes = fates("rate=12mbit queue=1packets", &packets(times.map(|at_ns| (at_ns, 1500))));
+        assert_eq!(drops(&outcomes), [(2, 0, "full"), (4, 1_000_000, "full")]);
+    }
+
+    #[test]
+    fn bytes_are_limited_to_the_byte_and_a_smaller_packet_may_still_fit() {
+        let sizes = [1500, 1500, 1400, 101, 100, 1];
+        let outcomes = fates("rate=12mbit queue=3000B", &packets(sizes.map(|size| (0, size))));
+        assert_eq!(drops(&outcomes), [(3, 0, "full"), (5, 0, "full")]);
+    }
+
+    #[test]
+    fn its_depth_is_told_with_the_packet_that_is_being_sent() {
+        let mut link = link("up=12mbit up.queue=64KiB");
+        for arrival in packets([(0, 1500), (0, 500), (0, 500)]) {
+            link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
+        }
+        let depth = link.path(crate::Direction::Up).queue_depth().unwrap();
+        assert_eq!((depth.packets, depth.bytes), (3, 2500));
+        assert_eq!(link.path(crate::Direction::Down).queue_depth(), None);
+    }
+
+    proptest! {
+        /// An independent account: packets that have not begun to be sent wait; a packet that finds no room is dropped.
+        #[test]
+        fn tail_drop_keeps_exactly_those_that_find_room(
+            limit_packets in 1_usize..6,
+            limit_bytes in 1500_u64..6000,
+            arriving in prop::collection::vec((0_u64..3_000_000, 1_u32..=1500), 1..80),
+        ) {
+            let mut at_ns = 0;
+            let arrivals: Vec<(u64, u32)> = arriving.iter().map(|(gap, size)| { at_ns += gap; (at_ns, *size) }).collect();
+            // At 8 Mbit/s a byte takes a whole microsecond.
+            let mut begins: VecDeque<(u64, u64)> = VecDeque::new();
+            let mut free_ns = 0;
+            let mut expected = Vec::new();
+            for (number, (at_ns, size)) in (0..).zip(&arrivals) {
+                begins.retain(|(begins_ns, _)| begins_ns > at_ns);
+                let bytes: u64 = begins.iter().map(|(_, bytes)| bytes).sum();
+                if begins.len() >= limit_packets && free_ns > *at_ns || bytes + u64::from(*size) > limit_bytes {
+                    continue;
+                }
+                let begins_ns = free_ns.max(*at_ns);
+                free_ns = begins_ns + u64::from(*size) * 1000;
+                if begins_ns > *at_ns {
+                    begins.push_back((begins_ns, u64::from(*size)));
+                }
+                expected.push((number, free_ns));
+            }
+            let line = format!("rate=8mbit queue={limit_bytes}B,{limit_packets}packets");
+            prop_assert_eq!(departures(&fates(&line, &packets(arrivals))), expected);
+        }
+    }
+}

@@ -53,3 +53,52 @@ impl Service for Rate {
         self.through_ns
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use crate::made_up::{departures, fates, packets};
+
+    #[test]
+    fn packets_that_come_together_leave_one_serialisation_after_another() {
+        // 1500 B at 12 Mbit/s take 1 ms.
+        let left = departures(&fates("rate=12mbit", &packets([(7, 1500); 4])));
+        assert_eq!(left, [(0, 1_000_007), (1, 2_000_007), (2, 3_000_007), (3, 4_000_007)]);
+    }
+
+    #[test]
+    fn a_million_packets_do_not_drift() {
+        // 1500 B at 7 Mbit/s take 1714285.714... ns.
+        let mut arrivals = (0..1_000_000_u64).map(|number| number * 1_714_285);
+        let mut rate = super::Rate::new(7_000_000);
+        let mut through_ns = 0;
+        for _ in 0..1_000_000 {
+            let now_ns = arrivals.next().unwrap().max(through_ns);
+            through_ns = super::Service::send(&mut rate, 1500, now_ns);
+        }
+        assert_eq!(through_ns, 12_000 * 1_000_000 * 1_000_000_000 / 7_000_000);
+    }
+
+    proptest! {
+        /// The closed form, in exact fractions of a ns: the end of a packet is its own serialisation after the later of
+        /// its arrival and the end before.
+        #[test]
+        fn every_packet_leaves_when_lindley_says(
+            bits_per_s in 1_000_u64..2_000_000_000,
+            packets_in in prop::collection::vec((0_u64..3_000_000, 1_u32..=1500), 1..80),
+        ) {
+            let mut at_ns = 0;
+            let arrivals: Vec<(u64, u32)> = packets_in.iter().map(|(gap_ns, size)| { at_ns += gap_ns; (at_ns, *size) }).collect();
+            // Times in units of 1 / rate ns, so that they are whole.
+            let rate = u128::from(bits_per_s);
+            let mut end = 0_u128;
+            let expected: Vec<(u64, u64)> = (0..).zip(&arrivals).map(|(number, (at_ns, size))| {
+                end = end.max(u128::from(*at_ns) * rate) + u128::from(*size) * 8 * 1_000_000_000;
+                (number, u64::try_from(end / rate).unwrap())
+            }).collect();
+            let line = format!("rate={bits_per_s}bit");
+            prop_assert_eq!(departures(&fates(&line, &packets(arrivals))), expected);
+        }
+    }
+}

@@ -167,3 +167,92 @@ impl Service for Replay {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::link::Link;
+    use crate::made_up::{SEED, departures, packets};
+    use crate::simulate::simulate;
+
+    fn left(trace: &str, arrivals: &[(u64, u32)]) -> Vec<(u64, u64)> {
+        let profile = "replay=made-up queue=1000packets".parse().unwrap();
+        let traces = [("made-up".to_owned(), Trace::parse(trace).unwrap())];
+        let mut link = Link::new(&profile, SEED, &traces).unwrap();
+        let outcomes: Vec<_> =
+            simulate(&mut link, &packets(arrivals.iter().copied())).into_iter().map(|line| line.outcome).collect();
+        departures(&outcomes)
+    }
+
+    #[test]
+    fn a_packet_leaves_at_the_opportunity_that_carries_its_last_byte() {
+        const MS: u64 = 1_000_000;
+        // At 3 ms there are two opportunities; the trace begins again at 5 ms with one at 5 + 1.
+        let trace = "1\n3\n3\n5\n";
+        let arrivals = [(0, 1500), (0, 1000), (0, 1000), (0, 1000), (0, 1500), (0, 1500)];
+        let expected = [(0, MS), (1, 3 * MS), (2, 3 * MS), (3, 3 * MS), (4, 5 * MS), (5, 6 * MS)];
+        assert_eq!(left(trace, &arrivals), expected);
+    }
+
+    #[test]
+    fn what_an_opportunity_leaves_over_is_lost_when_nothing_waits() {
+        assert_eq!(left("1\n2\n", &[(0, 100), (1_000_001, 100)]), [(0, 1_000_000), (1, 2_000_000)]);
+    }
+
+    #[test]
+    fn a_wrong_trace_is_refused_with_its_line_and_word() {
+        let said = |text: &str| Trace::parse(text).unwrap_err().to_string();
+        assert!(said("1\n2\nx3\n").starts_with("line 3 of the trace, `x3`: not a whole number (hint: "));
+        assert!(said("1\n\n3\n").starts_with("line 2 of the trace, ``: not a whole number"));
+        assert!(said("5\n4\n").starts_with("line 2 of the trace, `4`: earlier than the line before"));
+        assert!(said("4294967296").starts_with("line 1 of the trace, `4294967296`: more than"));
+        assert!(said("").starts_with("line 1 of the trace, ``: there is no line"));
+        assert!(said("0\n0\n").starts_with("line 2 of the trace, `0`: the trace takes no time"));
+    }
+
+    #[test]
+    fn its_mean_rate_is_its_opportunities_over_its_period() {
+        assert_eq!(Trace::parse("1\n2\n3\n4").unwrap().mean_bits_per_s(), 12_000_000);
+        assert_eq!(Trace::parse("0\n4294967295").unwrap().period_ms(), 4_294_967_295);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "([0-9]{1,11}\r?\n|.{0,3}\n){0,6}") {
+            let _ = Trace::parse(&text);
+        }
+
+        /// As mahimahi does it: opportunity after opportunity, each carrying bytes of the packets that wait.
+        #[test]
+        fn it_is_what_going_through_every_opportunity_gives(
+            gaps_ms in prop::collection::vec(0_u64..4, 1..20),
+            arriving in prop::collection::vec((0_u64..6_000_000, 1_u32..=1500), 1..30),
+        ) {
+            let mut at_ms = 1;
+            let stamps: Vec<u64> = gaps_ms.iter().map(|gap| { at_ms += gap; at_ms }).collect();
+            let mut at_ns = 0;
+            let arrivals: Vec<(u64, u32)> = arriving.iter().map(|(gap, size)| { at_ns += gap; (at_ns, *size) }).collect();
+            let mut waiting: std::collections::VecDeque<(u64, u64, u32)> =
+                (0..).zip(&arrivals).map(|(number, (at_ns, size))| (number, *at_ns, *size)).collect();
+            let mut expected = Vec::new();
+            let period = *stamps.last().unwrap();
+            for opportunity_ms in (0..).flat_map(|turn| stamps.iter().map(move |stamp| turn * period + stamp)) {
+                let now_ns = opportunity_ms * 1_000_000;
+                let mut budget = 1500;
+                while let Some((number, _, unsent)) = waiting.front_mut().filter(|(_, came_ns, _)| *came_ns <= now_ns) {
+                    let sent = budget.min(*unsent);
+                    *unsent -= sent;
+                    budget -= sent;
+                    if *unsent > 0 { break }
+                    expected.push((*number, now_ns));
+                    waiting.pop_front();
+                }
+                if waiting.is_empty() { break }
+            }
+            let text: String = stamps.iter().map(|stamp| format!("{stamp}\n")).collect();
+            prop_assert_eq!(left(&text, &arrivals), expected);
+        }
+    }
+}
