@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn a_normal_draw_below_zero_counts_as_zero() {
         let delays = delays_ms("delay=2ms±2ms jitter=normal", 2000);
-        assert!(delays.iter().any(|delay| *delay == 0.0));
+        assert!(delays.contains(&0.0));
     }
 
     /// The closed form: a packet leaves at the latest of its own draw and those of all before it.

@@ -6,8 +6,8 @@
 //!   one; after each packet the state changes from good to bad with probability p and back with r. The four stand in
 //!   the order of netem's `loss gemodel p r 1-h 1-k` (tc-netem(8)). In the long run p / (p + r) of packets meet the bad
 //!   state, and a stay in it lasts 1 / r packets on average.
-//! - `lose=3,10-12`: the packets with these numbers, counted from 0 as they come to the link in their direction.
-//! - `lose-data=1`: the k-th packets that carry transport payload, counted from 1.
+//! - `drop=3,10-12`: the packets with these numbers, counted from 0 as they come to the link in their direction.
+//! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
 
 use crate::dice::Dice;
 use crate::packet::InFlight;
@@ -57,8 +57,8 @@ const BURST: Word = Word {
 };
 
 const LISTED: Word = Word {
-    name: "lose",
-    example: "lose=3,10-12",
+    name: "drop",
+    example: "drop=3,10-12",
     says: "the packets that are lost, by their numbers in order of arrival, from 0",
     read: |path, value| {
         path.loss.packets = Numbers::read(value, 0)?;
@@ -69,8 +69,8 @@ const LISTED: Word = Word {
 };
 
 const DATA: Word = Word {
-    name: "lose-data",
-    example: "lose-data=1,5",
+    name: "drop-data",
+    example: "drop-data=1,5",
     says: "the packets that are lost, by their numbers among those that carry payload, from 1",
     read: |path, value| {
         path.loss.data_packets = Numbers::read(value, 1)?;
@@ -216,13 +216,13 @@ mod tests {
 
     #[test]
     fn listed_packets_are_lost_exactly() {
-        assert_eq!(lost("lose=0,3,10-12,99999,100000-200000"), [0, 3, 10, 11, 12, 99_999]);
+        assert_eq!(lost("drop=0,3,10-12,99999,100000-200000"), [0, 3, 10, 11, 12, 99_999]);
     }
 
     #[test]
     fn data_packets_are_counted_from_one_and_bare_acknowledgements_are_not() {
         let sizes = [52, 1500, 52, 52, 1500, 600, 52, 1500];
-        let outcomes = fates("lose-data=1,3-4", &packets(sizes.map(|size| (0, size))));
+        let outcomes = fates("drop-data=1,3-4", &packets(sizes.map(|size| (0, size))));
         assert_eq!(drops(&outcomes), [(1, 0, "data-packet"), (5, 0, "data-packet"), (7, 0, "data-packet")]);
     }
 

@@ -1,0 +1,217 @@
+//! Random profiles and packets: ledgers close, order and time hold, and the same seed gives the same fates.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use hairpin_link::Direction;
+use hairpin_link::link::Link;
+use hairpin_link::log::LogLine;
+use hairpin_link::packet::{Fate, Outcome};
+use hairpin_link::profile::Profile;
+use hairpin_link::simulate::{Arrival, simulate};
+use hairpin_model::link::{Backend, LinkRecord};
+use proptest::prelude::*;
+
+fn link(profile: &Profile, seed: u64) -> Link {
+    Link::new(profile, seed, &[]).expect("a profile without contradiction")
+}
+
+/// Every ledger of the record, none of them computed as a difference, leaves nothing unexplained.
+fn assert_closed(record: &LinkRecord) {
+    assert_eq!(record.packets.unexplained(), 0);
+    for direction in [&record.up, &record.down] {
+        assert_eq!(direction.packets.unexplained(), 0);
+        for stage in &direction.stages {
+            assert_eq!(stage.unexplained(), 0, "{stage:?}");
+        }
+        let mut entered = direction.packets.entered;
+        for stage in &direction.stages {
+            assert_eq!(stage.entered, entered, "what leaves a stage enters the next");
+            entered = stage.out;
+        }
+        assert_eq!(entered, direction.packets.out);
+        let timeline = direction.timeline.as_ref().unwrap();
+        assert_eq!(timeline.entered.iter().sum::<u64>(), direction.packets.entered);
+        assert_eq!(timeline.out.iter().sum::<u64>(), direction.packets.out);
+        for (stage, counts) in &timeline.dropped {
+            assert_eq!(counts.iter().sum::<u64>(), direction.packets.dropped[stage]);
+        }
+        let dropped: u64 = direction.packets.dropped.values().sum();
+        assert_eq!(u64::try_from(direction.drops.len()).unwrap() + direction.drops_unlisted, dropped);
+    }
+}
+
+/// Runs the link as a relay would that wakes up late: `advance` only at every `nth` arrival.
+fn late(link: &mut Link, arrivals: &[Arrival], nth: usize) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for (at, arrival) in arrivals.iter().enumerate() {
+        link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
+        if at % nth == 0 {
+            link.advance(arrival.at_ns, &mut outcomes);
+        }
+    }
+    link.advance(u64::MAX, &mut outcomes);
+    outcomes.sort_by_key(|outcome| (outcome.fate.at_ns(), outcome.direction));
+    outcomes
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn ledgers_close_at_every_moment(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+        let mut link = link(&profile, seed);
+        let mut outcomes = Vec::new();
+        for arrival in &arrivals {
+            link.advance(arrival.at_ns, &mut outcomes);
+            link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
+            assert_closed(&link.record(Backend::Sim, None));
+        }
+        link.advance(u64::MAX, &mut outcomes);
+        let record = link.record(Backend::Sim, None);
+        assert_closed(&record);
+        prop_assert_eq!(record.packets.inside, 0);
+        prop_assert_eq!(link.next_event_ns(), None);
+    }
+
+    #[test]
+    fn every_packet_has_as_many_outcomes_as_it_says(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+        let outcomes = simulate(&mut link(&profile, seed), &arrivals);
+        let mut found: BTreeMap<(Direction, u64), Vec<Outcome>> = BTreeMap::new();
+        for LogLine { outcome, .. } in outcomes {
+            found.entry((outcome.direction, outcome.number)).or_default().push(outcome);
+        }
+        prop_assert_eq!(found.len(), arrivals.len());
+        for outcomes in found.values() {
+            prop_assert!(outcomes.iter().all(|outcome| usize::from(outcome.outcomes) == outcomes.len()), "{:?}", outcomes);
+            let copies: u8 = outcomes.iter().map(|outcome| outcome.copy).sum();
+            prop_assert_eq!(usize::from(copies), outcomes.len() - 1);
+        }
+    }
+
+    #[test]
+    fn outcomes_come_in_order_of_time_and_never_before_their_packet(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+        let outcomes = simulate(&mut link(&profile, seed), &arrivals);
+        prop_assert!(outcomes.is_sorted_by_key(|line| line.outcome.fate.at_ns()));
+        for LogLine { outcome, .. } in outcomes {
+            prop_assert!(outcome.fate.at_ns() >= outcome.arrived_ns);
+            if let Fate::Leaves { corrupted_bit: Some(bit), .. } = outcome.fate {
+                prop_assert!(bit < outcome.size_bytes * 8);
+            }
+        }
+    }
+
+    #[test]
+    fn calls_that_come_late_change_nothing(profile in common::profile(), arrivals in common::arrivals(), seed: u64, nth in 1_usize..40) {
+        let exact: Vec<Outcome> = simulate(&mut link(&profile, seed), &arrivals).into_iter().map(|line| line.outcome).collect();
+        let mut slow = link(&profile, seed);
+        prop_assert_eq!(late(&mut slow, &arrivals, nth), exact);
+        let mut quick = link(&profile, seed);
+        let _ = simulate(&mut quick, &arrivals);
+        prop_assert_eq!(slow.record(Backend::Sim, None), quick.record(Backend::Sim, None));
+    }
+
+    #[test]
+    fn nothing_leaves_before_the_next_event(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+        let mut link = link(&profile, seed);
+        let mut outcomes = Vec::new();
+        for arrival in &arrivals {
+            while let Some(next_ns) = link.next_event_ns().filter(|next_ns| *next_ns < arrival.at_ns) {
+                link.advance(next_ns - u64::from(next_ns > 0), &mut outcomes);
+                let early = outcomes.drain(..).filter(|outcome| matches!(outcome.fate, Fate::Leaves { due_ns, .. } if due_ns < next_ns));
+                prop_assert_eq!(early.count(), 0);
+                link.advance(next_ns, &mut outcomes);
+                outcomes.clear();
+            }
+            link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_log_and_the_same_record_byte_for_byte(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+        let run = || {
+            let mut link = link(&profile, seed);
+            let log: String = simulate(&mut link, &arrivals).iter().map(|line| format!("{line}\n")).collect();
+            (log, serde_json::to_string(&link.record(Backend::Sim, None)).unwrap())
+        };
+        prop_assert_eq!(run(), run());
+    }
+
+    #[test]
+    fn one_direction_knows_nothing_of_the_other(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+        let up = |arrivals: &[Arrival]| -> Vec<LogLine> {
+            let lines = simulate(&mut link(&profile, seed), arrivals);
+            lines.into_iter().filter(|line| line.outcome.direction == Direction::Up).collect()
+        };
+        let alone: Vec<Arrival> = arrivals.iter().copied().filter(|arrival| arrival.direction == Direction::Up).collect();
+        prop_assert_eq!(up(&arrivals), up(&alone));
+    }
+
+    /// Hostile calls: times that go back and forth, huge times, sizes and numbers.
+    #[test]
+    fn nothing_panics_and_the_ledger_closes_whatever_the_calls(
+        profile in common::profile(),
+        calls in prop::collection::vec((any::<u64>(), any::<u64>(), any::<u32>(), any::<bool>(), 0_u8..3), 0..60),
+        seed: u64,
+    ) {
+        let mut link = link(&profile, seed);
+        let mut outcomes = Vec::new();
+        for (now_ns, number, size_bytes, carries_data, call) in calls {
+            let now_ns = if number % 2 == 0 { now_ns } else { now_ns % 100_000_000 };
+            let size_bytes = if number % 3 == 0 { size_bytes } else { size_bytes % 1600 };
+            let packet = hairpin_link::packet::Packet { number, size_bytes, carries_data };
+            match call {
+                0 => link.advance(now_ns, &mut outcomes),
+                1 => link.arrive(Direction::Up, packet, now_ns),
+                _ => link.arrive(Direction::Down, packet, now_ns),
+            }
+        }
+        let _ = link.next_event_ns();
+        assert_closed(&link.record(Backend::Sim, None));
+        link.advance(u64::MAX, &mut outcomes);
+        let record = link.record(Backend::Sim, None);
+        assert_closed(&record);
+        prop_assert_eq!(record.packets.inside, 0);
+    }
+}
+
+#[test]
+fn an_arrival_stamped_before_the_last_call_counts_as_coming_then() {
+    let mut link = link(&"delay=1ms".parse().unwrap(), 0);
+    let mut outcomes = Vec::new();
+    link.advance(5_000_000, &mut outcomes);
+    let packet = hairpin_link::packet::Packet { number: 0, size_bytes: 100, carries_data: true };
+    link.arrive(Direction::Up, packet, 4_000_000);
+    assert_eq!(link.next_event_ns(), Some(6_000_000));
+    link.advance(6_000_000, &mut outcomes);
+    assert_eq!((outcomes[0].arrived_ns, outcomes[0].fate.at_ns()), (5_000_000, 6_000_000));
+}
+
+/// 1500 B at 12 Mbit/s take 1 ms; nothing can leave before the delay has passed too.
+#[test]
+fn the_next_event_looks_through_the_stages_that_take_a_known_time() {
+    let mut link = link(&"up=12mbit delay=20ms".parse().unwrap(), 0);
+    let packet = hairpin_link::packet::Packet { number: 0, size_bytes: 1500, carries_data: true };
+    link.arrive(Direction::Up, packet, 0);
+    assert_eq!(link.next_event_ns(), Some(21_000_000));
+}
+
+#[test]
+fn a_log_line_has_a_column_for_each_word_of_the_header() {
+    let mut link = link(&"up=12mbit up.queue=1packets down.corrupt=100%".parse().unwrap(), 7);
+    let packet = |number| hairpin_link::packet::Packet { number, size_bytes: 1500, carries_data: true };
+    let arrival = |direction, number| Arrival { at_ns: 5, direction, packet: packet(number) };
+    let arrivals = [
+        arrival(Direction::Up, 0),
+        arrival(Direction::Up, 1),
+        arrival(Direction::Up, 2),
+        arrival(Direction::Down, 0),
+    ];
+    let lines: Vec<String> = simulate(&mut link, &arrivals).iter().map(ToString::to_string).collect();
+    assert_eq!(lines[0], "up 2 0 1500 5 - - dropped:queue:full@5");
+    assert!(lines[1].starts_with("down 0 0 1500 5 5 5 left:bit="), "{}", lines[1]);
+    assert_eq!(lines[2], "up 0 0 1500 5 1000005 1000005 left");
+    let columns = hairpin_link::log::HEADER.split(' ').count() - 1;
+    assert!(lines.iter().all(|line| line.split(' ').count() == columns));
+}

@@ -1,0 +1,312 @@
+//! The profile language: what is read, what is shown, what is refused and where the fault is pointed at.
+
+#[expect(dead_code, reason = "the packets are for the other tests of this folder")]
+mod common;
+
+use hairpin_link::builtin;
+use hairpin_link::profile::Profile;
+use hairpin_link::profile::error::ProfileError;
+use hairpin_link::stages;
+use proptest::prelude::*;
+
+fn read(text: &str) -> Profile {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refused(text: &str) -> ProfileError {
+    match text.parse::<Profile>() {
+        Err(error) => error,
+        Ok(profile) => panic!("`{text}` was read as {profile}"),
+    }
+}
+
+/// The bytes at fault as text, the problem, and the hint.
+fn said(text: &str) -> (String, String, String) {
+    let error = refused(text);
+    (error.text[error.range.clone()].to_owned(), error.problem, error.hint)
+}
+
+#[track_caller]
+fn assert_said(text: &str, at: &str, problem: &str, hint: &str) {
+    assert_eq!(said(text), (at.to_owned(), problem.to_owned(), hint.to_owned()), "{text}");
+}
+
+#[test]
+fn the_line_of_the_documentation_is_read_to_the_ns() {
+    let profile = read("delay=23.5ms±1ms up=5.5mbit down=80mbit queue=64KiB loss=0.1%");
+    for path in [&profile.up, &profile.down] {
+        assert_eq!((path.delay.base_ns, path.delay.spread_ns), (23_500_000, 1_000_000));
+        assert_eq!((path.bottleneck.limit.bytes, path.bottleneck.limit.packets), (Some(65_536), None));
+        assert_eq!(path.loss.random.as_billionths(), 1_000_000);
+    }
+    assert_eq!(profile.up.bottleneck.rate_bits_per_s, Some(5_500_000));
+    assert_eq!(profile.down.bottleneck.rate_bits_per_s, Some(80_000_000));
+    assert_eq!(profile.to_string(), "up=5.5mbit down=80mbit queue=64KiB loss=0.1% delay=23.5ms±1ms");
+    assert_eq!(read("delay=23.5ms+-1ms up=5.5Mbit/s down=80mbit queue=65536B loss=0.10%"), profile);
+}
+
+#[test]
+fn what_is_said_of_one_direction_holds_over_what_is_said_of_both_in_any_order() {
+    let profile = read("up.loss=2% loss=1% down.delay=5ms");
+    assert_eq!(profile.to_string(), "up.loss=2% down.loss=1% down.delay=5ms");
+    assert_eq!(read("loss=1% down.delay=5ms up.loss=2%"), profile);
+}
+
+#[test]
+fn a_rate_without_a_queue_gets_the_default_and_says_so() {
+    assert_eq!(read("up=1mbit").to_string(), "up=1mbit up.queue=1000packets");
+    assert_eq!(read("rate=1mbit").to_string(), "rate=1mbit queue=1000packets");
+}
+
+#[test]
+fn a_queue_for_both_holds_where_there_is_a_rate() {
+    assert_eq!(
+        read("up=1mbit queue=64KiB codel=5ms/100ms").to_string(),
+        "up=1mbit up.queue=64KiB up.codel=5ms/100ms"
+    );
+}
+
+#[test]
+fn a_link_that_changes_nothing_and_the_kernels_own_are_two_things() {
+    let nothing = read("delay=0ms");
+    assert_eq!((nothing.to_string().as_str(), nothing.is_loopback()), ("delay=0ms", false));
+    assert_eq!(read("loss=0%"), nothing);
+    let loopback = read("loopback");
+    assert_eq!((loopback.to_string().as_str(), loopback.is_loopback()), ("loopback", true));
+}
+
+#[test]
+fn a_built_in_profile_can_be_changed_by_the_words_after_it() {
+    assert_eq!(read("bridged-vm loss=1%").to_string(), "loss=1% delay=2ms");
+    assert_eq!(read(" bridged-vm "), builtin::find("bridged-vm").unwrap().profile());
+    // Words about what the change took away go with it.
+    let name = builtin::ALL.iter().find(|builtin| builtin.line.contains("jitter=")).unwrap().name;
+    assert_eq!(read(&format!("{name} delay=5ms")).up.delay, read("delay=5ms").up.delay);
+}
+
+#[test]
+fn every_example_of_the_language_is_read_and_shown() {
+    for word in stages::ALL.iter().flat_map(|card| card.words) {
+        let with = word.about.map_or(String::new(), |about| format!(" {}", about.example));
+        let profile = read(&format!("{}{with}", word.example));
+        assert!(profile.to_string().contains(word.example), "{} is shown as {profile}", word.example);
+        assert_eq!(word.example.split_once('=').unwrap().0.trim_start_matches("up."), word.name);
+        for text in [word.says, word.example] {
+            assert!(!text.is_empty() && !text.ends_with('.') && text.trim() == text, "{text}");
+        }
+    }
+}
+
+#[test]
+fn every_stage_tells_its_figures_in_words() {
+    let line = "outage=2s-2.5s up=5.5mbit up.queue=64KiB,20packets codel=5ms/100ms burst-loss=1%/20% drop=3 drop-data=1 \
+                corrupt=0.1% duplicate=2% delay=23.5ms±1ms reorder=1%/5ms";
+    let figures = read(line).figures(hairpin_link::Direction::Up);
+    let names: Vec<&str> = figures.iter().map(|(stage, _)| *stage).collect();
+    assert_eq!(names, stages::ALL.iter().map(|card| card.name).collect::<Vec<_>>());
+    let figures: Vec<&str> = figures.iter().map(|(_, figures)| figures.as_str()).collect();
+    assert_eq!(
+        figures,
+        [
+            "packets of at most 1500 B",
+            "down 2s-2.5s",
+            "5.5mbit/s, 64KiB and 20 packets may wait, CoDel 5ms/100ms",
+            "in bursts 1%/20%/100%/0%, packets 3, data packets 1",
+            "one bit flipped in 0.1% of packets",
+            "2% of packets sent twice",
+            "23.5ms±1ms uniform, in order",
+            "1% of packets held back 5ms",
+        ]
+    );
+}
+
+#[test]
+fn an_unknown_word_gets_the_nearest() {
+    assert_said("delay=1ms los=1%", "los", "no word is called `los`", "did you mean `loss`?");
+    assert_said("up.dealy=1ms", "up.dealy", "no word is called `dealy`", "did you mean `delay`?");
+    assert_said("lpc", "lpc", "no built-in profile is called `lpc`", "did you mean `plc`?");
+    assert_said(
+        "left.delay=1ms",
+        "left",
+        "`left` is not a direction",
+        "`up.` or `down.` before a word says it for one direction",
+    );
+    assert!(refused("zzz=1").hint.starts_with("one of outage, "));
+    assert!(refused("zzz").hint.contains("home-uplink"));
+}
+
+#[test]
+fn a_wrong_value_is_pointed_at_with_the_right_unit() {
+    assert_said("delay=20", "20", "`20` has no unit", "for instance 23.5ms, 200us or 1s");
+    assert_said("delay=20ms±", "20ms±", "`` is not a time", "for instance 23.5ms, 200us or 1s");
+    assert_said("loss=120%", "120%", "`120%` is too large", "at most 100%");
+    assert_said("rate=1mbit queue=64", "64", "`64` has no unit", "64packets, or 64KiB");
+    assert_said("rate=1MB/s", "1MB/s", "`1MB/s` is not a rate in bits a second", "rates are in bits: 8mbit");
+    assert_said("up=0bit", "0bit", "a rate of 0 lets nothing through", "an outage is `outage=2s-5s`");
+    assert_said("delay", "delay", "`delay` has no value", "for instance delay=23.5ms±1ms");
+    assert_said("loss=1% delay=", "delay=", "`delay` has no value", "for instance delay=23.5ms±1ms");
+    assert_said("mtu=20", "20", "an MTU of 20 bytes cannot be", "from 68 to 65535 bytes, for instance mtu=1500B");
+    assert_said("jitter=norml delay=2ms±1ms", "norml", "unknown kind of jitter `norml`", "did you mean `normal`?");
+    assert_said(
+        "queue=1packets,2packets rate=1mbit",
+        "1packets,2packets",
+        "`1packets,2packets` gives two limits of one kind",
+        "one in bytes, one in packets, or both: 64KiB,100packets",
+    );
+}
+
+#[test]
+fn what_cannot_be_is_refused_at_the_word_that_says_it() {
+    let cases = [
+        ("loss=1% delay=1ms±2ms", "delay=1ms±2ms"),
+        ("rate=1mbit replay=a.trace", "replay=a.trace"),
+        ("up=1mbit up.replay=a.trace", "up.replay=a.trace"),
+        ("queue=64KiB", "queue=64KiB"),
+        ("up=1mbit down.queue=64KiB", "down.queue=64KiB"),
+        ("codel=5ms/100ms", "codel=5ms/100ms"),
+        ("rate=1mbit codel=100ms/5ms", "codel=100ms/5ms"),
+        ("rate=1mbit queue=1000B", "queue=1000B"),
+        ("mtu=9000B rate=1mbit queue=8KiB", "queue=8KiB"),
+        ("outage=5s-2s", "outage=5s-2s"),
+        ("outage=1s-3s,2s-4s", "outage=1s-3s,2s-4s"),
+        ("reorder=1%/0ms", "reorder=1%/0ms"),
+        ("loss=1% burst-loss=1%/20%", "burst-loss=1%/20%"),
+        ("burst-loss=1%/0%", "burst-loss=1%/0%"),
+        ("delay=5ms jitter=normal", "jitter=normal"),
+        ("order=free", "order=free"),
+        ("loss=1% loss=2%", "loss=2%"),
+        ("up=1mbit up.rate=2mbit", "up.rate=2mbit"),
+        ("up.mtu=1500B", "up.mtu"),
+        ("loopback loss=1%", "loss=1%"),
+        ("loss=1% plc", "plc"),
+        ("", ""),
+        ("  ", ""),
+    ];
+    for (text, at) in cases {
+        let (place, problem, hint) = said(text);
+        assert_eq!(place, at, "{text}: {problem}");
+        assert!(!problem.is_empty() && !hint.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn the_place_is_underlined() {
+    let error = refused("delay=20ms±1ms los=1%");
+    assert_eq!(error.to_string(), "the link profile at `los`: no word is called `los` (hint: did you mean `loss`?)");
+    assert_eq!(error.pointed(), "delay=20ms±1ms los=1%\n               ^^^");
+    assert_eq!(refused("").pointed(), "\n^");
+}
+
+#[test]
+fn a_line_without_end_is_refused() {
+    assert_eq!(refused(&"loss=1% ".repeat(20_000)).problem, "the line is too long");
+}
+
+/// Valid words, and pieces that are nearly valid, to be put together at random.
+fn pieces() -> impl Strategy<Value = String> {
+    let words: Vec<String> = stages::ALL
+        .iter()
+        .flat_map(|card| card.words)
+        .map(|word| word.example.to_owned())
+        .chain(builtin::ALL.iter().map(|builtin| builtin.line.to_owned()))
+        .chain(
+            [
+                "up=5mbit",
+                "down=80mbit",
+                "up.",
+                "mtu=1500B",
+                "±",
+                "=",
+                "/",
+                "-",
+                ",",
+                " ",
+                "99999999999999999999999",
+                "1e9",
+            ]
+            .map(str::to_owned),
+        )
+        .collect();
+    prop::collection::vec(prop::sample::select(words), 0..6).prop_map(|words| words.join(" "))
+}
+
+/// A text after some of its bytes were changed, taken out, doubled or put in.
+fn mutated() -> impl Strategy<Value = String> {
+    let edits = prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0_u8..4), 0..6);
+    (pieces(), edits).prop_map(|(text, edits)| {
+        let mut bytes = text.into_bytes();
+        for (index, byte, edit) in edits.into_iter() {
+            if bytes.is_empty() {
+                bytes.push(byte);
+                continue;
+            }
+            let at = index.index(bytes.len());
+            match edit {
+                0 => bytes[at] = byte,
+                1 => drop(bytes.remove(at)),
+                2 => bytes.insert(at, bytes[at]),
+                _ => bytes.insert(at, byte),
+            }
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+/// What any text must give: a profile that is read again from its own line, or a fault with a place, a problem, a hint.
+fn assert_answered(text: &str) {
+    match text.parse::<Profile>() {
+        Ok(profile) => {
+            assert_eq!(read(&profile.to_string()), profile, "{text}");
+            assert_eq!(profile.contradiction(), None, "{text}");
+        }
+        Err(error) => {
+            assert!(error.text.get(error.range.clone()).is_some(), "{text}: {error:?}");
+            assert!(!error.problem.is_empty() && !error.hint.is_empty());
+            assert_eq!(error.pointed().matches('\n').count(), 1);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2048, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_shown_is_read_as_the_same(profile in common::profile()) {
+        prop_assert_eq!(profile.contradiction(), None);
+        prop_assert_eq!(read(&profile.to_string()), profile);
+    }
+
+    #[test]
+    fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        assert_answered(&String::from_utf8_lossy(&bytes));
+    }
+
+    #[test]
+    fn any_mutation_of_the_language_is_answered(text in mutated()) {
+        assert_answered(&text);
+    }
+}
+
+/// A longer search, by hand: `cargo test -p hairpin-link --test profiles -- --ignored`.
+#[test]
+#[ignore = "some minutes; run by hand"]
+fn a_million_mutations_are_answered() {
+    let config = ProptestConfig { cases: 1_000_000, ..ProptestConfig::default() };
+    proptest!(config, |(text in mutated())| assert_answered(&text));
+}
+
+#[test]
+fn the_page_about_links_has_every_word_and_every_reason() {
+    let page = include_str!("../../../docs/links.md");
+    for card in stages::ALL {
+        for word in card.words {
+            let row = format!("| `{}` | {} | {} |", word.example, card.name, word.says);
+            assert!(page.contains(&row), "docs/links.md does not hold: {row}");
+        }
+        for reason in card.reasons {
+            assert!(page.contains(&format!("`{reason}`")), "docs/links.md does not know the reason `{reason}`");
+        }
+    }
+    let order: Vec<&str> = stages::ALL.iter().map(|card| card.name).collect();
+    assert!(page.contains(&order.join(" -> ")));
+}
