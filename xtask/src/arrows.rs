@@ -99,6 +99,7 @@ const FENCED: &[(&str, &str)] = &[
     ("xtask/src/bin/bare-loop/", "the bare loop makes its system calls by hand"),
     ("crates/hairpin-transports/tests", "a counting allocator, and signals that interrupt a call"),
     ("crates/hairpin-engine/tests", "a counting allocator"),
+    ("crates/hairpin-link/tests", "a counting allocator; the crate itself forbids unsafe"),
     ("crates/hairpin/tests", "signals to the processes that a test started"),
     ("xtask/src/system.rs", "the resources of one child process, which std does not tell"),
 ];
