@@ -64,7 +64,7 @@ impl Throw {
         steps / 9_007_199_254_740_992.0
     }
 
-    /// A normal number of mean 0 and standard deviation 1, by Marsaglia's polar method (SIAM Review 6(3), 1964).
+    /// A normal number of mean 0 and standard deviation 1, by the polar method (Marsaglia and Bray, SIAM Review 6(3), 1964).
     pub fn normal(&mut self) -> f64 {
         loop {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -111,7 +111,7 @@ mod tests {
 
     fn packet(number: u64, copy: u8) -> InFlight {
         let packet = Packet { number, size_bytes: 1500, carries_data: true };
-        InFlight { packet, copy, outcomes: 1, data_number: 1, arrived_ns: 0, corrupted_bit: None, turn: 0 }
+        InFlight { packet, copy, outcomes: 1, data_number: None, arrived_ns: 0, corrupted_bit: None, turn: 0 }
     }
 
     fn dice() -> Dice {

@@ -22,8 +22,8 @@ pub struct InFlight {
     pub copy: u8,
     /// How many outcomes its number will have: 1, or 2 once it has been copied.
     pub outcomes: u8,
-    /// Its number among the packets that carry data, from 1; 0 for a packet that does not.
-    pub data_number: u64,
+    /// Its number among the packets that carry data, from 1; null for a packet that does not.
+    pub data_number: Option<u64>,
     /// When it came to the link, in ns.
     pub arrived_ns: u64,
     /// The bit that was flipped, counted from the first bit of the IP header (the most significant of its byte).
@@ -46,6 +46,8 @@ pub struct Outcome {
     pub outcomes: u8,
     /// Its size as an IP packet in bytes.
     pub size_bytes: u32,
+    /// Whether it carries transport payload.
+    pub carries_data: bool,
     /// When it came to the link, in ns.
     pub arrived_ns: u64,
     /// What became of it.

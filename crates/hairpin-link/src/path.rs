@@ -113,7 +113,7 @@ impl Path {
             packet,
             copy: 0,
             outcomes: 1,
-            data_number: if packet.carries_data { self.data_packets } else { 0 },
+            data_number: packet.carries_data.then_some(self.data_packets),
             arrived_ns: self.now_ns,
             corrupted_bit: None,
             turn: 0,
@@ -296,6 +296,7 @@ fn outcome(direction: Direction, packet: &InFlight, fate: Fate) -> Outcome {
         copy: packet.copy,
         outcomes: packet.outcomes,
         size_bytes: packet.packet.size_bytes,
+        carries_data: packet.packet.carries_data,
         arrived_ns: packet.arrived_ns,
         fate,
     }
@@ -306,6 +307,7 @@ fn listed(outcome: &Outcome) -> Option<DroppedPacket> {
     Some(DroppedPacket {
         number: outcome.number,
         size_bytes: u64::from(outcome.size_bytes),
+        carries_data: outcome.carries_data,
         arrived_ns: outcome.arrived_ns,
         dropped_ns: at_ns,
         stage: stage.to_owned(),

@@ -14,7 +14,7 @@ use hairpin_model::link::{Backend, LinkRecord};
 use proptest::prelude::*;
 
 fn link(profile: &Profile, seed: u64) -> Link {
-    Link::new(profile, seed, &[]).expect("a profile without contradiction")
+    Link::new(profile, seed, &common::traces()).expect("a profile without contradiction")
 }
 
 /// Every ledger of the record, none of them computed as a difference, leaves nothing unexplained.
@@ -237,4 +237,65 @@ fn a_log_line_has_a_column_for_each_word_of_the_header() {
     assert_eq!(lines[2], "up 0 0 1500 5 1000005 1000005 left");
     let columns = hairpin_link::log::HEADER.split(' ').count() - 1;
     assert!(lines.iter().all(|line| line.split(' ').count() == columns));
+}
+
+/// A packet that is held back exactly as long as the next one takes leaves before it: of two events at one time the one
+/// farther along comes first.
+#[test]
+fn of_two_packets_due_at_one_time_the_one_farther_along_leaves_first() {
+    let mut link = link(&"delay=1ms reorder=50%/1ms".parse().unwrap(), 7);
+    let arrival = |number| Arrival {
+        at_ns: number * 1_000_000,
+        direction: Direction::Up,
+        packet: Packet { number, size_bytes: 100, carries_data: true },
+    };
+    let arrivals: Vec<Arrival> = (0..1000).map(arrival).collect();
+    let numbers: Vec<u64> = simulate(&mut link, &arrivals).iter().map(|line| line.outcome.number).collect();
+    assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+    assert_eq!(link.path(Direction::Up).packets().reordered, 0);
+}
+
+#[test]
+fn a_copy_right_behind_its_packet_is_duplicated_and_not_reordered() {
+    let mut link = link(&"duplicate=100%".parse().unwrap(), 7);
+    let packet = Packet { number: 0, size_bytes: 100, carries_data: true };
+    let _ = simulate(&mut link, &[Arrival { at_ns: 0, direction: Direction::Up, packet }]);
+    let record = link.record(Backend::Sim, None);
+    let stage = record.up.stages.iter().find(|stage| stage.stage == "duplicate").unwrap();
+    assert_eq!((stage.entered, stage.duplicated, stage.out, stage.reordered), (1, 1, 2, 0));
+    assert_eq!((record.packets.duplicated, record.packets.out, record.packets.reordered), (1, 2, 0));
+}
+
+#[test]
+fn drops_beyond_the_limit_of_the_list_are_counted() {
+    let mut link = link(&"up.loss=100%".parse().unwrap(), 7);
+    let arrival = |number| Arrival {
+        at_ns: number,
+        direction: Direction::Up,
+        packet: Packet { number, size_bytes: 100, carries_data: number % 2 == 0 },
+    };
+    let _ = simulate(&mut link, &(0..1500).map(arrival).collect::<Vec<_>>());
+    let up = link.record(Backend::Sim, None).up;
+    assert_eq!((up.drops.len(), up.drops_unlisted), (1000, 500));
+    let third = &up.drops[3];
+    assert_eq!((third.number, third.arrived_ns, third.dropped_ns, third.carries_data), (3, 3, 3, false));
+    assert_eq!((third.stage.as_str(), third.reason.as_str()), ("loss", "random"));
+}
+
+#[test]
+fn a_trace_that_was_not_given_is_asked_for_by_name() {
+    let profile: Profile = "up.replay=a.trace down.replay=b.trace".parse().unwrap();
+    assert_eq!(profile.traces(), ["a.trace", "b.trace"]);
+    let error = Link::new(&profile, 0, &[]).err().unwrap();
+    assert!(
+        error.to_string().starts_with("the link profile replays the trace `a.trace`, which was not given (hint: ")
+    );
+}
+
+#[test]
+fn a_profile_that_was_put_together_wrongly_makes_no_link() {
+    let mut profile = Profile::default();
+    profile.up.bottleneck.rate_bits_per_s = Some(0);
+    let error = Link::new(&profile, 0, &[]).err().unwrap();
+    assert!(error.to_string().contains("a rate of 0 lets nothing through"), "{error}");
 }

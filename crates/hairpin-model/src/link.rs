@@ -187,6 +187,8 @@ pub struct DroppedPacket {
     pub number: u64,
     /// Its size as an IP packet, in bytes.
     pub size_bytes: u64,
+    /// Whether it carried transport payload; a bare TCP acknowledgement does not.
+    pub carries_data: bool,
     /// When it came in.
     pub arrived_ns: u64,
     /// When it was dropped.

@@ -180,7 +180,7 @@ impl Medium {
         });
         if self.loss.packets.contains(packet.packet.number) {
             Some("listed")
-        } else if packet.data_number > 0 && self.loss.data_packets.contains(packet.data_number) {
+        } else if packet.data_number.is_some_and(|number| self.loss.data_packets.contains(number)) {
             Some("data-packet")
         } else if burst {
             Some("burst")

@@ -10,6 +10,7 @@ use hairpin_link::stages::delay::{Delay, Order, Shape};
 use hairpin_link::stages::loss::{GilbertElliott, Loss};
 use hairpin_link::stages::outage::Outage;
 use hairpin_link::stages::queue::codel::Codel;
+use hairpin_link::stages::queue::replay::Trace;
 use hairpin_link::stages::queue::{Bottleneck, Limit};
 use hairpin_link::stages::reorder::Reorder;
 use proptest::prelude::*;
@@ -46,7 +47,16 @@ fn bottleneck() -> impl Strategy<Value = Bottleneck> {
         .prop_map(|(target_ns, more_ns)| Codel { target_ns, interval_ns: target_ns + more_ns });
     let some = (100_000_u64..1_000_000_000, limit, prop::option::of(codel))
         .prop_map(|(rate, limit, codel)| Bottleneck { rate_bits_per_s: Some(rate), replay: None, limit, codel });
-    prop_oneof![Just(Bottleneck::default()), some]
+    let trace = prop::sample::select(vec!["even", "uneven"]);
+    prop_oneof![
+        Just(Bottleneck::default()),
+        some.clone(),
+        (some, trace).prop_map(|(bottleneck, trace)| Bottleneck {
+            rate_bits_per_s: None,
+            replay: Some(trace.to_owned()),
+            ..bottleneck
+        })
+    ]
 }
 
 fn numbers(least: u64) -> impl Strategy<Value = Numbers> {
@@ -103,7 +113,13 @@ fn path() -> impl Strategy<Value = PathProfile> {
     )
 }
 
-/// Any profile without a trace; both directions alike in half of them.
+/// The traces that random profiles replay.
+pub(crate) fn traces() -> Vec<(String, Trace)> {
+    let trace = |name: &str, text| (name.to_owned(), Trace::parse(text).expect("a trace"));
+    vec![trace("even", "1\n2\n"), trace("uneven", "0\n0\n7\n8\n20\n20\n")]
+}
+
+/// Any profile; both directions alike in half of them.
 pub(crate) fn profile() -> impl Strategy<Value = Profile> {
     (68_u32..=MTU, path(), path(), any::<bool>()).prop_map(|(mtu_bytes, up, down, alike)| Profile {
         mtu_bytes,

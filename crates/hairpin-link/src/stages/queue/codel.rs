@@ -141,7 +141,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{departures, drops, fates, stream};
+    use crate::made_up::{departures, drops, fates, packets, stream};
 
     const MS: u64 = 1_000_000;
 
@@ -175,25 +175,40 @@ mod tests {
         assert_eq!(departures(&outcomes).len(), 99);
     }
 
+    /// At 12 kbit/s a packet takes 1 s. Each that leaves the queue has waited a second and more, always with one packet
+    /// of the MTU behind it, which the RFC lets wait.
     #[test]
-    fn one_packet_of_the_mtu_may_wait_as_long_as_it_likes() {
-        // At 12 kbit/s a packet takes 1 s. Of three at once the second waits 1 s and the third 2 s, behind it none.
-        let outcomes = fates("rate=12kbit queue=10packets codel=5ms/100ms", &stream(3, 0));
-        assert_eq!(departures(&outcomes).len(), 3);
+    fn with_no_more_than_the_mtu_behind_it_a_packet_may_wait_as_long_as_it_likes() {
+        let half_seconds = (0..40).map(|number| (number * 2 + 1) * 500 * MS);
+        let arrivals = packets([0, 0].into_iter().chain(half_seconds).map(|at_ns| (at_ns, 1500)));
+        let outcomes = fates("rate=12kbit queue=10packets codel=5ms/100ms", &arrivals);
+        assert_eq!(departures(&outcomes).len(), 42);
     }
 
-    /// Independent of the state machine: the rule itself. While it drops, and until it stops, every packet that it lets
-    /// through after a drop was below the target, or came before the law said the next time.
+    /// After the overload ends the queue drains, and what waited less than the target is not dropped.
     #[test]
     fn a_queue_below_the_target_ends_the_dropping() {
-        // 1 packet in 2/3 ms for 300 ms, then nothing: the queue drains and no packet is dropped after it is short.
-        let outcomes = fates(&format!("{LINE} codel=5ms/100ms"), &stream(450, 2 * MS / 3));
-        let last_drop_ns = drops(&outcomes).last().unwrap().1;
-        let left = departures(&outcomes);
-        let last_ns = left.last().unwrap().1;
-        // The last packet came at 449 * 2/3 ms, and none that waited less than 5 ms is dropped.
-        assert!(last_drop_ns < last_ns);
-        let waits = drops(&outcomes).iter().map(|(number, at_ns, _)| at_ns - number * (2 * MS / 3)).min().unwrap();
-        assert!(waits >= 5 * MS);
+        let gap_ns = 2 * MS / 3;
+        let dropped = drops(&fates(&format!("{LINE} codel=5ms/100ms"), &stream(450, gap_ns)));
+        let least_wait_ns = dropped.iter().map(|(number, at_ns, _)| at_ns - number * gap_ns).min().unwrap();
+        assert!(least_wait_ns >= 5 * MS, "{least_wait_ns}");
+    }
+
+    /// When it has to drop again soon after, it goes on nearly where it left: the first two drops of the second overload
+    /// are interval / sqrt(n - 1) apart, n being the drops of the first.
+    #[test]
+    fn a_second_overload_soon_after_meets_the_rate_of_drops_of_the_first() {
+        let second_ns = 4000 * MS;
+        let overloads =
+            (0..4000).map(|number| number * MS / 2).chain((0..2000).map(|number| second_ns + number * MS / 2));
+        let dropped =
+            drops(&fates(&format!("{LINE} codel=5ms/100ms"), &packets(overloads.map(|at_ns| (at_ns, 1500)))));
+        let first = dropped.iter().filter(|(_, at_ns, _)| *at_ns < second_ns).count();
+        let [begins_ns, next_ns] = [dropped[first].1, dropped[first + 1].1];
+        assert!(first > 100, "{first}");
+        let gap_ns = 100e6 / f64::from(u32::try_from(first).unwrap() - 1).sqrt();
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "less than 100 ms")]
+        let whole_ms = (gap_ns / 1e6).ceil() as u64;
+        assert_eq!(next_ns, begins_ns + whole_ms * MS);
     }
 }
