@@ -147,4 +147,15 @@ mod tests {
         timeline.entered(u64::MAX);
         assert_eq!(timeline.record([].into_iter()).entered.iter().sum::<u64>(), 601);
     }
+
+    #[test]
+    fn the_depth_of_the_last_interval_is_kept_when_it_becomes_one_with_none() {
+        let mut timeline = Timeline::new(0);
+        timeline.queue(4 * MS, Held { packets: 9, bytes: 900 });
+        timeline.queue(4 * MS, Held::default());
+        timeline.entered(300 * MS);
+        let record = timeline.record([].into_iter());
+        assert_eq!((record.interval_ns, record.queue_packets_max[2], record.queue_bytes_max[2]), (2 * MS, 9, 900));
+        assert_eq!(record.queue_packets_max.iter().sum::<u64>(), 9);
+    }
 }
