@@ -319,7 +319,7 @@ fn several_writes_and_circumstances_are_swept() {
 fn gap_reply_and_pipeline_are_part_of_the_exchange() {
     let flags = [("transport", "tcp"), ("remedy", "none"), ("gap", "1ms"), ("reply", "100"), ("pipeline", "8")];
     let plan = small_writes(&flags).unwrap();
-    assert_eq!(plan.labels(), ["tcp block together none 100x2 B gap 1000 us 8 in flight answer 100 B"]);
+    assert_eq!(plan.labels(), ["tcp block together none 100x2 B gap 1 ms 8 in flight answer 100 B"]);
     assert_eq!(plan.rounds[0].warm_up, Extent::Count(8), "one window, which pauses for 8 x 99 ms");
     assert!(small_writes(&[("gap", "0ms")]).is_ok() && small_writes(&[("gap", "1999ms")]).is_ok());
 }

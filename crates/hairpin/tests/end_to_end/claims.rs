@@ -57,7 +57,7 @@ fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
 fn claims_are_tested_each_run_once_and_all_is_saved() {
     let place = Place::new();
     let ids = ["D1", "e24", "B5", "A20"];
-    let flags = ["--rounds", "2", "--seed", "5", "--out", "tested", "--json"];
+    let flags = ["--rounds", "3", "--seed", "5", "--out", "tested", "--json"];
     let ran = place.hairpin(&[&["claims", "run"], &ids[..], &flags[..]].concat()).with_code(0);
     let report = ran.json();
     let shown: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
@@ -72,7 +72,7 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     let missing = claim(&report, "B5");
     assert_eq!((&missing["measured"], &missing["ratio"]), (&Value::Null, &Value::Null));
     assert_eq!(missing["why"], "missing: sending from a file");
-    // Two rounds give an interval, so what was measured is there whatever the verdict on it.
+    // Three rounds give an interval, so what was measured is there whatever the verdict on it.
     assert!(claim(&report, "D1")["measured"]["low"].is_number(), "{report}");
     assert!(claim(&report, "E24")["rows"][0]["measured"]["value"].is_number());
     assert!(claim(&report, "E24")["measured"].is_null(), "a table has no one figure");
@@ -80,7 +80,7 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     assert_eq!(runs, ["A-copies", "D-ping", "E-mechanisms"]);
     for run in list(&report["runs"]) {
         let command = text(&run["command"]);
-        assert!(command.ends_with("--rounds 2 --seed 5") && command.matches("--rounds").count() == 1, "{command}");
+        assert!(command.ends_with("--rounds 3 --seed 5") && command.matches("--rounds").count() == 1, "{command}");
         let folder = place.path("tested").join(text(&run["folder"]));
         assert!(folder.join("run.json").exists() && folder.join("report.html").exists(), "{run}");
     }
