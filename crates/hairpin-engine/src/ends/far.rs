@@ -51,7 +51,7 @@ fn attempt(order: &EchoOrder, stop: &AtomicBool, say: &mut impl FnMut(Word)) -> 
     let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
     let before = wire.effective();
     check_options(End::Far, &card, &order.round, &before)?;
-    let mut observed = Observed::begin(order.round.purpose, &mut *wire, &order.clock);
+    let mut observed = Observed::begin(&order.round, End::Far, &mut *wire, &order.clock);
     let usage = Usage::now();
     say(Word::Ready);
     let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, stop }.run(observed.wire())?;
