@@ -29,6 +29,20 @@ pub(super) fn exactly(value: f64, unit: &str) -> String {
     format!("{value} {unit}")
 }
 
+/// `0.0406 ms` of nanoseconds.
+pub(super) fn milliseconds(ns: i64) -> String {
+    quantity(ns as f64 / 1e6, "ms")
+}
+
+/// `a, b and c`.
+pub(super) fn list(parts: &[impl AsRef<str>]) -> String {
+    let parts: Vec<&str> = parts.iter().map(AsRef::as_ref).collect();
+    match parts.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => parts.concat(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +54,7 @@ mod tests {
         assert_eq!(figure(&Figure::new(4.5, 4.4, 4.61), "bytes/ms"), "4.50 bytes/ms (4.40 to 4.61)");
         assert_eq!(figure(&Figure::bare(4.5), "x"), "4.50 x");
         assert_eq!(exactly(410_403.72, "ms"), "410403.72 ms");
+        assert_eq!(milliseconds(-95_615_000), "-95.6 ms");
+        assert_eq!([list(&["a", "b", "c"]), list(&["a", "b"]), list(&["a"])], ["a, b and c", "a and b", "a"]);
     }
 }
