@@ -2,7 +2,7 @@
 
 use hairpin_model::claim::{Coverage, Published, Value};
 use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, Judgement, Verdict};
+use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Verdict};
 use hairpin_model::run::State;
 
 use crate::quantities::{self, DASH};
@@ -57,14 +57,27 @@ pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
     }
 }
 
-/// How a claim is tested, and what of it is missing.
+/// How a claim is tested, and what of it is missing: sentences, the last without its full stop.
 pub(crate) fn how(claim: &JudgedClaim) -> String {
     let runs = once_each(claim.rows.iter().filter_map(|row| row.run.as_deref()));
-    match (runs.as_str(), missing(claim).as_str()) {
-        (runs, "") => runs.to_owned(),
-        ("", missing) => format!("missing: {missing}"),
-        (runs, missing) => format!("{runs}; missing: {missing}"),
+    let mut parts = Vec::new();
+    if !runs.is_empty() {
+        parts.push(format!("Tested by {runs}"));
     }
+    parts.extend(claim.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}")));
+    let missing = missing(claim);
+    if !missing.is_empty() {
+        parts.push(format!("Missing: {missing}"));
+    }
+    parts.join(". ")
+}
+
+/// What the reader of its figures must know of a row: what stands in, and that it is no part of the claim's verdict.
+pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
+    let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
+    let beside =
+        row.beside.as_ref().map(|setting| format!("Beside the claim, without a say in its verdict: {setting}"));
+    stand_in.into_iter().chain(beside).collect()
 }
 
 /// What is missing of a claim.
