@@ -4,7 +4,7 @@ use anstyle::Style;
 use hairpin_model::claim::Coverage;
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Source, Verdict};
 
-use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
+use super::page::{BAD, DIM, GOOD, HEADING, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::{Block, GAP};
 use crate::{claim_wording, wording};
 
@@ -15,7 +15,8 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
     }
     for source in &report.sources {
         let claims: Vec<&JudgedClaim> = report.claims.iter().filter(|claim| claim.source == source.letter).collect();
-        page.heading(&format!("{}  {}", source.letter, clean(&source.title)), "");
+        page.gap();
+        page.item(&format!("{}  ", source.letter), HEADING, &source.title);
         if report.seed.is_none() {
             list(page, source, &claims);
         } else {
