@@ -22,17 +22,27 @@ pub(crate) fn published(of: &Published) -> String {
 /// What was measured, without its interval.
 pub(crate) fn measured(of: &Judgement) -> String {
     match (of.measured, &of.measured_unit) {
-        (Some(figure), Some(unit)) => format!("{} {unit}", number(figure.value)),
+        (Some(figure), Some(unit)) => format!("{} {unit}", in_unit(figure.value, Some(unit))),
         _ => DASH.to_owned(),
     }
 }
 
 /// The interval of what was measured: `4.40-4.61`.
 pub(crate) fn interval(of: &Judgement) -> String {
+    let unit = of.measured_unit.as_deref();
     match of.measured {
-        Some(Figure { low: Some(low), high: Some(high), .. }) => format!("{}-{}", number(low), number(high)),
+        Some(Figure { low: Some(low), high: Some(high), .. }) => {
+            let dash = if low < 0.0 { " to " } else { "-" };
+            format!("{}{dash}{}", in_unit(low, unit), in_unit(high, unit))
+        }
         _ => DASH.to_owned(),
     }
+}
+
+/// A number with three digits; a share to a thousandth, as one near 0 has no digits beyond it that count.
+fn in_unit(value: f64, unit: Option<&str>) -> String {
+    // Adding 0 turns a negative zero into zero.
+    if unit == Some("share") { format!("{:.3}", (value * 1e3).round() / 1e3 + 0.0) } else { number(value) }
 }
 
 /// measured / published.
@@ -168,6 +178,12 @@ mod tests {
         };
         let shown = [measured(&judgement), interval(&judgement), ratio(&judgement)];
         assert_eq!(shown, ["0.0702 ms", "0.0680-0.0731", "0.281 x"]);
+        let share = Judgement {
+            measured: Some(Figure::new(-0.000_7, -0.0893, 0.000_7)),
+            measured_unit: Some("share".to_owned()),
+            ..Judgement::default()
+        };
+        assert_eq!([super::measured(&share), interval(&share)], ["-0.001 share", "-0.089 to 0.001"]);
         let none = Judgement::default();
         assert_eq!([measured(&none), interval(&none), ratio(&none)], [DASH; 3]);
         assert_eq!([number(1710.4), number(0.0), number(f64::NAN)], ["1710", "0", DASH]);

@@ -73,7 +73,7 @@ pub(super) fn in_words(name: FigureName) -> &'static str {
         FigureName::BytesPerMs => "bytes/ms",
         FigureName::Segments => "segments an exchange",
         FigureName::BareAcks => "bare ACKs an exchange",
-        FigureName::InFlight => "requests in flight",
+        FigureName::InFlight => "number of requests in flight",
     }
 }
 

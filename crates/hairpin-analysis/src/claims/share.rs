@@ -35,7 +35,7 @@ pub(super) fn judge(
         Err(absent) => return absent,
     };
     let place = Place::of(&measured.figure, at_least, f64::INFINITY);
-    let what = format!("{}, {},", measured.what, words::figure(&measured.figure, "of it"));
+    let what = format!("{}, {},", measured.what, words::share(&measured.figure));
     let ratio = match published.value {
         Value::Number(number) if published.unit == SHARE => Some(measured.figure.value / number),
         _ => None,

@@ -365,7 +365,7 @@ fn requests_in_flight_follow_from_rate_and_latency() {
     assert!((several.measured.unwrap().value - 4.0).abs() < 0.01, "{several:?}");
     let one = judged(&run, &published, &rule("tcp")).judgement;
     assert_eq!(one.verdict, Some(Verdict::DoesNotHold), "{one:?}");
-    assert!(one.why.starts_with("The requests in flight of tcp block together, 1.0"), "{}", one.why);
+    assert!(one.why.starts_with("The number of requests in flight of tcp block together, 1.0"), "{}", one.why);
 }
 
 #[test]
