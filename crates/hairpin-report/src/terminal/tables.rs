@@ -117,7 +117,7 @@ fn first_exchange(row: &CaseSummary) -> String {
 }
 
 /// Blanks between columns.
-const GAP: usize = 2;
+pub(super) const GAP: usize = 2;
 const GAP_COLUMNS: u16 = 2;
 /// The name column is at least so wide, and details that do not fit stand on lines of their own.
 const NAME: usize = 14;
