@@ -169,10 +169,15 @@ pub fn factor(ratio: f64) -> String {
     if ratio.is_finite() { format!("{}x", significant(ratio)) } else { DASH.to_owned() }
 }
 
-/// A number without a unit: whole numbers whole, others with three significant digits at most.
+/// A number without a unit: whole numbers whole, others with three significant digits at most. What is too small for
+/// them is not called nothing: `<0.001`.
 #[must_use]
 pub fn number(value: f64) -> String {
-    if value.is_finite() { plain(value) } else { DASH.to_owned() }
+    match value {
+        _ if !value.is_finite() => DASH.to_owned(),
+        _ if value > 0.0 && value < 0.0005 => "<0.001".to_owned(),
+        _ => plain(value),
+    }
 }
 
 /// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`.
@@ -329,6 +334,11 @@ mod tests {
         assert_eq!([change(1.008), change(0.988), change(1.25)], ["+0.8 %", "-1.2 %", "+25 %"]);
         assert_eq!([count(7), count(1000), count(1_204_311)], ["7", "1 000", "1 204 311"]);
         assert_eq!([short_count(9999), short_count(12_345), short_count(4_560_000)], ["9999", "12.3k", "4.56M"]);
+    }
+
+    #[test]
+    fn little_is_not_nothing() {
+        assert_eq!([number(0.0), number(0.0003), number(0.0006), number(12.3)], ["0", "<0.001", "0.001", "12.3"]);
     }
 
     #[test]
