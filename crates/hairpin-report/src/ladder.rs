@@ -114,16 +114,17 @@ pub(crate) fn bytes_per_ms(summary: &CaseSummary) -> Option<Figure> {
     summary.exchanges.as_ref()?.bytes_per_ms
 }
 
-/// What is written and answered, whatever is done against its stalling: `100x2 B`, `4,3210 B gap 1000 us`.
+/// What is written and answered, whatever is done against its stalling, and the fault planted in the answer, if any:
+/// `100x2 B`, `4,3210 B, gap 1 ms, 4 in flight`.
 pub(crate) fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);
     words.remove(0);
-    words.join(" ")
+    words.join(", ")
 }
 
 /// The remedy, and the words of [`request`]: those that a case of exchanges has beyond one of round trips.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
-    let bare = Case { exchange: Some(exchange.clone()), ..Case::ping_pong(&case.transport) };
+    let bare = Case { exchange: Some(exchange.clone()), plant: case.plant, ..Case::ping_pong(&case.transport) };
     let sized = Case { size_bytes: case.size_bytes, reply_size_bytes: case.reply_size_bytes, ..bare };
     sized.details()
 }

@@ -180,13 +180,13 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`.
+/// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`; whole where all three are.
 #[must_use]
 pub fn number_bounds(of: f64, low: f64, high: f64, micro: Micro) -> String {
     if !(of.is_finite() && low.is_finite() && high.is_finite()) {
         return DASH.to_owned();
     }
-    let places = decimals(of);
+    let places = if [of, low, high].iter().all(|number| number.fract() == 0.0) { 0 } else { decimals(of) };
     format!("{low:.places$}{}{high:.places$}", micro.to())
 }
 
@@ -307,6 +307,8 @@ mod tests {
         assert_eq!(bounds(13_400.0, 12_900.0, 14_080.0, Micro::Ascii), "12.9-14.1");
         assert_eq!(bounds(1020.0, 980.0, 12_300.0, Micro::Ascii), "0.98-12.30");
         assert_eq!(bounds(140.0, 139.0, 142.0, Micro::Sign), "139\u{2013}142");
+        assert_eq!(number_bounds(2.0, 2.0, 3.0, Micro::Ascii), "2-3");
+        assert_eq!(number_bounds(2.0, 1.996, 2.5, Micro::Ascii), "2.00-2.50");
     }
 
     #[test]

@@ -115,7 +115,10 @@ fn a_planted_fault_is_said_first_and_the_exchanges_are_told_all_the_same() {
     let run = support::small_writes::run_with(false, |case| case.plant = Some(plant));
     let answer = answer_of(&run);
     assert!(answer.starts_with("A fault is planted: no case here speaks for the machine as a whole."), "{answer}");
-    assert!(answer.contains("An exchange of 100x2 B over tcp takes 43.8 ms at p50"), "{answer}");
+    assert!(
+        answer.contains("An exchange of 100x2 B, planted 4 ms every 1 over tcp takes 43.8 ms at p50"),
+        "{answer}"
+    );
     assert!(!answer.contains("open loop"), "{answer}");
     let mut run = support::small_writes::run(false);
     run.cases[0].case.plant = Some(plant);

@@ -44,6 +44,8 @@ struct View {
     calibrations: Vec<Calibration>,
     /// What the run measures: `a round trip`.
     things: String,
+    /// Whether it has exchanges, whose order is that of what they move.
+    by_bytes: bool,
     ladder_html: Option<String>,
     curves: Vec<Panel>,
     courses: Vec<Panel>,
@@ -162,6 +164,7 @@ fn view(run: &Run) -> View {
         cautions: wording::cautions(run),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         things: ladder::things(run),
+        by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         ladder_html: ladder_chart::chart(run, &looks),
         curves,
         courses,
