@@ -208,12 +208,25 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
         (&["--transport", "tpc"], "did you mean `tcp`?"),
         (&["--option", "nodelay=on"], "--remedy"),
         (&["--reply", "0"], "reply"),
+        (&["--ladder=nodleay"], "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
+        (
+            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write"],
+            "unknown case of the ladder `zzz` (hint: one of all, most-telling, none, one-write, tcp block together none \
+             100x2 B, tcp block together one-write 100x2 B)",
+        ),
+        (&["--ladder=nodelay", "--remedy", "none"], "unknown case of the ladder `nodelay` (hint: "),
+        (&["--ladder=zzz", "--trace", "off"], "unknown case of the ladder `zzz` (hint: one of all, most-telling)"),
     ];
     for (arguments, expected) in refusals {
         let ran = place.hairpin(&[&["small-writes", "--out", "run"], *arguments].concat()).refused();
         assert!(on_one_line(&ran.stderr).contains(expected), "{arguments:?}: {expected}\n{ran:#?}");
-        assert!(!place.path("run").exists(), "{arguments:?}");
+        assert!(!place.path("run").exists(), "no folder, so no round: {arguments:?}");
     }
+    let help = place.hairpin(&["small-writes", "--help"]).with_code(0).stdout;
+    assert!(
+        on_one_line(&help)
+            .contains("WHICH: most-telling (nothing done against stalls, else the longest wait), all, ")
+    );
 }
 
 #[test]
