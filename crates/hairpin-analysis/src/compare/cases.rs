@@ -122,6 +122,14 @@ mod tests {
     }
 
     #[test]
+    fn rounds_that_differ_a_thousand_times_have_no_interval_to_print() {
+        let comparison = compared(&[1_000; 3], &[100_000, 900, 10]);
+        assert_eq!((comparison.verdict, comparison.ratio.low), (Verdict::CannotTell, None));
+        let two = compared(&[1_000; 2], &[3_000; 2]);
+        assert_eq!((two.verdict, two.ratio.low, two.difference_ns.high), (Verdict::CannotTell, None, None));
+    }
+
+    #[test]
     fn rounds_without_partners_are_compared_unpaired() {
         let case = Case::ping_pong("tcp");
         let mut made_up = MadeUp::new();

@@ -103,6 +103,7 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::fact::Fact;
+    use hairpin_model::fact_names;
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
@@ -110,8 +111,8 @@ mod tests {
     use crate::made_up::{MadeUp, small_writes, traced_rounds};
 
     fn counted(mut trace: RoundTrace, times: f64) -> RoundTrace {
-        trace.near.before = vec![Fact::number("netstat.TCPAutoCorking", 5.0)];
-        trace.near.after = vec![Fact::number("netstat.TCPAutoCorking", 5.0 + times)];
+        trace.near.before = vec![Fact::number(fact_names::AUTOCORKING, 5.0)];
+        trace.near.after = vec![Fact::number(fact_names::AUTOCORKING, 5.0 + times)];
         trace
     }
 

@@ -2,6 +2,7 @@
 //! given.
 
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::options::{Effective, OptionName};
 use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
 
@@ -169,7 +170,7 @@ impl Wiretap {
 
     /// The counter of autocorking, before and after.
     pub fn autocorked(&mut self, times: u64) {
-        let fact = |value: u64| vec![Fact::number("netstat.TCPAutoCorking", value as f64)];
+        let fact = |value: u64| vec![Fact::number(fact_names::AUTOCORKING, value as f64)];
         (self.trace.near.before, self.trace.near.after) = (fact(1_000), fact(1_000 + times));
     }
 }

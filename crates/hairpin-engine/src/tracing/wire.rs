@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
 use hairpin_transports::{RawStamp, Segments, Stream, Wire, WireError};
@@ -50,7 +51,7 @@ impl<'w, C: Clock> TracingWire<'w, C> {
         let mut before = readings(wire);
         let begun = wire.kernel_stamps().map(|stamps| stamps.begin(acknowledged));
         if let Some(Err(error)) = &begun {
-            before.push(Fact::word("kernel_stamps.refused", error.to_string()));
+            before.push(Fact::word(fact_names::KERNEL_STAMPS_REFUSED, error.to_string()));
         }
         let is_stamped = matches!(begun, Some(Ok(())));
         if is_stamped {

@@ -5,9 +5,10 @@ use serde_json::{Value, json};
 use crate::json_contract::assert_kept;
 use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, skipped, text};
 
-/// A short run: the first exchange of a connection is quick, so one is warm-up.
+/// A short run: three rounds are the fewest with an interval, and the first exchange of a connection is quick, so one is
+/// warm-up.
 const SHORT: &[&str] =
-    &["small-writes", "--transport", "tcp", "--rounds", "2", "--exchanges", "4", "--warmup", "1", "--seed", "5"];
+    &["small-writes", "--transport", "tcp", "--rounds", "3", "--exchanges", "4", "--warmup", "1", "--seed", "5"];
 /// The finding that all this is about.
 const NAGLE: &str = "nagle-meets-delayed-ack";
 
@@ -43,7 +44,7 @@ fn every_remedy_keeps_the_contract() {
     );
     for one in list(&run["cases"]) {
         assert_eq!((&one["case"]["writes"], &one["case"]["size_bytes"]), (&json!("100x2"), &json!(200)), "{one}");
-        assert_eq!((&one["samples"], &one["valid"]), (&json!(8), &json!(true)), "{one}");
+        assert_eq!((&one["samples"], &one["valid"]), (&json!(12), &json!(true)), "{one}");
         assert_eq!(one["exchange_ns"], one["latency_ns"], "{one}");
         for key in ["first_exchange_ns", "bytes_per_ms", "segments_per_exchange", "system_calls_per_exchange"] {
             assert!(value(&one[key]) > 0.0, "{key}: {one}");
@@ -181,9 +182,9 @@ fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
     assert!(!names_in(&place.path("run/traces")).is_empty());
     for remedy in ["none", "one-write"] {
         let one = case(&run, "tcp", remedy);
-        assert_eq!((&one["rounds"], &one["samples"]), (&json!(2), &json!(8)), "timed rounds only: {one}");
+        assert_eq!((&one["rounds"], &one["samples"]), (&json!(3), &json!(12)), "timed rounds only: {one}");
         let cost = &one["trace"]["cost_ratio"];
-        assert!(cost["low"].is_number() && cost["high"].is_number(), "{cost}");
+        assert!(cost["value"].is_number(), "{cost}");
         assert!(one["trace"]["sequence"]["events"].as_array().is_some_and(|events| events.len() > 4), "{one}");
     }
     let again = place.json(&["analyse", "run"]);

@@ -119,9 +119,9 @@ fn mapped(figure: &Figure, falling: impl Fn(f64) -> f64) -> Figure {
     Figure { value: falling(figure.value), low: figure.high.map(&falling), high: figure.low.map(&falling) }
 }
 
-/// The change from one case to another, where the run compares them.
+/// The change from one case to another, where the run compares them over enough rounds for an interval.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
-    run.comparisons.iter().find_map(|comparison| {
+    run.comparisons.iter().filter(|comparison| comparison.ratio.low.is_some()).find_map(|comparison| {
         if comparison.baseline == from.id && comparison.candidate == to.id {
             let &hairpin_model::summary::Comparison { ratio, difference_ns, verdict, .. } = comparison;
             return Some(Change { ratio, difference_ns, verdict });
