@@ -30,11 +30,11 @@ pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement 
     Judgement { verdict: Some(verdict), why, ..carried }
 }
 
-/// `holds: tcp, udp; cannot-run: wan`.
+/// holds: `tcp`, `udp`; cannot-run: `wan`. Names may have commas.
 fn by_verdict(rows: &[&JudgedRow]) -> String {
     let named = Verdict::ALL.iter().filter_map(|verdict| {
         let of = rows.iter().filter(|row| row.judgement.verdict == Some(*verdict));
-        let names: Vec<&str> = of.map(|row| row.name.as_str()).collect();
+        let names: Vec<String> = of.map(|row| format!("`{}`", row.name)).collect();
         (!names.is_empty()).then(|| format!("{verdict}: {}", names.join(", ")))
     });
     named.collect::<Vec<_>>().join("; ")

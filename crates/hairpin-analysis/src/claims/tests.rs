@@ -428,7 +428,7 @@ fn a_table_is_judged_by_its_rows() {
     assert!(all.rows.iter().all(|row| row.judgement.measured.is_some()));
     let part = overall(&[("tcp", 200.0)], &["wan"]);
     assert_eq!((part.judgement.verdict, part.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
-    assert_eq!(part.judgement.why, "holds: tcp; cannot-run: wan.");
+    assert_eq!(part.judgement.why, "holds: `tcp`; cannot-run: `wan`.");
     assert_eq!(part.rows[1].judgement.why, "missing: a link");
     assert_eq!(overall(&[("tcp", 20.0), ("udp", 60.0)], &["wan"]).judgement.verdict, Some(Verdict::DoesNotHold));
     let none = overall(&[("icmp", 20.0)], &["wan"]);
@@ -453,7 +453,7 @@ fn the_figure_of_a_table_is_that_of_the_row_about_the_claims_own_value() {
     assert_eq!(judged.judgement.measured, judged.rows[1].judgement.measured);
     assert_eq!(judged.judgement.measured_unit.as_deref(), Some("ms"));
     assert!((judged.judgement.ratio.unwrap() - 0.10035 / 0.08).abs() < 1e-3, "{:?}", judged.judgement);
-    assert_eq!(judged.judgement.why, "holds: ratio, time.");
+    assert_eq!(judged.judgement.why, "holds: `ratio`, `time`.");
 }
 
 #[test]
@@ -468,7 +468,7 @@ fn a_row_about_another_setting_stands_beside_the_claim() {
     assert_eq!(of(false).judgement.verdict, Some(Verdict::DoesNotHold));
     let beside = of(true);
     assert_eq!(beside.judgement.verdict, Some(Verdict::Holds));
-    assert_eq!(beside.judgement.why, "holds: tcp. Beside the claim, does-not-hold: udp.");
+    assert_eq!(beside.judgement.why, "holds: `tcp`. Beside the claim, does-not-hold: `udp`.");
     assert_eq!(beside.rows[1].beside.as_deref(), Some("another setting"));
     assert_eq!(beside.rows[1].judgement.verdict, Some(Verdict::DoesNotHold), "it has a verdict of its own");
 }
