@@ -96,7 +96,7 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     let writes = traced.figure("writes", |exchange| Some(exchange.writes as f64))?;
     let segments = traced.figure("segments", |exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
     let fewer = segments.value < PACKED_BELOW * writes.value;
-    let share = traced.share(|_, wait| wait.cause == WaitCause::Autocork);
+    let share = traced.often(|_, wait| wait.cause == WaitCause::Autocork).share;
     (fewer && counted.value > 0.0).then_some((share, Packed { writes, segments, counted }))
 }
 

@@ -2,6 +2,7 @@
 
 mod command;
 mod remedy;
+mod stall;
 mod traced;
 
 use hairpin_model::case::Case;
@@ -13,7 +14,8 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 pub(super) use self::command::{counter_experiment, options, paired};
 pub(super) use self::remedy::{OtherRemedy, other_remedy};
-pub(super) use self::traced::{Traced, held_ns};
+pub(super) use self::stall::{Stall, stall};
+pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::humane;
 
 /// A finding to be filled in with `..`.
