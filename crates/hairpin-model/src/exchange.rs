@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names;
 use crate::options::{OptionName, Options};
+use crate::trace::End;
 
 /// What is written when, and what is done against its stalling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,12 +23,12 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// What the remedy asks of the client half's socket for the whole connection, beside the case's own options.
+    /// What the remedy asks of the socket of that end for the whole connection, beside the case's own options.
     #[must_use]
-    pub fn client_options(&self) -> Options {
-        match self.remedy {
-            Remedy::Nodelay => Options::default().with(OptionName::Nodelay, "on"),
-            Remedy::CorkForgotten => Options::default().with(OptionName::Cork, "on"),
+    pub fn options_at(&self, end: End) -> Options {
+        match (self.remedy, end) {
+            (Remedy::Nodelay, _) => Options::default().with(OptionName::Nodelay, "on"),
+            (Remedy::CorkForgotten, End::Near) => Options::default().with(OptionName::Cork, "on"),
             _ => Options::default(),
         }
     }
@@ -150,7 +151,7 @@ impl fmt::Display for Writes {
 pub enum Remedy {
     /// Nothing: the kernel's defaults.
     None,
-    /// `TCP_NODELAY` at the client half: no Nagle.
+    /// `TCP_NODELAY` at both ends: no Nagle, neither for requests nor for answers that follow one another.
     Nodelay,
     /// `TCP_CORK` before the first write of a request, released after the last.
     Cork,
@@ -297,6 +298,22 @@ mod tests {
         assert_eq!(of(Remedy::None), [2; 5]);
         assert_eq!(of(Remedy::OneWrite), [10]);
         assert_eq!(of(Remedy::Batch(2)), [4, 4, 2]);
+    }
+
+    #[test]
+    fn only_nodelay_is_for_both_ends() {
+        let of = |remedy, end| {
+            let asked = Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy }.options_at(end);
+            asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+        };
+        for remedy in Remedy::PLAIN {
+            let (near, far) = match remedy {
+                Remedy::Nodelay => ("nodelay=on", "nodelay=on"),
+                Remedy::CorkForgotten => ("cork=on", ""),
+                _ => ("", ""),
+            };
+            assert_eq!((of(*remedy, End::Near).as_str(), of(*remedy, End::Far).as_str()), (near, far), "{remedy}");
+        }
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Ends, Waiting};
+use hairpin_model::case::{Case, Ends, Pattern, Waiting};
 use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Proved};
@@ -82,12 +82,26 @@ fn single(row: &CaseSummary, micro: Micro) -> String {
 fn nothing(run: &Run) -> String {
     match (run.cases.len(), run.failed_rounds()) {
         (0, _) => "Nothing was measured: no case could be run.".to_owned(),
-        (_, 0) if run.cases.iter().any(|row| row.valid) => {
-            "An open loop answers for its own rate only: no case here speaks for the machine as a whole.".to_owned()
-        }
+        _ if run.cases.iter().any(|row| row.valid) => speaks_for_nothing(run),
         (_, 0) => "No case has figures that may be used.".to_owned(),
         (_, failed) => format!("No case has figures that may be used: {} failed.", counted(failed as u64, "round")),
     }
+}
+
+/// Why no case with figures that may be used speaks for the machine.
+pub(crate) fn speaks_for_nothing(run: &Run) -> String {
+    let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
+    let open = rests_on(|case| matches!(case.pattern, Pattern::Paced { .. }));
+    let planted = rests_on(|case| case.plant.is_some());
+    let why = match (open, planted) {
+        (true, false) => "An open loop answers for its own rate only: no",
+        (false, true) => "A fault is planted: no",
+        (true, true) => {
+            "An open loop answers for its own rate only, and a planted fault is no part of the machine: no"
+        }
+        (false, false) => "No",
+    };
+    format!("{why} case here speaks for the machine as a whole.")
 }
 
 /// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
@@ -180,21 +194,22 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     }
 }
 
-/// `confirmed: the change took off 54.1 us (52.0-56.3)`.
+/// `confirmed: the change took off 54.1 us (52.0-56.3)`. What was taken off, the interval too, is told without its sign.
 pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
-    let effect = proved.effect.value;
-    let how = if effect < 0.0 { "took off" } else { "added" };
-    let size = quantities::duration(effect.abs(), micro);
-    format!("{}: the change {how} {size}{}", proved.verdict, range(proved.effect, micro))
+    let Figure { value, low, high } = proved.effect;
+    let (how, size) = match value < 0.0 {
+        true => ("took off", Figure { value: -value, low: high.map(|high| -high), high: low.map(|low| -low) }),
+        false => ("added", proved.effect),
+    };
+    format!("{}: the change {how} {}{}", proved.verdict, quantities::duration(size.value, micro), range(size, micro))
 }
 
-/// The interval of a difference in ns, after a blank: ` (52.0-56.3)` without its sign where both ends have the same one,
-/// else ` (-1.20 us .. 3.40 us)`; empty without an interval.
+/// The interval of a difference in ns, after a blank: ` (52.0-56.3)` where neither bound is negative, else
+/// ` (-1.20 us .. 3.40 us)`; empty without an interval.
 pub(crate) fn range(difference: Figure, micro: Micro) -> String {
     match (difference.low, difference.high) {
-        (Some(low), Some(high)) if low.signum() == high.signum() => {
-            let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-            format!(" ({})", quantities::bounds(difference.value.abs(), near, far, micro))
+        (Some(low), Some(high)) if low >= 0.0 && high >= 0.0 => {
+            format!(" ({})", quantities::bounds(difference.value, low, high, micro))
         }
         (Some(low), Some(high)) => {
             format!(" ({} .. {})", quantities::duration(low, micro), quantities::duration(high, micro))
@@ -304,7 +319,10 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     }
     if !left_off.is_empty() {
         let names = left_off.join(", ");
-        notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}; nodelay=on asks for it")));
+        // What exchanges ask for is their remedy's to say.
+        let of_exchanges = run.cases.iter().all(|row| row.case.exchange.is_some());
+        let how = if of_exchanges { ", but for the remedies that set it" } else { "; nodelay=on asks for it" };
+        notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}{how}")));
     }
     for (name, transports) in congestion {
         notes.push((false, format!("congestion control in force on {}: {name}", transports.join(", "))));

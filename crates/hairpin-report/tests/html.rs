@@ -198,7 +198,9 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
         "First exchanges of a connection",
         "held 44.0\u{a0}ms by Nagle&#39;s",
         "tcp-none.pcapng (61 packets)",
-        "Tracing adds at most",
+        "Tracing: adds 11.2\u{a0}µs",
+        "waits for ACK\u{a0}2",
+        "Not shown, as no first exchange",
     ] {
         assert!(page.contains(said), "{said}");
     }

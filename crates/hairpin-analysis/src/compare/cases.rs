@@ -64,7 +64,7 @@ fn ratio_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> O
 
 /// candidate / baseline of what `of` reads from their rounds, and how many blocks it rests on; `step` is the share
 /// below which no difference can be told.
-pub(crate) fn ratio_of(
+fn ratio_of(
     baseline: &CaseSummary,
     candidate: &CaseSummary,
     of: fn(&RoundPoint) -> f64,

@@ -66,7 +66,7 @@ pub(crate) fn as_ratio(logarithm: &Figure) -> Figure {
 }
 
 /// The interval wider by `by` on both sides.
-fn widened(figure: Figure, by: f64) -> Figure {
+pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }
 

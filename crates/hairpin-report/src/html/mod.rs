@@ -44,6 +44,8 @@ struct View {
     calibrations: Vec<Calibration>,
     /// What the run measures: `a round trip`.
     things: String,
+    /// Whether it has exchanges, whose order is that of what they move.
+    by_bytes: bool,
     ladder_html: Option<String>,
     curves: Vec<Panel>,
     courses: Vec<Panel>,
@@ -52,6 +54,7 @@ struct View {
     tables: Vec<table::SummaryTable>,
     first_exchanges: Option<table::SummaryTable>,
     why_first: &'static str,
+    first_left_out: Option<String>,
     sequences: Vec<time_sequence::Sequence>,
     sequences_left_out: usize,
     evidence: Vec<(bool, String)>,
@@ -86,6 +89,8 @@ struct Chain {
     group: String,
     /// The sign before the name, its meaning, and the name.
     steps: Vec<(&'static str, &'static str, String)>,
+    /// Where another figure has another order.
+    note: Option<String>,
 }
 
 /// A finding.
@@ -159,6 +164,7 @@ fn view(run: &Run) -> View {
         cautions: wording::cautions(run),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         things: ladder::things(run),
+        by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         ladder_html: ladder_chart::chart(run, &looks),
         curves,
         courses,
@@ -167,6 +173,7 @@ fn view(run: &Run) -> View {
         tables: table::of(&groups),
         first_exchanges: table::first_exchanges(&groups),
         why_first: exchanges::WHY_FIRST,
+        first_left_out: first_left_out(&groups),
         sequences,
         sequences_left_out,
         evidence: evidence(run),
@@ -216,14 +223,12 @@ fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
     let step = |(step, row): (ladder::Step, &hairpin_model::summary::CaseSummary)| {
         (step.sign(), step.meaning(), ladder::row_name(row))
     };
-    groups
-        .iter()
-        .map(|group| Chain {
-            group: group.name.clone(),
-            steps: ladder::chain(run, group).into_iter().map(step).collect(),
-        })
-        .filter(|chain| chain.steps.len() > 1)
-        .collect()
+    let chain = |group: &ladder::Group<'_>| {
+        let chain = ladder::chain(run, group);
+        let note = exchanges::beyond_p50(&chain);
+        Chain { group: group.name.clone(), steps: chain.into_iter().map(step).collect(), note }
+    };
+    groups.iter().map(chain).filter(|chain| chain.steps.len() > 1).collect()
 }
 
 fn card(run: &Run, finding: &Finding) -> Card {
@@ -253,9 +258,16 @@ fn card(run: &Run, finding: &Finding) -> Card {
 
 /// What tracing costs and what was captured; true with what is missing.
 fn evidence(run: &Run) -> Vec<(bool, String)> {
-    let cost = exchanges::tracing_cost(run, MICRO).map(|cost| (false, format!("Tracing {cost}")));
+    let cost = exchanges::tracing_cost(run, MICRO).map(|cost| (false, format!("Tracing: {cost}.")));
     let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));
     cost.into_iter().chain(captures).collect()
+}
+
+/// Which cases of exchanges the table of first ones leaves out.
+fn first_left_out(groups: &[ladder::Group<'_>]) -> Option<String> {
+    let of_exchanges: Vec<&ladder::Group<'_>> =
+        groups.iter().filter(|group| group.kind == ladder::Kind::Exchanges).collect();
+    exchanges::first_left_out(&of_exchanges).map(|text| tied(&text))
 }
 
 fn failures(run: &Run) -> Vec<(String, String, String)> {

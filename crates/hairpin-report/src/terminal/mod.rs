@@ -142,6 +142,9 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     }
 }
 
+/// A label takes at most this part of the width, or it has a line of its own.
+const LABEL: usize = 2;
+
 fn neighbours(page: &mut Page, run: &Run) {
     let chains: Vec<_> = ladder::groups(run)
         .into_iter()
@@ -151,18 +154,27 @@ fn neighbours(page: &mut Page, run: &Run) {
     if chains.is_empty() {
         return;
     }
-    page.heading("Who is faster", "a < b: a is faster; a ~ b: cannot tell apart; a ? b: not compared");
+    page.heading("Who is faster at p50", "a < b: a is faster; a ~ b: cannot tell apart; a ? b: not compared");
     let widest = chains.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    let beside = LABEL * (widest + 2) <= page.width();
     for (chain, name) in chains {
-        let steps: Vec<String> = chain
-            .iter()
-            .map(|(step, row)| {
-                let name = ladder::row_name(row).replace(' ', page::NO_BREAK);
-                format!("{}{}{name}", step.sign(), if step.sign().is_empty() { "" } else { page::NO_BREAK })
-            })
-            .collect();
-        page.item(&format!("{name:<widest$}  "), page::PLAIN, &steps.join(" "));
+        let label = if beside { format!("{name:<widest$}  ") } else { "  ".to_owned() };
+        if !beside {
+            page.paragraph(0, LEAD, &name);
+        }
+        let room = page.width() - label.chars().count();
+        let steps: Vec<String> = chain.iter().map(|(step, row)| one_step(*step, row, room)).collect();
+        page.item(&label, page::PLAIN, &steps.join(" "));
+        if let Some(note) = exchanges::beyond_p50(&chain) {
+            page.item(&" ".repeat(label.chars().count()), DIM, &note);
+        }
     }
+}
+
+/// A step of a chain, which is broken only where it has no room.
+fn one_step(step: ladder::Step, row: &CaseSummary, room: usize) -> String {
+    let text = format!("{} {}", step.sign(), ladder::row_name(row)).trim_start().to_owned();
+    if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
 
 fn findings(page: &mut Page, run: &Run) {

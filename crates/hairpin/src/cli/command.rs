@@ -81,9 +81,9 @@ fn printing() -> [Arg; 3] {
             .default_missing_value(time_sequence::MOST_TELLING)
             .conflicts_with_all(["json", "csv"])
             .help(
-                "Draw a traced exchange packet by packet below the table: that with nothing done \
-                 against stalls, else with the longest wait; or WHICH: a \
-                 remedy, a case in its words, or all",
+                "Draw a traced exchange packet by packet below the table. WHICH: most-telling (nothing done against \
+                 stalls, else the longest wait), all, a remedy such as nodelay, or a case in its words [default: \
+                 most-telling]",
             ),
         csv.value_name("PART")
             .value_parser(PossibleValuesParser::new(["summary", "samples"]))

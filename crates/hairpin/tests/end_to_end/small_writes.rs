@@ -97,11 +97,14 @@ fn the_cause_is_named_where_it_is_and_nowhere_else() {
 #[test]
 fn a_sleeping_echo_half_is_not_called_nagle() {
     let place = Place::new();
-    // The same 40 ms, Nagle on, and nothing that it could hold back.
-    let sleeping = ["--remedy", "none", "--writes", "1x200", "--plant", "sleep=40ms/1"];
-    let run = place.json(&[SHORT, &sleeping].concat());
-    assert_eq!(finding(&run, NAGLE), None, "{}", run["findings"]);
-    assert!(finding(&run, "echo-stalled").is_some(), "{}", run["findings"]);
+    // The same 40 ms and Nagle on. An echo half that takes so long to answer acknowledges what it reads at once, so
+    // that nothing is held, and the tracing must leave it so.
+    for writes in ["100x2", "2x2"] {
+        let sleeping = ["--remedy", "none", "--writes", writes, "--plant", "sleep=40ms/1"];
+        let run = place.json(&[SHORT, &sleeping].concat());
+        assert_eq!(finding(&run, NAGLE), None, "{writes}: {}", run["findings"]);
+        assert!(finding(&run, "echo-stalled").is_some(), "{writes}: {}", run["findings"]);
+    }
 }
 
 #[test]
@@ -206,12 +209,25 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
         (&["--transport", "tpc"], "did you mean `tcp`?"),
         (&["--option", "nodelay=on"], "--remedy"),
         (&["--reply", "0"], "reply"),
+        (&["--ladder=nodleay"], "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
+        (
+            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write"],
+            "unknown case of the ladder `zzz` (hint: one of all, most-telling, none, one-write, tcp block together none \
+             100x2 B, tcp block together one-write 100x2 B)",
+        ),
+        (&["--ladder=nodelay", "--remedy", "none"], "unknown case of the ladder `nodelay` (hint: "),
+        (&["--ladder=zzz", "--trace", "off"], "unknown case of the ladder `zzz` (hint: one of all, most-telling)"),
     ];
     for (arguments, expected) in refusals {
         let ran = place.hairpin(&[&["small-writes", "--out", "run"], *arguments].concat()).refused();
         assert!(on_one_line(&ran.stderr).contains(expected), "{arguments:?}: {expected}\n{ran:#?}");
-        assert!(!place.path("run").exists(), "{arguments:?}");
+        assert!(!place.path("run").exists(), "no folder, so no round: {arguments:?}");
     }
+    let help = place.hairpin(&["small-writes", "--help"]).with_code(0).stdout;
+    assert!(
+        on_one_line(&help)
+            .contains("WHICH: most-telling (nothing done against stalls, else the longest wait), all, ")
+    );
 }
 
 #[test]
