@@ -173,7 +173,8 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
 /// One line for each A/A pair: does the instrument tell a case apart from itself?
 pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
     let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);
-    pairs.map(|pair| (pair.verdict == Verdict::CannotTell, calibration(run, pair))).collect()
+    let calibrated = |pair: &Comparison| pair.verdict == Verdict::CannotTell && pair.ratio.low.is_some();
+    pairs.map(|pair| (calibrated(pair), calibration(run, pair))).collect()
 }
 
 fn calibration(run: &Run, pair: &Comparison) -> String {
@@ -184,6 +185,9 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     };
     let rests = counted(pair.blocks, "paired round");
     match pair.verdict {
+        Verdict::CannotTell if pair.ratio.low.is_none() => {
+            format!("A/A: {name} against itself: difference {difference} ({rests}): too few rounds for an interval")
+        }
         Verdict::CannotTell => {
             format!("A/A: {name} against itself: cannot tell apart, difference {difference} ({rests}): calibrated")
         }

@@ -167,7 +167,7 @@ impl Place {
             Self::Below => format!("{what} is not {bounds}: it is less."),
             Self::Above => format!("{what} is not {bounds}: it is more."),
             Self::Across => format!("{what} is only in part of its interval {bounds}."),
-            Self::Unknown => format!("{what} has no interval, as one round gives none."),
+            Self::Unknown => format!("{what} has no interval: it takes three rounds, and not too unlike ones."),
         }
     }
 }

@@ -2,15 +2,17 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, Purpose, RoundRecord};
-use hairpin_model::time_sequence::TraceSummary;
+use hairpin_model::time_sequence::{TraceFigures, TraceSummary};
+use hairpin_model::trace::Capture;
 
 use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
 
 /// The summary of a case's traced rounds; null where none was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord], seed: u64) -> Option<TraceSummary> {
-    let traced = |round: &&&RoundRecord| of_purpose(round, Purpose::Traced).is_some_and(|all| all.traced.is_some());
-    let last = rounds.iter().filter(traced).max_by_key(|round| round.number)?;
-    let figures = of_purpose(last, Purpose::Traced)?.traced.as_ref()?;
+    let is_saved = |figures: &TraceFigures| matches!(figures.capture, Capture::Saved { .. });
+    // The last one whose packets were saved; where none were, the last.
+    let traced = rounds.iter().filter_map(|round| Some((round.number, figures_of(round)?)));
+    let (_, figures) = traced.max_by_key(|(number, figures)| (is_saved(figures), *number))?;
     let cost = cost(rounds, seed);
     Some(TraceSummary {
         sequence: figures.sequence.clone(),
@@ -18,6 +20,10 @@ pub(crate) fn summary(rounds: &[&RoundRecord], seed: u64) -> Option<TraceSummary
         cost_ns: cost.map(|(difference_ns, _)| difference_ns),
         cost_ratio: cost.map(|(_, ratio)| ratio),
     })
+}
+
+fn figures_of(round: &RoundRecord) -> Option<&TraceFigures> {
+    of_purpose(round, Purpose::Traced)?.traced.as_ref()
 }
 
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
@@ -45,8 +51,6 @@ fn cost(rounds: &[&RoundRecord], seed: u64) -> Option<(Figure, Figure)> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::time_sequence::TraceFigures;
-
     use super::*;
     use crate::made_up::{MadeUp, back_to_back, small_writes};
 
@@ -88,6 +92,25 @@ mod tests {
         let (ratio, cost) = (trace.cost_ratio.unwrap(), trace.cost_ns.unwrap());
         assert!((ratio.value - 60.0 / 40.04).abs() < 0.001 && ratio.excludes(1.0), "{ratio:?}");
         assert!((cost.value - 19_960_000.0).abs() < 20_000.0 && cost.excludes(0.0), "{cost:?}");
+    }
+
+    #[test]
+    fn the_capture_told_of_is_the_last_that_was_saved() {
+        let saved = |file: &str| Capture::Saved { file: file.to_owned(), packets: 9, dropped: 0 };
+        let skipped = || Capture::Skipped { reason: "no space left".to_owned() };
+        let of = |captures: &[Capture]| {
+            let case = small_writes("none");
+            let mut made_up = MadeUp::new();
+            made_up.purpose = Purpose::Traced;
+            for (block, capture) in (0..).zip(captures) {
+                made_up.round_with(&case, block, &back_to_back(&[], &[1_000; 5]), |measured| {
+                    measured.traced = Some(TraceFigures { capture: capture.clone(), ..TraceFigures::default() });
+                });
+            }
+            made_up.run().cases[0].trace.as_ref().unwrap().capture.clone()
+        };
+        assert_eq!(of(&[saved("a"), saved("b"), skipped()]), saved("b"));
+        assert_eq!(of(&[skipped(), skipped()]), skipped());
     }
 
     #[test]

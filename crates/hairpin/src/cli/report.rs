@@ -1,11 +1,11 @@
 //! `hairpin report RUN`: a saved run shown again, in any format.
 
-use std::fs;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use hairpin_engine::RunFolder;
+use hairpin_engine::store::write_whole;
 use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SampleRow, Samples};
 use hairpin_report::{html, json, terminal, time_sequence};
@@ -91,12 +91,12 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     output.flush().map_err(Unwritten::Output)
 }
 
-/// Writes the page.
+/// Writes the page, or nothing.
 ///
 /// # Errors
 /// A text that names the file and the cause.
 pub fn write_page(run: &Run, path: &Path) -> Result<(), String> {
-    fs::write(path, html::render(run)).map_err(|error| {
+    write_whole(path, html::render(run).as_bytes()).map_err(|error| {
         format!(
             "cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)",
             path.display()

@@ -1,9 +1,11 @@
 //! Small writes as a user runs them: figures, evidence, findings, proofs, and what goes wrong.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use crate::json_contract::assert_kept;
-use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, skipped, text};
+use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, rounds, skipped, text};
 
 /// A short run: three rounds are the fewest with an interval, and the first exchange of a connection is quick, so one is
 /// warm-up.
@@ -230,29 +232,61 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
     );
 }
 
+/// Which ends held what they wrote for Nagle's algorithm, in each exchange of each traced round of that remedy.
+fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
+    let ends = |exchange: &Value| {
+        let held = list(&exchange["waits"]).iter().filter(|wait| wait["cause"] == "nagle");
+        held.map(|wait| text(&wait["end"]).to_owned()).collect()
+    };
+    let of_remedy = rounds(run).into_iter().filter(|round| round["order"]["case"]["remedy"] == remedy);
+    let traced = of_remedy.filter(|round| round["order"]["purpose"] == "traced");
+    traced.map(|round| list(&round["outcome"]["traced"]["exchanges"]).iter().map(ends).collect()).collect()
+}
+
 #[test]
 fn answers_may_be_waited_for_several_requests_at_a_time() {
     let place = Place::new();
-    let run = place.json(&[
-        "small-writes",
-        "--transport",
-        "tcp",
-        "--writes",
-        "4,3210",
-        "--gap",
-        "1ms",
-        "--pipeline",
-        "3",
-        "--remedy",
-        "none,nodelay,one-write",
-        "--rounds",
-        "2",
-        "--exchanges",
-        "6",
-    ]);
+    let plan = "small-writes --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy none,nodelay,one-write \
+                --rounds 2 --exchanges 6 --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
     for one in list(&run["cases"]) {
         assert_eq!((&one["case"]["pipeline"], &one["samples"]), (&json!(3), &json!(12)), "{one}");
         assert_eq!((&one["case"]["writes"], &one["case"]["gap_ns"]), (&json!("4,3210"), &json!(1_000_000)), "{one}");
+    }
+    for round in rounds(&place.path("run")) {
+        let exchanges = round["order"]["extent"]["count"].as_u64().expect("a number of exchanges");
+        assert_eq!(exchanges % 3, 0, "whole windows: {round}");
+    }
+    assert_eq!(remedies_in(&run, NAGLE), ["none"], "{}", run["findings"]);
+}
+
+#[test]
+fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
+    let place = Place::new();
+    let plan = "small-writes --transport tcp --writes 4,3210 --pipeline 4 --remedy none,nodelay --rounds 2 \
+                --exchanges 12 --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let nodelay = case(&run, "tcp", "nodelay");
+    for end in ["client", "echo"] {
+        let options = list(&nodelay["effective_options"][end]);
+        let granted = options.iter().find(|option| option["name"] == "nodelay").expect("tcp has it");
+        assert_eq!((&granted["before"], &granted["after"]), (&json!("on"), &json!("on")), "{end}: {nodelay}");
+    }
+    // Each write and each answer is a segment; where they wait, some go together.
+    let of = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
+    let segments = ["none", "nodelay"].map(|remedy| of(remedy, "segments_per_exchange"));
+    assert!(segments[0] < 2.5 && segments[1] > 2.5, "{segments:?}");
+    for remedy in ["none", "nodelay"] {
+        let calls = of(remedy, "system_calls_per_exchange");
+        assert!((2.0..=3.5).contains(&calls), "two writes, and one read of some answers: {remedy} {calls}");
+    }
+    let none = holding_ends(&place.path("run"), "none");
+    assert_eq!(none.len(), 3, "as many traced rounds");
+    for end in ["near", "far"] {
+        assert!(none.concat().concat().iter().any(|one| one == end), "both ends hold: {none:?}");
+    }
+    for round in holding_ends(&place.path("run"), "nodelay") {
+        assert!(round.len() >= 12 && round.concat().is_empty(), "{round:?}");
     }
 }
