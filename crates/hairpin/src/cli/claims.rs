@@ -167,7 +167,7 @@ fn begin(folder: &Path) -> Result<(), Stopped> {
 fn finish(report: &ClaimsReport, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
     for (name, text) in [(CLAIMS, json::render_claims(report)), (PAGE, html::render_claims(report))] {
         let path = folder.join(name);
-        if let Err(error) = std::fs::write(&path, text) {
+        if let Err(error) = hairpin_engine::store::write_whole(&path, text.as_bytes()) {
             unsaved.push(format!("cannot write {}: {error} (hint: is the disk full?)", shown(&path)));
         }
     }
