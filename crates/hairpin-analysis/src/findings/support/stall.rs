@@ -157,7 +157,7 @@ impl StallAt {
         };
         if in_flight == 1 && self.end == End::Near && self.held == Held::AllButTheFirstWrite {
             return format!(
-                "of the {} writes of a request only the first leaves at once. Nagle's algorithm keeps the others for \
+                "of the {} writes of a request only the first leaves at once. Nagle's algorithm keeps the rest for \
                  {held} until the first is acknowledged, and {other} delays that by {delay}.",
                 humane::count(writes.value)
             );
