@@ -217,7 +217,9 @@ fn claims_are_chosen_by_id_and_by_letter() {
     assert_eq!(ids(&["B", "B1"]).len(), 7, "each once");
     assert_eq!(ids(&[]).len(), 69);
     let unknown = choose(&["A21".to_owned()]).expect_err("there is none");
-    assert!(unknown.to_string().contains("(hint: did you mean `A2"), "{unknown}");
+    assert_eq!(unknown.to_string(), "unknown claim `A21` (hint: text A has A1 to A20)");
+    let unknown = choose(&["F1".to_owned()]).expect_err("there is no such text");
+    assert!(unknown.to_string().starts_with("unknown claim `F1` (hint: "), "{unknown}");
     let runs = choose(&["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known")[0].runs();
     assert_eq!(runs, ["small-writes", "forgotten"], "each run once, in the order in which it is needed");
 }
