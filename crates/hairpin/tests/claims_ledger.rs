@@ -9,7 +9,7 @@ use hairpin_analysis::claims::fits_unit;
 use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
 use hairpin_model::card::Receipt;
 use hairpin_model::case::Case;
-use hairpin_model::claim::{Claim, Row, Rule, Selector, Test, Text, Value};
+use hairpin_model::claim::{Claim, FigureName, Row, Rule, Selector, Test, Text, Value};
 use hairpin_model::ground::{Candidate, Ground};
 
 /// How many claims each text has.
@@ -118,6 +118,25 @@ fn a_claim_that_rests_on_a_planted_delay_says_so_and_its_sums_are_not_called_mea
         };
         assert!(!a_time || test.undecided.is_some(), "{place}: a time that was set cannot hold");
     }
+}
+
+#[test]
+fn what_only_restates_the_words_of_its_run_decides_nothing() {
+    let mut restated = Vec::new();
+    for (_, claim, row, test) in tests() {
+        let is_set = match &test.rule {
+            Rule::Pattern { .. } => true,
+            Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } | Rule::Within { of, .. } | Rule::Range { of, .. } => {
+                of.figure == FigureName::InFlight
+            }
+            _ => false,
+        };
+        if is_set {
+            assert!(test.undecided.is_some(), "{} {}: writes and pipeline were set", claim.id, row.name);
+            restated.push(claim.id.as_str());
+        }
+    }
+    assert_eq!(restated, ["B7", "D5"]);
 }
 
 #[test]
