@@ -9,7 +9,7 @@
 mod support;
 
 use hairpin_analysis::comparisons;
-use hairpin_analysis::statistics::interval::{median_figure, shift};
+use hairpin_analysis::statistics::interval::{median_figure, ratio_of_medians, shift};
 use hairpin_model::case::Case;
 use hairpin_model::summary::{CaseSummary, Role, RoundPoint, Verdict};
 use rand::RngExt as _;
@@ -141,6 +141,10 @@ fn unpaired_runs_that_are_alike_are_seldom_called_different() {
             Some(shift(&logarithms(one), &logarithms(other), seed, "p50")?.excludes(0.0))
         });
         println!("{rounds} rounds: {missed:.3} of the unpaired intervals miss zero");
+        assert!(missed <= 0.08, "{rounds} rounds: {missed}");
+        let missed =
+            self::missed(rounds, |one, other, seed| Some(ratio_of_medians(one, other, seed, "p50")?.excludes(0.0)));
+        println!("{rounds} rounds: {missed:.3} of the intervals of a ratio of medians miss 1");
         assert!(missed <= 0.08, "{rounds} rounds: {missed}");
     }
 }

@@ -372,12 +372,20 @@ fn unlike(option: &Effective) -> Option<String> {
     }
 }
 
-/// The command that repeats the run: as given, with the seed if it was chosen by the program.
+/// The command that repeats the run.
 pub(crate) fn repeat_command(run: &Run) -> String {
-    let seeded = run.command_line.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
-    let mut words = run.command_line.clone();
-    if !seeded {
-        words.extend(["--seed".to_owned(), run.seed.to_string()]);
+    repeated(&run.command_line, run.seed)
+}
+
+/// A command as given, with the seed if it was chosen by the program, and without the folder, as that holds a run now.
+pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
+    let is_flag = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
+    let is_value_of_out = |place: usize| place > 0 && command_line[place - 1] == "--out";
+    let kept =
+        command_line.iter().enumerate().filter(|(place, word)| !is_flag(word, "--out") && !is_value_of_out(*place));
+    let mut words: Vec<String> = kept.map(|(_, word)| word.clone()).collect();
+    if !words.iter().any(|word| is_flag(word, "--seed")) {
+        words.extend(["--seed".to_owned(), seed.to_string()]);
     }
     quantities::command(&words)
 }

@@ -188,6 +188,13 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
 }
 
 #[test]
+fn the_page_says_how_to_repeat_it_with_the_seed_and_into_a_folder_of_its_own() {
+    let mut report = report(true);
+    report.command_line = ["hairpin", "claims", "run", "B1", "--out", "tested"].map(str::to_owned).to_vec();
+    assert!(html::render_claims(&report).contains("<code>hairpin claims run B1 --seed 1</code>"));
+}
+
+#[test]
 fn claims_survive_their_json() {
     let report = report(true);
     assert_eq!(serde_json::from_str::<ClaimsReport>(&json::render_claims(&report)).expect("it is JSON"), report);

@@ -375,6 +375,11 @@ fn the_page_has_what_is_needed_to_repeat_the_run() {
     }
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();
     assert!(render(&run).contains("<code>hairpin round-trip --seed=7</code>"), "the seed is not given twice");
+    for out in [&["--out", "here"][..], &["--out=here"]] {
+        let words = [&["hairpin", "survey"], out, &["--quiet"]].concat();
+        run.command_line = words.into_iter().map(str::to_owned).collect();
+        assert!(render(&run).contains("<code>hairpin survey --quiet --seed 42</code>"), "into a folder of its own");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::Verdict;
 use hairpin_model::trace::Capture;
-use hairpin_report::comparison::{BudgetResult, ComparisonReport, ComparisonRow, Unlike};
+use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Unlike};
 use hairpin_report::terminal::{Look, render, render_comparison};
 
 fn plain(width: usize) -> Look {
@@ -371,6 +371,11 @@ fn comparison() -> ComparisonReport {
             candidate: "Linux 6.18.1".to_owned(),
         }],
         only_in: vec![("icmp block apart".to_owned(), "the baseline".to_owned())],
+        cautions: vec![Caution {
+            run: "hairpin-runs/2026-11-21-survey".to_owned(),
+            code: "noisy-machine".to_owned(),
+            summary: "Something else used the machine in 7 of 20 rounds.".to_owned(),
+        }],
         budgets: vec![BudgetResult {
             case: "tcp block together".to_owned(),
             figure: "p99".to_owned(),

@@ -9,7 +9,7 @@ use hairpin_analysis::claims::fits_unit;
 use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
 use hairpin_model::card::Receipt;
 use hairpin_model::case::Case;
-use hairpin_model::claim::{Claim, Row, Rule, Selector, Test, Text, Value};
+use hairpin_model::claim::{Claim, FigureName, Row, Rule, Selector, Test, Text, Value};
 use hairpin_model::ground::{Candidate, Ground};
 
 /// How many claims each text has.
@@ -121,6 +121,25 @@ fn a_claim_that_rests_on_a_planted_delay_says_so_and_its_sums_are_not_called_mea
 }
 
 #[test]
+fn what_only_restates_the_words_of_its_run_decides_nothing() {
+    let mut restated = Vec::new();
+    for (_, claim, row, test) in tests() {
+        let is_set = match &test.rule {
+            Rule::Pattern { .. } => true,
+            Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } | Rule::Within { of, .. } | Rule::Range { of, .. } => {
+                of.figure == FigureName::InFlight
+            }
+            _ => false,
+        };
+        if is_set {
+            assert!(test.undecided.is_some(), "{} {}: writes and pipeline were set", claim.id, row.name);
+            restated.push(claim.id.as_str());
+        }
+    }
+    assert_eq!(restated, ["B7", "D5"]);
+}
+
+#[test]
 fn the_two_claims_about_batching_are_tested_by_the_same_cases() {
     let remedies = |id: &str, beside: bool| -> BTreeSet<String> {
         let of_claim = tests().filter(|(_, claim, row, _)| claim.id == id && row.beside.is_some() == beside);
@@ -217,7 +236,9 @@ fn claims_are_chosen_by_id_and_by_letter() {
     assert_eq!(ids(&["B", "B1"]).len(), 7, "each once");
     assert_eq!(ids(&[]).len(), 69);
     let unknown = choose(&["A21".to_owned()]).expect_err("there is none");
-    assert!(unknown.to_string().contains("(hint: did you mean `A2"), "{unknown}");
+    assert_eq!(unknown.to_string(), "unknown claim `A21` (hint: text A has A1 to A20)");
+    let unknown = choose(&["F1".to_owned()]).expect_err("there is no such text");
+    assert!(unknown.to_string().starts_with("unknown claim `F1` (hint: "), "{unknown}");
     let runs = choose(&["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known")[0].runs();
     assert_eq!(runs, ["small-writes", "forgotten"], "each run once, in the order in which it is needed");
 }

@@ -1,6 +1,7 @@
 //! 95 % intervals over rounds.
 //!
-//! Six values and more: the bootstrap (Efron 1979) of the median or (unpaired) the Hodges-Lehmann shift, 2 000 resamples,
+//! Six values and more: the bootstrap (Efron 1979) of the median, of the ratio of two, or of
+//! the (unpaired) Hodges-Lehmann shift, 2 000 resamples,
 //! with the *expanded* percentile interval of Hesterberg, "What Teachers Should Know About the Bootstrap" (The
 //! American Statistician 69(4), 2015, section on the t-adjustment): the plain percentile interval of ten values is
 //! too narrow, so alpha/2 = 2.5 % is replaced by Phi(-sqrt(n / (n - 1)) t), where t is Student's 97.5 % point of
@@ -95,6 +96,42 @@ pub fn shift(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Opt
     let degrees = n + m - 2;
     let widening = ((n + m) as f64 / degrees as f64).sqrt();
     let (low, high) = percentiles(resampled.collect(), tail(widening, degrees));
+    Some(Figure::new(value, low.min(value), high.max(value)))
+}
+
+/// The median of `candidate` over that of `baseline`, unpaired, as a logarithm, and its 95 % interval: what a table
+/// that shows both medians may call the change between them. `None` of nothing, and where a median is not above 0.
+///
+/// Both samples are resampled, with the tail of [`shift`]. Below six values in either, Welch's interval on the logarithms
+/// stands in, about the medians' ratio; below three, none.
+#[must_use]
+pub fn ratio_of_medians(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Option<Figure> {
+    let sorted = [baseline, candidate].map(|values| {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted
+    });
+    let [one, other] = &sorted;
+    let (low, high) = (median_of_sorted(one)?, median_of_sorted(other)?);
+    if low <= 0.0 || high <= 0.0 {
+        return None;
+    }
+    let value = (high / low).ln();
+    let (n, m) = (one.len(), other.len());
+    if n.min(m) < FEWEST {
+        return Some(Figure::bare(value));
+    }
+    if n.min(m) < FEWEST_TO_RESAMPLE {
+        let logarithms =
+            |values: &[f64]| values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect::<Vec<_>>();
+        let half = welch(&logarithms(one), &logarithms(other)).and_then(|about| Some(about.high? - about.value));
+        return Some(half.map_or(Figure::bare(value), |half| Figure::new(value, value - half, value + half)));
+    }
+    let mut random = generator(seed, about);
+    let (baselines, candidates) = (resampled_medians(one, &mut random), resampled_medians(other, &mut random));
+    let resampled = baselines.iter().zip(&candidates).map(|(one, other)| (other / one).ln()).collect();
+    let degrees = n + m - 2;
+    let (low, high) = percentiles(resampled, tail(((n + m) as f64 / degrees as f64).sqrt(), degrees));
     Some(Figure::new(value, low.min(value), high.max(value)))
 }
 
@@ -210,6 +247,21 @@ mod tests {
         assert!((steady.high.unwrap() - 10.0 * fold).abs() < 1e-3, "{steady:?}");
         assert_eq!(median_figure(&[44e6, 2.3e6, 0.1e6], 1, ""), Some(Figure::bare(2.3e6)));
         assert!(shift(&[1.0, 1.1, 1.2], &[3.0, 3.1, 3.2], 1, "").unwrap().excludes(0.0));
+    }
+
+    #[test]
+    fn the_ratio_of_medians_is_that_of_the_medians_whatever_the_rounds_between() {
+        // Of two modes: the medians are in one each, while the median of all differences lies between them.
+        let baseline = [1.0, 1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0];
+        let candidate = [1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0, 4.0];
+        let ratio = ratio_of_medians(&baseline, &candidate, 1, "").unwrap();
+        assert!((ratio.value.exp() - 4.0).abs() < 1e-9 && !ratio.excludes(0.0), "{ratio:?}");
+        assert!(shift(&baseline, &candidate, 1, "").unwrap().value.abs() < 1e-9);
+        let even = ratio_of_medians(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0], 1, "").unwrap();
+        assert!((even.value.exp() - 2.0).abs() < 1e-9, "of 2.5 and 5: {even:?}");
+        assert_eq!(ratio_of_medians(&[1.0], &[3.0], 1, ""), Some(Figure::bare(3.0_f64.ln())));
+        assert_eq!(ratio_of_medians(&[0.0; 7], &[3.0; 7], 1, ""), None);
+        assert_eq!(ratio_of_medians(&[], &[3.0; 7], 1, ""), None);
     }
 
     #[test]

@@ -80,7 +80,10 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         subtitle,
         texts: texts(report),
         runs: report.runs.iter().map(run).collect(),
-        command: quantities::command(&report.command_line),
+        command: match report.seed {
+            Some(seed) => wording::repeated(&report.command_line, seed),
+            None => quantities::command(&report.command_line),
+        },
         tool: wording::tool_of(&report.tool),
     };
     rendered("claims.html", PAGE, &view)

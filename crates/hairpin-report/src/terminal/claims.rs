@@ -20,7 +20,7 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
         if report.seed.is_none() {
             list(page, source, &claims);
         } else {
-            judged(page, &claims);
+            judged(page, &claims, report.claims.len() <= FEW);
         }
     }
     problems(page, report);
@@ -51,14 +51,14 @@ fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
 }
 
 /// The table of a text, why each verdict was reached, and what is not covered.
-fn judged(page: &mut Page, claims: &[&JudgedClaim]) {
+fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     let (tested, untested): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
         claims.iter().partition(|claim| claim.coverage != Coverage::NotCovered);
     let notes = Notes::of(&tested);
     table(page, &tested, &notes);
     notes.show(page);
     for claim in &tested {
-        why(page, claim);
+        why(page, claim, with_rules);
     }
     if !untested.is_empty() {
         page.gap();
@@ -189,12 +189,18 @@ fn cells(row: &JudgedRow) -> [String; COLUMNS.len()] {
     [short, claim_wording::measured(of), claim_wording::interval(of), claim_wording::ratio(of), verdict]
 }
 
-fn why(page: &mut Page, claim: &JudgedClaim) {
+/// Up to so many claims the reason of each rule is shown too; of more it stands on the page and in the JSON.
+const FEW: usize = 7;
+
+fn why(page: &mut Page, claim: &JudgedClaim, with_rules: bool) {
     page.gap();
     page.item(&format!("{:<ID$}", claim.id), LEAD, &format!("{}.", claim.text));
     for row in &claim.rows {
         let name = if row.name.is_empty() { String::new() } else { format!("{}: ", row.name) };
         page.item("     ", PLAIN, &format!("{name}{}", claim_wording::why(&row.judgement)));
+        if let Some(because) = row.rule_because.as_ref().filter(|_| with_rules) {
+            page.item("     ", DIM, &format!("Rule: {because}."));
+        }
     }
 }
 

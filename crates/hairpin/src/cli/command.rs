@@ -1,6 +1,7 @@
 //! The command line's words. Every experiment is a command, and its flags derive from its knobs.
 
 use clap::builder::PossibleValuesParser;
+use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
 use hairpin_report::time_sequence;
@@ -151,21 +152,30 @@ fn compare() -> Command {
 
 fn claims() -> Command {
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue);
+    let ids = || Arg::new("ID").num_args(0..).help("Claims such as B1, or texts by their letter; without it all");
+    let no_csv = || {
+        let instead = "claims are printed by --json; `hairpin report RUN --csv` prints each of their runs";
+        let refuse = UnknownArgumentValueParser::suggest(instead);
+        Arg::new("csv").long("csv").num_args(0).value_parser(refuse).hide(true)
+    };
     let seed = Arg::new("seed").long("seed").value_name("NUMBER").value_parser(value_parser!(u64));
     let rounds =
         Arg::new("rounds").long("rounds").value_name("NUMBER").value_parser(value_parser!(u64).range(1..=10_000));
     let run = Command::new("run")
         .about("Test claims here: published against measured, and a verdict on each")
         .after_help(AFTER_HELP)
-        .arg(Arg::new("ID").num_args(0..).help("Claims such as B1, or texts by their letter; without it all"))
+        .arg(ids())
         .arg(seed.help("Seed of every run; without it one is drawn and recorded"))
         .arg(rounds.help("Rounds of each case instead of those that each run has"))
         .arg(folder("out", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
         .arg(json().help("Print them as one JSON object"))
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"));
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"))
+        .arg(no_csv());
     Command::new("claims")
         .about("What published texts claim of transports, and what of it can be tested")
         .args_conflicts_with_subcommands(true)
+        .arg(ids())
+        .arg(no_csv())
         .arg(json().help("Print them as one JSON object"))
         .subcommand(run)
 }

@@ -108,11 +108,48 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
 }
 
 #[test]
-fn an_unknown_claim_gets_the_nearest_and_nothing_is_made() {
+fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
     let place = Place::new();
-    let ran = place.hairpin(&["claims", "run", "B11"]).refused();
-    assert!(ran.stderr.contains("unknown claim `B11` (hint: did you mean `B1`?)"), "{ran:#?}");
+    for (arguments, reason) in [
+        (&["B11"][..], "unknown claim `B11` (hint: text B has B1 to B7)"),
+        (&["b9"], "unknown claim `B9` (hint: text B has B1 to B7)"),
+        (&["B5"], "nothing can be tested, and nothing was made: B5 is missing sending from a file (hint: "),
+        (&["B5", "B6"], "B5 is missing sending from a file; B6 is missing an echo half in a terminal of its own"),
+        (&["B1", "--csv"], "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
+    ] {
+        let ran = place.hairpin(&[&["claims", "run"], arguments].concat()).refused();
+        assert!(ran.stderr.contains(reason), "{arguments:?}: {ran:#?}");
+    }
     assert_eq!(names_in(&place.path(".")), ["tmp"]);
+}
+
+#[test]
+fn the_claims_of_one_text_are_listed_alone() {
+    let place = Place::new();
+    let report = place.json(&["claims", "b", "D1"]);
+    let ids: Vec<&str> = list(&report["claims"]).iter().map(|claim| text(&claim["id"])).collect();
+    assert_eq!(ids, ["B1", "B2", "B3", "B4", "B5", "B6", "B7", "D1"]);
+    let ran = place.hairpin(&["claims", "B9"]).refused();
+    assert!(ran.stderr.contains("unknown claim `B9` (hint: text B has B1 to B7)"), "{ran:#?}");
+}
+
+#[test]
+fn the_commands_of_a_test_are_those_that_were_run() {
+    let place = Place::new();
+    let ran = place.hairpin(&["claims", "run", "D1", "--rounds", "1", "--out", "tested"]).with_code(0);
+    let saved: Value =
+        serde_json::from_str(&std::fs::read_to_string(place.path("tested/claims.json")).expect("it was saved"))
+            .expect("it is JSON");
+    let command = text(&list(&saved["runs"])[0]["command"]);
+    let seed = &saved["seed"];
+    assert!(command.ends_with(&format!("--count 20 --rounds 1 --seed {seed}")), "{command}");
+    assert!(ran.stderr.contains(&format!("Run 1 of 1: {command}\n")), "{ran:#?}");
+    let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
+    assert!(page.contains(&command.replace('/', "&#x2f;")), "{command}");
+    assert!(page.contains(&format!("claims run D1 --rounds 1 --seed {seed}</code>")), "without the folder");
+    let shown = place.hairpin(&["report", "tested"]).refused();
+    assert!(shown.stderr.contains("tested holds tested claims and no run (hint: "), "{shown:#?}");
+    assert!(shown.stderr.contains("tested/claims.json") && shown.stderr.contains("tested/report.html"), "{shown:#?}");
 }
 
 #[test]
