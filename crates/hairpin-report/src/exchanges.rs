@@ -61,6 +61,38 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     })
 }
 
+/// How many of the pauses of `--gap` an exchange has, against those that its request would have in single writes; null
+/// where it has all of them, or where there are none.
+fn pauses_left(row: &CaseSummary) -> Option<usize> {
+    let exchange = row.case.exchange.as_ref().filter(|exchange| exchange.gap_ns > 0)?;
+    let calls = exchange.calls_written();
+    (calls < exchange.writes.sizes().len()).then(|| calls.saturating_sub(1))
+}
+
+/// Which remedies pause less often than `--gap` says, as they merge writes; null where all pause alike.
+pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
+    let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for row in groups.iter().flat_map(|group| &group.rows) {
+        let names = match pauses_left(row) {
+            Some(0) => &mut without,
+            Some(_) => &mut fewer,
+            None => continue,
+        };
+        names.extend(remedy(row).map(|remedy| remedy.to_string()).filter(|name| !names.contains(name)));
+    }
+    let said = |names: &[String], what: &str| {
+        let have = if names.len() == 1 { "has" } else { "have" };
+        (!names.is_empty()).then(|| format!("{} {have} {what}", joined(names, "and")))
+    };
+    let said: Vec<String> = [said(&without, "none"), said(&fewer, "fewer")].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| {
+        format!(
+            "--gap pauses between writes: {}. If the pause is work that a request needs anyhow, add it to their figures.",
+            said.join(", ")
+        )
+    })
+}
+
 fn remedy(row: &CaseSummary) -> Option<Remedy> {
     row.case.exchange.as_ref().map(|exchange| exchange.remedy)
 }
@@ -126,9 +158,10 @@ fn lead(group: &Group<'_>, none: Option<&CaseSummary>, fastest: &[&CaseSummary],
             let name = ladder::row_name(first);
             let most = if first.id == group.rows[0].id { "the most" } else { "more" };
             let gain = speed_up(first).map(|figure| gain(figure, micro)).unwrap_or_default();
+            let pauses = unpaused(first);
             format!(
-                "An {what} takes {} at p50 with nothing done against stalls, and {} with {name}, which moves {most} \
-                 bytes a millisecond: {gain}.",
+                "An {what} takes {} at p50 with nothing done against stalls, and {} with {name}{pauses}, which moves \
+                 {most} bytes a millisecond: {gain}.",
                 short(none),
                 short(first),
             )
@@ -141,12 +174,22 @@ fn lead(group: &Group<'_>, none: Option<&CaseSummary>, fastest: &[&CaseSummary],
         (None, Some(first)) => {
             let bytes = ladder::bytes_per_ms(first).map(|figure| moved(figure, micro)).unwrap_or_default();
             format!(
-                "The fastest remedy for an {what} is {}: it moves {bytes}, at p50 in {}.",
+                "The fastest remedy for an {what} is {}{}: it moves {bytes}, at p50 in {}.",
                 ladder::row_name(first),
+                unpaused(first),
                 p50(first)
             )
         }
         (None, None) => String::new(),
+    }
+}
+
+/// That the fastest has not all pauses of the others, in brackets after a blank; empty where it has.
+fn unpaused(first: &CaseSummary) -> &'static str {
+    match pauses_left(first) {
+        Some(0) => " (without the pauses of --gap, which are between writes)",
+        Some(_) => " (with fewer pauses of --gap, which are between writes)",
+        None => "",
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, Ends, Pattern, Waiting};
 use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, Proved};
+use hairpin_model::finding::{Finding, Proved, Severity};
 use hairpin_model::options::Effective;
 use hairpin_model::round::Purpose;
 use hairpin_model::run::{Run, State, Tool};
@@ -150,10 +150,27 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
 }
 
 /// Rounds that were measured: the timed ones that are in the figures, and those of the evidence.
-pub(crate) fn measured_rounds(run: &Run) -> u64 {
-    let of_evidence = |purpose| run.rounds.iter().filter(|round| round.measured_as(purpose).is_some()).count() as u64;
-    let timed: u64 = run.cases.iter().map(|row| row.rounds).sum();
-    timed + of_evidence(Purpose::Traced) + of_evidence(Purpose::Untraced)
+fn measured_rounds(run: &Run) -> u64 {
+    timed_rounds(run) + evidence_rounds(run)
+}
+
+fn timed_rounds(run: &Run) -> u64 {
+    run.cases.iter().map(|row| row.rounds).sum()
+}
+
+fn evidence_rounds(run: &Run) -> u64 {
+    let measured = |purpose| run.rounds.iter().filter(|round| round.measured_as(purpose).is_some()).count() as u64;
+    measured(Purpose::Traced) + measured(Purpose::Untraced)
+}
+
+/// `30 rounds`; `78 timed rounds and 54 of evidence`.
+pub(crate) fn rounds(run: &Run) -> String {
+    match evidence_rounds(run) {
+        0 => counted(timed_rounds(run), "round"),
+        evidence => {
+            format!("{} and {} of evidence", counted(timed_rounds(run), "timed round"), quantities::count(evidence))
+        }
+    }
 }
 
 /// What the reader must know before using all figures: failed rounds, invalid cases.
@@ -168,6 +185,30 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
         many => cautions.push(format!("{many} cases are invalid and marked with !: do not use their figures.")),
     }
     cautions
+}
+
+/// The code of the finding that makes a caution.
+const NOISY: &str = "noisy-machine";
+/// Its evidence that says in which part of the timed rounds.
+const DISTURBED: &str = "rounds disturbed";
+
+/// That something else used the machine, where that is a warning among the findings.
+pub(crate) fn busy(run: &Run) -> Option<String> {
+    let grave = |finding: &&Finding| finding.code == NOISY && finding.severity != Severity::Note;
+    let finding = run.findings.iter().find(grave)?;
+    let share = finding.evidence.iter().find(|piece| piece.what == DISTURBED).map(|piece| piece.value.value);
+    let of = share.filter(|share| (0.0..=1.0).contains(share)).map_or_else(String::new, |share| {
+        let timed = timed_rounds(run);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a part of a count of rounds"
+        )]
+        let disturbed = (share * timed as f64).round() as u64;
+        format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
+    });
+    Some(format!("The machine was busy{of} (finding {NOISY}): another hour may give other figures."))
 }
 
 /// One line for each A/A pair: does the instrument tell a case apart from itself?

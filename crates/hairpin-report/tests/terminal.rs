@@ -4,6 +4,7 @@ mod support;
 
 use hairpin_model::case::{Case, Pattern, Plant};
 use hairpin_model::figure::Figure;
+use hairpin_model::finding::Severity;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
@@ -94,6 +95,46 @@ fn the_fastest_remedy_is_the_one_that_moves_most_whatever_its_p50() {
     let note = "By bytes a millisecond more and cork are faster than some before them";
     assert!(chain.contains(note), "and that is said: {chain}");
     assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
+}
+
+fn joined(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
+    let mut run = support::small_writes::run(false);
+    let wide = |run: &Run| joined(&render(run, &plain(100)));
+    assert!(!wide(&run).contains("--gap"), "there is none");
+    support::small_writes::pause(&mut run, 1_000_000);
+    let text = wide(&run);
+    let lead = "24.1 us with one-write (without the pauses of --gap, which are between writes), which moves the most";
+    assert!(text.contains(lead), "{text}");
+    let note = "--gap pauses between writes: one-write and writev have none, batch=10 has fewer. If the pause is work that \
+                a request needs anyhow, add it to their figures.";
+    assert_eq!(text.matches(note).count(), 1, "{text}");
+    for row in &mut run.cases {
+        row.case.exchange.as_mut().expect("it has exchanges").writes = "3214".parse().expect("a write");
+    }
+    assert!(!wide(&run).contains("--gap pauses"), "a request of one write has no pause with any remedy");
+}
+
+#[test]
+fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
+    for mut run in [support::survey(1), support::small_writes::run(false)] {
+        let rounds: u64 = run.cases.iter().map(|row| row.rounds).sum();
+        let first = |run: &Run| joined(&render(run, &plain(100)).lines().take(12).collect::<Vec<_>>().join(" "));
+        assert!(!first(&run).contains("busy"));
+        support::disturb(&mut run, 0.5);
+        let caution = format!(
+            "The machine was busy in {} of {rounds} timed rounds (finding noisy-machine): another hour may give other \
+             figures.",
+            rounds.div_ceil(2)
+        );
+        assert!(first(&run).contains(&caution), "{caution}: {}", first(&run));
+        run.findings.last_mut().expect("it was added").severity = Severity::Note;
+        assert!(!first(&run).contains("busy"), "a note is below");
+    }
 }
 
 #[test]

@@ -86,7 +86,8 @@ const KNOBS: &[Knob] = &[
         "remedy",
         "NAME",
         KnobKind::Remedy,
-        "Remedies: none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N; all has batch=10",
+        "Remedies: none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N, which merges N writes \
+         into one (batch=10 of 100 makes ten writes); all has batch=10",
     )
     .many()
     .or(&["all"]),
@@ -94,7 +95,8 @@ const KNOBS: &[Knob] = &[
         "gap",
         "TIME",
         KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS },
-        "Pause between two writes of one request",
+        "Pause between two writes of one request, so that one-write and writev have none and batch=N fewer; if the pause \
+         is work that a request needs anyhow, add it to their figures",
     )
     .or(&["0ms"]),
     Knob::new("reply", "BYTES", shared::SIZE, "Size of each answer, 1 B to 1 GiB").or(&["4"]),

@@ -52,6 +52,7 @@ struct View {
     chains: Vec<Chain>,
     findings: Vec<Card>,
     tables: Vec<table::SummaryTable>,
+    gap_note: Option<String>,
     first_exchanges: Option<table::SummaryTable>,
     why_first: &'static str,
     first_left_out: Option<String>,
@@ -64,8 +65,8 @@ struct View {
     failures: Vec<(String, String, String)>,
     skipped: Vec<(String, String)>,
     facts: Vec<facts::Section>,
-    command: String,
-    repeat: String,
+    command: Vec<String>,
+    repeat: Vec<String>,
     seed: u64,
     format: u32,
     tool: String,
@@ -105,7 +106,7 @@ struct Card {
     evidence: Vec<String>,
     advice: String,
     change: Option<String>,
-    command: Option<String>,
+    command: Vec<String>,
     proof: Option<(bool, String)>,
 }
 
@@ -161,7 +162,7 @@ fn view(run: &Run) -> View {
         partial: wording::partial(run).into_iter().collect(),
         lead: tied(&answer.lead),
         more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
-        cautions: wording::cautions(run),
+        cautions: wording::cautions(run).into_iter().chain(wording::busy(run)).collect(),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         things: ladder::things(run),
         by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
@@ -171,6 +172,7 @@ fn view(run: &Run) -> View {
         chains: chains(run, &groups),
         findings: run.findings.iter().map(|finding| card(run, finding)).collect(),
         tables: table::of(&groups),
+        gap_note: exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
         first_exchanges: table::first_exchanges(&groups),
         why_first: exchanges::WHY_FIRST,
         first_left_out: first_left_out(&groups),
@@ -183,15 +185,16 @@ fn view(run: &Run) -> View {
         failures: failures(run),
         skipped: wording::skipped(run).into_iter().map(|(names, reason)| (names.join(", "), reason)).collect(),
         facts: facts::of(run),
-        command: quantities::command(&run.command_line),
-        repeat: wording::repeat_command(run),
+        command: words(&quantities::command(&run.command_line)),
+        repeat: words(&wording::repeat_command(run)),
         seed: run.seed,
         format: run.format,
         tool: wording::tool_line(run),
     }
 }
 
-/// The text with blanks that do not break between a number and its unit, and between the thousands of a number.
+/// The text as a page has it: blanks that do not break between a number and its unit, and between the thousands of a
+/// number; µs for us.
 fn tied(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let mut tied = String::with_capacity(text.len());
@@ -203,10 +206,19 @@ fn tied(text: &str) -> String {
             let thousands = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
             let number = before.ends_with(|last: char| last.is_ascii_digit());
             tied.push(if number && (unit || thousands) { '\u{a0}' } else { ' ' });
+            if number && bare == "us" {
+                tied.push_str(&word.replacen("us", "µs", 1));
+                continue;
+            }
         }
         tied.push_str(word);
     }
     tied
+}
+
+/// The words of a command, none of which is broken at a hyphen.
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
 }
 
 fn subtitle(run: &Run) -> Vec<String> {
@@ -250,8 +262,8 @@ fn card(run: &Run, finding: &Finding) -> Card {
         cases: wording::case_labels(run, &finding.cases),
         evidence: wording::evidence(finding, MICRO),
         advice: tied(&finding.advice),
-        change: experiment.map(|experiment| experiment.change.clone()),
-        command: experiment.map(|experiment| experiment.command.clone()),
+        change: experiment.map(|experiment| tied(&experiment.change)),
+        command: experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),
         proof: finding.proved.as_ref().map(proof),
     }
 }

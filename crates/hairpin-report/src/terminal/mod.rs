@@ -55,6 +55,14 @@ pub fn render(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
+/// A label and a text that hangs beside it, in lines of the width.
+#[must_use]
+pub fn render_item(label: &str, text: &str, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    page.item(label, page::PLAIN, text);
+    page.finish()
+}
+
 /// Two runs compared as text.
 #[must_use]
 pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
@@ -83,6 +91,9 @@ fn answer(page: &mut Page, run: &Run) {
     }
     for caution in wording::cautions(run) {
         page.paragraph(0, BAD, &caution);
+    }
+    if let Some(caution) = wording::busy(run) {
+        page.paragraph(0, WARN, &caution);
     }
 }
 
@@ -247,7 +258,7 @@ fn footer(page: &mut Page, run: &Run) {
     } else {
         String::new()
     };
-    let rounds = format!("{}{took}, seed {}", wording::counted(wording::measured_rounds(run), "round"), run.seed);
+    let rounds = format!("{}{took}, seed {}", wording::rounds(run), run.seed);
     let machine = wording::machine_line(run);
     let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
     page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));

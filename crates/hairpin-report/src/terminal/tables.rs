@@ -8,7 +8,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, ExchangeFigures};
 
 use super::MICRO;
-use super::page::{BAD, DIM, LEAD, PLAIN, Page, clean, wrapped};
+use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
 use crate::exchanges;
 use crate::ladder::{self, Group, Kind};
 use crate::quantities::{self, DASH};
@@ -35,8 +35,8 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Exchanges,
         title: "Exchanges",
-        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against none; 95 %: \
-                 intervals over rounds",
+        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against none, the median of \
+                 ratios paired round by round, so not always the ratio of two lines; 95 %: intervals over rounds",
         columns: &[
             Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
             Column { title: "95 %", text: p50_bounds, spare: 2 },
@@ -46,7 +46,11 @@ const SHEETS: &[Sheet] = &[
             Column { title: "speed-up", text: speed_up, spare: 0 },
             Column { title: "95 %", text: speed_up_bounds, spare: 1 },
         ],
-        below: |_, _, _| {},
+        below: |page, groups, _| {
+            if let Some(note) = exchanges::gap_note(groups) {
+                page.paragraph(0, WARN, &note);
+            }
+        },
     },
     Sheet {
         of: Kind::Exchanges,

@@ -172,7 +172,7 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     let negative = |event: &Event| event.at_ns >= 0 && (event.first_byte < 0 || event.end_byte < 0);
     let earlier = if sequence.events.iter().any(negative) { " Bytes below 0 are of earlier exchanges." } else { "" };
     format!(
-        "Times in {} since its first write, not to scale. 0..2: bytes 0 and 1 of that direction in this exchange; ACK 2: \
+        "Times in {} since its first write, not to scale; a line with + says how much time passed. 0..2: bytes 0 and 1 of that direction in this exchange; ACK 2: \
          all before byte 2 have arrived.{earlier}",
         clock.unit()
     )

@@ -34,6 +34,13 @@ const CONTROLS: &[(&str, &str, [f64; 3])] = &[
     ("pipe", "one-write", [7200.0, 21_000.0, 14_900.0]),
 ];
 
+/// Has every exchange of the run pause between its writes.
+pub fn pause(run: &mut Run, gap_ns: u64) {
+    for exchange in run.cases.iter_mut().filter_map(|row| row.case.exchange.as_mut()) {
+        exchange.gap_ns = gap_ns;
+    }
+}
+
 /// The run, its exchanges drawn from a capture or from kernel time stamps.
 pub fn run(captured: bool) -> Run {
     let mut dice = Dice(3);

@@ -5,6 +5,7 @@ use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
 use hairpin_report::time_sequence;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The experiment that `hairpin` without a word runs.
@@ -82,9 +83,9 @@ fn printing() -> [Arg; 3] {
             .default_missing_value(time_sequence::MOST_TELLING)
             .conflicts_with_all(["json", "csv"])
             .help(
-                "Draw a traced exchange packet by packet below the table. WHICH: most-telling (nothing done against \
-                 stalls, else the longest wait), all, a remedy such as nodelay, or a case in its words [default: \
-                 most-telling]",
+                "Draw the time sequence (ladder) of one exchange, a traced one, below the table. WHICH: most-telling \
+                 (nothing done against stalls, else the longest wait), all, a remedy such as nodelay, or a case in its \
+                 words [default: most-telling]",
             ),
         csv.value_name("PART")
             .value_parser(PossibleValuesParser::new(["summary", "samples"]))
@@ -102,7 +103,7 @@ fn saved_run(name: &'static str, help: &'static str) -> Arg {
 
 fn list() -> Command {
     Command::new("list")
-        .about("Transports, experiments, findings and options, with what can run here")
+        .about("Transports, experiments, remedies, findings and options, with what can run here")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print them as one JSON object"))
         .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
 }
@@ -192,9 +193,24 @@ fn man() -> Command {
         .arg(Arg::new("COMMAND").help("The command; the program itself where none is given"))
 }
 
+/// `--ladder=WORD` where a word that nothing takes stands behind a bare `--ladder`, whose value needs the sign.
+#[must_use]
+pub fn meant_ladder(arguments: &[OsString], unknown: &str) -> Option<String> {
+    let follows = |pair: &[OsString]| pair[0] == "--ladder" && pair[1] == unknown;
+    arguments.windows(2).any(follows).then(|| format!("--ladder={unknown}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_behind_a_bare_ladder_was_meant_for_it() {
+        let given = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let meant = meant_ladder(&given(&["hairpin", "small-writes", "--ladder", "nodelay"]), "nodelay");
+        assert_eq!(meant.as_deref(), Some("--ladder=nodelay"));
+        assert_eq!(meant_ladder(&given(&["hairpin", "small-writes", "--prove", "nodelay"]), "nodelay"), None);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -87,6 +87,11 @@ impl Asked {
     /// Refuses a ladder of what is not among the cases, before anything is measured for it.
     fn check_ladder(&self, which: &str, cases: &[Case], bench: &Bench) -> Result<(), Stopped> {
         let traces = self.knobs.is_on("trace");
+        if !traces && self.experiment.knobs().iter().any(|knob| knob.name == "trace") {
+            let why =
+                "--ladder draws a traced exchange, and --trace off traces none (hint: leave out one of the two)";
+            return Err(Stopped::usage(why));
+        }
         let is_traced = |case: &Case| traces && evidence::is_traced(case, &bench.ground);
         time_sequence::check(which, cases.iter().map(|case| (case, is_traced(case)))).map_err(Stopped::usage)
     }

@@ -109,9 +109,11 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
 /// A text that names the file and the cause.
 pub fn write_page(run: &Run, path: &Path) -> Result<(), String> {
     write_whole(path, html::render(run).as_bytes()).map_err(|error| {
-        format!(
-            "cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)",
-            path.display()
-        )
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let hint = match folder.filter(|folder| !folder.is_dir()) {
+            Some(folder) => format!("does the folder {} exist?", folder.display()),
+            None => "`hairpin report RUN --html FILE` writes it elsewhere".to_owned(),
+        };
+        format!("cannot write {}: {error} (hint: {hint})", path.display())
     })
 }

@@ -218,7 +218,10 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
              100x2 B, tcp block together one-write 100x2 B)",
         ),
         (&["--ladder=nodelay", "--remedy", "none"], "unknown case of the ladder `nodelay` (hint: "),
-        (&["--ladder=zzz", "--trace", "off"], "unknown case of the ladder `zzz` (hint: one of all, most-telling)"),
+        (&["--ladder", "--trace", "off"], "--trace off traces none (hint: leave out one of the two)"),
+        (&["--ladder", "nodelay"], "(hint: `--ladder=nodelay`, with an equals sign)"),
+        (&["--gap", "1"], "`1` is not a duration: its unit is missing (hint: "),
+        (&["--writes", "2x100,foo"], "`foo` of `2x100,foo` does not say what to write"),
     ];
     for (arguments, expected) in refusals {
         let ran = place.hairpin(&[&["small-writes", "--out", "run"], *arguments].concat()).refused();
