@@ -86,7 +86,7 @@ const KNOBS: &[Knob] = &[
         "remedy",
         "NAME",
         KnobKind::Remedy,
-        "Any of none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (N merged into one)",
+        "Any of none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)",
     )
     .many()
     .or(&["all"]),
