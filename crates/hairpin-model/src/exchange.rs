@@ -215,7 +215,7 @@ impl Remedy {
             Self::OneWrite => "all writes of a request copied together into one",
             Self::Writev => "all writes of a request in one writev, without a copy",
             Self::Quickack => "TCP_QUICKACK at the echo half, set again after each read",
-            Self::Batch(_) => "N writes copied together into one: batch=10 makes ten writes of 100",
+            Self::Batch(_) => "N writes are merged into one: batch=10, which `all` has, makes ten writes of 100",
         }
     }
 

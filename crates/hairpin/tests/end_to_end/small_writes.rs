@@ -136,6 +136,7 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
     let place = Place::new();
     place.json(&[SHORT, &["--remedy", "none,one-write", "--out", "run"]].concat());
     let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+    assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are told apart: {shown}");
     let words = on_one_line(&shown);
     for expected in ["Nagle", "ACK", "held"] {
         assert!(words.contains(expected), "{expected}: {shown}");
