@@ -9,7 +9,7 @@
 mod support;
 
 use hairpin_analysis::comparisons;
-use hairpin_analysis::statistics::interval::{median_figure, shift};
+use hairpin_analysis::statistics::interval::{median_figure, ratio_of_medians, shift};
 use hairpin_model::case::Case;
 use hairpin_model::summary::{CaseSummary, Role, RoundPoint, Verdict};
 use rand::RngExt as _;
@@ -125,8 +125,8 @@ fn missed(rounds: usize, of: impl Fn(&[f64], &[f64], u64) -> Option<bool>) -> f6
 }
 
 #[test]
-fn intervals_of_one_figure_hold_the_truth_with_about_95_per_cent_from_two_rounds_on() {
-    for rounds in [2, 3, 5, 6, 10, 20] {
+fn intervals_of_one_figure_hold_the_truth_with_about_95_per_cent_from_three_rounds_on() {
+    for rounds in [3, 4, 5, 6, 10, 20] {
         let missed = missed(rounds, |one, _, seed| Some(median_figure(one, seed, "p50")?.excludes(66_000.0)));
         println!("{rounds} rounds: {missed:.3} of the intervals of a median miss it");
         assert!((0.005..=0.08).contains(&missed), "{rounds} rounds: {missed}");
@@ -135,12 +135,16 @@ fn intervals_of_one_figure_hold_the_truth_with_about_95_per_cent_from_two_rounds
 
 #[test]
 fn unpaired_runs_that_are_alike_are_seldom_called_different() {
-    for rounds in [2, 5, 6, 10, 20] {
+    for rounds in [3, 5, 6, 10, 20] {
         let missed = missed(rounds, |one, other, seed| {
             let logarithms = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
             Some(shift(&logarithms(one), &logarithms(other), seed, "p50")?.excludes(0.0))
         });
         println!("{rounds} rounds: {missed:.3} of the unpaired intervals miss zero");
+        assert!(missed <= 0.08, "{rounds} rounds: {missed}");
+        let missed =
+            self::missed(rounds, |one, other, seed| Some(ratio_of_medians(one, other, seed, "p50")?.excludes(0.0)));
+        println!("{rounds} rounds: {missed:.3} of the intervals of a ratio of medians miss 1");
         assert!(missed <= 0.08, "{rounds} rounds: {missed}");
     }
 }

@@ -6,6 +6,7 @@ mod support;
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
 use hairpin_model::case::{Case, CpuIdle, Waiting};
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
 use hairpin_model::run::Run;
@@ -29,7 +30,7 @@ fn survey(scale: u64) -> Run {
             let samples = back_to_back(&[latency(base); 20], &ramp(latency(base)));
             made_up.round_with(case, block, &samples, |measured| {
                 measured.client.facts =
-                    vec![Fact::number("tcp_info.total_retrans", 2.0), Fact::number("tcp_info.snd_cwnd", 10.0)];
+                    vec![Fact::number(fact_names::RETRANSMITS, 2.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
                 measured.client.cpu_ns = 250_000_000;
             });
         }
@@ -86,7 +87,7 @@ fn summaries_have_the_figures_of_their_samples() {
     assert!((latency.p90.unwrap().value / (2.0 * 64_288.0) - 1.0).abs() < 0.001, "{:?}", latency.p90);
     assert!((latency.p999.unwrap().value / (4.0 * 64_288.0) - 1.0).abs() < 0.001, "10 000 samples have a p99.9");
     assert!(near(latency.max.unwrap(), [8.0 * 64_576.0, 8.0 * 64_000.0, 8.0 * 64_576.0]), "{:?}", latency.max);
-    let retransmissions = [Fact::number("tcp_info.total_retrans", 20.0), Fact::number("tcp_info.snd_cwnd", 10.0)];
+    let retransmissions = [Fact::number(fact_names::RETRANSMITS, 20.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
     assert_eq!(tcp.facts["client"], retransmissions, "events add up, quantities do not");
     assert!((tcp.cpu_seconds.client - 2.5).abs() < 1e-9);
     assert_eq!((tcp.ledger.sent, tcp.ledger.received, tcp.ledger.unexplained), (10_000, 10_000, 0));

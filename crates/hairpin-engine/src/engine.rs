@@ -206,7 +206,7 @@ fn near_half(
         boundaries: card.boundaries,
         stop: &engine.stop,
     };
-    let mut observed = Observed::begin(order.purpose, &mut *wire, &engine.clock);
+    let mut observed = Observed::begin(order, End::Near, &mut *wire, &engine.clock);
     let usage = Usage::now();
     let journey = run_client(&client, observed.wire());
     let report = usage.since(pinned);

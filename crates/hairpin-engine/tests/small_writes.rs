@@ -91,7 +91,7 @@ fn option(report: &EndReport, name: OptionName) -> (Option<&str>, &str, &str, bo
 }
 
 #[test]
-fn a_remedy_is_asked_of_the_client_half_and_not_of_the_echo_half() {
+fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_half_only() {
     let on = (Some("on"), "on", "on", true);
     let off = (None, "off", "off", true);
     for (remedy, nodelay, cork) in [
@@ -106,7 +106,7 @@ fn a_remedy_is_asked_of_the_client_half_and_not_of_the_echo_half() {
         assert_eq!(option(&measured.client, OptionName::Nodelay), nodelay, "{remedy}");
         assert_eq!(option(&measured.client, OptionName::Cork), cork, "{remedy}");
         let echo = measured.echo.expect("it has an echo half");
-        assert_eq!(option(&echo, OptionName::Nodelay), off, "{remedy}");
+        assert_eq!(option(&echo, OptionName::Nodelay), nodelay, "{remedy}");
         assert_eq!(option(&echo, OptionName::Cork), off, "{remedy}");
     }
 }

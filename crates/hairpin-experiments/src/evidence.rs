@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_model::case::Case;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
@@ -27,8 +28,16 @@ const WINDOWS: (u64, u64) = (2, 5);
 /// The most writes that are traced in one round, where two exchanges do not need more.
 const MOST_WRITES: u64 = 20_000;
 
+/// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgements to see; an A/A
+/// pair is traced once.
+#[must_use]
+pub fn is_traced(case: &Case, ground: &Ground) -> bool {
+    let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
+    case.exchange.is_some() && case.twin == 0 && ground.candidate(&case.transport).is_some_and(is_tcp)
+}
+
 /// The evidence rounds for those of the planned cases that were measured, in the order in which they run, and what is
-/// not traced with the reasons. Only TCP has segments and acknowledgements to see; an A/A pair is traced once.
+/// not traced with the reasons.
 #[must_use]
 pub fn rounds(
     planned: &[Planned],
@@ -42,8 +51,8 @@ pub fn rounds(
     }
     let mut templates = Vec::new();
     let mut left_out = Vec::new();
-    for Planned { case, .. } in planned.iter().filter(|planned| planned.case.twin == 0) {
-        let candidate = ground.candidate(&case.transport).filter(|candidate| possible::is_tcp(&candidate.card));
+    for Planned { case, .. } in planned.iter().filter(|planned| is_traced(&planned.case, ground)) {
+        let candidate = ground.candidate(&case.transport);
         let record = measured.get(case.id().as_str());
         let (Some(exchange), Some(candidate), Some(record)) = (&case.exchange, candidate, record) else { continue };
         if templates.len() == 2 * MOST_CASES {

@@ -5,7 +5,10 @@
 //! to 0.15 ms where all leave together. A machine that differs gets other counts than were meant, never other figures.
 //!
 //! The unit is the *window*: the exchanges whose requests are written before the first answer is read, one without
-//! `--pipeline`. A window stalls once.
+//! `--pipeline`. It may stall twice. The requests of a window stall once: what is held of the first waits for an
+//! acknowledgement of it, and all that follows leaves with that. So do its answers, at the echo half: the second waits
+//! for an acknowledgement of the first, which the client half delays as it has no more to write. Whether they do
+//! depends on which end runs first, so that windows of 0.1 ms and of 44 ms are found in one round.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
@@ -47,14 +50,8 @@ pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card) -> u64 {
     // A copy runs at gigabytes a second, so a byte is taken for a nanosecond.
     let bytes_ns = case.size_bytes.saturating_add(case.reply_size_bytes);
     let work_ns = calls_ns.saturating_add(bytes_ns).saturating_add(pauses_ns(exchange));
-    let stall_ns = if is_held_by_cork(exchange) {
-        FORGOTTEN_CORK_NS
-    } else if is_held_by_nagle(exchange, card) {
-        STALL_NS
-    } else {
-        0
-    };
-    work_ns.saturating_mul(exchange.pipeline.max(1)).saturating_add(ROUND_TRIP_NS + stall_ns)
+    let stalls_ns = if is_held_by_cork(exchange) { FORGOTTEN_CORK_NS } else { nagle_ns(exchange, card) };
+    work_ns.saturating_mul(exchange.pipeline.max(1)).saturating_add(ROUND_TRIP_NS + stalls_ns)
 }
 
 /// How long one request pauses between its writes, in ns.
@@ -67,17 +64,35 @@ fn is_held_by_cork(exchange: &Exchange) -> bool {
     exchange.remedy == Remedy::CorkForgotten
 }
 
-fn is_held_by_nagle(exchange: &Exchange, card: &Card) -> bool {
+/// How long Nagle's algorithm may hold a window, at both ends together, in ns.
+fn nagle_ns(exchange: &Exchange, card: &Card) -> u64 {
+    let held = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
+    held.into_iter().map(|held| if held { STALL_NS } else { 0 }).sum()
+}
+
+/// By Nagle's algorithm at the client half.
+fn requests_are_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = matches!(exchange.remedy, Remedy::None | Remedy::Batch(_));
     waits && exchange.sizes_written().len() > 1 && possible::is_tcp(card)
 }
 
+/// By Nagle's algorithm at the echo half, where an answer follows another. After the pause that a forgotten cork makes
+/// the kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
+fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
+    let waits = !matches!(exchange.remedy, Remedy::Nodelay | Remedy::CorkForgotten);
+    waits && exchange.pipeline > 1 && possible::is_tcp(card)
+}
+
 /// The unmeasured start of a round: as many exchanges as fit the time in which a connection settles, but whole
-/// windows: 3 to 200 of them, but no more than fit 150 ms, and one in any case.
+/// windows: 3 to 200 of them, but no more than fit 150 ms, and one in any case. It is that time itself where it cannot
+/// be said what a window takes.
 #[must_use]
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card) -> Extent {
     let window_ns = window_ns(case, exchange, card);
     let settled_ns = if shared::cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLED_NS };
+    if answers_may_be_held(exchange, card) && !requests_are_held(exchange, card) {
+        return Extent::DurationNs(settled_ns);
+    }
     let wanted = (settled_ns / window_ns).clamp(FEWEST_WARM_UP, MOST_WARM_UP);
     let bearable = (LONGEST_WARM_UP_NS / window_ns).max(1);
     Extent::Count(wanted.min(bearable) * exchange.pipeline)
@@ -94,7 +109,7 @@ pub fn round_ns(order: &RoundOrder, exchange: &Exchange, card: &Card) -> u64 {
     };
     let windows = windows(order.warm_up).saturating_add(windows(order.extent));
     // The first window of a connection is acknowledged at once.
-    let spared_ns = if windows > 0 && is_held_by_nagle(exchange, card) { STALL_NS } else { 0 };
+    let spared_ns = if windows > 0 { nagle_ns(exchange, card) } else { 0 };
     windows.saturating_mul(window_ns).saturating_sub(spared_ns).saturating_add(START_NS)
 }
 
@@ -165,7 +180,26 @@ mod tests {
         assert_eq!(together(Remedy::Nodelay), Extent::Count(15));
         assert_eq!(together(Remedy::OneWrite), Extent::Count(195));
         assert_eq!(of(Placement::Apart, &exchange("100x2", Remedy::Nodelay)), Extent::Count(61), "40 ms");
-        let in_flight = Exchange { pipeline: 10, ..exchange("100x2", Remedy::None) };
-        assert_eq!(of(Placement::Together, &in_flight), Extent::Count(30), "whole windows");
+        let in_flight =
+            |pipeline, remedy| of(Placement::Together, &Exchange { pipeline, ..exchange("100x2", remedy) });
+        assert_eq!(in_flight(10, Remedy::None), Extent::Count(10), "a whole window, which may stall twice");
+        assert_eq!(in_flight(4, Remedy::Nodelay), Extent::Count(16), "four of them");
+        assert_eq!(in_flight(4, Remedy::OneWrite), Extent::DurationNs(10_000_000), "of 0.1 ms or of 44 ms");
+        let apart = Exchange { pipeline: 4, ..exchange("100x2", Remedy::OneWrite) };
+        assert_eq!(of(Placement::Apart, &apart), Extent::DurationNs(40_000_000));
+    }
+
+    #[test]
+    fn answers_that_follow_one_another_may_be_held_too() {
+        let (tcp, other) = (card(OptionName::ALL), card(&[]));
+        let of = |remedy, card: &Card| window(&Exchange { pipeline: 4, ..exchange("100x2", remedy) }, card);
+        assert_eq!(of(Remedy::None, &tcp), 4 * 100_204 + 50_000 + 2 * STALL_NS, "both ends hold");
+        assert_eq!(of(Remedy::Batch(10), &tcp), 4 * 10_204 + 50_000 + 2 * STALL_NS);
+        assert_eq!(of(Remedy::None, &other), 4 * 100_204 + 50_000);
+        for remedy in [Remedy::OneWrite, Remedy::Writev, Remedy::Cork, Remedy::More, Remedy::Quickack] {
+            assert!((STALL_NS..STALL_NS + 5_000_000).contains(&of(remedy, &tcp)), "{remedy}: the echo half holds");
+        }
+        assert_eq!(of(Remedy::Nodelay, &tcp), 4 * 600_204 + 50_000, "neither end holds");
+        assert_eq!(of(Remedy::CorkForgotten, &tcp), 4 * 100_204 + 50_000 + FORGOTTEN_CORK_NS);
     }
 }

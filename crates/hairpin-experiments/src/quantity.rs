@@ -159,6 +159,7 @@ mod tests {
     fn planted_faults_are_read() {
         assert_eq!(plant("sleep=5ms/100").unwrap(), Plant { stall_ns: 5_000_000, every: 100, sleeps: true });
         assert_eq!(plant("busy=1300ns").unwrap(), Plant { stall_ns: 1300, every: 1, sleeps: false });
+        assert_eq!(plant("sleep=5ms/100").unwrap().to_string(), "sleep=5ms/100");
         for text in ["", "sleep", "sleep=0ns", "sleep=11s", "nap=5ms", "busy=5ms/0", "busy=5ms/1/2"] {
             assert!(plant(text).is_err(), "{text}");
         }

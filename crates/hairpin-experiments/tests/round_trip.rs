@@ -217,7 +217,10 @@ fn bad_input_is_refused_with_a_hint_before_anything_runs() {
         (&[("rate", "-5")], "--rate: `-5` is not a rate (hint: messages a second above 0, for instance 1000 or 20k)"),
         (&[("rate", "11M")], "--rate: `11M` is refused (hint: from one message a day up to 10000000 a second)"),
         (&[("duration", "0s")], "--duration: `0s` is refused (hint: a duration above 0 and up to 24 h)"),
-        (&[("duration", "5")], "--duration: `5` is not a duration (hint: for instance 250ms, 1.5s or 20us)"),
+        (
+            &[("duration", "5")],
+            "--duration: `5` is not a duration: its unit is missing (hint: for instance 250ms, 1.5s or 20us)",
+        ),
         (&[("rounds", "0")], "--rounds: `0` is refused (hint: a whole number from 1 to 10000)"),
         (
             &[("count", "10000000001")],

@@ -130,6 +130,35 @@ fn it_ends_in_time_by_the_arithmetic() {
     assert!(methodology.contains(&line), "{line}");
 }
 
+/// Windows of several requests stall at both ends, and counts are chosen so that a run takes little longer all the same.
+#[test]
+fn with_requests_in_flight_it_ends_in_about_the_same_time() {
+    let ns = |flags: &[(&str, &str)]| {
+        let rounds = [small_writes(flags).unwrap().rounds, evidence_of(flags).unwrap().rounds].concat();
+        estimate(&rounds, &ground())
+    };
+    let tenths = |flags: &[(&str, &str)]| (ns(flags) + 50_000_000) / 100_000_000;
+    assert_eq!(tenths(&[("pipeline", "4")]), 184);
+    assert!(ns(&[("pipeline", "32")]) < 25 * 1_000_000_000);
+    let paused = [
+        ("transport", "tcp"),
+        ("writes", "4,3210"),
+        ("gap", "1ms"),
+        ("pipeline", "4"),
+        ("remedy", "none,nodelay,one-write,quickack"),
+        ("rounds", "3"),
+    ];
+    assert_eq!(tenths(&paused), 38);
+    let one_write = [("transport", "tcp"), ("pipeline", "4"), ("remedy", "one-write")];
+    let plan = small_writes(&one_write).unwrap();
+    let (least_ns, most_ns) = (40_000_000, 250_000_000);
+    for order in &plan.rounds {
+        assert_eq!(order.warm_up, Extent::DurationNs(10_000_000), "a count would be 200 windows, or 9 s");
+        let one_ns = estimate(std::slice::from_ref(order), &ground());
+        assert!((least_ns..most_ns).contains(&one_ns), "{one_ns}");
+    }
+}
+
 #[test]
 fn the_seed_alone_decides_the_order_of_both_steps() {
     for seed in ["1", "2"] {
@@ -319,7 +348,7 @@ fn several_writes_and_circumstances_are_swept() {
 fn gap_reply_and_pipeline_are_part_of_the_exchange() {
     let flags = [("transport", "tcp"), ("remedy", "none"), ("gap", "1ms"), ("reply", "100"), ("pipeline", "8")];
     let plan = small_writes(&flags).unwrap();
-    assert_eq!(plan.labels(), ["tcp block together none 100x2 B gap 1000 us 8 in flight answer 100 B"]);
+    assert_eq!(plan.labels(), ["tcp block together none 100x2 B gap 1 ms 8 in flight answer 100 B"]);
     assert_eq!(plan.rounds[0].warm_up, Extent::Count(8), "one window, which pauses for 8 x 99 ms");
     assert!(small_writes(&[("gap", "0ms")]).is_ok() && small_writes(&[("gap", "1999ms")]).is_ok());
 }

@@ -1,10 +1,12 @@
 //! A case: one complete choice of transport, options, waiting, placement, link and pattern.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Exchange;
 use crate::options::Options;
-use crate::words;
+use crate::{parse, words};
 
 words! {
     /// How an end waits for the next message.
@@ -74,6 +76,14 @@ pub struct Plant {
     pub every: u64,
     /// Whether it sleeps or keeps its CPU busy meanwhile.
     pub sleeps: bool,
+}
+
+impl fmt::Display for Plant {
+    /// As the command line takes it: `sleep=40ms/1`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (stall, unit) = parse::exact_duration(self.stall_ns);
+        write!(out, "{}={stall}{unit}/{}", if self.sleeps { "sleep" } else { "busy" }, self.every)
+    }
 }
 
 /// One complete, hashable choice. Two equal cases are the same measurement.
@@ -225,12 +235,10 @@ impl Case {
     }
 }
 
-/// A duration in the greatest unit that says it exactly.
+/// A duration in words: `1 ms`.
 fn duration(ns: u64) -> String {
-    let exact = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")]
-        .into_iter()
-        .find(|(unit, _)| ns.is_multiple_of(*unit));
-    exact.map_or_else(|| format!("{ns} ns"), |(unit, name)| format!("{} {name}", ns / unit))
+    let (number, unit) = parse::exact_duration(ns);
+    format!("{number} {unit}")
 }
 
 #[cfg(test)]
@@ -269,6 +277,15 @@ mod tests {
         assert_eq!(json["pattern"]["kind"], "small-writes");
         assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
         assert_eq!(case.label(), "tcp block together cork-forgotten 100x2 B");
+    }
+
+    #[test]
+    fn a_fault_and_a_gap_are_said_in_the_greatest_unit_that_is_exact() {
+        let plant = |stall_ns, every, sleeps| Plant { stall_ns, every, sleeps };
+        assert_eq!(plant(40_000_000, 1, true).to_string(), "sleep=40ms/1");
+        assert_eq!(plant(1_300, 100, false).to_string(), "busy=1300ns/100");
+        let planted = Case { plant: Some(plant(1_500_000, 7, true)), ..Case::ping_pong("tcp") };
+        assert_eq!(planted.details(), ["planted 1500 us every 7"]);
     }
 
     #[test]

@@ -91,6 +91,9 @@ pub struct Row {
     pub published: Published,
     /// How it is tested, or why it cannot be yet.
     pub means: Means,
+    /// Where it tests another setting than the claim's: which. Its verdict stands beside the claim's and is no part of
+    /// it.
+    pub beside: Option<String>,
 }
 
 /// How a row is tested.
@@ -173,16 +176,26 @@ pub enum Rule {
         /// The cases, one for each published name.
         cases: Vec<Selector>,
     },
-    /// What the text shows can be seen here too.
-    Presence {
+    /// The run holds these outputs of the case.
+    Kept {
         /// The case.
         case: Selector,
-        /// What the run holds of it.
-        #[serde(default)]
+        /// The outputs.
         kept: Vec<Kept>,
-        /// Packets that a capture of it shows, in this order.
-        #[serde(default)]
+    },
+    /// A capture of the case shows these packets, in this order.
+    Packets {
+        /// The case.
+        case: Selector,
+        /// The packets.
         events: Vec<EventKind>,
+    },
+    /// A traced exchange of the case has these writes and no others, and the answer is read after the last of them.
+    Pattern {
+        /// The case.
+        case: Selector,
+        /// The writes.
+        writes: Writes,
     },
 }
 
@@ -216,6 +229,11 @@ words! {
         Max = "max",
         /// The mean.
         Mean = "mean",
+        /// Median of the service time, from the actual send; only in an open loop, where latency is from when a
+        /// message was due.
+        ServiceP50 = "service-p50",
+        /// Mean of the service time.
+        ServiceMean = "service-mean",
         /// The first exchange of a connection, or its first message.
         First = "first",
         /// Answers a second.
@@ -226,6 +244,9 @@ words! {
         Segments = "segments",
         /// Segments without payload of an exchange.
         BareAcks = "bare-acks",
+        /// Requests that are sent and not yet answered, on average over the round: rate times mean latency (Little 1961).
+        /// It is 1 at most where each answer is read before the next request is sent.
+        InFlight = "in-flight",
     }
 }
 
@@ -234,11 +255,11 @@ words! {
     pub enum Kept: "kept" {
         /// The median, p99 and the mean.
         Percentiles = "percentiles",
-        /// The greatest.
-        Max = "max",
-        /// The percentile curve, which begins at the smallest.
+        /// The smallest and the greatest.
+        Extremes = "extremes",
+        /// The percentile curve, which the page draws.
         Curve = "curve",
-        /// Raw samples, which `hairpin report RUN --csv=samples` prints.
+        /// Every sample of every round, which `hairpin report RUN --csv=samples` prints.
         Samples = "samples",
     }
 }
@@ -303,6 +324,14 @@ pub enum BadClaim {
     /// Nothing is published of a row.
     #[error("{0} has no published value (hint: give it one, or a row of the claim's table)")]
     Unpublished(String),
+    /// The claim publishes a number or a range, and no row that counts is about it.
+    #[error("no row of {0} is about its published value (hint: leave `published` out of the row that tests it)")]
+    Uncarried(String),
+    /// All rows stand beside the claim.
+    #[error(
+        "no row of {0} counts for its verdict (hint: leave `beside` out of the row that tests what the text says)"
+    )]
+    AllBeside(String),
 }
 
 /// A claim as it is written.
@@ -325,6 +354,7 @@ struct WrittenRow {
     published: Option<Published>,
     test: Option<Test>,
     missing: Option<String>,
+    beside: Option<String>,
 }
 
 impl TryFrom<WrittenClaim> for Claim {
@@ -334,13 +364,21 @@ impl TryFrom<WrittenClaim> for Claim {
         let WrittenClaim { id, text, published, test, missing, rows } = written;
         let rows = if rows.is_empty() {
             let means = means(&id, test, missing)?;
-            vec![Row { name: String::new(), published: published.clone(), means }]
+            vec![Row { name: String::new(), published: published.clone(), means, beside: None }]
         } else if test.is_some() || missing.is_some() {
             return Err(BadClaim::Means(id));
         } else {
             rows.into_iter().map(|row| named_row(&id, &published, row)).collect::<Result<_, _>>()?
         };
-        Ok(Self { id, text, published, rows })
+        let claim = Self { id, text, published, rows };
+        let needs_a_row = matches!(claim.published.value, Value::Number(_) | Value::Range(_));
+        if claim.counting().next().is_none() {
+            Err(BadClaim::AllBeside(claim.id))
+        } else if needs_a_row && claim.headline().is_none() {
+            Err(BadClaim::Uncarried(claim.id))
+        } else {
+            Ok(claim)
+        }
     }
 }
 
@@ -354,7 +392,7 @@ fn named_row(id: &str, of_claim: &Published, row: WrittenRow) -> Result<Row, Bad
         }
         (None, _) => of_claim.clone(),
     };
-    Ok(Row { means: means(&place, row.test, row.missing)?, name: row.name, published })
+    Ok(Row { means: means(&place, row.test, row.missing)?, name: row.name, published, beside: row.beside })
 }
 
 fn means(place: &str, test: Option<Test>, missing: Option<String>) -> Result<Means, BadClaim> {
@@ -370,7 +408,7 @@ words! {
     pub enum Coverage: "coverage" {
         /// All of it.
         Covered = "covered",
-        /// Some of its rows.
+        /// Some of its rows, or some of them by a stand-in that leaves them undecided.
         Partly = "partly",
         /// Nothing.
         NotCovered = "not-covered",
@@ -381,11 +419,26 @@ impl Claim {
     /// How much of it can be tested.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
-        match self.tests().count() {
-            0 => Coverage::NotCovered,
-            all if all == self.rows.len() => Coverage::Covered,
-            _ => Coverage::Partly,
+        let decides = |row: &Row| matches!(&row.means, Means::Test(test) if test.undecided.is_none());
+        if self.tests().next().is_none() {
+            Coverage::NotCovered
+        } else if self.counting().all(decides) {
+            Coverage::Covered
+        } else {
+            Coverage::Partly
         }
+    }
+
+    /// The rows that count for its verdict.
+    pub fn counting(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.beside.is_none())
+    }
+
+    /// The place of the row whose figure is the claim's: the first that counts and is about the claim's own published
+    /// value. A table has none, nor has an order whose rows each have their own.
+    #[must_use]
+    pub fn headline(&self) -> Option<usize> {
+        self.rows.iter().position(|row| row.beside.is_none() && row.published == self.published)
     }
 
     /// The tests of its rows.
@@ -464,6 +517,46 @@ mod tests {
         assert!(claim(stray).unwrap_err().starts_with("row `b` of A3 has no published value"));
         let typo = serde_json::json!({"id": "A4", "text": "", "published": table, "mising": "y"});
         assert!(claim(typo).unwrap_err().contains("unknown field `mising`"));
+    }
+
+    #[test]
+    fn the_figure_of_a_claim_is_that_of_the_first_row_about_its_own_value() {
+        let ratio = serde_json::json!({"value": 100, "unit": "x"});
+        let written = |rows: serde_json::Value| {
+            let published = serde_json::json!({"value": 490.24, "unit": "bytes/ms"});
+            claim(serde_json::json!({"id": "B2", "text": "t", "published": published, "row": rows}))
+        };
+        let against = serde_json::json!({"name": "against none", "published": ratio, "test": within("tcp")});
+        let rate = serde_json::json!({"name": "rate", "test": within("tcp")});
+        let beside = serde_json::json!({"name": "fair", "beside": "another setting", "test": within("udp")});
+        assert_eq!(written(serde_json::json!([beside, against, rate])).unwrap().headline(), Some(2));
+        let none = written(serde_json::json!([against, beside])).unwrap_err();
+        assert!(none.starts_with("no row of B2 is about its published value"), "{none}");
+        let all_beside = written(serde_json::json!([beside])).unwrap_err();
+        assert!(all_beside.starts_with("no row of B2 counts for its verdict"), "{all_beside}");
+        let order = serde_json::json!({"value": ["a", "b"], "unit": "order"});
+        let own = serde_json::json!([{"name": "a", "published": ratio, "test": within("tcp")}]);
+        let order = claim(serde_json::json!({"id": "A9", "text": "", "published": order, "row": own})).unwrap();
+        assert_eq!(order.headline(), None, "an order need not be a row's");
+    }
+
+    #[test]
+    fn only_what_can_be_decided_covers_a_claim() {
+        let coverage = |rows: serde_json::Value| {
+            let published = serde_json::json!({"value": 4, "unit": "ms"});
+            claim(serde_json::json!({"id": "D1", "text": "", "published": published, "row": rows}))
+                .unwrap()
+                .coverage()
+        };
+        let mut set = within("udp");
+        set["undecided"] = "It was set.".into();
+        let [tested, set] = [within("tcp"), set].map(|test| serde_json::json!({"name": "n", "test": test}));
+        let missing = serde_json::json!({"name": "m", "missing": "a link"});
+        let beside = serde_json::json!({"name": "o", "beside": "another", "missing": "a link"});
+        assert_eq!(coverage(serde_json::json!([tested, beside])), Coverage::Covered);
+        assert_eq!(coverage(serde_json::json!([tested, missing])), Coverage::Partly);
+        assert_eq!(coverage(serde_json::json!([set])), Coverage::Partly);
+        assert_eq!(coverage(serde_json::json!([missing])), Coverage::NotCovered);
     }
 
     #[test]

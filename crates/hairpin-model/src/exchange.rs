@@ -7,13 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::names;
 use crate::options::{OptionName, Options};
+use crate::trace::End;
 
 /// What is written when, and what is done against its stalling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Exchange {
     /// The sizes of a request's writes, in order.
     pub writes: Writes,
-    /// Pause between two writes of one request, in ns.
+    /// Pause between two writes of one request, in ns. Writes that the remedy puts into one call have none between them.
     pub gap_ns: u64,
     /// Requests written before the first of their answers is read.
     pub pipeline: u64,
@@ -22,14 +23,20 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// What the remedy asks of the client half's socket for the whole connection, beside the case's own options.
+    /// What the remedy asks of the socket of that end for the whole connection, beside the case's own options.
     #[must_use]
-    pub fn client_options(&self) -> Options {
-        match self.remedy {
-            Remedy::Nodelay => Options::default().with(OptionName::Nodelay, "on"),
-            Remedy::CorkForgotten => Options::default().with(OptionName::Cork, "on"),
+    pub fn options_at(&self, end: End) -> Options {
+        match (self.remedy, end) {
+            (Remedy::Nodelay, _) => Options::default().with(OptionName::Nodelay, "on"),
+            (Remedy::CorkForgotten, End::Near) => Options::default().with(OptionName::Cork, "on"),
             _ => Options::default(),
         }
+    }
+
+    /// How many calls write a request: those between which there are pauses.
+    #[must_use]
+    pub fn calls_written(&self) -> usize {
+        if self.remedy == Remedy::Writev { 1 } else { self.sizes_written().len() }
     }
 
     /// The sizes of the writes as they leave the program: one-write and batch copy several together first.
@@ -62,15 +69,26 @@ pub const MOST_REQUEST_BYTES: u64 = 64 << 20;
 pub enum BadWrites {
     /// Not of the form.
     #[error(
-        "`{0}` does not say what to write (hint: 100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes)"
+        "{} does not say what to write (hint: 100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes)",
+        within(.part, .text)
     )]
-    Form(String),
+    Form {
+        /// The part between commas that cannot be read.
+        part: String,
+        /// The whole text.
+        text: String,
+    },
     /// A write of nothing.
     #[error("`{0}` has a write of 0 bytes, which no peer would ever see (hint: 1 byte is the smallest write)")]
     Empty(String),
     /// None at all, or too much.
     #[error("`{0}` is no request that can be measured (hint: 1 to 10000 writes, 64 MiB together at most)")]
     Extent(String),
+}
+
+/// `` `foo` of `100x2,foo` ``; the text alone where it has one part only.
+fn within(part: &str, text: &str) -> String {
+    if part == text.trim() { format!("`{part}`") } else { format!("`{part}` of `{text}`") }
 }
 
 impl Writes {
@@ -98,7 +116,7 @@ impl FromStr for Writes {
                 None => (Some(1), part),
             };
             let (Some(times), Ok(size)) = (times, crate::parse::bytes(size)) else {
-                return Err(BadWrites::Form(text.to_owned()));
+                return Err(BadWrites::Form { part: part.to_owned(), text: text.to_owned() });
             };
             if size == 0 {
                 return Err(BadWrites::Empty(text.to_owned()));
@@ -150,7 +168,7 @@ impl fmt::Display for Writes {
 pub enum Remedy {
     /// Nothing: the kernel's defaults.
     None,
-    /// `TCP_NODELAY` at the client half: no Nagle.
+    /// `TCP_NODELAY` at both ends: no Nagle, neither for requests nor for answers that follow one another.
     Nodelay,
     /// `TCP_CORK` before the first write of a request, released after the last.
     Cork,
@@ -184,6 +202,22 @@ impl Remedy {
         Self::Writev,
         Self::Quickack,
     ];
+
+    /// What it does, in a few words.
+    #[must_use]
+    pub fn summary(self) -> &'static str {
+        match self {
+            Self::None => "nothing is done: the kernel's defaults",
+            Self::Nodelay => "TCP_NODELAY at both ends: each write leaves at once",
+            Self::Cork => "TCP_CORK before the first write of a request, released after the last",
+            Self::CorkForgotten => "TCP_CORK set once and never released",
+            Self::More => "MSG_MORE with every write but the last",
+            Self::OneWrite => "all writes of a request copied together into one",
+            Self::Writev => "all writes of a request in one writev, without a copy",
+            Self::Quickack => "TCP_QUICKACK at the echo half, set again after each read",
+            Self::Batch(_) => "N writes are merged into one: batch=10, which `all` has, makes ten writes of 100",
+        }
+    }
 
     /// Whether it is about how TCP packs and acknowledges segments, and so means nothing on other byte streams.
     #[must_use]
@@ -269,8 +303,10 @@ mod tests {
             assert_eq!(refused(text), BadWrites::Empty(text.to_owned()));
         }
         for text in ["", "x", "x2", "2x", "-1", "4,,4", "axb", "1x2x3"] {
-            assert_eq!(refused(text), BadWrites::Form(text.to_owned()), "{text}");
+            assert!(matches!(refused(text), BadWrites::Form { .. }), "{text}");
         }
+        assert!(refused("foo").to_string().starts_with("`foo` does not say what to write"));
+        assert!(refused("2x100, foo").to_string().starts_with("`foo` of `2x100, foo` does not say"));
         for text in ["0x2", "10001x1", "65MiB", "9000x1,9000x1", "10000x8GiB"] {
             assert_eq!(refused(text), BadWrites::Extent(text.to_owned()), "{text}");
         }
@@ -297,6 +333,28 @@ mod tests {
         assert_eq!(of(Remedy::None), [2; 5]);
         assert_eq!(of(Remedy::OneWrite), [10]);
         assert_eq!(of(Remedy::Batch(2)), [4, 4, 2]);
+        let calls = |remedy| {
+            let writes = "5x2".parse().unwrap();
+            Exchange { writes, gap_ns: 0, pipeline: 1, remedy }.calls_written()
+        };
+        let remedies = [Remedy::None, Remedy::OneWrite, Remedy::Writev, Remedy::Batch(2)];
+        assert_eq!(remedies.map(calls), [5, 1, 1, 3]);
+    }
+
+    #[test]
+    fn only_nodelay_is_for_both_ends() {
+        let of = |remedy, end| {
+            let asked = Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy }.options_at(end);
+            asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
+        };
+        for remedy in Remedy::PLAIN {
+            let (near, far) = match remedy {
+                Remedy::Nodelay => ("nodelay=on", "nodelay=on"),
+                Remedy::CorkForgotten => ("cork=on", ""),
+                _ => ("", ""),
+            };
+            assert_eq!((of(*remedy, End::Near).as_str(), of(*remedy, End::Far).as_str()), (near, far), "{remedy}");
+        }
     }
 
     proptest! {

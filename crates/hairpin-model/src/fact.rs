@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::fact_names;
+
 /// A named number that the kernel reported, for instance `tcp_info.min_rtt_us`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
@@ -36,10 +38,33 @@ impl Fact {
 }
 
 /// The number of that name among `facts`.
+///
+/// # Panics
+/// In a debug build where no fact of that name exists: a slip in it would read as a fact that is not there.
 #[must_use]
 pub fn number(facts: &[Fact], name: &str) -> Option<f64> {
+    debug_assert!(fact_names::exists(name), "no fact is named `{name}`");
     facts.iter().find(|fact| fact.name == name).and_then(|fact| match fact.value {
         FactValue::Number(number) => Some(number),
         FactValue::Word(_) => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_by_its_name() {
+        let facts =
+            [Fact::word(fact_names::LOCAL_ADDRESS, "here"), Fact::number(fact_names::SND_MSS_BYTES, 65_483.0)];
+        assert_eq!(number(&facts, fact_names::SND_MSS_BYTES), Some(65_483.0));
+        assert_eq!((number(&facts, fact_names::LOCAL_ADDRESS), number(&facts, fact_names::RTT_US)), (None, None));
+    }
+
+    #[test]
+    #[should_panic(expected = "no fact is named `tcp_info.snd_mss`")]
+    fn a_name_that_no_fact_has_is_a_slip() {
+        let _ = number(&[], "tcp_info.snd_mss");
+    }
 }

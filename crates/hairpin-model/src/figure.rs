@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A value and its 95 % interval over rounds. The bounds are null where one round cannot give any.
+/// A value and its 95 % interval over rounds. The bounds are null where the rounds are too few or differ too much
+/// to give any.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The figure itself.

@@ -71,7 +71,8 @@ pub struct Finding {
     /// The counter-experiment's outcome, where it was part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proved: Option<Proved>,
-    /// The part of the latency (or of the rate) that it explains, 0 to 1: findings are listed by it.
+    /// The part of the latency (or of the rate) that it explains, 0 to 1: findings are listed by it. Where it rests on
+    /// traced exchanges it is the part of the time of all of them, those that did not stall included.
     pub share: f64,
 }
 

@@ -25,7 +25,8 @@ words! {
 /// What came of a claim, or of a row of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// What was measured here, in `measured_unit`; null where nothing was, and for a claim of several rows.
+    /// What was measured here, in `measured_unit`; null where nothing was. Of a claim of several rows it is that of the
+    /// first row about the claim's own published value, null without such a row.
     pub measured: Option<Figure>,
     /// Its unit: the published one, or `x` for a ratio and `share` for a share.
     pub measured_unit: Option<String>,
@@ -53,6 +54,10 @@ pub struct JudgedRow {
     pub rule_because: Option<String>,
     /// The part that is missing, if one is.
     pub missing: Option<String>,
+    /// What stands in for something of the text's setting that is not there, if anything does.
+    pub stand_in: Option<String>,
+    /// Where it tests another setting than the claim's, and so is no part of the claim's verdict: which.
+    pub beside: Option<String>,
 }
 
 /// A claim, judged.
@@ -71,6 +76,8 @@ pub struct JudgedClaim {
     /// What came of it.
     #[serde(flatten)]
     pub judgement: Judgement,
+    /// What stands in for something of the text's setting in any of its rows, each once.
+    pub stand_in: Option<String>,
     /// Its rows, at least one; the only row of a claim that is no table has no name.
     pub rows: Vec<JudgedRow>,
 }

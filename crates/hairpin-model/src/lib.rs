@@ -10,6 +10,7 @@ pub mod claim;
 pub mod environment;
 pub mod exchange;
 pub mod fact;
+pub mod fact_names;
 pub mod figure;
 pub mod finding;
 pub mod ground;

@@ -42,9 +42,18 @@ pub fn bytes(text: &str) -> Result<u64, BadQuantity> {
 /// # Errors
 /// [`BadQuantity`] when the unit is missing or the number is not finite and positive or zero.
 pub fn duration_ns(text: &str) -> Result<u64, BadQuantity> {
-    let bad =
-        || BadQuantity { given: text.to_owned(), expected: "a duration", hint: "for instance 250ms, 1.5s or 20us" };
+    let bare = text.trim().parse::<f64>().is_ok_and(|number| number.is_finite());
+    let expected = if bare { "a duration: its unit is missing" } else { "a duration" };
+    let bad = || BadQuantity { given: text.to_owned(), expected, hint: "for instance 250ms, 1.5s or 20us" };
     whole(scaled(text, TIME_UNITS, None).map(f64::round)).ok_or_else(bad)
+}
+
+/// A duration in the greatest unit that says it exactly: 1 and `ms`, 1500 and `us`.
+#[must_use]
+pub fn exact_duration(ns: u64) -> (u64, &'static str) {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us"), (1, "ns")];
+    let (scale, unit) = units.into_iter().find(|(scale, _)| ns.is_multiple_of(*scale)).unwrap_or((1, "ns"));
+    (ns / scale, unit)
 }
 
 /// A positive rate a second: `1000`, `1k`, `2.5M`.
@@ -106,7 +115,8 @@ mod tests {
         for text in ["", "-1", "nan", "inf", "1.5", "4 KB B", "1e30"] {
             assert!(bytes(text).is_err(), "{text}");
         }
-        assert!(duration_ns("5").is_err(), "a bare number has no unit of time");
+        let bare = duration_ns("5").unwrap_err().to_string();
+        assert!(bare.starts_with("`5` is not a duration: its unit is missing (hint: for instance 250ms"), "{bare}");
         assert!(rate_per_s("0").is_err());
     }
 

@@ -31,8 +31,9 @@ pub struct RoundFigures {
     pub course_ns: Vec<f64>,
     /// Modes of the latency distribution, the greatest share first.
     pub modes: Vec<Mode>,
-    /// The first exchanges of the connection, in ns, warm-up included, at most [`EARLY_EXCHANGES`]; empty where the
-    /// pattern has no exchanges.
+    /// The first exchanges of the connection, in ns, warm-up included, at most [`EARLY_EXCHANGES`] of a timed round and
+    /// all of an evidence round, so that traced and untraced ones can be compared one by one; empty where the pattern has
+    /// no exchanges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub early_exchanges_ns: Vec<f64>,
 }

@@ -2,7 +2,7 @@
 
 use hairpin_model::claim::{Coverage, Published, Value};
 use hairpin_model::figure::Figure;
-use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, Judgement, Verdict};
+use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Verdict};
 use hairpin_model::run::State;
 
 use crate::quantities::{self, DASH};
@@ -22,17 +22,27 @@ pub(crate) fn published(of: &Published) -> String {
 /// What was measured, without its interval.
 pub(crate) fn measured(of: &Judgement) -> String {
     match (of.measured, &of.measured_unit) {
-        (Some(figure), Some(unit)) => format!("{} {unit}", number(figure.value)),
+        (Some(figure), Some(unit)) => format!("{} {unit}", in_unit(figure.value, Some(unit))),
         _ => DASH.to_owned(),
     }
 }
 
 /// The interval of what was measured: `4.40-4.61`.
 pub(crate) fn interval(of: &Judgement) -> String {
+    let unit = of.measured_unit.as_deref();
     match of.measured {
-        Some(Figure { low: Some(low), high: Some(high), .. }) => format!("{}-{}", number(low), number(high)),
+        Some(Figure { low: Some(low), high: Some(high), .. }) => {
+            let dash = if low < 0.0 { " to " } else { "-" };
+            format!("{}{dash}{}", in_unit(low, unit), in_unit(high, unit))
+        }
         _ => DASH.to_owned(),
     }
+}
+
+/// A number with three digits; a share to a thousandth, as one near 0 has no digits beyond it that count.
+fn in_unit(value: f64, unit: Option<&str>) -> String {
+    // Adding 0 turns a negative zero into zero.
+    if unit == Some("share") { format!("{:.3}", (value * 1e3).round() / 1e3 + 0.0) } else { number(value) }
 }
 
 /// measured / published.
@@ -57,14 +67,27 @@ pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
     }
 }
 
-/// How a claim is tested, and what of it is missing.
+/// How a claim is tested, and what of it is missing: sentences, the last without its full stop.
 pub(crate) fn how(claim: &JudgedClaim) -> String {
     let runs = once_each(claim.rows.iter().filter_map(|row| row.run.as_deref()));
-    match (runs.as_str(), missing(claim).as_str()) {
-        (runs, "") => runs.to_owned(),
-        ("", missing) => format!("missing: {missing}"),
-        (runs, missing) => format!("{runs}; missing: {missing}"),
+    let mut parts = Vec::new();
+    if !runs.is_empty() {
+        parts.push(format!("Tested by {runs}"));
     }
+    parts.extend(claim.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}")));
+    let missing = missing(claim);
+    if !missing.is_empty() {
+        parts.push(format!("Missing: {missing}"));
+    }
+    parts.join(". ")
+}
+
+/// What the reader of its figures must know of a row: what stands in, and that it is no part of the claim's verdict.
+pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
+    let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
+    let beside =
+        row.beside.as_ref().map(|setting| format!("Beside the claim, without a say in its verdict: {setting}"));
+    stand_in.into_iter().chain(beside).collect()
 }
 
 /// What is missing of a claim.
@@ -155,6 +178,12 @@ mod tests {
         };
         let shown = [measured(&judgement), interval(&judgement), ratio(&judgement)];
         assert_eq!(shown, ["0.0702 ms", "0.0680-0.0731", "0.281 x"]);
+        let share = Judgement {
+            measured: Some(Figure::new(-0.000_7, -0.0893, 0.000_7)),
+            measured_unit: Some("share".to_owned()),
+            ..Judgement::default()
+        };
+        assert_eq!([super::measured(&share), interval(&share)], ["-0.001 share", "-0.089 to 0.001"]);
         let none = Judgement::default();
         assert_eq!([measured(&none), interval(&none), ratio(&none)], [DASH; 3]);
         assert_eq!([number(1710.4), number(0.0), number(f64::NAN)], ["1710", "0", DASH]);

@@ -17,8 +17,21 @@ pub struct ComparisonReport {
     pub unlike: Vec<Unlike>,
     /// Cases that only one of the runs has, with the run's name.
     pub only_in: Vec<(String, String)>,
+    /// What was the matter with one of the runs, so that a difference may come from it.
+    pub cautions: Vec<Caution>,
     /// Budgets that were checked.
     pub budgets: Vec<BudgetResult>,
+}
+
+/// A finding of one of the runs that a comparison cannot remove.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Caution {
+    /// The run: its folder or name.
+    pub run: String,
+    /// The finding's code, for instance `noisy-machine`.
+    pub code: String,
+    /// The finding in a sentence.
+    pub summary: String,
 }
 
 /// One figure of one case in both runs.
@@ -34,7 +47,7 @@ pub struct ComparisonRow {
     pub baseline: Figure,
     /// In the candidate.
     pub candidate: Figure,
-    /// candidate / baseline, with its interval.
+    /// candidate / baseline of these two, with its interval.
     pub ratio: Figure,
     /// The verdict.
     pub verdict: Verdict,

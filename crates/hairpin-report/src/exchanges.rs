@@ -4,8 +4,9 @@ use std::cmp::Ordering;
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::Capture;
 
 use crate::ladder::{self, Group, Kind};
@@ -43,59 +44,107 @@ pub(crate) fn first_differ(row: &CaseSummary) -> bool {
     figures.early_exchanges_ns.iter().any(differs)
 }
 
+/// Which cases the table of first exchanges leaves out, and why; null where it has all.
+pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
+    let of = |group: &Group<'_>| {
+        let alike = group.rows.iter().filter(|row| !first_differ(row));
+        let names: Vec<String> = alike.map(|row| ladder::row_name(row)).collect();
+        (!names.is_empty()).then(|| format!("{} ({})", names.join(", "), group.name))
+    };
+    let groups: Vec<String> = groups.iter().filter_map(|group| of(group)).collect();
+    (!groups.is_empty()).then(|| {
+        format!(
+            "Not shown, as no first exchange is {DIFFERS} times as long or as short as the p50 with an interval that \
+             excludes it: {}.",
+            groups.join("; ")
+        )
+    })
+}
+
+/// How many of the pauses of `--gap` an exchange has, against those that its request would have in single writes; null
+/// where it has all of them, or where there are none.
+fn pauses_left(row: &CaseSummary) -> Option<usize> {
+    let exchange = row.case.exchange.as_ref().filter(|exchange| exchange.gap_ns > 0)?;
+    let calls = exchange.calls_written();
+    (calls < exchange.writes.sizes().len()).then(|| calls.saturating_sub(1))
+}
+
+/// Which remedies pause less often than `--gap` says, as they merge writes; null where all pause alike.
+pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
+    let (mut without, mut fewer): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
+    for row in groups.iter().flat_map(|group| &group.rows) {
+        let names = match pauses_left(row) {
+            Some(0) => &mut without,
+            Some(_) => &mut fewer,
+            None => continue,
+        };
+        names.extend(remedy(row).map(|remedy| remedy.to_string()).filter(|name| !names.contains(name)));
+    }
+    let said = |names: &[String], what: &str| {
+        let have = if names.len() == 1 { "has" } else { "have" };
+        (!names.is_empty()).then(|| format!("{} {have} {what}", joined(names, "and")))
+    };
+    let said: Vec<String> = [said(&without, "none"), said(&fewer, "fewer")].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| {
+        format!(
+            "--gap pauses between writes: {}. If the pause is work that a request needs anyhow, add it to their figures.",
+            said.join(", ")
+        )
+    })
+}
+
 fn remedy(row: &CaseSummary) -> Option<Remedy> {
     row.case.exchange.as_ref().map(|exchange| exchange.remedy)
 }
 
-/// A case that the answer may name: valid, measured, nothing planted, no second of a pair.
+/// A case that the answer may name: valid, measured, no second of a pair.
 fn speaks(row: &CaseSummary) -> bool {
-    row.valid && ladder::p50_ns(row).is_some() && row.case.plant.is_none() && row.case.twin == 0
+    row.valid && ladder::p50_ns(row).is_some() && row.case.twin == 0
 }
 
 /// The answer for a run of exchanges: what they take with nothing done, and which remedy is fastest. Of several groups
-/// it speaks of the first in which remedies were compared with `none`; null where no case speaks.
+/// it speaks of the first in which remedies were compared with `none`; null where no case speaks. Cases with a planted
+/// fault do so only where there are no others, and then that is said first.
 pub(crate) fn answer(run: &Run, micro: Micro) -> Option<Answer> {
-    let mut groups: Vec<Group<'_>> =
-        ladder::groups(run).into_iter().filter(|group| group.kind == Kind::Exchanges).collect();
-    for group in &mut groups {
-        group.rows.retain(|row| speaks(row));
+    let with = |planted: bool| -> Vec<Group<'_>> {
+        let speaks = |row: &&CaseSummary| speaks(row) && row.case.plant.is_some() == planted;
+        let mut groups = ladder::groups(run);
+        groups.retain(|group| group.kind == Kind::Exchanges);
+        groups.iter_mut().for_each(|group| group.rows.retain(speaks));
+        groups.retain(|group| !group.rows.is_empty());
+        groups
+    };
+    if let Some(answer) = answer_of(run, &with(false), micro) {
+        return Some(answer);
     }
-    groups.retain(|group| !group.rows.is_empty());
+    let Answer { lead, more } = answer_of(run, &with(true), micro)?;
+    Some(Answer { lead: wording::speaks_for_nothing(run), more: std::iter::once(lead).chain(more).collect() })
+}
+
+fn answer_of(run: &Run, groups: &[Group<'_>], micro: Micro) -> Option<Answer> {
     let compared = |group: &&Group<'_>| group.rows.iter().any(|row| speed_up(row).is_some());
     let group = groups.iter().find(compared).or(groups.first())?;
     let none = group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::None));
-    let fastest = fastest(run, group, none.is_some());
+    let fastest = fastest(group, none);
     let lead = lead(group, none, &fastest, micro);
     let more = [
         ties(&fastest),
-        none.and_then(|none| worse(group, none, micro)),
-        none.and_then(|none| elsewhere(&groups, none, micro)),
         none.and_then(|none| cause(run, none)),
+        none.and_then(|none| worse(group, none)),
+        none.and_then(|none| elsewhere(groups, none, micro)),
     ];
     Some(Answer { lead, more: more.into_iter().flatten().collect() })
 }
 
-/// The fastest remedies: the first, and those that cannot be told apart from it. Where `none` was measured only those
-/// whose speed-up against it excludes 1.
-fn fastest<'r>(run: &Run, group: &Group<'r>, against_none: bool) -> Vec<&'r CaseSummary> {
+/// The remedies that move most bytes a millisecond: the first, and those that cannot be told apart from it. Where
+/// `none` was measured only those whose speed-up against it excludes 1.
+fn fastest<'r>(group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
     let proved = |row: &&CaseSummary| {
-        !against_none || speed_up(row).is_some_and(|figure| figure.value > 1.0 && figure.excludes(1.0))
+        none.is_none() || speed_up(row).is_some_and(|figure| figure.value > 1.0 && figure.excludes(1.0))
     };
     let mut rows = group.rows.iter().copied().filter(proved);
     let Some(first) = rows.next() else { return Vec::new() };
-    std::iter::once(first).chain(rows.filter(|row| !told_apart(run, first, row))).collect()
-}
-
-/// By their comparison where the run has one, else by whether their intervals are apart.
-fn told_apart(run: &Run, one: &CaseSummary, other: &CaseSummary) -> bool {
-    let pair = [one.id.as_str(), other.id.as_str()];
-    let of_both = |ids: [&str; 2]| ids == pair || ids == [pair[1], pair[0]];
-    let found = run.comparisons.iter().find(|found| of_both([&found.baseline, &found.candidate]));
-    match (found, ladder::interval(one.latency_ns.p50), ladder::interval(other.latency_ns.p50)) {
-        (Some(found), _, _) => found.verdict != Verdict::CannotTell,
-        (None, Some(one), Some(other)) => one.1 < other.0 || other.1 < one.0,
-        (None, _, _) => false,
-    }
+    std::iter::once(first).chain(rows.filter(|row| !ladder::moves_more(first, row))).collect()
 }
 
 fn lead(group: &Group<'_>, none: Option<&CaseSummary>, fastest: &[&CaseSummary], micro: Micro) -> String {
@@ -106,23 +155,41 @@ fn lead(group: &Group<'_>, none: Option<&CaseSummary>, fastest: &[&CaseSummary],
     match (none, fastest.first()) {
         (Some(none), Some(first)) => {
             let short = |row: &CaseSummary| quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
-            let gain = speed_up(first).map(|figure| times(figure, micro)).unwrap_or_default();
+            let name = ladder::row_name(first);
+            let most = if first.id == group.rows[0].id { "the most" } else { "more" };
+            let gain = speed_up(first).map(|figure| gain(figure, micro)).unwrap_or_default();
+            let pauses = unpaused(first);
             format!(
-                "An {what} takes {} with nothing done against stalls and {} with {}: {gain}.",
+                "An {what} takes {} at p50 with nothing done against stalls, and {} with {name}{pauses}, which moves \
+                 {most} bytes a millisecond: {gain}.",
                 short(none),
                 short(first),
-                ladder::row_name(first)
             )
         }
         (Some(none), None) => {
             let others = group.rows.len() > 1;
             let unproved = if others { "; no remedy is proved to be faster" } else { "" };
-            format!("An {what} takes {} with nothing done against stalls{unproved}.", p50(none))
+            format!("An {what} takes {} at p50 with nothing done against stalls{unproved}.", p50(none))
         }
         (None, Some(first)) => {
-            format!("The fastest remedy for an {what} is {} at p50 {}.", ladder::row_name(first), p50(first))
+            let bytes = ladder::bytes_per_ms(first).map(|figure| moved(figure, micro)).unwrap_or_default();
+            format!(
+                "The fastest remedy for an {what} is {}{}: it moves {bytes}, at p50 in {}.",
+                ladder::row_name(first),
+                unpaused(first),
+                p50(first)
+            )
         }
         (None, None) => String::new(),
+    }
+}
+
+/// That the fastest has not all pauses of the others, in brackets after a blank; empty where it has.
+fn unpaused(first: &CaseSummary) -> &'static str {
+    match pauses_left(first) {
+        Some(0) => " (without the pauses of --gap, which are between writes)",
+        Some(_) => " (with fewer pauses of --gap, which are between writes)",
+        None => "",
     }
 }
 
@@ -130,30 +197,36 @@ fn lead(group: &Group<'_>, none: Option<&CaseSummary>, fastest: &[&CaseSummary],
 fn ties(fastest: &[&CaseSummary]) -> Option<String> {
     let (first, ties) = fastest.split_first()?;
     let names: Vec<String> = ties.iter().map(|row| ladder::row_name(row)).collect();
-    (!names.is_empty())
-        .then(|| format!("{} cannot be told apart from {}.", joined(&names, "and"), ladder::row_name(first)))
+    let (names, first) = ((!names.is_empty()).then(|| joined(&names, "and"))?, ladder::row_name(first));
+    Some(format!("By bytes a millisecond {names} cannot be told apart from {first}."))
 }
 
-/// `839 times the bytes a millisecond (95 % interval 812-861)`.
-fn times(figure: Figure, micro: Micro) -> String {
-    let bounds = ladder::interval(Some(figure)).map_or_else(String::new, |(low, high)| {
+/// `839 times as many as with nothing done (95 % interval 812-861)`.
+fn gain(speed_up: Figure, micro: Micro) -> String {
+    format!("{} as many{}", quantities::times(speed_up.value), interval(speed_up, micro))
+}
+
+/// `14125 bytes a millisecond (95 % interval 14012-14280)`.
+fn moved(bytes_per_ms: Figure, micro: Micro) -> String {
+    format!("{} bytes a millisecond{}", quantities::number(bytes_per_ms.value), interval(bytes_per_ms, micro))
+}
+
+/// The interval of a figure without a unit, after a blank; empty where it has none.
+fn interval(figure: Figure, micro: Micro) -> String {
+    ladder::interval(Some(figure)).map_or_else(String::new, |(low, high)| {
         format!(" (95 % interval {})", quantities::number_bounds(figure.value, low, high, micro))
-    });
-    format!("{} the bytes a millisecond{bounds}", quantities::times(figure.value))
+    })
 }
 
 /// Remedies that are proved to be slower than nothing.
-fn worse(group: &Group<'_>, none: &CaseSummary, micro: Micro) -> Option<String> {
-    let slower = |row: &&&CaseSummary| {
-        row.id != none.id && speed_up(row).is_some_and(|figure| figure.value < 1.0 && figure.excludes(1.0))
+fn worse(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
+    let slower = |row: &CaseSummary| {
+        let figure = speed_up(row).filter(|figure| figure.value < 1.0 && figure.excludes(1.0))?;
+        Some(format!("{} ({} the bytes a millisecond)", ladder::row_name(row), quantities::factor(figure.value)))
     };
-    let said = |row: &&CaseSummary| {
-        let p50 = quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
-        format!("{} ({p50})", ladder::row_name(row))
-    };
-    let rows: Vec<String> = group.rows.iter().filter(slower).map(said).collect();
+    let rows: Vec<String> = group.rows.iter().filter(|row| row.id != none.id).filter_map(|row| slower(row)).collect();
     let is = if rows.len() == 1 { "is" } else { "are" };
-    (!rows.is_empty()).then(|| format!("{} {is} slower than nothing.", joined(&rows, "and")))
+    (!rows.is_empty()).then(|| format!("{} {is} slower than doing nothing.", joined(&rows, "and")))
 }
 
 /// The same writes with nothing done over the other transports.
@@ -171,15 +244,35 @@ fn elsewhere(groups: &[Group<'_>], none: &CaseSummary, micro: Micro) -> Option<S
     (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows, "and")))
 }
 
-/// The finding that explains most of it and that no counter-experiment refuted.
+/// A cause explains at least this part of an exchange, or it is no headline.
+const MUCH: f64 = 0.1;
+
+/// The finding that explains most of an exchange with nothing done and that no counter-experiment refuted.
 fn cause(run: &Run, none: &CaseSummary) -> Option<String> {
-    let speaks_of_it = |finding: &&hairpin_model::finding::Finding| {
-        finding.share > 0.0
+    let speaks_of_it = |finding: &&Finding| {
+        finding.share >= MUCH
+            && finding.severity != Severity::Note
             && finding.cases.contains(&none.id)
             && finding.proved.as_ref().is_none_or(|proved| proved.verdict == "confirmed")
     };
     let finding = run.findings.iter().find(speaks_of_it)?;
-    Some(format!("Finding {} explains {} of it.", finding.code, quantities::share(finding.share)))
+    // The share of a finding is that of the case it explains best.
+    let to = if finding.cases.len() > 1 { "up to " } else { "" };
+    let share = quantities::share(finding.share);
+    Some(format!("Finding {} explains {to}{share} of an exchange.", finding.code))
+}
+
+/// Where the order of a chain, which is by p50, is not that of what is moved.
+pub(crate) fn beyond_p50(chain: &[(ladder::Step, &CaseSummary)]) -> Option<String> {
+    let names: Vec<String> = ladder::faster_than_its_p50(chain).into_iter().map(ladder::row_name).collect();
+    let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
+    (!names.is_empty()).then(|| {
+        format!(
+            "By bytes a millisecond {} {is} faster than some before {it}: a p50 does not show stalls in fewer than half \
+             of the exchanges.",
+            joined(&names, "and")
+        )
+    })
 }
 
 /// `a, b and c`.
@@ -190,23 +283,31 @@ fn joined(names: &[String], last: &str) -> String {
     }
 }
 
-/// The greatest that tracing adds to an exchange of any case, of the cases that can tell; null where it was not
-/// measured.
+/// What tracing adds to an exchange, by the case to which it adds most in proportion; null where it was not measured.
 pub(crate) fn tracing_cost(run: &Run, micro: Micro) -> Option<String> {
     let costs = run.cases.iter().filter_map(|row| {
         let trace = row.trace.as_ref()?;
         Some((row, trace.cost_ns.filter(|cost| cost.value.is_finite())?, ladder::finite(trace.cost_ratio)?))
     });
-    let (row, cost, ratio) = costs
-        .max_by(|a, b| (a.1.excludes(0.0), a.2).partial_cmp(&(b.1.excludes(0.0), b.2)).unwrap_or(Ordering::Equal))?;
-    let bounds = wording::range(cost, micro);
-    let adds = if cost.excludes(0.0) {
-        let (most, change) = (quantities::duration(cost.value, micro), quantities::change(ratio));
-        format!("adds at most {most} to an exchange{bounds}: {change}, on {}", name(row))
+    let costs: Vec<(&CaseSummary, Figure, f64)> = costs.collect();
+    let adds = |cost: &Figure| cost.value > 0.0 && cost.excludes(0.0);
+    let can_tell = costs.iter().filter(|(_, cost, _)| adds(cost)).count();
+    let (row, cost, ratio) =
+        costs.iter().max_by(|a, b| (adds(&a.1), a.2).partial_cmp(&(adds(&b.1), b.2)).unwrap_or(Ordering::Equal))?;
+    let (case, size, bounds) = (name(row), quantities::duration(cost.value, micro), wording::range(*cost, micro));
+    let said = if adds(cost) {
+        let most = match (costs.len(), can_tell) {
+            (1, _) => "",
+            (all, some) if all == some => ", in proportion the most of all cases",
+            _ => ", in proportion the most of the cases in which it can be told",
+        };
+        format!("adds {size}{bounds} to an exchange, {}, on {case}{most}", quantities::change(*ratio))
     } else {
-        format!("adds nothing to an exchange that can be told from its spread{bounds}, on {}", name(row))
+        format!(
+            "what it adds to an exchange cannot be told from the spread of its rounds; on {case} it is {size}{bounds}"
+        )
     };
-    Some(format!("{adds}; it was measured in rounds of its own, and no figure of traced rounds is in the tables"))
+    Some(format!("{said}; it was measured in rounds of its own, and no figure of traced rounds is in the tables"))
 }
 
 fn name(row: &CaseSummary) -> String {
@@ -232,6 +333,10 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
     for (row, trace) in run.cases.iter().filter_map(|row| row.trace.as_ref().map(|trace| (row, trace))) {
         let name = name(row);
         match &trace.capture {
+            Capture::Saved { file, packets, .. } if file.is_empty() => {
+                let captured = wording::counted(*packets, "packet");
+                notes.push((true, format!("{name}: {captured} captured and not saved: {}", why_unsaved(run))));
+            }
             Capture::Saved { file, packets, dropped } => {
                 if *dropped > 0 {
                     let lost = wording::counted(*dropped, "packet");
@@ -254,4 +359,13 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
             .map(|(reason, names)| (false, format!("none of {}: {reason}", shortened(&names, LISTED)))),
     );
     notes
+}
+
+/// Why a capture has no file: what the run could not save, as it says it.
+fn why_unsaved(run: &Run) -> String {
+    let causes: Vec<String> = run.unsaved.iter().map(|failure| failure.cause.clone()).collect();
+    match causes.as_slice() {
+        [] => "the run names no file of it and no cause".to_owned(),
+        causes => shortened(causes, 1),
+    }
 }

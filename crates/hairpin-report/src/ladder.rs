@@ -1,5 +1,6 @@
 //! The ladder: the cases of a run by waiting and placement, the fastest first.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Case, Pattern, Placement, Waiting};
@@ -63,7 +64,8 @@ pub(crate) struct Group<'r> {
     pub(crate) name: String,
     /// What its rows measure.
     pub(crate) kind: Kind,
-    /// The fastest first by p50; cases without a p50 last, in the order of the plan.
+    /// The fastest first: round trips by p50, exchanges by bytes a millisecond. Cases without the figure are last, in the
+    /// order of the plan.
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
@@ -88,27 +90,53 @@ pub(crate) fn groups(run: &Run) -> Vec<Group<'_>> {
     groups.sort_by_key(|(words, _)| *words);
     let mut groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
     for group in &mut groups {
-        let place = |row: &CaseSummary| p50_ns(row).unwrap_or(f64::INFINITY);
-        group.rows.sort_by(|a, b| place(a).total_cmp(&place(b)));
+        match group.kind {
+            Kind::RoundTrips => group.rows.sort_by(|a, b| by_p50(a, b)),
+            Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
+        }
     }
     groups
 }
 
-/// What is written and answered, whatever is done against its stalling: `100x2 B`, `4,3210 B gap 1000 us`.
+fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
+    let place = |row: &CaseSummary| p50_ns(row).unwrap_or(f64::INFINITY);
+    place(one).total_cmp(&place(other))
+}
+
+/// Where some exchanges stall and most do not, the p50 shows only one sort of them; what is moved shows both.
+fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
+    let place = |row: &CaseSummary| finite(bytes_per_ms(row)).unwrap_or(f64::NEG_INFINITY);
+    place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
+}
+
+/// Bytes of requests a millisecond; null where the case has no exchanges.
+pub(crate) fn bytes_per_ms(summary: &CaseSummary) -> Option<Figure> {
+    summary.exchanges.as_ref()?.bytes_per_ms
+}
+
+/// What is written and answered, whatever is done against its stalling, and the fault planted in the answer, if any:
+/// `100x2 B`, `4,3210 B, gap 1 ms, 4 in flight`.
 pub(crate) fn request(case: &Case, exchange: &Exchange) -> String {
     let mut words = exchange_words(case, exchange);
     words.remove(0);
-    words.join(" ")
+    words.join(", ")
 }
 
 /// The remedy, and the words of [`request`]: those that a case of exchanges has beyond one of round trips.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
-    let bare = Case { exchange: Some(exchange.clone()), ..Case::ping_pong(&case.transport) };
+    let bare = Case { exchange: Some(exchange.clone()), plant: case.plant, ..Case::ping_pong(&case.transport) };
     let sized = Case { size_bytes: case.size_bytes, reply_size_bytes: case.reply_size_bytes, ..bare };
     sized.details()
 }
 
-/// The median that the ladder is sorted by.
+/// Whether the one moves more bytes a millisecond than the other: their intervals are apart. Comparisons of a run are of
+/// p50, which may say the contrary where fewer than half of the exchanges stall.
+pub(crate) fn moves_more(one: &CaseSummary, other: &CaseSummary) -> bool {
+    let bounds = |row: &CaseSummary| interval(bytes_per_ms(row));
+    bounds(one).zip(bounds(other)).is_some_and(|(one, other)| one.0 > other.1)
+}
+
+/// The median.
 pub(crate) fn p50_ns(summary: &CaseSummary) -> Option<f64> {
     finite(summary.latency_ns.p50)
 }
@@ -203,8 +231,8 @@ impl Step {
     }
 }
 
-/// The rows of a group that were compared with a neighbour, each with its step from the one before, by whatever
-/// comparison of the two the run has.
+/// The rows of a group that were compared with a neighbour, by p50, as comparisons are of it; each with its step from
+/// the one before, by whatever comparison of the two the run has.
 pub(crate) fn chain<'g>(run: &Run, group: &Group<'g>) -> Vec<(Step, &'g CaseSummary)> {
     let pair = |comparison: &'_ Comparison| (comparison.baseline.clone(), comparison.candidate.clone());
     let verdicts: BTreeMap<(String, String), Verdict> =
@@ -214,7 +242,8 @@ pub(crate) fn chain<'g>(run: &Run, group: &Group<'g>) -> Vec<(Step, &'g CaseSumm
         let of_row = |comparison: &Comparison| comparison.baseline == row.id || comparison.candidate == row.id;
         run.comparisons.iter().any(|comparison| comparison.role == Role::Neighbours && of_row(comparison))
     };
-    let compared: Vec<&CaseSummary> = group.rows.iter().copied().filter(|row| is_neighbour(row)).collect();
+    let mut compared: Vec<&CaseSummary> = group.rows.iter().copied().filter(|row| is_neighbour(row)).collect();
+    compared.sort_by(|a, b| by_p50(a, b).then_with(|| a.label.cmp(&b.label)));
     let mut steps = Vec::with_capacity(compared.len());
     for (place, row) in compared.iter().enumerate() {
         let step = match place.checked_sub(1).map(|before| compared[before]) {
@@ -234,4 +263,10 @@ fn step(forward: Option<Verdict>, backward: Option<Verdict>) -> Step {
         (Some(Verdict::CannotTell), _) | (None, Some(Verdict::CannotTell)) => Step::Same,
         (None, None) => Step::Unknown,
     }
+}
+
+/// The rows of a chain that move more bytes a millisecond than one whose p50 is shorter, beyond both intervals.
+pub(crate) fn faster_than_its_p50<'g>(chain: &[(Step, &'g CaseSummary)]) -> Vec<&'g CaseSummary> {
+    let outdone = |place: usize| chain[..place].iter().any(|(_, before)| moves_more(chain[place].1, before));
+    (0..chain.len()).filter(|place| outdone(*place)).map(|place| chain[place].1).collect()
 }

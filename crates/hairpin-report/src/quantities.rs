@@ -169,19 +169,24 @@ pub fn factor(ratio: f64) -> String {
     if ratio.is_finite() { format!("{}x", significant(ratio)) } else { DASH.to_owned() }
 }
 
-/// A number without a unit: whole numbers whole, others with three significant digits at most.
+/// A number without a unit: whole numbers whole, others with three significant digits at most. What is too small for
+/// them is not called nothing: `<0.001`.
 #[must_use]
 pub fn number(value: f64) -> String {
-    if value.is_finite() { plain(value) } else { DASH.to_owned() }
+    match value {
+        _ if !value.is_finite() => DASH.to_owned(),
+        _ if value > 0.0 && value < 0.0005 => "<0.001".to_owned(),
+        _ => plain(value),
+    }
 }
 
-/// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`.
+/// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`; whole where all three are.
 #[must_use]
 pub fn number_bounds(of: f64, low: f64, high: f64, micro: Micro) -> String {
     if !(of.is_finite() && low.is_finite() && high.is_finite()) {
         return DASH.to_owned();
     }
-    let places = decimals(of);
+    let places = if [of, low, high].iter().all(|number| number.fract() == 0.0) { 0 } else { decimals(of) };
     format!("{low:.places$}{}{high:.places$}", micro.to())
 }
 
@@ -302,6 +307,8 @@ mod tests {
         assert_eq!(bounds(13_400.0, 12_900.0, 14_080.0, Micro::Ascii), "12.9-14.1");
         assert_eq!(bounds(1020.0, 980.0, 12_300.0, Micro::Ascii), "0.98-12.30");
         assert_eq!(bounds(140.0, 139.0, 142.0, Micro::Sign), "139\u{2013}142");
+        assert_eq!(number_bounds(2.0, 2.0, 3.0, Micro::Ascii), "2-3");
+        assert_eq!(number_bounds(2.0, 1.996, 2.5, Micro::Ascii), "2.00-2.50");
     }
 
     #[test]
@@ -329,6 +336,11 @@ mod tests {
         assert_eq!([change(1.008), change(0.988), change(1.25)], ["+0.8 %", "-1.2 %", "+25 %"]);
         assert_eq!([count(7), count(1000), count(1_204_311)], ["7", "1 000", "1 204 311"]);
         assert_eq!([short_count(9999), short_count(12_345), short_count(4_560_000)], ["9999", "12.3k", "4.56M"]);
+    }
+
+    #[test]
+    fn little_is_not_nothing() {
+        assert_eq!([number(0.0), number(0.0003), number(0.0006), number(12.3)], ["0", "<0.001", "0.001", "12.3"]);
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Ends, Waiting};
+use hairpin_model::case::{Case, Ends, Pattern, Waiting};
 use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, Proved};
+use hairpin_model::finding::{Finding, Proved, Severity};
 use hairpin_model::options::Effective;
 use hairpin_model::round::Purpose;
 use hairpin_model::run::{Run, State, Tool};
@@ -82,12 +82,26 @@ fn single(row: &CaseSummary, micro: Micro) -> String {
 fn nothing(run: &Run) -> String {
     match (run.cases.len(), run.failed_rounds()) {
         (0, _) => "Nothing was measured: no case could be run.".to_owned(),
-        (_, 0) if run.cases.iter().any(|row| row.valid) => {
-            "An open loop answers for its own rate only: no case here speaks for the machine as a whole.".to_owned()
-        }
+        _ if run.cases.iter().any(|row| row.valid) => speaks_for_nothing(run),
         (_, 0) => "No case has figures that may be used.".to_owned(),
         (_, failed) => format!("No case has figures that may be used: {} failed.", counted(failed as u64, "round")),
     }
+}
+
+/// Why no case with figures that may be used speaks for the machine.
+pub(crate) fn speaks_for_nothing(run: &Run) -> String {
+    let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
+    let open = rests_on(|case| matches!(case.pattern, Pattern::Paced { .. }));
+    let planted = rests_on(|case| case.plant.is_some());
+    let why = match (open, planted) {
+        (true, false) => "An open loop answers for its own rate only: no",
+        (false, true) => "A fault is planted: no",
+        (true, true) => {
+            "An open loop answers for its own rate only, and a planted fault is no part of the machine: no"
+        }
+        (false, false) => "No",
+    };
+    format!("{why} case here speaks for the machine as a whole.")
 }
 
 /// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
@@ -136,10 +150,27 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
 }
 
 /// Rounds that were measured: the timed ones that are in the figures, and those of the evidence.
-pub(crate) fn measured_rounds(run: &Run) -> u64 {
-    let of_evidence = |purpose| run.rounds.iter().filter(|round| round.measured_as(purpose).is_some()).count() as u64;
-    let timed: u64 = run.cases.iter().map(|row| row.rounds).sum();
-    timed + of_evidence(Purpose::Traced) + of_evidence(Purpose::Untraced)
+fn measured_rounds(run: &Run) -> u64 {
+    timed_rounds(run) + evidence_rounds(run)
+}
+
+fn timed_rounds(run: &Run) -> u64 {
+    run.cases.iter().map(|row| row.rounds).sum()
+}
+
+fn evidence_rounds(run: &Run) -> u64 {
+    let measured = |purpose| run.rounds.iter().filter(|round| round.measured_as(purpose).is_some()).count() as u64;
+    measured(Purpose::Traced) + measured(Purpose::Untraced)
+}
+
+/// `30 rounds`; `78 timed rounds and 54 of evidence`.
+pub(crate) fn rounds(run: &Run) -> String {
+    match evidence_rounds(run) {
+        0 => counted(timed_rounds(run), "round"),
+        evidence => {
+            format!("{} and {} of evidence", counted(timed_rounds(run), "timed round"), quantities::count(evidence))
+        }
+    }
 }
 
 /// What the reader must know before using all figures: failed rounds, invalid cases.
@@ -156,10 +187,35 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     cautions
 }
 
+/// The code of the finding that makes a caution.
+const NOISY: &str = "noisy-machine";
+/// Its evidence that says in which part of the timed rounds.
+const DISTURBED: &str = "rounds disturbed";
+
+/// That something else used the machine, where that is a warning among the findings.
+pub(crate) fn busy(run: &Run) -> Option<String> {
+    let grave = |finding: &&Finding| finding.code == NOISY && finding.severity != Severity::Note;
+    let finding = run.findings.iter().find(grave)?;
+    let share = finding.evidence.iter().find(|piece| piece.what == DISTURBED).map(|piece| piece.value.value);
+    let of = share.filter(|share| (0.0..=1.0).contains(share)).map_or_else(String::new, |share| {
+        let timed = timed_rounds(run);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a part of a count of rounds"
+        )]
+        let disturbed = (share * timed as f64).round() as u64;
+        format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
+    });
+    Some(format!("The machine was busy{of} (finding {NOISY}): another hour may give other figures."))
+}
+
 /// One line for each A/A pair: does the instrument tell a case apart from itself?
 pub(crate) fn calibrations(run: &Run) -> Vec<(bool, String)> {
     let pairs = run.comparisons.iter().filter(|comparison| comparison.role == Role::AgainstItself);
-    pairs.map(|pair| (pair.verdict == Verdict::CannotTell, calibration(run, pair))).collect()
+    let calibrated = |pair: &Comparison| pair.verdict == Verdict::CannotTell && pair.ratio.low.is_some();
+    pairs.map(|pair| (calibrated(pair), calibration(run, pair))).collect()
 }
 
 fn calibration(run: &Run, pair: &Comparison) -> String {
@@ -170,6 +226,9 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     };
     let rests = counted(pair.blocks, "paired round");
     match pair.verdict {
+        Verdict::CannotTell if pair.ratio.low.is_none() => {
+            format!("A/A: {name} against itself: difference {difference} ({rests}): too few rounds for an interval")
+        }
         Verdict::CannotTell => {
             format!("A/A: {name} against itself: cannot tell apart, difference {difference} ({rests}): calibrated")
         }
@@ -180,21 +239,22 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     }
 }
 
-/// `confirmed: the change took off 54.1 us (52.0-56.3)`.
+/// `confirmed: the change took off 54.1 us (52.0-56.3)`. What was taken off, the interval too, is told without its sign.
 pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
-    let effect = proved.effect.value;
-    let how = if effect < 0.0 { "took off" } else { "added" };
-    let size = quantities::duration(effect.abs(), micro);
-    format!("{}: the change {how} {size}{}", proved.verdict, range(proved.effect, micro))
+    let Figure { value, low, high } = proved.effect;
+    let (how, size) = match value < 0.0 {
+        true => ("took off", Figure { value: -value, low: high.map(|high| -high), high: low.map(|low| -low) }),
+        false => ("added", proved.effect),
+    };
+    format!("{}: the change {how} {}{}", proved.verdict, quantities::duration(size.value, micro), range(size, micro))
 }
 
-/// The interval of a difference in ns, after a blank: ` (52.0-56.3)` without its sign where both ends have the same one,
-/// else ` (-1.20 us .. 3.40 us)`; empty without an interval.
+/// The interval of a difference in ns, after a blank: ` (52.0-56.3)` where neither bound is negative, else
+/// ` (-1.20 us .. 3.40 us)`; empty without an interval.
 pub(crate) fn range(difference: Figure, micro: Micro) -> String {
     match (difference.low, difference.high) {
-        (Some(low), Some(high)) if low.signum() == high.signum() => {
-            let (near, far) = (low.abs().min(high.abs()), low.abs().max(high.abs()));
-            format!(" ({})", quantities::bounds(difference.value.abs(), near, far, micro))
+        (Some(low), Some(high)) if low >= 0.0 && high >= 0.0 => {
+            format!(" ({})", quantities::bounds(difference.value, low, high, micro))
         }
         (Some(low), Some(high)) => {
             format!(" ({} .. {})", quantities::duration(low, micro), quantities::duration(high, micro))
@@ -304,7 +364,10 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     }
     if !left_off.is_empty() {
         let names = left_off.join(", ");
-        notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}; nodelay=on asks for it")));
+        // What exchanges ask for is their remedy's to say.
+        let of_exchanges = run.cases.iter().all(|row| row.case.exchange.is_some());
+        let how = if of_exchanges { ", but for the remedies that set it" } else { "; nodelay=on asks for it" };
+        notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}{how}")));
     }
     for (name, transports) in congestion {
         notes.push((false, format!("congestion control in force on {}: {name}", transports.join(", "))));
@@ -350,12 +413,20 @@ fn unlike(option: &Effective) -> Option<String> {
     }
 }
 
-/// The command that repeats the run: as given, with the seed if it was chosen by the program.
+/// The command that repeats the run.
 pub(crate) fn repeat_command(run: &Run) -> String {
-    let seeded = run.command_line.iter().any(|word| word == "--seed" || word.starts_with("--seed="));
-    let mut words = run.command_line.clone();
-    if !seeded {
-        words.extend(["--seed".to_owned(), run.seed.to_string()]);
+    repeated(&run.command_line, run.seed)
+}
+
+/// A command as given, with the seed if it was chosen by the program, and without the folder, as that holds a run now.
+pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
+    let is_flag = |word: &str, flag: &str| word == flag || word.starts_with(&format!("{flag}="));
+    let is_value_of_out = |place: usize| place > 0 && command_line[place - 1] == "--out";
+    let kept =
+        command_line.iter().enumerate().filter(|(place, word)| !is_flag(word, "--out") && !is_value_of_out(*place));
+    let mut words: Vec<String> = kept.map(|(_, word)| word.clone()).collect();
+    if !words.iter().any(|word| is_flag(word, "--seed")) {
+        words.extend(["--seed".to_owned(), seed.to_string()]);
     }
     quantities::command(&words)
 }

@@ -17,21 +17,31 @@ fn row(name: &str, published: &Value, came: Option<(Value, f64, &str, &str)>, mi
         "name": name, "published": published, "measured": measured, "measured_unit": measured.is_object().then_some("bytes/ms"),
         "ratio": ratio, "verdict": verdict, "why": why, "run": missing.is_none().then_some("B-small-writes"),
         "rule_because": missing.is_none().then_some("the kernel's timer sets it"), "missing": missing,
+        "stand_in": null, "beside": null,
     })
+}
+
+/// The row with something that stands in, or another setting, or both.
+fn noted(mut row: Value, stand_in: Option<&str>, beside: Option<&str>) -> Value {
+    (row["stand_in"], row["beside"]) = (json!(stand_in), json!(beside));
+    row
 }
 
 fn claim(id: &str, text: &str, published: &Value, coverage: &str, verdict: &Value, rows: &[Value]) -> Value {
     let mut claim = rows[0].clone();
     if rows.len() > 1 {
-        (claim["measured"], claim["ratio"], claim["why"]) = (Value::Null, Value::Null, json!("holds: rate."));
+        claim["why"] = json!("holds: rate.");
     }
     claim["verdict"] = verdict.clone();
     for (name, value) in [("id", json!(id)), ("text", json!(text)), ("source", json!("B")), ("rows", json!(rows))] {
         claim[name] = value;
     }
+    claim["stand_in"] = rows.iter().map(|row| row["stand_in"].clone()).find(|stand_in| !stand_in.is_null()).into();
     (claim["published"], claim["coverage"]) = (published.clone(), json!(coverage));
     claim
 }
+
+const SLEEPS: &str = "an echo half that sleeps 4 ms: these 4 ms are set here, not measured";
 
 /// Four claims of one text; `tested` or only listed.
 fn report(tested: bool) -> ClaimsReport {
@@ -46,11 +56,15 @@ fn report(tested: bool) -> ClaimsReport {
     let first = [row("", &number, came(4.52, 0.928, "holds", holds), None)];
     let second = [
         row("rate", &number, came(0.0134, 0.0027, "does-not-hold", "It is less."), None),
-        row(
-            "a row whose name is longer than its column <b>",
-            &number,
-            came(48.7, 10.0, "cannot-tell", "It may be."),
-            None,
+        noted(
+            row(
+                "a row whose name is longer than its column <b>",
+                &number,
+                came(48.7, 10.0, "cannot-tell", "It may be."),
+                None,
+            ),
+            Some(SLEEPS),
+            Some("two processes on <two> CPUs"),
         ),
         row(
             "throughput",
@@ -59,7 +73,8 @@ fn report(tested: bool) -> ClaimsReport {
             Some("the experiment `bulk`"),
         ),
     ];
-    let third = [row("", &order, came(0.0, 0.0, "cannot-run", "icmp: no permission"), None)];
+    let third =
+        [noted(row("", &order, came(0.0, 0.0, "cannot-run", "icmp: no permission"), None), Some(SLEEPS), None)];
     let missing = came(0.0, 0.0, "cannot-run", "missing: sending from a file");
     let last = [row("", &order, missing, Some("sending from a file"))];
     let long = "With the default options 10 000 logical packets take 410 s: Nagle's algorithm waits for an ACK in each of them";
@@ -88,8 +103,47 @@ fn text(tested: bool, width: usize) -> String {
 }
 
 #[test]
+fn a_list_at_60_columns() {
+    insta::assert_snapshot!(text(false, 60));
+}
+
+#[test]
 fn a_list_at_80_columns() {
     insta::assert_snapshot!(text(false, 80));
+}
+
+#[test]
+fn tested_claims_at_60_columns() {
+    insta::assert_snapshot!(text(true, 60));
+}
+
+#[test]
+fn every_text_is_there_to_its_end_at_every_width() {
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for width in [40, 60, 80, 100] {
+        for tested in [false, true] {
+            let shown = words(&text(tested, width));
+            for claim in report(tested).claims {
+                assert!(shown.contains(&claim.text), "{} at {width}:\n{shown}", claim.id);
+            }
+            assert!(shown.contains(SLEEPS), "at {width}:\n{shown}");
+        }
+        assert!(words(&text(false, width)).contains("Published: released after the last write < forgotten."));
+    }
+}
+
+#[test]
+fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once() {
+    let shown = text(true, 100);
+    let line = |begin: &str| {
+        shown.lines().find(|line| line.starts_with(begin)).unwrap_or_else(|| panic!("{begin}:\n{shown}"))
+    };
+    assert!(line("B4 [1]").contains("cannot run"), "{shown}");
+    assert!(shown.contains("<b> [1,2]"), "{shown}");
+    assert!(line("[1]").contains("Stand-in: an echo half that sleeps 4 ms"));
+    assert!(line("[2]").contains("Beside the claim, without a say in its verdict: two processes on <two> CPUs."));
+    assert!(!line("B1 ").contains('['), "nothing stands in");
+    assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
 }
 
 #[test]
@@ -119,6 +173,9 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
     for id in ["B1", "B2", "B4", "B5"] {
         assert_eq!(page.matches(&format!("<b>{id}</b>")).count(), 1, "{id}");
     }
+    let stand_in = "<small class=\"note\">Stand-in: an echo half that sleeps 4\u{a0}ms: these 4\u{a0}ms are set here, not measured.</small>";
+    assert_eq!(page.matches(stand_in).count(), 2, "in both rows");
+    assert!(page.contains("without a say in its verdict: two processes on &lt;two&gt; CPUs."));
     assert!(page.contains("What &lt;TCP_CORK&gt; does") && page.contains("its column &lt;b&gt;"));
     assert!(
         page.contains("class=\"verdict does-not-hold\"") && page.contains("href=\"B-small-writes&#x2f;report.html\"")
@@ -128,6 +185,13 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
         let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
     }
+}
+
+#[test]
+fn the_page_says_how_to_repeat_it_with_the_seed_and_into_a_folder_of_its_own() {
+    let mut report = report(true);
+    report.command_line = ["hairpin", "claims", "run", "B1", "--out", "tested"].map(str::to_owned).to_vec();
+    assert!(html::render_claims(&report).contains("<code>hairpin claims run B1 --seed 1</code>"));
 }
 
 #[test]

@@ -198,7 +198,9 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
         "First exchanges of a connection",
         "held 44.0\u{a0}ms by Nagle&#39;s",
         "tcp-none.pcapng (61 packets)",
-        "Tracing adds at most",
+        "Tracing: adds 11.2\u{a0}µs",
+        "waits for ACK\u{a0}2",
+        "Not shown, as no first exchange",
     ] {
         assert!(page.contains(said), "{said}");
     }
@@ -356,6 +358,27 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
 }
 
 #[test]
+fn a_page_writes_microseconds_alike_in_figures_and_in_sentences() {
+    let mut run = support::survey(1);
+    run.findings[0].summary = "It takes 70.2 us (8.12 us to 9 us), and 5 us. Ask us.".to_owned();
+    let page = render(&run);
+    assert!(page.contains("It takes 70.2\u{a0}µs (8.12\u{a0}µs to 9\u{a0}µs), and 5\u{a0}µs. Ask us."));
+}
+
+#[test]
+fn a_page_says_what_pauses_and_a_busy_machine_do_to_its_figures() {
+    let mut run = support::small_writes::run(false);
+    let said = ["--gap pauses between writes", "The machine was busy"];
+    assert!(said.iter().all(|said| !render(&run).contains(said)), "neither is so");
+    support::small_writes::pause(&mut run, 1_000_000);
+    support::disturb(&mut run, 1.0);
+    let page = render(&run);
+    for said in said {
+        assert_eq!(page.matches(said).count(), 1, "{said}");
+    }
+}
+
+#[test]
 fn a_partial_run_says_so_first() {
     let mut run = support::survey(1);
     run.state = State::Running;
@@ -367,12 +390,22 @@ fn a_partial_run_says_so_first() {
 #[test]
 fn the_page_has_what_is_needed_to_repeat_the_run() {
     let mut run = support::survey(1);
-    let page = render(&run);
+    // A command's words have elements of their own, so that none is broken at a hyphen.
+    let words = |page: String| page.replace("<span class=\"word\">", "").replace("</span>", "");
+    let page = words(render(&run));
     for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 1", "bbr"] {
         assert!(page.contains(said), "{said}");
     }
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();
-    assert!(render(&run).contains("<code>hairpin round-trip --seed=7</code>"), "the seed is not given twice");
+    let page = render(&run);
+    assert!(page.contains("<span class=\"word\">--seed=7</span>"), "a flag is whole");
+    assert!(words(page).contains("<code>hairpin round-trip --seed=7</code>"), "the seed is not given twice");
+    for out in [&["--out", "here"][..], &["--out=here"]] {
+        let flags = [&["hairpin", "survey"], out, &["--quiet"]].concat();
+        run.command_line = flags.into_iter().map(str::to_owned).collect();
+        let page = words(render(&run));
+        assert!(page.contains("<code>hairpin survey --quiet --seed 42</code>"), "into a folder of its own");
+    }
 }
 
 #[test]

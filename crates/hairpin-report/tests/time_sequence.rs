@@ -7,7 +7,7 @@ use hairpin_model::run::Run;
 use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_report::terminal::{Look, render_time_sequences};
-use hairpin_report::time_sequence::{ALL, MOST_TELLING, chosen};
+use hairpin_report::time_sequence::{ALL, MOST_TELLING, check, chosen};
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }
@@ -53,10 +53,71 @@ fn an_unknown_case_is_an_error_that_names_the_known_ones() {
     let run = support::small_writes::run(true);
     let said = |which: &str| chosen(&run, which).expect_err("it is unknown").to_string();
     assert_eq!(said("nodleay"), "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)");
-    let known = said("zzz");
-    for word in ["one of all, most-telling, none", "batch=10", "pipe block together one-write 100x2 B"] {
-        assert!(known.contains(word), "{word}: {known}");
+    let cases = ["none", "nodelay", "cork-forgotten", "one-write"];
+    let words = cases.map(|word| format!("tcp block together {word} 100x2 B"));
+    let known = format!("one of all, most-telling, {}, {}", cases.join(", "), words.join(", "));
+    assert_eq!(said("zzz"), format!("unknown case of the ladder `zzz` (hint: {known})"), "those that have one");
+}
+
+#[test]
+fn what_a_ladder_may_be_asked_of_is_known_from_the_plan() {
+    let run = support::small_writes::run(true);
+    let ask = |which: &str, traced: bool| {
+        check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.transport == "tcp")))
+    };
+    for which in
+        [ALL, MOST_TELLING, "batch=10", "tcp block together none 100x2 B", "pipe block together none 100x2 B"]
+    {
+        assert_eq!((ask(which, true), ask(which, false)), (Ok(()), Ok(())), "{which}");
     }
+    let hint = |traced: bool| ask("zzz", traced).expect_err("it is unknown").to_string();
+    assert!(hint(true).contains("batch=10, tcp block together none 100x2 B") && !hint(true).contains("pipe"));
+    assert_eq!(hint(false), "unknown case of the ladder `zzz` (hint: one of all, most-telling)", "none is traced");
+}
+
+#[test]
+fn what_was_waited_for_is_named_as_its_arrow() {
+    let mut run = support::small_writes::run(true);
+    for event in &mut sequence(&mut run, "none").events {
+        if event.end == End::Far && event.kind == EventKind::BareAck && event.at_ns > 0 {
+            (event.first_byte, event.end_byte) = (-578, -578);
+        }
+    }
+    let text = drawn(&run, "tcp block together none 100x2 B", 120);
+    assert!(text.contains(":   for ACK -578") && text.contains("- ACK -578 -"), "{text}");
+    assert!(text.contains("Bytes below 0 are of earlier exchanges."), "{text}");
+    // It may ride on a segment, and no arrow says so.
+    for event in &mut sequence(&mut run, "none").events {
+        if event.end == End::Far && event.kind == EventKind::BareAck && event.at_ns > 0 {
+            (event.kind, event.first_byte, event.end_byte) = (EventKind::Segment, 0, 4);
+        }
+    }
+    let text = drawn(&run, "tcp block together none 100x2 B", 120);
+    assert!(
+        text.contains(":   for the ACK of what was sent before") && !text.contains("earlier exchanges"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_drawing_says_what_it_was_drawn_from() {
+    let said = |kept: &dyn Fn(&Event) -> bool| {
+        let mut run = support::small_writes::run(false);
+        sequence(&mut run, "none").events.retain(kept);
+        let text = drawn(&run, "tcp block together none 100x2 B", 100);
+        let from = text.find("Drawn from ").expect("it says so");
+        text[from..].split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let packet = |event: &Event| matches!(event.kind, EventKind::Segment | EventKind::BareAck);
+    assert!(said(&|_| true).starts_with("Drawn from the kernel's time stamps of both ends; their times may be off"));
+    let calls = "Drawn from the calls of both ends alone: the kernel gave no time stamps of this exchange, so no segment \
+                 and no ACK is shown. No capture: CAP_NET_RAW is missing";
+    let without = said(&|event| !packet(event));
+    assert!(without.starts_with(calls), "{without}");
+    let near = said(&|event| !packet(event) || event.kind == EventKind::Segment && event.end == End::Near);
+    let alone =
+        "Drawn from the kernel's time stamps of the client alone, so no segment of the echo half is shown; their";
+    assert!(near.starts_with(alone), "{near}");
 }
 
 #[test]
@@ -75,7 +136,11 @@ fn what_was_not_traced_is_a_note() {
 fn every_wait_is_named_at_its_end() {
     let mut run = support::small_writes::run(true);
     let names = [
-        (WaitCause::Nagle, End::Near, "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of byte 2"),
+        (
+            WaitCause::Nagle,
+            End::Near,
+            "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of what was sent before",
+        ),
         (WaitCause::Cork, End::Near, "~ corked 1.00 ms"),
         (WaitCause::Autocork, End::Near, "~ held 1.00 ms by autocorking"),
         (WaitCause::DelayedAck, End::Far, "~ ACK delayed 1.00 ms"),

@@ -124,8 +124,8 @@ pub trait Stream {
     /// also those that find nothing, every `poll` and every [`Stream::set`].
     ///
     /// Left out is what watches and carries nothing: reading counters ([`Wire::effective`], [`Stream::segments`]),
-    /// [`KernelStamps::begin`] and [`KernelStamps::take`], and the timer that interrupts blocking calls, which is set
-    /// once when the wire opens and again when another thread takes it over, but never for a message.
+    /// whatever is for the sake of [`KernelStamps`], and the timer that interrupts blocking calls, which is set once when
+    /// the wire opens and again when another thread takes it over, but never for a message.
     fn system_calls(&self) -> u64;
 
     /// Data segments and bare acknowledgements of the connection so far, both directions; `None` where the kernel
@@ -147,12 +147,17 @@ pub struct Segments {
 ///
 /// Stamps wait in the socket's error queue, in the room of its receive buffer; what finds no room is lost. So they are
 /// taken every few writes.
+///
+/// That room also decides when TCP acknowledges: a read that leaves it empty may acknowledge at once, and one that leaves
+/// stamps in it never does (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). Left there, they bring about the very stall that they
+/// were to explain, so [`KernelStamps::receive`] takes them first.
 pub trait KernelStamps {
-    /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0.
+    /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0. Those of
+    /// acknowledgements come with `acknowledged` only.
     ///
     /// # Errors
     /// [`WireError::System`] when the kernel refuses.
-    fn begin(&mut self) -> Result<(), WireError>;
+    fn begin(&mut self, acknowledged: bool) -> Result<(), WireError>;
 
     /// Takes the stamps of what was sent that have come so far; never waits.
     ///
@@ -161,6 +166,9 @@ pub trait KernelStamps {
     fn take(&mut self, into: &mut Vec<RawStamp>) -> Result<(), WireError>;
 
     /// As [`Wire::receive`], and when the kernel received the last segment of it: CLOCK_REALTIME, in ns.
+    ///
+    /// No stamp that has come is in the way of the read: [`KernelStamps::take`] gives it afterwards. As acknowledgements
+    /// come with what is read, a wire that stamps them first waits for it by a `poll`.
     ///
     /// # Errors
     /// As [`Wire::receive`].

@@ -30,6 +30,56 @@ pub fn texts() -> &'static [Text] {
     &TEXTS
 }
 
+/// A claim that no text has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownClaim {
+    /// There is a text of that letter.
+    InText {
+        /// What was given.
+        given: String,
+        /// The text's letter.
+        letter: String,
+        /// Its first claim.
+        first: String,
+        /// Its last claim.
+        last: String,
+    },
+    /// There is none.
+    Elsewhere(UnknownName),
+}
+
+impl std::fmt::Display for UnknownClaim {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::InText { given, letter, first, last } => {
+                write!(out, "unknown claim `{given}` (hint: text {letter} has {first} to {last})")
+            }
+            Self::Elsewhere(unknown) => unknown.fmt(out),
+        }
+    }
+}
+
+impl std::error::Error for UnknownClaim {}
+
+impl UnknownClaim {
+    fn of(unknown: UnknownName) -> Self {
+        let is_of = |text: &&Text| {
+            let number = unknown.given.strip_prefix(&text.letter);
+            number.is_some_and(|number| number.chars().all(|letter| letter.is_ascii_digit()))
+        };
+        let text = texts().iter().find(is_of).map(|text| (text, text.claims.first(), text.claims.last()));
+        match text {
+            Some((text, Some(first), Some(last))) => Self::InText {
+                letter: text.letter.clone(),
+                first: first.id.clone(),
+                last: last.id.clone(),
+                given: unknown.given,
+            },
+            _ => Self::Elsewhere(unknown),
+        }
+    }
+}
+
 /// A text and those of its claims that are asked for.
 #[derive(Clone, Debug)]
 pub struct Chosen {
@@ -65,8 +115,8 @@ impl Chosen {
 /// where nothing is asked for.
 ///
 /// # Errors
-/// [`UnknownName`] with the nearest id.
-pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, UnknownName> {
+/// [`UnknownClaim`], with the ids that the text of that letter has, or else the nearest id.
+pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, UnknownClaim> {
     let known: Vec<&str> = texts()
         .iter()
         .flat_map(|text| std::iter::once(&text.letter).chain(text.claims.iter().map(|claim| &claim.id)))
@@ -74,7 +124,7 @@ pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, UnknownName> {
         .collect();
     let mut wanted = Vec::new();
     for name in asked {
-        wanted.push(names::find("claim", &name.to_uppercase(), &known)?);
+        wanted.push(names::find("claim", &name.to_uppercase(), &known).map_err(UnknownClaim::of)?);
     }
     let is_wanted = |text: &Text, claim: &Claim| {
         wanted.is_empty() || wanted.contains(&text.letter.as_str()) || wanted.contains(&claim.id.as_str())

@@ -117,7 +117,8 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
 /// Fills in the figures of a measured round, and what its trace says where it has one.
 pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace: Option<&RoundTrace>) {
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
-        measured.figures = round_figures(&record.order.case, samples, measured.duration_ns);
+        let order = &record.order;
+        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns);
     }
     if let Some(trace) = trace {
         traced(record, trace);

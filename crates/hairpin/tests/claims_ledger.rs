@@ -9,7 +9,7 @@ use hairpin_analysis::claims::fits_unit;
 use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
 use hairpin_model::card::Receipt;
 use hairpin_model::case::Case;
-use hairpin_model::claim::{Claim, Row, Rule, Selector, Test, Text, Value};
+use hairpin_model::claim::{Claim, FigureName, Row, Rule, Selector, Test, Text, Value};
 use hairpin_model::ground::{Candidate, Ground};
 
 /// How many claims each text has.
@@ -83,7 +83,9 @@ fn every_rule_fits_what_is_published() {
                 let names = matches!(value, Value::Order(names) if names.len() == cases.len());
                 assert!(names && cases.len() > 1, "{place}: a case for each name");
             }
-            Rule::Presence { kept, events, .. } => assert!(kept.len() + events.len() > 0, "{place}"),
+            Rule::Kept { kept, .. } => assert!(!kept.is_empty(), "{place}"),
+            Rule::Packets { events, .. } => assert!(!events.is_empty(), "{place}"),
+            Rule::Pattern { .. } => {}
         }
     }
 }
@@ -97,6 +99,60 @@ fn names_of_rows_are_told_apart_and_tables_have_no_row_that_is_not_judged() {
             assert!(table.keys().all(|name| names.contains(name.as_str())), "{}", claim.id);
         }
     }
+}
+
+#[test]
+fn a_claim_that_rests_on_a_planted_delay_says_so_and_its_sums_are_not_called_measured() {
+    for (text, claim, row, test) in tests() {
+        let place = format!("{} {}", claim.id, row.name);
+        if !text.runs[&test.run].command.contains("--plant") {
+            continue;
+        }
+        let stand_in = test.stand_in.as_deref().unwrap_or_default();
+        assert!(stand_in.contains("set here, not measured"), "{place}: {stand_in}");
+        let a_time = match &test.rule {
+            Rule::Within { of, .. } | Rule::Range { of, .. } | Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } => {
+                of.against.is_none()
+            }
+            _ => false,
+        };
+        assert!(!a_time || test.undecided.is_some(), "{place}: a time that was set cannot hold");
+    }
+}
+
+#[test]
+fn what_only_restates_the_words_of_its_run_decides_nothing() {
+    let mut restated = Vec::new();
+    for (_, claim, row, test) in tests() {
+        let is_set = match &test.rule {
+            Rule::Pattern { .. } => true,
+            Rule::AtLeast { of, .. } | Rule::AtMost { of, .. } | Rule::Within { of, .. } | Rule::Range { of, .. } => {
+                of.figure == FigureName::InFlight
+            }
+            _ => false,
+        };
+        if is_set {
+            assert!(test.undecided.is_some(), "{} {}: writes and pipeline were set", claim.id, row.name);
+            restated.push(claim.id.as_str());
+        }
+    }
+    assert_eq!(restated, ["B7", "D5"]);
+}
+
+#[test]
+fn the_two_claims_about_batching_are_tested_by_the_same_cases() {
+    let remedies = |id: &str, beside: bool| -> BTreeSet<String> {
+        let of_claim = tests().filter(|(_, claim, row, _)| claim.id == id && row.beside.is_some() == beside);
+        let rest = of_claim.filter_map(|(_, _, _, test)| match &test.rule {
+            Rule::Share { rest, .. } => rest.remedy.map(|remedy| remedy.to_string()),
+            _ => None,
+        });
+        rest.collect()
+    };
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(remedies("A17", false), set(&["one-write"]), "merging is into one send");
+    assert!(remedies("A8", false).contains("one-write"), "as A8 has it");
+    assert_eq!(remedies("A17", true), set(&["batch=10", "batch=50"]), "what leaves several sends is another setting");
 }
 
 /// What every transport promises, all of which can run, on two CPUs.
@@ -140,7 +196,7 @@ fn selectors(rule: &Rule) -> Vec<&Selector> {
         }
         Rule::Share { whole, rest, .. } => vec![whole, rest],
         Rule::Order { cases, .. } => cases.iter().collect(),
-        Rule::Presence { case, .. } => vec![case],
+        Rule::Kept { case, .. } | Rule::Packets { case, .. } | Rule::Pattern { case, .. } => vec![case],
     }
 }
 
@@ -180,7 +236,9 @@ fn claims_are_chosen_by_id_and_by_letter() {
     assert_eq!(ids(&["B", "B1"]).len(), 7, "each once");
     assert_eq!(ids(&[]).len(), 69);
     let unknown = choose(&["A21".to_owned()]).expect_err("there is none");
-    assert!(unknown.to_string().contains("(hint: did you mean `A2"), "{unknown}");
+    assert_eq!(unknown.to_string(), "unknown claim `A21` (hint: text A has A1 to A20)");
+    let unknown = choose(&["F1".to_owned()]).expect_err("there is no such text");
+    assert!(unknown.to_string().starts_with("unknown claim `F1` (hint: "), "{unknown}");
     let runs = choose(&["B1".to_owned(), "B2".to_owned(), "B4".to_owned()]).expect("they are known")[0].runs();
     assert_eq!(runs, ["small-writes", "forgotten"], "each run once, in the order in which it is needed");
 }

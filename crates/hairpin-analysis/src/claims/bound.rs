@@ -1,6 +1,7 @@
 //! `at-least` and `at-most`: the figure, or the ratio of two, on one side of a bound.
 
-use hairpin_model::claim::{Measure, Published, Value};
+use hairpin_model::claim::{FigureName, Measure, Published, Value};
+use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
@@ -30,7 +31,11 @@ pub(super) fn judge(side: Side, of: &Measure, bound: Option<f64>, published: &Pu
         Side::AtLeast => ("at least", bound, f64::INFINITY),
         Side::AtMost => ("at most", f64::NEG_INFINITY, bound),
     };
-    let place = Place::of(&measured.figure, from, to);
+    // That the greatest was beyond a bound is a fact; its interval is only how the rounds' greatest differ.
+    let greatest = of.figure == FigureName::Max && of.against.is_none();
+    let value = measured.figure.value;
+    let judged = if greatest { Figure::new(value, value, value) } else { measured.figure };
+    let place = Place::of(&judged, from, to);
     let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let bounds = format!("{words} {}", words::exactly(bound, &measured.unit));
     let ratio = number.filter(|_| measured.unit == published.unit).map(|number| measured.figure.value / number);

@@ -3,13 +3,14 @@
 use hairpin_model::claim::{FigureName, Measure};
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::round::{ExchangeCounts, Measured as MeasuredRound};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, RoundPoint};
+use hairpin_model::summary::CaseSummary;
 
 use super::selection::select;
 use super::without;
-use crate::compare::cases::ratio_of;
-use crate::compare::step_share;
+use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, step_share, widened};
+use crate::statistics::interval::median_figure;
 
 /// The unit of ratios: how many times.
 pub(super) const TIMES: &str = "x";
@@ -39,55 +40,69 @@ impl Measured {
 /// What the measure asks for, in `unit`; or the verdict that its absence gives.
 pub(super) fn measure(of: &Measure, unit: &str, run: &Run) -> Result<Measured, Judgement> {
     let case = select(run, &of.case)?;
+    let name = in_words(of.figure);
     if let Some(against) = &of.against {
         let baseline = select(run, against)?;
-        let figure = ratio(of.figure, baseline, case, run.seed)?;
-        let what = format!("{} of {} against {}", of.figure, case.label, baseline.label);
+        let figure = ratio(of.figure, baseline, case, run)?;
+        let what = format!("{name} of {} against {}", case.label, baseline.label);
         return Ok(Measured { figure, unit: TIMES.to_owned(), what });
     }
-    let scale = scale(of.figure, unit).ok_or_else(|| {
-        without(Verdict::CannotRun, format!("{} is published in {unit}, which it has not", of.figure))
-    })?;
-    let base = figure(case, of.figure)?;
+    let scale = scale(of.figure, unit)
+        .ok_or_else(|| without(Verdict::CannotRun, format!("the {name} is published in {unit}, which it has not")))?;
+    let base = figure(case, of.figure, run)?;
     let figure = Figure {
         value: base.value * scale,
         low: base.low.map(|low| low * scale),
         high: base.high.map(|high| high * scale),
     };
-    Ok(Measured { figure, unit: unit.to_owned(), what: format!("{} of {}", of.figure, case.label) })
+    Ok(Measured { figure, unit: unit.to_owned(), what: format!("{name} of {}", case.label) })
 }
 
-/// `candidate` / `baseline` of a figure, by blocks of rounds where rounds have it, else from the two intervals: low
-/// over high and high over low, which is wider than need be.
+/// The figure for people.
+pub(super) fn in_words(name: FigureName) -> &'static str {
+    match name {
+        FigureName::P50 => "p50",
+        FigureName::P99 => "p99",
+        FigureName::P999 => "p99.9",
+        FigureName::Max => "greatest",
+        FigureName::Mean => "mean",
+        FigureName::ServiceP50 => "p50 from the actual send",
+        FigureName::ServiceMean => "mean from the actual send",
+        FigureName::First => "first exchange",
+        FigureName::Rate => "rate",
+        FigureName::BytesPerMs => "bytes/ms",
+        FigureName::Segments => "segments an exchange",
+        FigureName::BareAcks => "bare ACKs an exchange",
+        FigureName::InFlight => "number of requests in flight",
+    }
+}
+
+/// `candidate` / `baseline` of a figure: the median of their rounds' ratios, block by block as comparisons are.
 pub(super) fn ratio(
     name: FigureName,
     baseline: &CaseSummary,
     candidate: &CaseSummary,
-    seed: u64,
+    run: &Run,
 ) -> Result<Figure, Judgement> {
-    let (one, other) = (figure(baseline, name)?, figure(candidate, name)?);
-    if one.value <= 0.0 {
-        return Err(without(Verdict::CannotTell, format!("{name} of {} is 0", baseline.label)));
-    }
-    let step = step_share(one.value.min(other.value));
-    let by_block =
-        |of: fn(&RoundPoint) -> f64, step: f64| ratio_of(baseline, candidate, of, step, seed).map(|(ratio, _)| ratio);
-    let paired = match name {
-        FigureName::P50 => by_block(|point| point.p50_ns, step),
-        FigureName::P99 => by_block(|point| point.p99_ns, step),
-        FigureName::Rate => by_block(|point| point.rate_per_s, 0.0),
-        _ => None,
+    // What the samples do not suffice for has no ratio either.
+    let (one, other) = (figure(baseline, name, run)?, figure(candidate, name, run)?);
+    let step = if scale(name, "ns").is_some() { step_share(one.value.min(other.value)) } else { 0.0 };
+    let logarithms = |case: &CaseSummary| {
+        logarithms_by_block(by_block(name, case, run).into_iter().filter(|(_, value)| *value > 0.0))
     };
-    Ok(paired.unwrap_or_else(|| Figure {
-        value: other.value / one.value,
-        low: other.low.zip(one.high).map(|(low, high)| low / high),
-        high: other.high.zip(one.low).filter(|(_, low)| *low > 0.0).map(|(high, low)| high / low),
-    }))
+    let about = format!("{} {} {name}", baseline.id, candidate.id);
+    let ratio = difference_by_block(&logarithms(baseline), &logarithms(candidate), run.seed, &about);
+    let ratio = ratio.map(|(difference, _)| as_ratio(&widened(difference, step)));
+    ratio.ok_or_else(|| {
+        let why = format!("the {} of {} or {} is 0", in_words(name), baseline.label, candidate.label);
+        without(Verdict::CannotTell, why)
+    })
 }
 
 /// A figure in its base unit: ns, 1/s, bytes/ms, a count, a share.
-fn figure(case: &CaseSummary, name: FigureName) -> Result<Figure, Judgement> {
+fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Judgement> {
     let latency = &case.latency_ns;
+    let service = case.service_ns.as_ref();
     let of_exchanges = case.exchanges.as_ref();
     let found = match name {
         FigureName::P50 => latency.p50,
@@ -95,16 +110,53 @@ fn figure(case: &CaseSummary, name: FigureName) -> Result<Figure, Judgement> {
         FigureName::P999 => latency.p999,
         FigureName::Max => latency.max,
         FigureName::Mean => latency.mean,
+        FigureName::ServiceP50 => service.and_then(|service| service.p50),
+        FigureName::ServiceMean => service.and_then(|service| service.mean),
         FigureName::First => of_exchanges.map_or(case.first_message_ns, |figures| figures.first_exchange_ns),
         FigureName::Rate => case.rate_per_s,
         FigureName::BytesPerMs => of_exchanges.and_then(|figures| figures.bytes_per_ms),
         FigureName::Segments => of_exchanges.and_then(|figures| figures.segments_per_exchange),
         FigureName::BareAcks => of_exchanges.and_then(|figures| figures.bare_acks_per_exchange),
+        FigureName::InFlight => {
+            let values: Vec<f64> = by_block(name, case, run).into_iter().map(|(_, value)| value).collect();
+            median_figure(&values, run.seed, &format!("{} {name}", case.id))
+        }
     };
     found.filter(|figure| figure.value.is_finite()).ok_or_else(|| {
-        let samples = case.samples;
-        without(Verdict::CannotTell, format!("{} has no {name}: {samples} samples do not suffice", case.label))
+        let why = format!("{} has no {}: {} samples do not suffice", case.label, in_words(name), case.samples);
+        without(Verdict::CannotTell, why)
     })
+}
+
+/// The figure of every measured round that has it, in its base unit, with the round's block.
+fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
+    let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
+    rounds.filter_map(|round| Some((round.order.block, of_round(name, case, round.measured()?)?))).collect()
+}
+
+fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {
+    let figures = &round.figures;
+    let latency = &figures.latency_ns;
+    let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
+        let counts = round.exchange_counts.filter(|counts| counts.exchanges > 0)?;
+        Some(of(&counts)? as f64 / counts.exchanges as f64)
+    };
+    match name {
+        FigureName::P50 => Some(latency.p50),
+        FigureName::P99 => Some(latency.p99),
+        FigureName::P999 => Some(latency.p999),
+        FigureName::Max => Some(latency.max),
+        FigureName::Mean => Some(latency.mean),
+        FigureName::ServiceP50 => figures.service_ns.map(|service| service.p50),
+        FigureName::ServiceMean => figures.service_ns.map(|service| service.mean),
+        FigureName::First if case.exchanges.is_some() => figures.early_exchanges_ns.first().copied(),
+        FigureName::First => Some(round.first_message_ns as f64),
+        FigureName::Rate => Some(figures.rate_per_s),
+        FigureName::BytesPerMs => Some(figures.rate_per_s * case.case.size_bytes as f64 / 1e3),
+        FigureName::Segments => each(|counts| counts.segments),
+        FigureName::BareAcks => each(|counts| counts.bare_acks),
+        FigureName::InFlight => Some(figures.rate_per_s * latency.mean / 1e9),
+    }
 }
 
 /// What one base unit of the figure is in `unit`; `None` where it has no such unit.
@@ -115,6 +167,8 @@ fn scale(name: FigureName, unit: &str) -> Option<f64> {
         | FigureName::P999
         | FigureName::Max
         | FigureName::Mean
+        | FigureName::ServiceP50
+        | FigureName::ServiceMean
         | FigureName::First => [("ns", 1.0), ("us", 1e-3), ("ms", 1e-6), ("s", 1e-9)]
             .into_iter()
             .find(|(known, _)| *known == unit)
@@ -123,6 +177,7 @@ fn scale(name: FigureName, unit: &str) -> Option<f64> {
         FigureName::BytesPerMs => (unit == "bytes/ms").then_some(1.0),
         FigureName::Segments => (unit == "segments").then_some(1.0),
         FigureName::BareAcks => (unit == "ACKs").then_some(1.0),
+        FigureName::InFlight => (unit == "requests").then_some(1.0),
     }
 }
 

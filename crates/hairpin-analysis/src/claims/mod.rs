@@ -6,8 +6,10 @@
 
 mod bound;
 mod figures;
+mod kept;
 mod order;
-mod presence;
+mod packets;
+mod pattern;
 mod range;
 mod selection;
 mod share;
@@ -37,7 +39,7 @@ pub fn listed(claim: &Claim, source: &str) -> JudgedClaim {
 #[must_use]
 pub fn judge(claim: &Claim, source: &str, runs: &Runs<'_>) -> JudgedClaim {
     let mut judged = judged(claim, source, Judgement::default(), |row| judge_row(row, runs));
-    judged.judgement = table::overall(&judged.rows);
+    judged.judgement = table::overall(&judged.rows, claim.headline());
     judged
 }
 
@@ -54,6 +56,8 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
             run: test.map(|test| format!("{source}-{}", test.run)),
             rule_because: test.map(|test| test.rule_because.clone()),
             missing,
+            stand_in: test.and_then(|test| test.stand_in.clone()),
+            beside: row.beside.clone(),
         }
     };
     JudgedClaim {
@@ -63,8 +67,20 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
         published: claim.published.clone(),
         coverage: claim.coverage(),
         judgement,
+        stand_in: stand_ins(claim),
         rows: claim.rows.iter().map(row).collect(),
     }
+}
+
+/// What stands in for something in any of its rows, each once.
+fn stand_ins(claim: &Claim) -> Option<String> {
+    let mut once: Vec<&str> = Vec::new();
+    for stand_in in claim.tests().filter_map(|test| test.stand_in.as_deref()) {
+        if !once.contains(&stand_in) {
+            once.push(stand_in);
+        }
+    }
+    (!once.is_empty()).then(|| once.join("; "))
 }
 
 fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
@@ -77,7 +93,7 @@ fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
         Some(Err(why)) => return without(Verdict::CannotRun, why.clone()),
         None => return without(Verdict::CannotRun, format!("the run `{}` was not made", test.run)),
     };
-    with_caveats(by_rule(&test.rule, row, run), test)
+    undecided(by_rule(&test.rule, row, run), test)
 }
 
 fn by_rule(rule: &Rule, row: &Row, run: &Run) -> Judgement {
@@ -91,23 +107,22 @@ fn by_rule(rule: &Rule, row: &Row, run: &Run) -> Judgement {
             share::judge(*figure, [whole, rest], *at_least, published, run)
         }
         Rule::Order { figure, cases } => order::judge(*figure, cases, published, run),
-        Rule::Presence { case, kept, events } => presence::judge(case, kept, events, run),
+        Rule::Kept { case, kept } => kept::judge(case, kept, run),
+        Rule::Packets { case, events } => packets::judge(case, events, run),
+        Rule::Pattern { case, writes } => pattern::judge(case, writes, run),
     }
 }
 
-/// What the test says beside its rule: why it cannot decide, and what stands in.
-fn with_caveats(mut judgement: Judgement, test: &Test) -> Judgement {
-    if judgement.verdict == Some(Verdict::CannotRun) {
-        return judgement;
+/// What was measured, without a verdict on it, where the test says that it cannot decide.
+fn undecided(judgement: Judgement, test: &Test) -> Judgement {
+    match &test.undecided {
+        Some(why) if judgement.verdict != Some(Verdict::CannotRun) => Judgement {
+            verdict: Some(Verdict::CannotTell),
+            why: format!("{why} What was measured: {}", judgement.why),
+            ..judgement
+        },
+        _ => judgement,
     }
-    if let Some(undecided) = &test.undecided {
-        judgement.verdict = Some(Verdict::CannotTell);
-        judgement.why = format!("{undecided} What was measured: {}", judgement.why);
-    }
-    if let Some(stand_in) = &test.stand_in {
-        judgement.why = format!("{} Stand-in: {stand_in}.", judgement.why);
-    }
-    judgement
 }
 
 /// A verdict without a measured figure.
@@ -152,7 +167,7 @@ impl Place {
             Self::Below => format!("{what} is not {bounds}: it is less."),
             Self::Above => format!("{what} is not {bounds}: it is more."),
             Self::Across => format!("{what} is only in part of its interval {bounds}."),
-            Self::Unknown => format!("{what} has no interval, as one round gives none."),
+            Self::Unknown => format!("{what} has no interval: it takes three rounds, and not too unlike ones."),
         }
     }
 }

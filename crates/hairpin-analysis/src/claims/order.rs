@@ -5,7 +5,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
-use super::figures::{Measured, TIMES, ratio};
+use super::figures::{Measured, TIMES, in_words, ratio};
 use super::selection::select;
 use super::{Place, without, words};
 
@@ -20,7 +20,8 @@ pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published,
         .collect();
     let verdicts: Vec<Verdict> = steps.iter().map(Step::verdict).collect();
     let verdict = overall(&verdicts);
-    let why = steps.iter().map(Step::sentence).collect::<Vec<_>>().join(" ");
+    let steps_told = steps.iter().map(Step::sentence).collect::<Vec<_>>().join(" ");
+    let why = format!("By {}: {steps_told}", in_words(name));
     let least_clear =
         steps.iter().filter_map(|step| step.ratio.as_ref().ok()).min_by(|a, b| a.value.total_cmp(&b.value));
     match least_clear {
@@ -39,7 +40,7 @@ struct Step<'n> {
 }
 
 fn step(name: FigureName, [first, second]: [&Selector; 2], run: &Run) -> Result<Figure, Judgement> {
-    ratio(name, select(run, first)?, select(run, second)?, run.seed)
+    ratio(name, select(run, first)?, select(run, second)?, run)
 }
 
 impl Step<'_> {

@@ -5,7 +5,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::Judgement;
 use hairpin_model::run::Run;
 
-use super::figures::{Measured, ratio};
+use super::figures::{Measured, in_words, ratio};
 use super::selection::select;
 use super::{Place, words};
 
@@ -21,13 +21,13 @@ pub(super) fn judge(
 ) -> Judgement {
     let found = select(run, whole).and_then(|whole| {
         let rest = select(run, rest)?;
-        let left = ratio(name, whole, rest, run.seed)?;
+        let left = ratio(name, whole, rest, run)?;
         let gone = Figure {
             value: 1.0 - left.value,
             low: left.high.map(|high| 1.0 - high),
             high: left.low.map(|low| 1.0 - low),
         };
-        let what = format!("The share of the {name} of {} that is gone in {}", whole.label, rest.label);
+        let what = format!("The share of the {} of {} that is gone in {}", in_words(name), whole.label, rest.label);
         Ok(Measured { figure: gone, unit: SHARE.to_owned(), what })
     });
     let measured = match found {
@@ -35,7 +35,7 @@ pub(super) fn judge(
         Err(absent) => return absent,
     };
     let place = Place::of(&measured.figure, at_least, f64::INFINITY);
-    let what = format!("{}, {},", measured.what, words::figure(&measured.figure, "of it"));
+    let what = format!("{}, {},", measured.what, words::share(&measured.figure));
     let ratio = match published.value {
         Value::Number(number) if published.unit == SHARE => Some(measured.figure.value / number),
         _ => None,

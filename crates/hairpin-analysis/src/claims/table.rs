@@ -2,30 +2,40 @@
 
 use hairpin_model::judged_claim::{JudgedRow, Judgement, Verdict};
 
-use super::without;
-
 /// A claim of one row is judged as that row. A table does not hold where a row does not, holds where every row does,
-/// and cannot run where none could; else it cannot be told, as rows that were not judged might contradict it.
-pub(super) fn overall(rows: &[JudgedRow]) -> Judgement {
+/// and cannot run where none could; else it cannot be told, as rows that were not judged might contradict it. Rows
+/// beside the claim have no say in that and are told apart. The figure of a table is that of its row `headline`.
+pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement {
     if let [only] = rows
         && only.name.is_empty()
     {
         return only.judgement.clone();
     }
-    let count = |verdict: Verdict| rows.iter().filter(|row| row.judgement.verdict == Some(verdict)).count();
+    let (counting, beside): (Vec<&JudgedRow>, Vec<&JudgedRow>) = rows.iter().partition(|row| row.beside.is_none());
+    let count = |verdict: Verdict| counting.iter().filter(|row| row.judgement.verdict == Some(verdict)).count();
     let verdict = if count(Verdict::DoesNotHold) > 0 {
         Verdict::DoesNotHold
-    } else if count(Verdict::Holds) == rows.len() {
+    } else if count(Verdict::Holds) == counting.len() {
         Verdict::Holds
-    } else if count(Verdict::CannotRun) == rows.len() {
+    } else if count(Verdict::CannotRun) == counting.len() {
         Verdict::CannotRun
     } else {
         Verdict::CannotTell
     };
+    let mut why = format!("{}.", by_verdict(&counting));
+    if !beside.is_empty() {
+        why = format!("{why} Beside the claim, {}.", by_verdict(&beside));
+    }
+    let carried = headline.map(|place| rows[place].judgement.clone()).unwrap_or_default();
+    Judgement { verdict: Some(verdict), why, ..carried }
+}
+
+/// holds: `tcp`, `udp`; cannot-run: `wan`. Names may have commas.
+fn by_verdict(rows: &[&JudgedRow]) -> String {
     let named = Verdict::ALL.iter().filter_map(|verdict| {
-        let of: Vec<&JudgedRow> = rows.iter().filter(|row| row.judgement.verdict == Some(*verdict)).collect();
-        let names: Vec<&str> = of.iter().map(|row| row.name.as_str()).collect();
+        let of = rows.iter().filter(|row| row.judgement.verdict == Some(*verdict));
+        let names: Vec<String> = of.map(|row| format!("`{}`", row.name)).collect();
         (!names.is_empty()).then(|| format!("{verdict}: {}", names.join(", ")))
     });
-    without(verdict, format!("{}.", named.collect::<Vec<_>>().join("; ")))
+    named.collect::<Vec<_>>().join("; ")
 }

@@ -7,6 +7,7 @@ use hairpin_model::claim::{Claim, Coverage, Value};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{JudgedClaim, Verdict};
+use hairpin_model::round::Outcome;
 use hairpin_model::run::{Run, Skipped, State};
 use hairpin_model::summary::ExchangeFigures;
 use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TraceSummary};
@@ -14,7 +15,7 @@ use hairpin_model::trace::{Capture, End};
 use serde_json::{Value as Json, json};
 
 use super::{fits_unit, judge, listed};
-use crate::made_up::{MadeUp, back_to_back};
+use crate::made_up::{MadeUp, at_rate, back_to_back, paced};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -63,7 +64,7 @@ fn case(transport: &str) -> Json {
 fn assert_absent_figures(published: &Json, rule: impl Fn(&Json) -> Json) {
     let run = run();
     for (transport, expected, why) in [
-        ("unix-stream", Verdict::CannotTell, "one round"),
+        ("unix-stream", Verdict::CannotTell, "no interval"),
         ("shm", Verdict::CannotTell, "messages were lost"),
         ("icmp", Verdict::CannotRun, "no permission"),
         ("fifo", Verdict::CannotRun, "no FIFOs here"),
@@ -210,8 +211,11 @@ fn the_share_that_is_gone() {
     assert_eq!(verdict(&run, &published, &rule("nodelay", "none", 0.1)), Verdict::DoesNotHold, "more, not less");
     assert_eq!(verdict(&run, &published, &rule("none", "cork", 0.9)), Verdict::CannotRun);
     let mut run = run;
-    for point in &mut run.cases[1].round_points {
-        point.p50_ns = MS as f64 * f64::from(1 + point.block % 4);
+    let nodelay = run.cases[1].id.clone();
+    for round in run.rounds.iter_mut().filter(|round| round.case_id == nodelay) {
+        let block = round.order.block;
+        let Outcome::Measured(measured) = &mut round.outcome else { panic!("all were measured") };
+        measured.figures.latency_ns.p50 = MS as f64 * f64::from(1 + block % 4);
     }
     assert_eq!(verdict(&run, &published, &rule("none", "nodelay", 0.95)), Verdict::CannotTell);
 }
@@ -228,8 +232,8 @@ fn figures_of_exchanges() {
     let ratio =
         judged(&run, &json!({"value": 100, "unit": "x"}), &json!({"kind": "within", "factor": 2, "of": against}));
     let measured = ratio.judgement.measured.unwrap();
-    let bounds = (measured.low.unwrap(), measured.high.unwrap());
-    assert!((bounds.0 - 360.0 / 4.95).abs() < 1e-9 && (bounds.1 - 440.0 / 4.05).abs() < 1e-9, "{measured:?}");
+    // 44 ms against 0.5 ms, round by round.
+    assert!((measured.value - 88.0).abs() < 1e-6 && measured.high.unwrap() - measured.low.unwrap() < 1e-6, "paired");
     let absent = json!({"kind": "at-most", "of": of("segments", "none")});
     assert_eq!(verdict(&run, &json!({"value": 4, "unit": "segments"}), &absent), Verdict::CannotTell);
     let other_unit = json!({"kind": "at-most", "of": of("segments", "none")});
@@ -251,9 +255,9 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
 }
 
 #[test]
-fn what_the_text_shows_is_seen_or_not() {
+fn packets_are_seen_in_their_order_or_not() {
     use EventKind::{BareAck, Segment, Syn, SynAck, Write};
-    let rule = json!({"kind": "presence", "case": {"remedy": "none"}, "events": ["syn", "syn-ack", "bare-ack"]});
+    let rule = json!({"kind": "packets", "case": {"remedy": "none"}, "events": ["syn", "syn-ack", "bare-ack"]});
     let published = json!({"value": ["SYN", "SYN-ACK", "ACK"], "unit": "packets"});
     let saved = Capture::Saved { file: "x".to_owned(), packets: 9, dropped: 0 };
     let with = |sequence: Option<TimeSequence>, capture: Capture| {
@@ -263,9 +267,14 @@ fn what_the_text_shows_is_seen_or_not() {
     };
     let all = with(Some(sequence(Source::Capture, &[Syn, SynAck, BareAck, Write, Segment])), saved.clone());
     assert_eq!((all.verdict, all.measured), (Some(Verdict::Holds), None));
-    let none = with(Some(sequence(Source::Capture, &[SynAck, Syn, BareAck])), saved.clone());
-    assert_eq!(none.verdict, Some(Verdict::DoesNotHold));
-    assert!(none.why.contains("not seen: syn-ack after these"), "{}", none.why);
+    assert!(
+        all.why.ends_with("from its first write, SYN at 0 ms, SYN-ACK at 0.00100 ms and bare ACK at 0.00200 ms."),
+        "{}",
+        all.why
+    );
+    let wrong_order = with(Some(sequence(Source::Capture, &[SynAck, Syn, BareAck])), saved.clone());
+    assert_eq!(wrong_order.verdict, Some(Verdict::DoesNotHold));
+    assert!(wrong_order.why.ends_with("shows no SYN-ACK after SYN at 0.00100 ms."), "{}", wrong_order.why);
     let skipped = Capture::Skipped { reason: "no CAP_NET_RAW".to_owned() };
     let stamps = with(Some(sequence(Source::KernelTimestamps, &[Syn, SynAck, BareAck])), skipped);
     assert_eq!(stamps.verdict, Some(Verdict::CannotRun));
@@ -275,13 +284,122 @@ fn what_the_text_shows_is_seen_or_not() {
 }
 
 #[test]
-fn what_a_run_keeps_is_seen() {
-    let run = run();
+fn a_pattern_is_its_writes_and_then_the_answer() {
+    use EventKind::{Read, Write};
+    let published = json!({"value": ["2 writes of 2 bytes", "answer"], "unit": "pattern"});
+    let of = |kinds: &[EventKind], bytes: i64, writes: &str| {
+        let mut run = small_writes();
+        let mut sequence = sequence(Source::KernelTimestamps, kinds);
+        for event in &mut sequence.events {
+            (event.end_byte, event.until_ns) = (bytes, Some(event.at_ns + 500));
+        }
+        run.cases[0].trace = Some(TraceSummary { sequence: Some(sequence), ..TraceSummary::default() });
+        let rule = json!({"kind": "pattern", "case": {"remedy": "none"}, "writes": writes});
+        judged(&run, &published, &rule).judgement
+    };
+    let pattern = [Write, Write, Read];
+    assert_eq!(of(&pattern, 2, "2x2").verdict, Some(Verdict::Holds));
+    let more = of(&pattern, 2, "3x2");
+    assert_eq!(more.verdict, Some(Verdict::DoesNotHold));
+    assert!(more.why.contains("wrote 2x2 B, the last of it after 0.00150 ms"), "{}", more.why);
+    assert!(more.why.ends_with("The text has 3x2 B, and then the answer."), "{}", more.why);
+    assert_eq!(of(&pattern, 3, "2x2").verdict, Some(Verdict::DoesNotHold), "other sizes");
+    assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "answered before the last");
+    assert_eq!(of(&[Write, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no answer");
+    assert_eq!(of(&[Read], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no write");
+    let rule = json!({"kind": "pattern", "case": {"remedy": "none"}, "writes": "2x2"});
+    assert_eq!(verdict(&small_writes(), &published, &rule), Verdict::CannotRun, "nothing was traced");
+}
+
+#[test]
+fn what_a_run_keeps_is_said_in_plain_words() {
+    let mut run = run();
     let published = json!({"value": ["minimum", "maximum"], "unit": "outputs"});
-    let rule = |kept: &[&str]| json!({"kind": "presence", "case": case("tcp"), "kept": kept});
-    assert_eq!(verdict(&run, &published, &rule(&["max", "curve"])), Verdict::Holds);
-    assert_eq!(verdict(&run, &published, &rule(&["max", "samples"])), Verdict::DoesNotHold, "none were saved");
+    let rule = |kept: &[&str]| json!({"kind": "kept", "case": case("tcp"), "kept": kept});
+    let extremes = judged(&run, &published, &rule(&["extremes", "curve"])).judgement;
+    assert_eq!(extremes.verdict, Some(Verdict::Holds));
+    let reports = "the run reports the smallest and the greatest and a percentile curve, which its page draws.";
+    assert!(extremes.why.ends_with(reports), "{}", extremes.why);
+    let samples = rule(&["extremes", "samples"]);
+    let unsaved = judged(&run, &published, &samples).judgement;
+    assert_eq!(unsaved.verdict, Some(Verdict::DoesNotHold), "none were saved");
+    assert!(unsaved.why.ends_with("but not every sample, which it prints as CSV."), "{}", unsaved.why);
     assert_eq!(verdict(&run, &published, &rule(&["percentiles"])), Verdict::DoesNotHold, "800 samples have no p99");
+    let keep = |run: &mut Run, kept: u64| {
+        for round in &mut run.rounds {
+            if let Outcome::Measured(measured) = &mut round.outcome {
+                (measured.samples_file, measured.samples_kept) = (Some("samples".to_owned()), kept);
+            }
+        }
+    };
+    keep(&mut run, 120);
+    assert_eq!(verdict(&run, &published, &samples), Verdict::Holds);
+    keep(&mut run, 99);
+    assert_eq!(verdict(&run, &published, &samples), Verdict::DoesNotHold, "of 100 samples one is missing");
+}
+
+#[test]
+fn that_the_greatest_was_beyond_a_bound_is_a_fact_of_one_round() {
+    let mut made_up = MadeUp::new();
+    made_up.rounds_of(&Case::ping_pong("tcp"), &[50 * US, 50 * US, 50 * US, 2 * MS, 50 * US, 50 * US]);
+    let run = made_up.run();
+    let rule = json!({"kind": "at-least", "of": {"figure": "max", "case": case("tcp")}});
+    for (ms, expected) in [(1.0, Verdict::Holds), (1.99, Verdict::Holds), (2.1, Verdict::DoesNotHold)] {
+        let judgement = judged(&run, &json!({"value": ms, "unit": "ms"}), &rule).judgement;
+        assert_eq!(judgement.verdict, Some(expected), "{ms}: {judgement:?}");
+        assert!(judgement.measured.unwrap().low.unwrap() < 0.06, "how the rounds differ is still told");
+    }
+}
+
+#[test]
+fn requests_in_flight_follow_from_rate_and_latency() {
+    let mut made_up = MadeUp::new();
+    made_up.rounds_of(&Case::ping_pong("tcp"), &[MS; 8]);
+    // Four requests leave together, and their answers are there 1 ms later.
+    made_up.rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.figures.rate_per_s *= 4.0);
+    let run = made_up.run();
+    let rule = |transport: &str| json!({"kind": "at-least", "of": {"figure": "in-flight", "case": case(transport)}});
+    let published = json!({"value": 2, "unit": "requests"});
+    let several = judged(&run, &published, &rule("udp")).judgement;
+    assert_eq!(several.verdict, Some(Verdict::Holds));
+    assert!((several.measured.unwrap().value - 4.0).abs() < 0.01, "{several:?}");
+    let one = judged(&run, &published, &rule("tcp")).judgement;
+    assert_eq!(one.verdict, Some(Verdict::DoesNotHold), "{one:?}");
+    assert!(one.why.starts_with("The number of requests in flight of tcp block together, 1.0"), "{}", one.why);
+}
+
+#[test]
+fn service_time_is_from_the_send_and_means_are_paired_by_round() {
+    let mut made_up = MadeUp::new();
+    for (transport, service) in [("tcp", 90 * US), ("udp", 60 * US)] {
+        for block in 0..8 {
+            // What both share cancels: each block is slower than the last.
+            let service = service * u64::from(10 + block) / 10;
+            let case = at_rate(Case::ping_pong(transport), 1000.0);
+            made_up.round(&case, block, &paced(MS, &[(400 * US, service); 50]));
+        }
+    }
+    let run = made_up.run();
+    let within = |figure: &str, number: f64| {
+        let rule = json!({"kind": "within", "factor": 2, "of": {"figure": figure, "case": case("tcp")}});
+        verdict(&run, &json!({"value": number, "unit": "us"}), &rule)
+    };
+    assert_eq!(within("service-mean", 120.0), Verdict::Holds);
+    assert_eq!(within("mean", 120.0), Verdict::DoesNotHold, "from when it was due it is 400 us more");
+    for figure in ["service-mean", "service-p50"] {
+        let rule = json!({"kind": "order", "figure": figure, "cases": [case("udp"), case("tcp")]});
+        let order = judged(&run, &json!({"value": ["UDP", "TCP"], "unit": "order"}), &rule).judgement;
+        assert_eq!(order.verdict, Some(Verdict::Holds), "{order:?}");
+        let ratio = order.measured.unwrap();
+        assert!((ratio.value - 1.5).abs() < 0.01 && ratio.low.unwrap() > 1.49, "{ratio:?}");
+        assert!(order.why.contains("from the actual send: UDP < TCP: 1.50 x"), "{}", order.why);
+    }
+    let closed = json!({"kind": "at-least", "of": {"figure": "service-p50", "case": case("tcp")}});
+    assert_eq!(
+        verdict(&self::run(), &json!({"value": 1, "unit": "us"}), &closed),
+        Verdict::CannotTell,
+        "a closed loop"
+    );
 }
 
 /// A claim whose rows are each a transport and a greatest p50 in us.
@@ -310,12 +428,49 @@ fn a_table_is_judged_by_its_rows() {
     assert!(all.rows.iter().all(|row| row.judgement.measured.is_some()));
     let part = overall(&[("tcp", 200.0)], &["wan"]);
     assert_eq!((part.judgement.verdict, part.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
-    assert_eq!(part.judgement.why, "holds: tcp; cannot-run: wan.");
+    assert_eq!(part.judgement.why, "holds: `tcp`; cannot-run: `wan`.");
     assert_eq!(part.rows[1].judgement.why, "missing: a link");
     assert_eq!(overall(&[("tcp", 20.0), ("udp", 60.0)], &["wan"]).judgement.verdict, Some(Verdict::DoesNotHold));
     let none = overall(&[("icmp", 20.0)], &["wan"]);
     assert_eq!((none.judgement.verdict, none.coverage), (Some(Verdict::CannotRun), Coverage::Partly));
     assert_eq!(overall(&[], &["wan"]).coverage, Coverage::NotCovered);
+}
+
+#[test]
+fn the_figure_of_a_table_is_that_of_the_row_about_the_claims_own_value() {
+    let run = run();
+    let row = |name: &str, rule: Json| json!({"name": name, "test": {"run": "r", "rule_because": "b", "rule": rule}});
+    let mut ratio = row(
+        "ratio",
+        json!({"kind": "at-least", "of": {"figure": "p50", "case": case("tcp"), "against": case("udp")}}),
+    );
+    ratio["published"] = json!({"value": 1.5, "unit": "x"});
+    let own = row("time", json!({"kind": "within", "factor": 2, "of": p50("tcp")}));
+    let written = json!({"id": "X3", "text": "t", "published": {"value": 0.08, "unit": "ms"}, "row": [ratio, own]});
+    let claim = serde_json::from_value(written).unwrap();
+    let judged = judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&run))]));
+    assert_eq!(judged.judgement.verdict, Some(Verdict::Holds));
+    assert_eq!(judged.judgement.measured, judged.rows[1].judgement.measured);
+    assert_eq!(judged.judgement.measured_unit.as_deref(), Some("ms"));
+    assert!((judged.judgement.ratio.unwrap() - 0.10035 / 0.08).abs() < 1e-3, "{:?}", judged.judgement);
+    assert_eq!(judged.judgement.why, "holds: `ratio`, `time`.");
+}
+
+#[test]
+fn a_row_about_another_setting_stands_beside_the_claim() {
+    let run = run();
+    let runs = BTreeMap::from([("r".to_owned(), Ok(&run))]);
+    let of = |beside: bool| {
+        let mut claim = table(&[("tcp", 200.0), ("udp", 10.0)], &[]);
+        claim.rows[1].beside = beside.then(|| "another setting".to_owned());
+        judge(&claim, "X", &runs)
+    };
+    assert_eq!(of(false).judgement.verdict, Some(Verdict::DoesNotHold));
+    let beside = of(true);
+    assert_eq!(beside.judgement.verdict, Some(Verdict::Holds));
+    assert_eq!(beside.judgement.why, "holds: `tcp`. Beside the claim, does-not-hold: `udp`.");
+    assert_eq!(beside.rows[1].beside.as_deref(), Some("another setting"));
+    assert_eq!(beside.rows[1].judgement.verdict, Some(Verdict::DoesNotHold), "it has a verdict of its own");
 }
 
 #[test]
@@ -354,15 +509,17 @@ fn a_stand_in_is_told_and_may_leave_a_claim_undecided() {
         if let hairpin_model::claim::Means::Test(test) = &mut claim.rows[0].means {
             (test.stand_in, test.undecided) = (stand_in.map(str::to_owned), undecided.map(str::to_owned));
         }
-        judge(&claim, "X", &runs).judgement
+        judge(&claim, "X", &runs)
     };
     let told = change(Some("an echo half that sleeps"), None);
-    assert_eq!(told.verdict, Some(Verdict::Holds));
-    assert!(told.why.ends_with("Stand-in: an echo half that sleeps."), "{}", told.why);
+    assert_eq!((told.judgement.verdict, told.coverage), (Some(Verdict::Holds), Coverage::Covered));
+    let stand_in = Some("an echo half that sleeps");
+    assert_eq!((told.stand_in.as_deref(), told.rows[0].stand_in.as_deref()), (stand_in, stand_in));
     let open = change(Some("an echo half that sleeps"), Some("It delays no ACK."));
-    assert_eq!(open.verdict, Some(Verdict::CannotTell));
-    assert!(open.why.starts_with("It delays no ACK. What was measured: "), "{}", open.why);
-    assert!(open.measured.is_some());
+    assert_eq!((open.judgement.verdict, open.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
+    assert!(open.judgement.why.starts_with("It delays no ACK. What was measured: "), "{}", open.judgement.why);
+    assert!(open.judgement.measured.is_some());
+    assert_eq!(change(None, None).stand_in, None);
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn ratio_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> O
 
 /// candidate / baseline of what `of` reads from their rounds, and how many blocks it rests on; `step` is the share
 /// below which no difference can be told.
-pub(crate) fn ratio_of(
+fn ratio_of(
     baseline: &CaseSummary,
     candidate: &CaseSummary,
     of: fn(&RoundPoint) -> f64,
@@ -119,6 +119,14 @@ mod tests {
     fn one_round_of_each_cannot_tell() {
         let comparison = compared(&[1_000], &[9_000]);
         assert_eq!((comparison.verdict, comparison.ratio.low), (Verdict::CannotTell, None));
+    }
+
+    #[test]
+    fn rounds_that_differ_a_thousand_times_have_no_interval_to_print() {
+        let comparison = compared(&[1_000; 3], &[100_000, 900, 10]);
+        assert_eq!((comparison.verdict, comparison.ratio.low), (Verdict::CannotTell, None));
+        let two = compared(&[1_000; 2], &[3_000; 2]);
+        assert_eq!((two.verdict, two.ratio.low, two.difference_ns.high), (Verdict::CannotTell, None, None));
     }
 
     #[test]

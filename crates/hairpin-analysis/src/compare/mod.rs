@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hairpin_model::figure::Figure;
 use hairpin_model::summary::Verdict;
 
-use crate::statistics::interval::{median_difference, shift};
+use crate::statistics::interval::{SAYS_NOTHING_FROM, median_difference, shift};
 use crate::statistics::location::median;
 
 /// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
@@ -53,13 +53,20 @@ pub(crate) fn difference_by_block(
     Some((shift(&values(baseline), &values(candidate), seed, about)?, 0))
 }
 
-/// A difference of logarithms as a ratio.
+/// A difference of logarithms as a ratio. An interval that holds 1 and has bounds more than a hundred times apart says
+/// nothing, and there is none.
 pub(crate) fn as_ratio(logarithm: &Figure) -> Figure {
-    Figure { value: logarithm.value.exp(), low: logarithm.low.map(f64::exp), high: logarithm.high.map(f64::exp) }
+    let value = logarithm.value.exp();
+    match (logarithm.low, logarithm.high) {
+        (Some(low), Some(high)) if logarithm.excludes(0.0) || high - low <= SAYS_NOTHING_FROM.ln() => {
+            Figure::new(value, low.exp(), high.exp())
+        }
+        _ => Figure::bare(value),
+    }
 }
 
 /// The interval wider by `by` on both sides.
-fn widened(figure: Figure, by: f64) -> Figure {
+pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }
 

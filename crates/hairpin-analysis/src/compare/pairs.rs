@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
-use hairpin_model::exchange::Remedy;
+use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::summary::{CaseSummary, Role};
 
 /// A pair to compare: baseline, candidate.
@@ -106,7 +106,7 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if let (Some(one), Some(other)) = (&first.exchange, &second.exchange)
         && alike(&|case| case.exchange.iter_mut().for_each(|exchange| exchange.remedy = Remedy::None))
     {
-        return match (refutes(one.remedy, other.remedy), refutes(other.remedy, one.remedy)) {
+        return match (refutes(one, other.remedy), refutes(other, one.remedy)) {
             (true, _) => Some(Baseline::First),
             (_, true) => Some(Baseline::Second),
             _ => None,
@@ -124,14 +124,19 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
 }
 
 /// Whether the candidate is worth comparing with the baseline: every remedy with none at all, and the pairs that are
-/// counter-experiments of findings. The others would be many, and no finding asks for them.
-fn refutes(baseline: Remedy, candidate: Remedy) -> bool {
-    match baseline {
+/// counter-experiments of findings. The others would be many, and no finding asks for them. With several requests in
+/// flight Nagle's algorithm may stall what is written at once too.
+fn refutes(baseline: &Exchange, candidate: Remedy) -> bool {
+    match baseline.remedy {
         Remedy::None => candidate != Remedy::None,
         Remedy::Nodelay => candidate == Remedy::OneWrite,
         Remedy::CorkForgotten => candidate == Remedy::Cork,
         Remedy::Batch(_) => candidate == Remedy::Nodelay,
-        Remedy::Cork | Remedy::More | Remedy::OneWrite | Remedy::Writev | Remedy::Quickack => false,
+        // One write is compared with it already, as the baseline is `nodelay`.
+        Remedy::OneWrite => false,
+        Remedy::Cork | Remedy::More | Remedy::Writev | Remedy::Quickack => {
+            baseline.pipeline > 1 && candidate == Remedy::Nodelay
+        }
     }
 }
 
@@ -145,7 +150,7 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
-    use crate::made_up::small_writes;
+    use crate::made_up::{in_flight, small_writes};
 
     fn with_options(options: &str) -> Case {
         Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
@@ -183,6 +188,10 @@ mod tests {
         for (one, other, baseline) in all {
             assert_eq!(one_change(&small_writes(one), &small_writes(other)), baseline, "{one} and {other}");
         }
+        for (one, other, baseline) in [("more", "nodelay", first), ("one-write", "nodelay", Some(Baseline::Second))] {
+            assert_eq!(one_change(&in_flight(4, one), &in_flight(4, other)), baseline, "{one} and {other}");
+        }
+        assert_eq!(one_change(&small_writes("more"), &small_writes("nodelay")), None, "one in flight");
         let elsewhere = Case { placement: Placement::Apart, ..small_writes("nodelay") };
         assert_eq!(one_change(&small_writes("none"), &elsewhere), None);
     }

@@ -10,7 +10,7 @@ use hairpin_model::words;
 use serde::Serialize;
 
 use super::{as_ratio, step_share, verdict, widened};
-use crate::statistics::interval::shift;
+use crate::statistics::interval::ratio_of_medians;
 
 words! {
     /// A figure that two runs are compared by.
@@ -59,11 +59,11 @@ pub struct CaseComparison {
 pub struct FigureComparison {
     /// Which figure.
     pub figure: Compared,
-    /// In the baseline; null where its samples do not suffice.
+    /// In the baseline, the median over its rounds; null where its samples do not suffice.
     pub baseline: Option<Figure>,
     /// In the candidate.
     pub candidate: Option<Figure>,
-    /// candidate / baseline with its 95 % interval (unpaired, over rounds); null where either is.
+    /// candidate / baseline of these two with its 95 % interval (unpaired, over rounds); null where either is.
     pub ratio: Option<Figure>,
     /// Faster (for the rate: higher), slower, or cannot tell.
     pub verdict: Verdict,
@@ -123,8 +123,8 @@ impl Side<'_> {
         }
     }
 
-    fn logarithms(&self, which: Compared) -> Vec<f64> {
-        let values: Vec<f64> = if self.rounds.is_empty() {
+    fn of_rounds(&self, which: Compared) -> Vec<f64> {
+        if self.rounds.is_empty() {
             let points = self.summary.round_points.iter();
             match which {
                 Compared::P50 => points.map(|point| point.p50_ns).collect(),
@@ -133,9 +133,10 @@ impl Side<'_> {
                 Compared::P90 | Compared::P999 | Compared::Mean => Vec::new(),
             }
         } else {
-            self.rounds.iter().map(|measured| of_round(measured, which)).collect()
-        };
-        values.into_iter().filter(|value| *value > 0.0).map(f64::ln).collect()
+            // A round without an answer has percentiles of nothing.
+            let answered = |measured: &&&Measured| which == Compared::Rate || measured.figures.samples > 0;
+            self.rounds.iter().filter(answered).map(|measured| of_round(measured, which)).collect()
+        }
     }
 }
 
@@ -156,9 +157,9 @@ fn compare_case(baseline: &Side<'_>, candidate: &Side<'_>, seed: u64) -> CaseCom
         let (one, other) = (baseline.figure(*figure), candidate.figure(*figure));
         let ratio = one.zip(other).and_then(|(one, other)| {
             let about = format!("{} {figure}", baseline.summary.id);
-            let shift = shift(&baseline.logarithms(*figure), &candidate.logarithms(*figure), seed, &about)?;
+            let ratio = ratio_of_medians(&baseline.of_rounds(*figure), &candidate.of_rounds(*figure), seed, &about)?;
             let step = if *figure == Compared::Rate { 0.0 } else { step_share(one.value.min(other.value)) };
-            Some(as_ratio(&widened(shift, step)))
+            Some(as_ratio(&widened(ratio, step)))
         });
         let verdict = ratio.map_or(Verdict::CannotTell, |ratio| match (figure, verdict(&ratio)) {
             (Compared::Rate, Verdict::Slower) => Verdict::Faster,
@@ -210,6 +211,21 @@ mod tests {
         assert_eq!(verdicts, expected);
         assert!((figures[0].ratio.unwrap().value - 1.2).abs() < 0.003);
         assert_eq!(figures[3].ratio, None);
+    }
+
+    #[test]
+    fn the_change_is_that_between_the_figures_shown() {
+        // Of two modes, as on a machine that is busy now and then: other estimates of the shift lie elsewhere.
+        let fast = |k: u64| 1_000_000 + 1_000 * k;
+        let slow = |k: u64| 2_500_000 + 1_000 * k;
+        let one: Vec<u64> = (0..6).map(fast).chain((0..4).map(slow)).collect();
+        let other: Vec<u64> = (0..4).map(fast).chain((0..6).map(slow)).collect();
+        for figure in &compare_runs(&run(&one, &["tcp"]), &run(&other, &["tcp"]), 1).cases[0].figures {
+            let Some(ratio) = figure.ratio else { continue };
+            let shown = figure.candidate.unwrap().value / figure.baseline.unwrap().value;
+            assert!((ratio.value / shown - 1.0).abs() < 1e-9, "{figure:?}");
+            assert_eq!(figure.verdict, Verdict::CannotTell, "{figure:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_model::round::Purpose;
+use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::words;
 use serde::Serialize;
@@ -93,23 +93,34 @@ fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
 
 /// What the rounds were ordered to be; the same words where all were alike.
 fn orders(run: &Run) -> [(&'static str, String); 3] {
-    let distinct = |of: &dyn Fn(&hairpin_model::round::RoundOrder) -> String| {
-        let timed = run.rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
-        let values: BTreeSet<String> = timed.map(|round| of(&round.order)).collect();
-        values.into_iter().collect::<Vec<_>>().join(" ")
-    };
+    let timed = || run.rounds.iter().map(|round| &round.order).filter(|order| order.purpose == Purpose::Timed);
+    let time_outs = timed().map(|order| Extent::DurationNs(order.timeout_ns));
     [
-        ("messages a round", distinct(&|order| extent(order.extent))),
-        ("warm-up of a round", distinct(&|order| extent(order.warm_up))),
-        ("time-out", distinct(&|order| crate::humane::duration(order.timeout_ns as f64))),
+        ("messages a round", extents(timed().map(|order| order.extent))),
+        ("warm-up of a round", extents(timed().map(|order| order.warm_up))),
+        ("time-out", extents(time_outs)),
     ]
 }
 
-fn extent(extent: hairpin_model::round::Extent) -> String {
-    match extent {
-        hairpin_model::round::Extent::Count(count) => format!("{count} messages"),
-        hairpin_model::round::Extent::DurationNs(ns) => crate::humane::duration(ns as f64),
+/// `15 messages`; `differs between cases: 1, 15, 195 messages`. Each stands there once, as two runs are compared by it.
+fn extents(of: impl Iterator<Item = Extent>) -> String {
+    let (mut counts, mut durations) = (BTreeSet::new(), BTreeSet::new());
+    for extent in of {
+        match extent {
+            Extent::Count(count) => counts.insert(count),
+            Extent::DurationNs(ns) => durations.insert(ns),
+        };
     }
+    let mut words: Vec<String> = durations.iter().map(|ns| crate::humane::duration(*ns as f64)).collect();
+    words.dedup();
+    words.extend(counts.iter().map(u64::to_string));
+    let unit = match counts.iter().next_back() {
+        None => "",
+        Some(1) => " message",
+        Some(_) => " messages",
+    };
+    let differs = if words.len() > 1 { "differs between cases: " } else { "" };
+    format!("{differs}{}{unit}", words.join(", "))
 }
 
 #[cfg(test)]
@@ -136,6 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn extents_that_differ_between_cases_are_listed_in_order() {
+        let counts = |counts: &[u64]| extents(counts.iter().copied().map(Extent::Count));
+        assert_eq!(counts(&[15, 15]), "15 messages");
+        assert_eq!(counts(&[1]), "1 message");
+        assert_eq!(counts(&[195, 1, 15, 1]), "differs between cases: 1, 15, 195 messages");
+        assert_eq!(extents([Extent::DurationNs(80_000_000)].into_iter()), "80.0 ms");
+        assert_eq!(counts(&[]), "");
+    }
+
+    #[test]
     fn what_differs_is_named_with_both_values() {
         let mut other = run("udp");
         other.environment.settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
@@ -159,7 +180,7 @@ mod tests {
     #[test]
     fn rounds_of_another_length_are_unlike() {
         let mut other = run("tcp");
-        other.rounds[0].order.extent = hairpin_model::round::Extent::DurationNs(2_000_000_000);
+        other.rounds[0].order.extent = Extent::DurationNs(2_000_000_000);
         let differences = unlike(&run("tcp"), &other);
         assert_eq!((differences.len(), differences[0].kind), (1, Kind::Plan));
         assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), ("100 messages", "2.00 s"));

@@ -96,13 +96,14 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     let writes = traced.figure("writes", |exchange| Some(exchange.writes as f64))?;
     let segments = traced.figure("segments", |exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
     let fewer = segments.value < PACKED_BELOW * writes.value;
-    let share = traced.share(|_, wait| wait.cause == WaitCause::Autocork);
+    let share = traced.often(|_, wait| wait.cause == WaitCause::Autocork).share;
     (fewer && counted.value > 0.0).then_some((share, Packed { writes, segments, counted }))
 }
 
 #[cfg(test)]
 mod tests {
     use hairpin_model::fact::Fact;
+    use hairpin_model::fact_names;
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
@@ -110,8 +111,8 @@ mod tests {
     use crate::made_up::{MadeUp, small_writes, traced_rounds};
 
     fn counted(mut trace: RoundTrace, times: f64) -> RoundTrace {
-        trace.near.before = vec![Fact::number("netstat.TCPAutoCorking", 5.0)];
-        trace.near.after = vec![Fact::number("netstat.TCPAutoCorking", 5.0 + times)];
+        trace.near.before = vec![Fact::number(fact_names::AUTOCORKING, 5.0)];
+        trace.near.after = vec![Fact::number(fact_names::AUTOCORKING, 5.0 + times)];
         trace
     }
 

@@ -3,7 +3,7 @@
 //! Why: a corked socket keeps partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that forgets to release
 //! it pays that in every exchange. Evidence: `TCP_CORK` on as granted before and after the timed rounds; and in traced
 //! rounds, writes that stayed while the socket was corked and left at that ceiling with no call to release it. Its
-//! share is the time that they were so held, of all exchanges' time. Advice: release it after the last write.
+//! share is the time that they were so held, of all traced exchanges' time. Advice: release it after the last write.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
@@ -15,7 +15,7 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Hits, OtherRemedy, Traced, blank, evidence, held_ns, other_remedy};
+use super::support::{Hits, Often, OtherRemedy, Traced, blank, evidence, held_ns, other_remedy};
 use crate::humane;
 use crate::trace::switch;
 
@@ -34,7 +34,7 @@ const CEILING_NS: i64 = 150_000_000;
 
 struct Corked {
     held_ns: Figure,
-    exchanges: (usize, usize),
+    often: Often,
 }
 
 impl Detector for CorkNotReleased {
@@ -46,17 +46,12 @@ impl Detector for CorkNotReleased {
         let hits = Hits::among(run, |case| corked(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
         let (corked, label) = (&first.with, &first.case.label);
-        let (some, all) = corked.exchanges;
         let words = "the same with the cork released after the last write: if it takes as long, it was not the cork";
         let other = other_remedy(run, first.case, Remedy::Cork, words, "releasing the cork");
         let refuted = other.as_ref().is_some_and(OtherRemedy::refuted);
         let mut all_evidence = vec![
             evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
-            evidence(
-                format!("traced exchanges that were so held, {label}"),
-                Figure::bare(some as f64 / all.max(1) as f64),
-                "share",
-            ),
+            evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),
             evidence(format!("TCP_CORK as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
         ];
         all_evidence
@@ -65,9 +60,9 @@ impl Detector for CorkNotReleased {
             cases: hits.ids(),
             summary: format!(
                 "{label}: the socket is corked and never released, so that what is written stays for {} until the \
-                 kernel lets it go by itself ({some} of {all} traced exchanges): {} of an exchange is this wait.{}{}",
+                 kernel lets it go by itself. {}{}{}",
                 humane::duration_figure(&corked.held_ns),
-                humane::share(first.share),
+                corked.often.told(),
                 hits.others(),
                 other.as_ref().map_or("", |other| other.told.as_str())
             ),
@@ -89,9 +84,9 @@ fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    let share = traced.share(at_ceiling);
+    let often = traced.often(at_ceiling);
     let held = traced.figure("corked", |exchange| Some(held_ns(exchange, at_ceiling)).filter(|held| *held > 0.0));
-    (share >= LEAST).then_some((share, Corked { held_ns: held?, exchanges: traced.count(at_ceiling) }))
+    (often.share >= LEAST).then_some((often.share, Corked { held_ns: held?, often }))
 }
 
 fn at_ceiling(_: &TracedExchange, wait: &Wait) -> bool {
@@ -102,7 +97,7 @@ fn at_ceiling(_: &TracedExchange, wait: &Wait) -> bool {
 mod tests {
     use super::*;
     use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+    use crate::made_up::{MadeUp, evidence_rounds, small_writes, traced_rounds};
 
     const CODE: &str = "cork-not-released";
 
@@ -118,8 +113,22 @@ mod tests {
             assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
             assert_eq!(found[0].cases, [forgotten.id()]);
             assert!(found[0].share > 0.99 && found[0].summary.contains("stays for 207 ms"), "{}", found[0].summary);
+            assert!(
+                found[0].summary.contains(". So it is in all 18 traced exchanges: 100 % of their time. Proved on")
+            );
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[forgotten, released]));
+        }
+    }
+
+    #[test]
+    fn a_stall_that_only_tracing_makes_is_no_evidence() {
+        let (off, corked) = (switches("off", "off"), switches("off", "on"));
+        for (untraced, found) in [([180 * US; 6], 0), ([207 * MS; 6], 1)] {
+            let mut made_up = MadeUp::new();
+            let evidence = (&traces::cork_forgotten(), &untraced[..]);
+            evidence_rounds(&mut made_up, &small_writes("cork-forgotten"), 180 * US, evidence, [&corked, &off]);
+            assert_eq!(made_up.findings(CODE).len(), found);
         }
     }
 

@@ -15,8 +15,7 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::nagle_meets_delayed_ack::stall;
-use super::support::{Hits, Traced, blank, evidence, other_remedy};
+use super::support::{Hits, Often, Traced, blank, evidence, other_remedy, stall};
 use crate::humane;
 
 pub(super) struct DelayedAck;
@@ -35,8 +34,8 @@ const TOGETHER_NS: u64 = 1_500_000;
 
 struct Late {
     delay_ns: Figure,
-    exchanges: (usize, usize),
-    /// The part of the exchanges' time in which something stayed until such an acknowledgement came.
+    often: Often,
+    /// The part of all traced exchanges' time in which something stayed until such an acknowledgement came.
     waited: f64,
 }
 
@@ -49,15 +48,14 @@ impl Detector for DelayedAck {
         let hits = Hits::among(run, |case| late_acks(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
         let (late, label) = (&first.with, &first.case.label);
-        let (some, all) = late.exchanges;
+        let Often { some, all, .. } = late.often;
         let words = "the same with quick acknowledgements at the far end: they must come at once";
         // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
         let plain = first.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
         let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledging quickly").filter(|_| plain);
-        let often = some as f64 / all.max(1) as f64;
         let mut all_evidence = vec![
             evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
-            evidence(format!("traced exchanges with a late one, {label}"), Figure::bare(often), "share"),
+            evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
         ];
         let counted = first.case.exchanges.as_ref().and_then(|exchanges| exchanges.bare_acks_per_exchange);
         all_evidence.extend(counted.map(|acks| {
@@ -65,7 +63,7 @@ impl Detector for DelayedAck {
         }));
         let waits = match late.waited {
             waited if waited > 0.0 => format!(
-                "writes stayed until then, {} of an exchange, for a reason that the trace does not show",
+                "writes stayed until then, {} of the time of all traced ones, for a reason that the trace does not show",
                 humane::share(waited)
             ),
             _ => "nothing waited for them".to_owned(),
@@ -96,18 +94,18 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     }
     let traced = Traced::of(run, case)?;
     let late = |_: &TracedExchange, wait: &Wait| is_late(wait);
-    let (some, all) = traced.count(late);
-    let often = some >= FEWEST && some as f64 >= LEAST_OFTEN * all as f64;
+    let often = traced.often(late);
+    let enough = often.some >= FEWEST && often.some as f64 >= LEAST_OFTEN * often.all as f64;
     let longest = |exchange: &TracedExchange| {
         let late = exchange.waits.iter().filter(|wait| is_late(wait)).map(|wait| wait.until_ns - wait.from_ns);
         late.max().map(|delay_ns| delay_ns as f64)
     };
-    let delay_ns = traced.figure("late", longest).filter(|_| often)?;
-    let waited = traced.share(|exchange, wait| {
+    let delay_ns = traced.figure("late", longest).filter(|_| enough)?;
+    let waited = traced.often(|exchange, wait| {
         let with = |ack: &Wait| is_late(ack) && ack.until_ns.abs_diff(wait.until_ns) <= TOGETHER_NS;
         wait.end == End::Near && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)
     });
-    Some((waited, Late { delay_ns, exchanges: (some, all), waited }))
+    Some((waited.share, Late { delay_ns, often, waited: waited.share }))
 }
 
 fn is_late(wait: &Wait) -> bool {
@@ -118,7 +116,7 @@ fn is_late(wait: &Wait) -> bool {
 mod tests {
     use super::*;
     use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+    use crate::made_up::{MadeUp, evidence_rounds, small_writes, traced_rounds};
 
     const CODE: &str = "delayed-ack";
 
@@ -135,6 +133,17 @@ mod tests {
             assert!(summary.contains("nothing waited for them"), "{summary}");
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[case, small_writes("quickack")]));
+        }
+    }
+
+    #[test]
+    fn late_acknowledgements_that_only_tracing_makes_are_no_evidence() {
+        let off = switches("off", "off");
+        for (untraced, found) in [([20 * MS; 6], 0), ([60 * MS; 6], 1)] {
+            let mut made_up = MadeUp::new();
+            let evidence = (&traces::one_write(60 * MS), &untraced[..]);
+            evidence_rounds(&mut made_up, &small_writes("none"), 20 * MS, evidence, [&off, &off]);
+            assert_eq!(made_up.findings(CODE).len(), found);
         }
     }
 

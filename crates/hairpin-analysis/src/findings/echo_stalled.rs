@@ -1,6 +1,6 @@
 //! `echo-stalled`: the echo half held some messages far longer than the others, or all of them far too long.
 //!
-//! Why: those round trips measure what held the echo half back (it was pushed off its CPU, it paged, it was made to
+//! Why: what was timed there is what held the echo half back (it was pushed off its CPU, it paged, it was made to
 //! wait) and not the transport. Evidence: the turnarounds that the echo half itself stamped, never the client's
 //! latencies alone: several beyond both 200 us and twenty times the median bucket, or beyond 1 ms where half of all are,
 //! as an echo half has no work that takes so long. As turnarounds are counted by power
@@ -22,7 +22,7 @@ pub(super) struct EchoStalled;
 const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
     what: "the echo half held some messages far longer than the others, or all of them for milliseconds",
-    why: "those round trips measure what held it back and not the transport",
+    why: "what was timed there is what held it back and not the transport",
 };
 
 /// A stall lasts at least so long, in ns, and so many times the median turnaround.

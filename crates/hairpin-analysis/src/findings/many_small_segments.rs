@@ -6,12 +6,12 @@
 //! were traced. Its share is what one write saves, where the run measured it, else unknown and 0. Advice: write at once.
 
 use hairpin_model::exchange::Remedy;
-use hairpin_model::fact;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::{fact, fact_names};
 
 use super::Detector;
 use super::support::{Hits, OtherRemedy, Traced, blank, evidence, other_remedy};
@@ -103,7 +103,7 @@ fn many(case: &CaseSummary) -> Option<Many> {
     let nodelay = switch(&case.effective_options.client, OptionName::Nodelay);
     let segments = case.exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
     let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
-    let most_bytes = fact::number(facts, "tcp_info.snd_mss").unwrap_or(LEAST_SEGMENT_BYTES).max(LEAST_SEGMENT_BYTES);
+    let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(LEAST_SEGMENT_BYTES);
     let needed = [case.case.size_bytes, case.case.reply_size_bytes].map(|bytes| (bytes as f64 / most_bytes).ceil());
     let needed: f64 = needed.iter().sum();
     (case.case.twin == 0 && segments.value >= LEAST_TIMES * needed).then_some(Many { segments, needed })
@@ -112,6 +112,7 @@ fn many(case: &CaseSummary) -> Option<Many> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::fact::Fact;
     use hairpin_model::round::ExchangeCounts;
 
     use super::*;
@@ -163,6 +164,25 @@ mod tests {
         let found = refuted.findings(CODE);
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
+    }
+
+    /// A hundred writes of 400 B: the loopback's segments hold them all in one, an Ethernet's in 28.
+    #[test]
+    fn what_a_segment_holds_is_what_the_connection_says() {
+        let found = |most_bytes: f64| {
+            let case = Case { size_bytes: 40_000, ..small_writes("nodelay") };
+            let mut made_up = MadeUp::new();
+            made_up.rounds_with(&case, &[500 * US; 8], |measured| {
+                measured.client.options = switches("on", "off");
+                measured.client.facts = vec![Fact::number(fact_names::SND_MSS_BYTES, most_bytes)];
+                measured.exchange_counts =
+                    Some(ExchangeCounts { exchanges: 100, segments: Some(3_480), ..ExchangeCounts::default() });
+            });
+            made_up.findings(CODE)
+        };
+        let loopback = found(65_483.0);
+        assert!(loopback[0].summary.contains("takes 35 segments with payload, where 2 would do."), "{loopback:?}");
+        assert_eq!(found(1_448.0), []);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Each file holds one [`Detector`] with what it says, why it matters, its evidence, its advice and its tests. A new
 //! one is a new file and its line in [`ALL`]. No detector trims samples; one that leaves something out says so.
 
-use hairpin_model::finding::{Finding, FindingCard};
+use std::cmp::Reverse;
+
+use hairpin_model::finding::{Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 
 mod support;
@@ -54,13 +56,21 @@ pub const ALL: &[&dyn Detector] = &[
     &wake_up_dominated::WakeUpDominated,
 ];
 
-/// What explains the figures of `run` (its rounds, cases and comparisons filled in): the gravest first, and of those
-/// the greatest share first.
+/// What explains the figures of `run` (its rounds, cases and comparisons filled in), in the order of [`rank`].
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
     let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| detector.detect(run)).collect();
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(b.share.total_cmp(&a.share)));
+    findings.sort_by_key(|finding| rank(finding, run));
     findings
+}
+
+/// The gravest first, of those the greatest share in whole percents, and of equals the one about the case that the
+/// plan names first.
+fn rank(finding: &Finding, run: &Run) -> (Reverse<Severity>, Reverse<i64>, Option<usize>) {
+    #[expect(clippy::cast_possible_truncation, reason = "a share is at most a few hundred percent")]
+    let percents = (finding.share * 100.0).round() as i64;
+    let first_case = run.cases.iter().position(|row| finding.cases.contains(&row.id));
+    (Reverse(finding.severity), Reverse(percents), first_case)
 }
 
 #[cfg(test)]
@@ -69,7 +79,6 @@ mod tests {
     use std::path::Path;
 
     use hairpin_model::case::Case;
-    use hairpin_model::finding::Severity;
 
     use super::*;
     use crate::made_up::{MadeUp, back_to_back, small_writes};
@@ -119,5 +128,21 @@ mod tests {
         let found = findings(&made_up.run());
         let order: Vec<_> = found.iter().map(|finding| (finding.severity, finding.code.as_str())).collect();
         assert_eq!(order, [(Severity::Problem, "unexplained-loss"), (Severity::Note, "cold-start")]);
+    }
+
+    #[test]
+    fn of_equal_shares_the_first_case_of_the_plan_comes_first() {
+        let mut made_up = MadeUp::new();
+        for remedy in ["none", "cork"] {
+            made_up.round(&small_writes(remedy), 0, &back_to_back(&[], &[1000; 20]));
+        }
+        let run = made_up.run();
+        let about = |case: usize, share: f64| {
+            let mut finding = support::blank(&ALL[0].card(), Severity::Warning);
+            (finding.cases, finding.share) = (vec![run.cases[case].id.clone()], share);
+            rank(&finding, &run)
+        };
+        assert!(about(0, 0.996) < about(1, 1.0), "both are 100 %");
+        assert!(about(1, 1.0) < about(0, 0.99));
     }
 }

@@ -1,25 +1,22 @@
 //! `nagle-meets-delayed-ack`: written bytes stayed until a delayed acknowledgement of earlier ones came.
 //!
-//! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged, and the far end
-//! delays its acknowledgement (RFC 1122, 4.2.3.2) as it hopes to send it along with an answer, which cannot come before
-//! the rest of the request: both wait, 40 ms on Linux. Evidence, never the latency alone: in traced rounds, writes that
-//! left when the acknowledgement of all before them came, and that acknowledgement came by itself, 10 ms and more after
-//! its data; `TCP_NODELAY` and `TCP_CORK` off as granted in the timed rounds too. Its share is the time that writes were
-//! so held, of all exchanges' time. Advice: one write, a cork, or `TCP_NODELAY`.
+//! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged, and the other end
+//! delays its acknowledgement (RFC 1122, 4.2.3.2) as it hopes to send it along with data of its own. The rest of a request
+//! so waits at the client for the far end, which cannot answer before it has it; with several requests in flight they wait
+//! for each other, and so do their answers at the echo half, for the client's end: 40 ms each time on Linux. Evidence,
+//! never the latency alone: in traced rounds, writes of an end that left when the acknowledgement of all before them came,
+//! and that acknowledgement came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
+//! these take as long; `TCP_NODELAY` and `TCP_CORK` off as granted to that end in the timed rounds too. Its share is the
+//! time that writes were so held, of all traced exchanges' time. Advice: one write, a cork, or `TCP_NODELAY`.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
-use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Hit, Hits, OtherRemedy, Traced, blank, evidence, held_ns, other_remedy};
-use crate::humane;
-use crate::trace::switch;
+use super::support::{Hit, Hits, OtherRemedy, Stall, blank, evidence, other_remedy, stall};
 
 pub(super) struct NagleMeetsDelayedAck;
 
@@ -31,31 +28,20 @@ const CARD: FindingCard = FindingCard {
 
 /// From this share of the exchanges' time on it is worth a word.
 const LEAST: f64 = 0.05;
-/// The acknowledgement came and the bytes left within so long of each other, in ns.
-const TOGETHER_NS: u64 = 1_500_000;
-
-/// What the traces of a case say of it.
-pub(super) struct Stall {
-    held_ns: Figure,
-    acknowledged_ns: Figure,
-    writes: Figure,
-    segments: Figure,
-    exchanges: (usize, usize),
-}
-
 impl Detector for NagleMeetsDelayedAck {
     fn card(&self) -> FindingCard {
         CARD
     }
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| stall(run, case).filter(|(share, _)| *share >= LEAST));
+        let shared = |stall: Stall| (stall.often.share >= LEAST).then_some((stall.often.share, stall));
+        let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
         let Some(first) = hits.first() else { return Vec::new() };
         // Where nothing was done against stalls the change of one thing is the plainest.
         let plain =
             |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
         let tried = hits.0.iter().find(plain).unwrap_or(first);
-        let words = "the same with TCP_NODELAY: if it takes as long, it was not Nagle's algorithm";
+        let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
         let other = other_remedy(run, tried.case, Remedy::Nodelay, words, "switching Nagle's algorithm off");
         let refuted = other.as_ref().is_some_and(OtherRemedy::refuted);
         vec![Finding {
@@ -67,11 +53,7 @@ impl Detector for NagleMeetsDelayedAck {
                 other.as_ref().map_or("", |other| other.told.as_str())
             ),
             evidence: all_evidence(first),
-            advice: "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK \
-                     released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting \
-                     but sends a segment for each write. Quick acknowledgements (TCP_QUICKACK) help only if you own the \
-                     far end."
-                .to_owned(),
+            advice: advice(first),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
             // What the counter-experiment refuted explains nothing.
@@ -82,36 +64,50 @@ impl Detector for NagleMeetsDelayedAck {
 }
 
 fn summary(first: &Hit<'_, Stall>) -> String {
-    let stall = &first.with;
-    let (some, all) = stall.exchanges;
-    format!(
-        "{}: of the {} writes of a request only the first leaves at once. Nagle's algorithm keeps the others for {} \
-         until the first is acknowledged, and the far end delays that by {} ({some} of {all} traced exchanges): {} of \
-         an exchange is this wait.",
-        first.case.label,
-        humane::count(stall.writes.value),
-        humane::duration_figure(&stall.held_ns),
-        humane::duration(stall.acknowledged_ns.value),
-        humane::share(first.share)
-    )
+    let in_flight = first.case.case.exchange.as_ref().map_or(1, |exchange| exchange.pipeline);
+    format!("{}: {}", first.case.label, first.with.told(in_flight))
+}
+
+fn advice(first: &Hit<'_, Stall>) -> String {
+    let nodelay = "set TCP_NODELAY, which stops the waiting but sends a segment for each write";
+    let at_the_client = format!(
+        "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK released after \
+         the last part. Where that cannot be done, {nodelay}. Quick acknowledgements (TCP_QUICKACK) help only if you own \
+         the far end."
+    );
+    let in_flight = first.case.case.exchange.as_ref().is_some_and(|exchange| exchange.pipeline > 1);
+    let far = first.with.ends.iter().any(|at| at.end == End::Far);
+    match (in_flight, far) {
+        (false, false) => at_the_client,
+        (true, false) => format!("With several requests in flight {nodelay}. Write each request at once."),
+        (_, true) => format!(
+            "Answers wait as requests do: {nodelay}, at both ends. Write each request and each answer at once, or several \
+             of them together."
+        ),
+    }
 }
 
 fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
     let (stall, label) = (&first.with, &first.case.label);
-    let (some, all) = stall.exchanges;
-    let stalled = some as f64 / all.max(1) as f64;
-    let mut every = vec![
-        evidence(format!("time that written bytes were held, traced, {label}"), stall.held_ns, "ns"),
-        evidence(
-            format!("delay of the acknowledgement that released them, traced, {label}"),
-            stall.acknowledged_ns,
-            "ns",
-        ),
-        evidence(format!("traced exchanges that stalled so, {label}"), Figure::bare(stalled), "share"),
-        evidence(format!("TCP_NODELAY as granted to the client (0 is off), {label}"), Figure::bare(0.0), "count"),
+    let mut every = Vec::new();
+    for at in &stall.ends {
+        let end = if at.end == End::Near { "the client" } else { "the echo half" };
+        let granted = format!("TCP_NODELAY as granted to {end} (0 is off), {label}");
+        every.extend([
+            evidence(format!("time that bytes written by {end} were held, traced, {label}"), at.held_ns, "ns"),
+            evidence(
+                format!("delay of the acknowledgement that released them, traced, {label}"),
+                at.acknowledged_ns,
+                "ns",
+            ),
+            evidence(granted, Figure::bare(0.0), "count"),
+        ]);
+    }
+    every.extend([
+        evidence(format!("traced exchanges that stalled so, {label}"), stall.often.of_exchanges(), "share"),
         evidence(format!("write calls a request, traced, {label}"), stall.writes, "count"),
         evidence(format!("segments that a request left in, traced, {label}"), stall.segments, "count"),
-    ];
+    ]);
     let counted = first.case.exchanges.as_ref();
     every.extend(counted.and_then(|exchanges| exchanges.bare_acks_per_exchange).map(|acks| {
         evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
@@ -120,57 +116,13 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
     every
 }
 
-/// What Nagle's algorithm and delayed acknowledgements did to a case together; null where they did not.
-pub(super) fn stall(run: &Run, case: &CaseSummary) -> Option<(f64, Stall)> {
-    let client = &case.effective_options.client;
-    let off = |name| switch(client, name) == Some(false);
-    if case.case.twin != 0 || !off(OptionName::Nodelay) || !off(OptionName::Cork) {
-        return None;
-    }
-    let traced = Traced::of(run, case)?;
-    let share = traced.share(met);
-    let stalled = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| met(exchange, wait));
-    let figure = |name: &str, of: &dyn Fn(&TracedExchange) -> f64| {
-        traced.figure(name, |exchange| stalled(exchange).then(|| of(exchange)))
-    };
-    let stall = Stall {
-        held_ns: figure("held", &|exchange| held_ns(exchange, met))?,
-        acknowledged_ns: figure("acknowledged", &delay_ns)?,
-        writes: figure("writes", &|exchange| exchange.writes as f64)?,
-        segments: figure("segments", &|exchange| exchange.segments as f64)?,
-        exchanges: traced.count(met),
-    };
-    Some((share, stall))
-}
-
-/// Whether the wait is one of Nagle's at the near end that ended with a delayed acknowledgement.
-fn met(exchange: &TracedExchange, wait: &Wait) -> bool {
-    wait.cause == WaitCause::Nagle
-        && wait.end == End::Near
-        && exchange.waits.iter().any(|other| late(other) && other.until_ns.abs_diff(wait.until_ns) <= TOGETHER_NS)
-}
-
-fn late(wait: &Wait) -> bool {
-    wait.cause == WaitCause::DelayedAck && wait.end == End::Far
-}
-
-/// The longest delay of an acknowledgement that released something.
-fn delay_ns(exchange: &TracedExchange) -> f64 {
-    let released = |ack: &&Wait| {
-        let with = |wait: &Wait| met(exchange, wait) && wait.until_ns.abs_diff(ack.until_ns) <= TOGETHER_NS;
-        late(ack) && exchange.waits.iter().any(with)
-    };
-    let delays = exchange.waits.iter().filter(released).map(|ack| ack.until_ns - ack.from_ns);
-    delays.max().unwrap_or(0) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
     use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+    use crate::made_up::{MadeUp, evidence_rounds, in_flight, small_writes, traced_rounds};
 
     const CODE: &str = "nagle-meets-delayed-ack";
 
@@ -188,7 +140,8 @@ mod tests {
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
             assert!(found[0].summary.contains("for 40.1 ms"), "{}", found[0].summary);
-            assert!(found[0].summary.contains("(15 of 18 traced exchanges)"), "{}", found[0].summary);
+            let often = "So it is in 15 of 18 traced exchanges: 100 % of their time, and 100 % of the time of all.";
+            assert!(found[0].summary.contains(often), "{}", found[0].summary);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(
                 experiment.command,
@@ -197,6 +150,66 @@ mod tests {
             );
             assert_eq!(experiment.pair.as_deref(), Some(&[none(), small_writes("nodelay")]));
         }
+    }
+
+    #[test]
+    fn answers_that_wait_at_the_echo_half_are_found_too() {
+        let off = switches("off", "off");
+        for trace in [traces::answers_held(), uncaptured(traces::answers_held())] {
+            let mut made_up = MadeUp::new();
+            traced_rounds(&mut made_up, &in_flight(4, "one-write"), 40 * MS, &trace, &off);
+            let found = made_up.findings(CODE);
+            assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+            let told = "answers 2 to 4 of each 4 in flight wait at the echo half for 40.0 ms";
+            assert!(found[0].summary.contains(told), "{}", found[0].summary);
+            assert!(found[0].summary.contains("the client's end delays that by 40.0 ms. So it is in 27 of 36"));
+            assert!(!found[0].summary.contains("writes of a request"), "{}", found[0].summary);
+            assert!(found[0].advice.contains("at both ends"), "{}", found[0].advice);
+            let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
+            assert_eq!(pair.as_deref(), Some(&[in_flight(4, "one-write"), in_flight(4, "nodelay")]));
+        }
+        for echo in [switches("on", "off"), Vec::new()] {
+            let mut made_up = MadeUp::new();
+            let evidence = (&traces::answers_held(), &[40 * MS; 12][..]);
+            evidence_rounds(&mut made_up, &in_flight(4, "nodelay"), 40 * MS, evidence, [&off, &echo]);
+            assert_eq!(made_up.findings(CODE), [], "not by an echo half that was not granted Nagle's algorithm");
+        }
+    }
+
+    #[test]
+    fn requests_in_flight_wait_at_the_client_and_their_answers_at_the_echo_half() {
+        let mut made_up = MadeUp::new();
+        let trace = traces::requests_and_answers_held();
+        let case = in_flight(4, "none");
+        traced_rounds(&mut made_up, &case, 80 * MS, &trace, &switches("off", "off"));
+        let found = made_up.findings(CODE);
+        let summary = &found[0].summary;
+        assert!(
+            summary.contains(": requests 1 to 4 of each 4 in flight, whole or in part, wait at the client for 4")
+        );
+        assert!(
+            summary.contains(". Answers 2 to 4 of each 4 in flight wait at the echo half for 40.0 ms"),
+            "{summary}"
+        );
+        assert!(summary.contains("So it is in all 36 traced exchanges: 100 % of their time."), "{summary}");
+        let granted = found[0].evidence.iter().filter(|piece| piece.what.starts_with("TCP_NODELAY as granted to"));
+        assert_eq!(granted.count(), 2);
+    }
+
+    /// As an echo half that sleeps makes it: only the traced exchanges stall, because their tracing takes time.
+    #[test]
+    fn a_stall_that_only_tracing_makes_is_no_evidence() {
+        let off = switches("off", "off");
+        let stalling = traces::none();
+        let found = |untraced: &[u64]| {
+            let mut made_up = MadeUp::new();
+            evidence_rounds(&mut made_up, &none(), MS, (&stalling, untraced), [&off, &off]);
+            made_up.findings(CODE)
+        };
+        assert_eq!(found(&[400 * US; 6]), []);
+        assert_eq!(found(&[]), [], "nothing to hold the traced exchanges against");
+        let both = found(&[400 * US, 400 * US, 400 * US, 400 * US, 40 * MS, 40 * MS]);
+        assert!(both[0].summary.contains("So it is in 6 of 18 traced exchanges: 100 % of their time, and 40 % of"));
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Op
         kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("in {count} {what}")).collect();
     let effect = match effect {
         Some(ratio) => format!(
-            " Their median round trip is {} {} than in quiet rounds.",
+            " Their median is {} {} than that of quiet rounds.",
             humane::share((ratio - 1.0).abs()),
             if ratio >= 1.0 { "longer" } else { "shorter" }
         ),

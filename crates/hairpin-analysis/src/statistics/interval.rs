@@ -1,15 +1,18 @@
 //! 95 % intervals over rounds.
 //!
-//! Six values and more: the bootstrap (Efron 1979) of the median or (unpaired) the Hodges-Lehmann shift, 2 000 resamples,
+//! Six values and more: the bootstrap (Efron 1979) of the median, of the ratio of two, or of
+//! the (unpaired) Hodges-Lehmann shift, 2 000 resamples,
 //! with the *expanded* percentile interval of Hesterberg, "What Teachers Should Know About the Bootstrap" (The
 //! American Statistician 69(4), 2015, section on the t-adjustment): the plain percentile interval of ten values is
 //! too narrow, so alpha/2 = 2.5 % is replaced by Phi(-sqrt(n / (n - 1)) t), where t is Student's 97.5 % point of
 //! n - 1 degrees of freedom.
 //!
-//! Two to five values: no resample can lie beyond the values seen, and those hold the true median with less than
-//! 95 % (1 - 2^(1-n)). There the interval is Student's on the logarithms, which is wide, as it should be.
+//! Three to five values: no resample can lie beyond the values seen, and those hold the true median with less than
+//! 95 % (1 - 2^(1-n)). There the interval is Student's on the logarithms, which is wide, as it should be. Where its
+//! bounds are more than [`SAYS_NOTHING_FROM`] times apart it says nothing, and there is none.
 //!
-//! One value: no interval.
+//! One or two values: no interval. Of two, one degree of freedom is left, and Student's t is 12.7: rounds that differ
+//! by half would have bounds 170 times apart.
 
 use hairpin_model::figure::Figure;
 use rand::RngExt as _;
@@ -23,6 +26,10 @@ use super::location::{Differences, mean, median, median_of_sorted, standard_devi
 pub const RESAMPLES: usize = 2000;
 /// Fewer values than this cannot give 95 % by resampling.
 pub const FEWEST_TO_RESAMPLE: usize = 6;
+/// Fewer values than this have no interval.
+pub const FEWEST: usize = 3;
+/// Bounds this many times apart say nothing of a figure.
+pub const SAYS_NOTHING_FROM: f64 = 100.0;
 /// More pairs than this make the Hodges-Lehmann estimate too slow; the median takes its place.
 const MOST_TO_PAIR: usize = 200;
 
@@ -34,8 +41,11 @@ pub fn median_figure(values: &[f64], seed: u64, about: &str) -> Option<Figure> {
     sorted.sort_unstable_by(f64::total_cmp);
     let value = median_of_sorted(&sorted)?;
     let (low, high) = match sorted.len() {
-        1 => return Some(Figure::bare(value)),
-        few if few < FEWEST_TO_RESAMPLE => student_on_logarithms(&sorted),
+        too_few if too_few < FEWEST => return Some(Figure::bare(value)),
+        few if few < FEWEST_TO_RESAMPLE => match student_on_logarithms(&sorted) {
+            Some(bounds) => bounds,
+            None => return Some(Figure::bare(value)),
+        },
         _ => percentiles(resampled_medians(&sorted, &mut generator(seed, about)), expanded_tail(sorted.len())),
     };
     Some(Figure::new(value, low.min(value), high.max(value)))
@@ -53,7 +63,7 @@ pub fn median_difference(differences: &[f64], seed: u64, about: &str) -> Option<
     sorted.sort_unstable_by(f64::total_cmp);
     let value = median_of_sorted(&sorted)?;
     let (low, high) = match sorted.len() {
-        1 => return Some(Figure::bare(value)),
+        too_few if too_few < FEWEST => return Some(Figure::bare(value)),
         few if few < FEWEST_TO_RESAMPLE => student(&sorted)?,
         _ => percentiles(resampled_medians(&sorted, &mut generator(seed, about)), expanded_tail(sorted.len())),
     };
@@ -63,11 +73,14 @@ pub fn median_difference(differences: &[f64], seed: u64, about: &str) -> Option<
 /// The shift from `baseline` to `candidate`, unpaired (Hodges-Lehmann), and its 95 % interval. `None` of nothing.
 ///
 /// Both samples are resampled; the tail is expanded as for a pooled sample of n + m values with n + m - 2 degrees of
-/// freedom. Below six values in either, Welch's interval of the difference of means stands in.
+/// freedom. Below six values in either, Welch's interval of the difference of means stands in; below three, none.
 #[must_use]
 pub fn shift(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Option<Figure> {
     let fewest = baseline.len().min(candidate.len());
     let plain = median(candidate)? - median(baseline)?;
+    if fewest < FEWEST {
+        return Some(Figure::bare(plain));
+    }
     if fewest < FEWEST_TO_RESAMPLE {
         return Some(welch(baseline, candidate).unwrap_or(Figure::bare(plain)));
     }
@@ -83,6 +96,42 @@ pub fn shift(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Opt
     let degrees = n + m - 2;
     let widening = ((n + m) as f64 / degrees as f64).sqrt();
     let (low, high) = percentiles(resampled.collect(), tail(widening, degrees));
+    Some(Figure::new(value, low.min(value), high.max(value)))
+}
+
+/// The median of `candidate` over that of `baseline`, unpaired, as a logarithm, and its 95 % interval: what a table
+/// that shows both medians may call the change between them. `None` of nothing, and where a median is not above 0.
+///
+/// Both samples are resampled, with the tail of [`shift`]. Below six values in either, Welch's interval on the logarithms
+/// stands in, about the medians' ratio; below three, none.
+#[must_use]
+pub fn ratio_of_medians(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Option<Figure> {
+    let sorted = [baseline, candidate].map(|values| {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted
+    });
+    let [one, other] = &sorted;
+    let (low, high) = (median_of_sorted(one)?, median_of_sorted(other)?);
+    if low <= 0.0 || high <= 0.0 {
+        return None;
+    }
+    let value = (high / low).ln();
+    let (n, m) = (one.len(), other.len());
+    if n.min(m) < FEWEST {
+        return Some(Figure::bare(value));
+    }
+    if n.min(m) < FEWEST_TO_RESAMPLE {
+        let logarithms =
+            |values: &[f64]| values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect::<Vec<_>>();
+        let half = welch(&logarithms(one), &logarithms(other)).and_then(|about| Some(about.high? - about.value));
+        return Some(half.map_or(Figure::bare(value), |half| Figure::new(value, value - half, value + half)));
+    }
+    let mut random = generator(seed, about);
+    let (baselines, candidates) = (resampled_medians(one, &mut random), resampled_medians(other, &mut random));
+    let resampled = baselines.iter().zip(&candidates).map(|(one, other)| (other / one).ln()).collect();
+    let degrees = n + m - 2;
+    let (low, high) = percentiles(resampled, tail(((n + m) as f64 / degrees as f64).sqrt(), degrees));
     Some(Figure::new(value, low.min(value), high.max(value)))
 }
 
@@ -149,15 +198,14 @@ fn student(values: &[f64]) -> Option<(f64, f64)> {
     Some((mean - half, mean + half))
 }
 
-/// Student's interval on the logarithms where all values are positive, else on the values.
-fn student_on_logarithms(values: &[f64]) -> (f64, f64) {
+/// Student's interval on the logarithms where all values are positive, else on the values; `None` where it says nothing.
+fn student_on_logarithms(values: &[f64]) -> Option<(f64, f64)> {
+    if values.iter().any(|value| *value <= 0.0) {
+        return student(values);
+    }
     let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let interval = if values.iter().all(|value| *value > 0.0) {
-        student(&logarithms).map(|(low, high)| (low.exp(), high.exp()))
-    } else {
-        student(values)
-    };
-    interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY))
+    let (low, high) = student(&logarithms)?;
+    (high - low <= SAYS_NOTHING_FROM.ln()).then(|| (low.exp(), high.exp()))
 }
 
 /// Welch's interval of the difference of means (Welch, Biometrika 34, 1947), degrees of freedom rounded down.
@@ -179,17 +227,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_no_figure_and_one_value_no_interval() {
+    fn nothing_has_no_figure_and_two_values_no_interval() {
         assert_eq!(median_figure(&[], 1, ""), None);
         assert_eq!(median_figure(&[7.0], 1, ""), Some(Figure::bare(7.0)));
+        assert_eq!(median_figure(&[7.0, 9.0], 1, ""), Some(Figure::bare(8.0)));
         assert_eq!(median_difference(&[-7.0], 1, ""), Some(Figure::bare(-7.0)));
+        assert_eq!(median_difference(&[-7.0, 9.0], 1, ""), Some(Figure::bare(1.0)));
         assert_eq!(shift(&[1.0], &[], 1, ""), None);
         assert_eq!(shift(&[1.0], &[3.0], 1, ""), Some(Figure::bare(2.0)));
+        assert_eq!(shift(&[1.0, 2.0, 3.0], &[3.0, 5.0], 1, ""), Some(Figure::bare(2.0)));
+    }
+
+    #[test]
+    fn three_values_have_an_interval_unless_it_says_nothing() {
+        // ln(1.1) is 0.0953, the standard deviation of -0.0953, 0, 0.0953; 4.3027 is t of two degrees of freedom.
+        let steady = median_figure(&[10.0 / 1.1, 10.0, 11.0], 1, "").unwrap();
+        let fold = (4.302_65 * 1.1_f64.ln() / 3.0_f64.sqrt()).exp();
+        assert!((steady.low.unwrap() - 10.0 / fold).abs() < 1e-3, "{steady:?}");
+        assert!((steady.high.unwrap() - 10.0 * fold).abs() < 1e-3, "{steady:?}");
+        assert_eq!(median_figure(&[44e6, 2.3e6, 0.1e6], 1, ""), Some(Figure::bare(2.3e6)));
+        assert!(shift(&[1.0, 1.1, 1.2], &[3.0, 3.1, 3.2], 1, "").unwrap().excludes(0.0));
+    }
+
+    #[test]
+    fn the_ratio_of_medians_is_that_of_the_medians_whatever_the_rounds_between() {
+        // Of two modes: the medians are in one each, while the median of all differences lies between them.
+        let baseline = [1.0, 1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0];
+        let candidate = [1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0, 4.0];
+        let ratio = ratio_of_medians(&baseline, &candidate, 1, "").unwrap();
+        assert!((ratio.value.exp() - 4.0).abs() < 1e-9 && !ratio.excludes(0.0), "{ratio:?}");
+        assert!(shift(&baseline, &candidate, 1, "").unwrap().value.abs() < 1e-9);
+        let even = ratio_of_medians(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0], 1, "").unwrap();
+        assert!((even.value.exp() - 2.0).abs() < 1e-9, "of 2.5 and 5: {even:?}");
+        assert_eq!(ratio_of_medians(&[1.0], &[3.0], 1, ""), Some(Figure::bare(3.0_f64.ln())));
+        assert_eq!(ratio_of_medians(&[0.0; 7], &[3.0; 7], 1, ""), None);
+        assert_eq!(ratio_of_medians(&[], &[3.0; 7], 1, ""), None);
     }
 
     #[test]
     fn values_all_alike_have_an_interval_of_no_width() {
-        for n in [2, 5, 6, 10] {
+        for n in [3, 5, 6, 10] {
             let figure = median_figure(&vec![1234.0; n], 1, "").unwrap();
             assert!((figure.low.unwrap() - 1234.0).abs() < 1e-6 && (figure.high.unwrap() - 1234.0).abs() < 1e-6);
         }
@@ -216,7 +293,10 @@ mod tests {
         fn intervals_hold_their_figure_whatever_the_values(values in proptest::collection::vec(-1e18..1e18_f64, 2..20)) {
             for figure in [median_figure(&values, 3, "x"), median_difference(&values, 3, "x"), shift(&values, &values, 3, "x")] {
                 let figure = figure.unwrap();
-                prop_assert!(figure.low.unwrap() <= figure.value && figure.value <= figure.high.unwrap(), "{figure:?}");
+                prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");
+                prop_assert!(figure.high.is_none_or(|high| figure.value <= high), "{figure:?}");
+                prop_assert_eq!(figure.low.is_some(), figure.high.is_some());
+                prop_assert!(values.len() < FEWEST_TO_RESAMPLE || figure.low.is_some());
             }
         }
 

@@ -75,8 +75,16 @@ impl Reading<'_> {
         segment: &Segment,
         from_ns: u64,
     ) -> WaitCause {
+        let mut from_ns = from_ns;
         if let Some(corked) = sending.corked_at(from_ns) {
-            return self.corked_cause(corked, segment, from_ns);
+            if self.is_let_go(corked, segment, from_ns) {
+                return WaitCause::Cork;
+            }
+            // What was released before it left waited for something else after that.
+            match corked.release.filter(|release| release.ended_ns < segment.left_ns) {
+                Some(release) => from_ns = release.ended_ns,
+                None => return WaitCause::Unexplained,
+            }
         }
         match sending.nodelay {
             Some(false) if self.left_with_the_ack(direction, segment, from_ns) => WaitCause::Nagle,
@@ -86,7 +94,7 @@ impl Reading<'_> {
     }
 
     /// A cork explains the wait only where the bytes left when it was released, or at its ceiling.
-    fn corked_cause(&self, corked: &Corked, segment: &Segment, from_ns: u64) -> WaitCause {
+    fn is_let_go(&self, corked: &Corked, segment: &Segment, from_ns: u64) -> bool {
         let error_ns = self.trace.clock_error_ns;
         let released = corked.release.is_some_and(|release| {
             let at_once_ns = AT_ONCE_NS.saturating_add(error_ns);
@@ -94,7 +102,7 @@ impl Reading<'_> {
                 && segment.left_ns <= release.ended_ns.saturating_add(at_once_ns)
         });
         let by_itself = CEILING_NS.contains(&segment.left_ns.saturating_sub(from_ns));
-        if released || by_itself { WaitCause::Cork } else { WaitCause::Unexplained }
+        released || by_itself
     }
 
     /// Nagle's algorithm (RFC 896): something before these bytes was unacknowledged when they were written, and they

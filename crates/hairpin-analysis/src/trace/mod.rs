@@ -13,11 +13,11 @@ mod summary;
 mod tests;
 
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::fact;
 use hairpin_model::options::Effective;
 use hairpin_model::round::{Outcome, RoundRecord};
 use hairpin_model::time_sequence::{Source, TraceFigures};
 use hairpin_model::trace::{Capture, End, RoundTrace};
+use hairpin_model::{fact, fact_names};
 
 use direction::Direction;
 use hold::Sending;
@@ -29,8 +29,6 @@ pub(crate) use summary::summary;
 const LEAST_WAIT_NS: u64 = 1_000_000;
 /// What happens because of an event happens within so long after it, in ns, and what a kernel's time may be off.
 const AT_ONCE_NS: u64 = 1_000_000;
-/// The counter of /proc/net/netstat that grows when a write is held for autocorking (net/ipv4/tcp.c, `tcp_push`).
-const AUTOCORKING: &str = "netstat.TCPAutoCorking";
 
 /// A trace, read in both directions.
 struct Reading<'t> {
@@ -82,7 +80,9 @@ fn source(trace: &RoundTrace) -> Source {
 }
 
 fn autocorked(trace: &RoundTrace) -> Option<u64> {
-    let grown = fact::number(&trace.near.after, AUTOCORKING)? - fact::number(&trace.near.before, AUTOCORKING)?;
+    // It grows when a write is held for autocorking (net/ipv4/tcp.c, `tcp_push`).
+    let counted = |facts| fact::number(facts, fact_names::AUTOCORKING);
+    let grown = counted(&trace.near.after)? - counted(&trace.near.before)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count, and not negative")]
     (grown >= 0.0).then_some(grown as u64)
 }

@@ -2,16 +2,17 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, Purpose, RoundRecord};
-use hairpin_model::time_sequence::TraceSummary;
+use hairpin_model::time_sequence::{TraceFigures, TraceSummary};
+use hairpin_model::trace::Capture;
 
-use crate::compare::{as_ratio, difference_by_block, logarithms_by_block};
-use crate::statistics::location::median;
+use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
 
 /// The summary of a case's traced rounds; null where none was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord], seed: u64) -> Option<TraceSummary> {
-    let traced = |round: &&&RoundRecord| of_purpose(round, Purpose::Traced).is_some_and(|all| all.traced.is_some());
-    let last = rounds.iter().filter(traced).max_by_key(|round| round.number)?;
-    let figures = of_purpose(last, Purpose::Traced)?.traced.as_ref()?;
+    let is_saved = |figures: &TraceFigures| matches!(figures.capture, Capture::Saved { .. });
+    // The last one whose packets were saved; where none were, the last.
+    let traced = rounds.iter().filter_map(|round| Some((round.number, figures_of(round)?)));
+    let (_, figures) = traced.max_by_key(|(number, figures)| (is_saved(figures), *number))?;
     let cost = cost(rounds, seed);
     Some(TraceSummary {
         sequence: figures.sequence.clone(),
@@ -21,33 +22,35 @@ pub(crate) fn summary(rounds: &[&RoundRecord], seed: u64) -> Option<TraceSummary
     })
 }
 
+fn figures_of(round: &RoundRecord) -> Option<&TraceFigures> {
+    of_purpose(round, Purpose::Traced)?.traced.as_ref()
+}
+
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
     round.measured_as(purpose).filter(|measured| measured.figures.samples > 0)
 }
 
-/// What tracing adds, in ns and as a ratio: the p50 of traced against untraced rounds, paired by block; null without
-/// either.
+/// What tracing adds to an exchange, in ns and as a ratio: the mean of a traced round against that of the untraced one
+/// of its block; null without either. Both have the same exchanges, so that the mean counts each of them: a median would
+/// not see that some take twice as long.
 fn cost(rounds: &[&RoundRecord], seed: u64) -> Option<(Figure, Figure)> {
-    let p50s = |purpose: Purpose| -> Vec<(u32, f64)> {
+    let means = |purpose: Purpose| {
         let of = |round: &&RoundRecord| {
-            Some((round.order.block, of_purpose(round, purpose)?.figures.latency_ns.p50.max(1.0)))
+            Some((round.order.block, of_purpose(round, purpose)?.figures.latency_ns.mean.max(1.0)))
         };
-        rounds.iter().filter_map(of).collect()
+        rounds.iter().filter_map(of).collect::<Vec<_>>()
     };
-    let (untraced, traced) = (p50s(Purpose::Untraced), p50s(Purpose::Traced));
-    let reference = median(&untraced.iter().map(|(_, p50)| *p50).collect::<Vec<_>>())?;
+    let both = [Purpose::Untraced, Purpose::Traced].map(means);
     let about = format!("{} cost of tracing", rounds.first()?.case_id);
-    let [untraced, traced] = [untraced, traced].map(|values| logarithms_by_block(values.into_iter()));
-    let ratio = as_ratio(&difference_by_block(&untraced, &traced, seed, &about)?.0);
-    let in_ns = |ratio: f64| (ratio - 1.0) * reference;
-    let difference = Figure { value: in_ns(ratio.value), low: ratio.low.map(in_ns), high: ratio.high.map(in_ns) };
-    Some((difference, ratio))
+    let [untraced, traced] = both.each_ref().map(|means| by_block(means.iter().copied()));
+    let (difference_ns, _) = difference_by_block(&untraced, &traced, seed, &about)?;
+    let [untraced, traced] = both.map(|means| logarithms_by_block(means.into_iter()));
+    let (logarithm, _) = difference_by_block(&untraced, &traced, seed, &about)?;
+    Some((difference_ns, as_ratio(&logarithm)))
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::time_sequence::TraceFigures;
-
     use super::*;
     use crate::made_up::{MadeUp, back_to_back, small_writes};
 
@@ -71,6 +74,43 @@ mod tests {
         assert!((ratio.value - 1503.5 / 1003.5).abs() < 0.001 && ratio.excludes(1.0), "{ratio:?}");
         assert!((cost.value - 500.0).abs() < 1.0 && cost.excludes(0.0), "{cost:?}");
         assert_eq!(trace.capture, hairpin_model::trace::Capture::default());
+    }
+
+    #[test]
+    fn that_two_of_four_exchanges_take_twice_as_long_is_seen() {
+        let case = small_writes("none");
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&case, &[40_000_000; 3]);
+        for block in 0..3 {
+            made_up.purpose = Purpose::Untraced;
+            made_up.round(&case, block, &back_to_back(&[], &[40_000_000 + u64::from(block) * 40_000; 4]));
+            made_up.purpose = Purpose::Traced;
+            let samples = back_to_back(&[], &[40_000_000, 40_000_000, 80_000_000, 80_000_000]);
+            made_up.round_with(&case, block, &samples, |measured| measured.traced = Some(TraceFigures::default()));
+        }
+        let trace = made_up.run().cases.remove(0).trace.unwrap();
+        let (ratio, cost) = (trace.cost_ratio.unwrap(), trace.cost_ns.unwrap());
+        assert!((ratio.value - 60.0 / 40.04).abs() < 0.001 && ratio.excludes(1.0), "{ratio:?}");
+        assert!((cost.value - 19_960_000.0).abs() < 20_000.0 && cost.excludes(0.0), "{cost:?}");
+    }
+
+    #[test]
+    fn the_capture_told_of_is_the_last_that_was_saved() {
+        let saved = |file: &str| Capture::Saved { file: file.to_owned(), packets: 9, dropped: 0 };
+        let skipped = || Capture::Skipped { reason: "no space left".to_owned() };
+        let of = |captures: &[Capture]| {
+            let case = small_writes("none");
+            let mut made_up = MadeUp::new();
+            made_up.purpose = Purpose::Traced;
+            for (block, capture) in (0..).zip(captures) {
+                made_up.round_with(&case, block, &back_to_back(&[], &[1_000; 5]), |measured| {
+                    measured.traced = Some(TraceFigures { capture: capture.clone(), ..TraceFigures::default() });
+                });
+            }
+            made_up.run().cases[0].trace.as_ref().unwrap().capture.clone()
+        };
+        assert_eq!(of(&[saved("a"), saved("b"), skipped()]), saved("b"));
+        assert_eq!(of(&[skipped(), skipped()]), skipped());
     }
 
     #[test]

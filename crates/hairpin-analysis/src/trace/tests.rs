@@ -181,6 +181,40 @@ fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
     }
 }
 
+/// Two requests in flight, each written under a cork that is released: the second stays for Nagle's algorithm.
+#[test]
+fn what_stays_after_the_release_of_a_cork_may_be_nagles() {
+    let mut tap = Wiretap::new();
+    for number in 0..2 {
+        tap.begins();
+        tap.call(End::Near, CallKind::Cork);
+        (0..2).for_each(|_| tap.write(End::Near, REQUEST / 2));
+        tap.call(End::Near, CallKind::Uncork);
+        if number == 0 {
+            tap.leaves(End::Near);
+        }
+    }
+    tap.reads(End::Far);
+    tap.wait(40 * MS);
+    tap.acks(End::Far);
+    tap.wait(traces::TRAVEL);
+    tap.leaves(End::Near);
+    tap.reads(End::Far);
+    (0..2).for_each(|_| tap.answered(US));
+    for trace in both(tap.trace) {
+        let causes_of = |trace: &RoundTrace| {
+            let figures = figures(trace, "cork", &switches("off", "off"));
+            figures.exchanges.iter().map(causes).collect::<Vec<_>>()
+        };
+        let [first, second] = &causes_of(&trace)[..] else { panic!("two exchanges") };
+        assert!(!first.contains(&WaitCause::Nagle), "{first:?}");
+        assert!(second.contains(&WaitCause::Nagle), "{second:?}");
+        let mut never_released = trace;
+        never_released.near.calls.retain(|call| call.kind != CallKind::Uncork);
+        assert!(causes_of(&never_released)[1].contains(&WaitCause::Unexplained));
+    }
+}
+
 #[test]
 fn packets_with_gaps_give_way_to_the_stamps() {
     let mut trace = traces::none();

@@ -92,7 +92,7 @@ impl MadeUp {
 
     /// One measured round that `change` may alter before it counts.
     pub fn round_with(&mut self, case: &Case, block: u32, samples: &Samples, change: impl FnOnce(&mut Measured)) {
-        let mut measured = measured(case, samples);
+        let mut measured = measured(case, self.purpose, samples);
         change(&mut measured);
         self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
     }
@@ -174,14 +174,14 @@ fn order(case: &Case, block: u32) -> RoundOrder {
 }
 
 /// A round on a quiet machine: client on CPU 0, echo half on CPU 0 or 1 as placed, no CPU time but the ends' own.
-fn measured(case: &Case, samples: &Samples) -> Measured {
+fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     let first = samples.due_ns.get(samples.warm_up).copied().unwrap_or(0);
     let duration_ns = samples.received_ns.last().map_or(0, |last| last.saturating_sub(first));
     let answered = samples.latency.len();
     let end = |cpu: usize| EndReport { seen_cpus: vec![cpu, cpu], cpu_ns: duration_ns / 4, ..EndReport::default() };
     let noise = Noise { busy_ns: duration_ns / 2, wall_ns: duration_ns, runnable_before: 1, ..Noise::default() };
     Measured {
-        figures: round_figures(case, samples, duration_ns),
+        figures: round_figures(case, purpose, samples, duration_ns),
         ledger: Ledger { sent: answered, received: answered, ..Ledger::default() }.closed(),
         setup_ns: 50_000,
         first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),
@@ -209,17 +209,41 @@ pub fn small_writes(remedy: &str) -> Case {
     Case::small_writes("tcp", Exchange { writes, gap_ns: 0, pipeline: 1, remedy })
 }
 
-/// Six timed rounds of `case` with that latency, and three traced ones with that trace; the client was granted
-/// `options` in all of them.
+/// The same with so many requests in flight.
+pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
+    let case = small_writes(remedy);
+    Case { exchange: case.exchange.clone().map(|exchange| Exchange { pipeline, ..exchange }), ..case }
+}
+
+/// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and one untraced
+/// whose exchanges take as long. The client was granted `options` in all of them, and so was the echo half.
 pub fn traced_rounds(made_up: &mut MadeUp, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
+    let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
+    let untraced: Vec<u64> = times.map(|(began_ns, ended_ns)| ended_ns - began_ns).collect();
+    evidence_rounds(made_up, case, latency, (trace, &untraced), [options, options]);
+}
+
+/// The same with exchanges of the untraced rounds that take as long as given, and with options of the client and of the
+/// echo half.
+pub fn evidence_rounds(
+    made_up: &mut MadeUp,
+    case: &Case,
+    latency: u64,
+    (trace, untraced): (&RoundTrace, &[u64]),
+    [client, echo]: [&[Effective]; 2],
+) {
+    let grant = |measured: &mut Measured| {
+        measured.client.options = client.to_vec();
+        measured.echo.as_mut().unwrap().options = echo.to_vec();
+    };
     let latencies: Vec<u64> = (0..6).map(|k| latency + latency / 1000 * k).collect();
-    made_up.rounds_with(case, &latencies, |measured| measured.client.options = options.to_vec());
-    made_up.purpose = Purpose::Traced;
+    made_up.rounds_with(case, &latencies, grant);
     for block in 0..3 {
-        made_up.round_with(case, block, &back_to_back(&[], &[latency; 6]), |measured| {
-            measured.client.options = options.to_vec();
-        });
+        made_up.purpose = Purpose::Traced;
+        made_up.round_with(case, block, &back_to_back(&[], &[latency; 6]), grant);
         traced(made_up.rounds.last_mut().unwrap(), trace);
+        made_up.purpose = Purpose::Untraced;
+        made_up.round_with(case, block, &back_to_back(&[], untraced), grant);
     }
     made_up.purpose = Purpose::Timed;
 }

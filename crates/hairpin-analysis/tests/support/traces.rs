@@ -2,6 +2,7 @@
 //! given.
 
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::options::{Effective, OptionName};
 use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
 
@@ -169,7 +170,7 @@ impl Wiretap {
 
     /// The counter of autocorking, before and after.
     pub fn autocorked(&mut self, times: u64) {
-        let fact = |value: u64| vec![Fact::number("netstat.TCPAutoCorking", value as f64)];
+        let fact = |value: u64| vec![Fact::number(fact_names::AUTOCORKING, value as f64)];
         (self.trace.near.before, self.trace.near.after) = (fact(1_000), fact(1_000 + times));
     }
 }
@@ -194,6 +195,62 @@ fn exchanges(count: u64, mut one: impl FnMut(&mut Wiretap, u64)) -> RoundTrace {
         tap.wait(US);
     }
     tap.trace
+}
+
+/// Windows of four requests in flight, each in one write: the far end answers the first, and its other answers stay
+/// until the near end's acknowledgement comes after 40 ms.
+pub fn answers_held() -> RoundTrace {
+    windows(|tap| {
+        for _ in 0..4 {
+            tap.begins();
+            tap.write(End::Near, REQUEST);
+            tap.leaves(End::Near);
+        }
+        tap.reads(End::Far);
+        four_answers(tap);
+    })
+}
+
+/// The same in a hundred writes: only the first of a window leaves at once, and the others stay until the far end's
+/// acknowledgement comes after 40 ms. Then the answers stall as well.
+pub fn requests_and_answers_held() -> RoundTrace {
+    windows(|tap| {
+        for request in 0..4 {
+            tap.begins();
+            tap.write(End::Near, 2);
+            if request == 0 {
+                tap.leaves(End::Near);
+            }
+            (1..100).for_each(|_| tap.write(End::Near, 2));
+        }
+        tap.reads(End::Far);
+        tap.wait(40 * MS);
+        tap.acks(End::Far);
+        tap.wait(TRAVEL);
+        tap.leaves(End::Near);
+        tap.reads(End::Far);
+        four_answers(tap);
+    })
+}
+
+fn windows(mut one: impl FnMut(&mut Wiretap)) -> RoundTrace {
+    let mut tap = Wiretap::new();
+    for _ in 0..3 {
+        one(&mut tap);
+        tap.wait(US);
+    }
+    tap.trace
+}
+
+fn four_answers(tap: &mut Wiretap) {
+    tap.answered(5 * US);
+    (1..4).for_each(|_| tap.write(End::Far, REPLY));
+    tap.wait(40 * MS);
+    tap.acks(End::Near);
+    tap.wait(TRAVEL);
+    tap.leaves(End::Far);
+    tap.reads(End::Near);
+    (1..4).for_each(|_| tap.ends());
 }
 
 /// 100 writes of 2 bytes with nothing done: from the second exchange on the first write leaves, and the others stay

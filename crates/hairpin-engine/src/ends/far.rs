@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
-use hairpin_model::exchange::Exchange;
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
@@ -51,7 +50,7 @@ fn attempt(order: &EchoOrder, stop: &AtomicBool, say: &mut impl FnMut(Word)) -> 
     let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
     let before = wire.effective();
     check_options(End::Far, &card, &order.round, &before)?;
-    let mut observed = Observed::begin(order.round.purpose, &mut *wire, &order.clock);
+    let mut observed = Observed::begin(&order.round, End::Far, &mut *wire, &order.clock);
     let usage = Usage::now();
     say(Word::Ready);
     let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, stop }.run(observed.wire())?;
@@ -78,10 +77,10 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
     })
 }
 
-/// What is asked of the socket of one end: the case's options, and at the client half what its remedy asks for.
+/// What is asked of the socket of one end: the case's options, and what its remedy asks for there.
 #[must_use]
 pub fn asked(case: &Case, end: End) -> Options {
-    let remedy = case.exchange.as_ref().filter(|_| end == End::Near).map(Exchange::client_options);
+    let remedy = case.exchange.as_ref().map(|exchange| exchange.options_at(end));
     remedy.unwrap_or_default().iter().fold(case.options.clone(), |options, (name, value)| options.with(name, value))
 }
 
@@ -171,7 +170,7 @@ fn option_text(facts: &[Fact], name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_model::exchange::Remedy;
+    use hairpin_model::exchange::{Exchange, Remedy};
     use hairpin_model::options::OptionName;
     use hairpin_model::round::Extent;
 
@@ -205,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_remedy_asks_something_of_the_client_half_only() {
+    fn what_a_remedy_asks_is_asked_beside_the_options_of_the_case() {
         let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
         let case = |remedy| Case {
             options: Options::parse("sndbuf=4096").unwrap(),
@@ -216,15 +215,16 @@ mod tests {
             asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
         };
         assert_eq!(text(Remedy::Nodelay, End::Near), "nodelay=on,sndbuf=4096");
+        assert_eq!(text(Remedy::Nodelay, End::Far), "nodelay=on,sndbuf=4096");
         assert_eq!(text(Remedy::CorkForgotten, End::Near), "cork=on,sndbuf=4096");
-        for remedy in Remedy::PLAIN {
-            assert_eq!(text(*remedy, End::Far), "sndbuf=4096");
-        }
+        assert_eq!(text(Remedy::CorkForgotten, End::Far), "sndbuf=4096");
+        assert_eq!(text(Remedy::None, End::Near), "sndbuf=4096");
         let refused = RoundOrder { case: case(Remedy::Nodelay), ..round("", false) };
         let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 8192.0)];
-        assert!(check_options(End::Far, &card(), &refused, &facts).is_ok());
-        let failure = check_options(End::Near, &card(), &refused, &facts).unwrap_err();
-        assert_eq!(failure.cause, "client half: option nodelay=on was not granted: the kernel says off");
+        for (end, half) in [(End::Near, "client"), (End::Far, "echo")] {
+            let failure = check_options(end, &card(), &refused, &facts).unwrap_err();
+            assert_eq!(failure.cause, format!("{half} half: option nodelay=on was not granted: the kernel says off"));
+        }
     }
 
     #[test]

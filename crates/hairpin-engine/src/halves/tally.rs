@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::fact::{self, Fact};
+use hairpin_model::fact_names;
 use hairpin_model::ledger::Ledger;
 
 /// Counts of the client half, the warm-up included and apart.
@@ -51,7 +52,7 @@ impl Tally {
                 clippy::cast_sign_loss,
                 reason = "a kernel counter of 32 bits"
             )]
-            let drops = fact::number(facts, "socket.drops").unwrap_or(0.0) as u64;
+            let drops = fact::number(facts, fact_names::SOCKET_DROPS).unwrap_or(0.0) as u64;
             if drops > 0 {
                 lost.insert(cause.to_owned(), drops);
             }
@@ -82,7 +83,7 @@ mod tests {
     #[test]
     fn a_clean_warm_up_stays_out_of_the_ledger() {
         let tally = Tally { sent: 10, received: 9, warm_up_sent: 5, warm_up_received: 5, ..Tally::default() };
-        let ledger = tally.ledger(false, &[], &[Fact::number("socket.drops", 1.0)]);
+        let ledger = tally.ledger(false, &[], &[Fact::number(fact_names::SOCKET_DROPS, 1.0)]);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (10, 9, 0));
         assert_eq!(ledger.lost, BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 1)]));
     }
@@ -90,14 +91,18 @@ mod tests {
     #[test]
     fn what_a_lossless_transport_dropped_was_sent_again() {
         let tally = Tally { sent: 10, received: 10, ..Tally::default() };
-        let ledger = tally.ledger(true, &[Fact::number("socket.drops", 3.0)], &[Fact::number("socket.drops", 1.0)]);
+        let ledger = tally.ledger(
+            true,
+            &[Fact::number(fact_names::SOCKET_DROPS, 3.0)],
+            &[Fact::number(fact_names::SOCKET_DROPS, 1.0)],
+        );
         assert_eq!((ledger.lost.len(), ledger.unexplained), (0, 0));
     }
 
     #[test]
     fn a_warm_up_that_lost_messages_is_covered_too() {
         let tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received: 3, ..Tally::default() };
-        let ledger = tally.ledger(false, &[Fact::number("socket.drops", 2.0)], &[]);
+        let ledger = tally.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, 2.0)], &[]);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
     }
 }

@@ -58,10 +58,22 @@ fn append_with(
     folder.append_line(record)
 }
 
-/// Removes what was written of the evidence, so that there is room for what counts more.
+/// Says of a round that could not be saved that neither was its capture.
+pub(super) fn not_saved(record: &mut RoundRecord, error: &StoreError) {
+    if let Outcome::Measured(measured) = &mut record.outcome
+        && let Some(traced) = &mut measured.traced
+        && matches!(traced.capture, Capture::Saved { .. })
+    {
+        traced.capture = Capture::Skipped { reason: error.to_string() };
+    }
+}
+
+/// Removes what was written of the evidence, so that there is room for what counts more, and folders without any.
 fn forget(folder: &RunFolder, record: &mut RoundRecord, trace: &RoundTrace) {
     for sort in [TRACES, CAPTURES] {
         drop(fs::remove_file(folder.path().join(name(sort, record.number))));
+        // It stays where other rounds have files in it.
+        drop(fs::remove_dir(folder.path().join(sort)));
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
         measured.trace_file = None;

@@ -157,13 +157,7 @@ impl RunFolder {
     /// [`StoreError::File`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let path = self.path.join(name);
-        let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-        let partial = path.with_file_name(format!(".{file_name}.partial"));
-        let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &path));
-        if written.is_err() {
-            drop(fs::remove_file(&partial));
-        }
-        written.map_err(file_error("write", &path))
+        write_whole(&path, bytes).map_err(file_error("write", &path))
     }
 
     /// Saves a round: its samples, its histograms, its trace with its capture, then its line, which makes it part of
@@ -178,15 +172,19 @@ impl RunFolder {
         samples: Option<&Samples>,
         evidence: Option<Evidence>,
     ) -> Result<Vec<StoreError>, StoreError> {
-        if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
+        if let Some(samples) = samples {
+            self.append_samples(record, samples).inspect_err(|error| evidence::not_saved(record, error))?;
+        }
+        evidence::append(self, record, evidence)
+    }
+
+    fn append_samples(&self, record: &mut RoundRecord, samples: &Samples) -> Result<(), StoreError> {
+        if let Outcome::Measured(measured) = &mut record.outcome {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
             columns::write(&self.path.join(&name), record.number, &record.case_id, &record.order, samples)?;
             measured.samples_file = Some(name);
         }
-        if let Some(samples) = samples {
-            histograms::append(&self.path, record, samples)?;
-        }
-        evidence::append(self, record, evidence)
+        histograms::append(&self.path, record, samples)
     }
 
     /// The trace of a round; `None` where none was saved.
@@ -235,6 +233,23 @@ impl RunFolder {
         };
         name.map_or(Ok(Vec::new()), |name| Ok(columns::read(&self.path.join(name))?.rows()))
     }
+}
+
+/// Writes a file in one step: a reader finds the old one or the new one, and a full disk leaves the old one, or none.
+/// What is no file, such as a device or a pipe, is written to as it is.
+///
+/// # Errors
+/// As [`fs::write`].
+pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return fs::write(path, bytes);
+    }
+    // What a symbolic link points to is replaced, not the link.
+    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let file_name = path.file_name().unwrap_or_default().to_string_lossy();
+    let partial = path.with_file_name(format!(".{file_name}.partial"));
+    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &path));
+    written.inspect_err(|_| drop(fs::remove_file(&partial)))
 }
 
 /// Appends all of `bytes` or nothing: what a full disk cut short is taken back.

@@ -1,6 +1,7 @@
 //! A run survives its folder: what was appended is read back, whatever was cut short.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
@@ -14,7 +15,7 @@ use hairpin_model::summary::RoundFigures;
 use hairpin_model::time_sequence::TraceFigures;
 use hairpin_model::trace::{Capture, RoundTrace};
 
-use super::{RunFolder, StoreError};
+use super::{RunFolder, StoreError, write_whole};
 use crate::recorder::{Recorder, Stamps};
 
 fn run(state: State) -> Run {
@@ -255,7 +256,64 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), None);
     let rows = |record| store.rows(record).unwrap().len();
     assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples are there");
-    assert_eq!(fs::read_dir(folder.path().join("captures")).unwrap().count(), 0, "and nothing half written");
+    assert!(!folder.path().join("captures").exists(), "and nothing half written, nor an empty folder");
+}
+
+#[test]
+fn a_round_that_cannot_be_saved_says_so_of_its_capture() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(folder.path()).unwrap();
+    let samples = samples(false);
+    for in_the_way in ["samples/round-000000.parquet", "rounds.jsonl"] {
+        let path = folder.path().join(in_the_way);
+        drop(fs::remove_file(&path));
+        fs::create_dir(&path).unwrap();
+        let mut record = traced(0, &samples);
+        let error = store.append(&mut record, Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap_err();
+        let StoreError::File { path: named, .. } = &error else { panic!("{error:?}") };
+        assert_eq!(named, &path);
+        assert_eq!(told(&record), (None, &Capture::Skipped { reason: error.to_string() }));
+        for sort in ["traces", "captures"] {
+            assert!(!folder.path().join(sort).exists(), "{sort}");
+        }
+        fs::remove_dir(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_file_is_written_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let path = folder.path().join("page");
+    let partial = folder.path().join(".page.partial");
+    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
+    assert_eq!(write_whole(&path, &[1; 100]).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(names(), [""; 0], "neither a file nor its beginning");
+    write_whole(&path, b"old").unwrap();
+    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
+    write_whole(&path, &[1; 100]).unwrap_err();
+    assert_eq!(fs::read(&path).unwrap(), b"old");
+    write_whole(&path, b"new").unwrap();
+    assert_eq!((fs::read(&path).unwrap().as_slice(), names()), (&b"new"[..], vec!["page".into()]));
+
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("page", &link).unwrap();
+    write_whole(&link, b"newer").unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"newer");
+    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    write_whole(&pipe, b"page").unwrap();
+    assert!(!fs::metadata(&pipe).unwrap().is_file());
+    let mut came = [0; 4];
+    reader.read_exact(&mut came).unwrap();
+    assert_eq!(&came, b"page");
 }
 
 /// Where the small disk of the next two tests is mounted.

@@ -7,8 +7,9 @@ pub mod round;
 mod tests;
 pub mod wire;
 
-use hairpin_model::round::{Failure, Purpose};
-use hairpin_model::trace::EndTrace;
+use hairpin_model::case::{Case, Pattern};
+use hairpin_model::round::{Failure, Purpose, RoundOrder};
+use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::Wire;
 
 use crate::clock::Clock;
@@ -23,10 +24,13 @@ pub enum Observed<'w, C> {
 }
 
 impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
-    /// Traces the wire where the round is for that.
-    pub fn begin(purpose: Purpose, wire: &'w mut dyn Wire, clock: &C) -> Self {
-        match purpose {
-            Purpose::Traced => Self::Traced(Box::new(TracingWire::begin(wire, clock.clone()))),
+    /// Traces the wire of that end where the round is for that.
+    pub fn begin(order: &RoundOrder, end: End, wire: &'w mut dyn Wire, clock: &C) -> Self {
+        match order.purpose {
+            Purpose::Traced => {
+                let acknowledged = end == End::Near || has_several_in_flight(&order.case);
+                Self::Traced(Box::new(TracingWire::begin(wire, clock.clone(), acknowledged)))
+            }
             Purpose::Timed | Purpose::Untraced => Self::Plain(wire),
         }
     }
@@ -51,5 +55,15 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
                 hint: "the round can be run untraced".to_owned(),
             }),
         }
+    }
+}
+
+/// Whether an answer may be written while another is on its way, and so wait for the acknowledgement of that one. Else
+/// the next request brings it, and a stamp of it would only be in the way of what the echo half reads.
+fn has_several_in_flight(case: &Case) -> bool {
+    match case.pattern {
+        Pattern::PingPong => false,
+        Pattern::Paced { .. } => true,
+        Pattern::SmallWrites => case.exchange.as_ref().is_some_and(|exchange| exchange.pipeline > 1),
     }
 }

@@ -3,12 +3,13 @@
 use std::fs;
 
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 
 /// How often small writes were held because an earlier packet was still in the device's queue (`tcp_should_autocork`,
 /// net/ipv4/tcp.c), for all connections of this network namespace; `None` where the kernel does not tell.
 pub(super) fn autocorked() -> Option<Fact> {
     let text = fs::read_to_string("/proc/thread-self/net/netstat").ok()?;
-    Some(Fact::number("netstat.TCPAutoCorking", extended(&text, "TCPAutoCorking")? as f64))
+    Some(Fact::number(fact_names::AUTOCORKING, extended(&text, "TCPAutoCorking")? as f64))
 }
 
 /// A counter of the group `TcpExt`, which has a line of names and a line of values.
@@ -34,6 +35,6 @@ mod tests {
     #[test]
     fn this_kernel_tells() {
         let told = autocorked().expect("Linux has counted it since 3.14");
-        assert_eq!(told.name, "netstat.TCPAutoCorking");
+        assert_eq!(told.name, fact_names::AUTOCORKING);
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use hairpin_model::card::{Card, Reach, WhyNot};
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::fact_names;
 use hairpin_model::samples::{Fate, Samples};
 use hairpin_model::trace::{Capture, EndTrace, Packet, RoundTrace};
 
@@ -82,7 +83,7 @@ impl About<'_> {
     }
 
     fn near_port(&self) -> Option<u16> {
-        let fact = self.near_facts.iter().find(|fact| fact.name == "socket.local_address")?;
+        let fact = self.near_facts.iter().find(|fact| fact.name == fact_names::LOCAL_ADDRESS)?;
         match &fact.value {
             FactValue::Word(address) => port(address),
             FactValue::Number(_) => None,

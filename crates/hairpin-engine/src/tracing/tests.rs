@@ -4,12 +4,12 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::case::Case;
+use hairpin_model::case::{Case, Pattern};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
-use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
+use hairpin_model::trace::{Call, CallKind, End, EndTrace, Stamp, StampKind};
 use hairpin_transports::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 
 use super::Observed;
@@ -42,7 +42,7 @@ fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
-    let mut observed = Observed::begin(order.purpose, &mut scripted, &clock);
+    let mut observed = Observed::begin(order, End::Near, &mut scripted, &clock);
     let journey = run_client(&client, observed.wire()).unwrap();
     let trace = observed.finish().unwrap();
     (journey, trace, scripted.made().iter().map(|(_, made)| made.clone()).collect())
@@ -92,6 +92,8 @@ struct Stamped {
     clock: ManualClock,
     /// When stamps are refused.
     refused: bool,
+    /// Whether acknowledgements are to be stamped, once that is said.
+    acknowledged: Option<bool>,
     acknowledged_after_ns: u64,
     sent_bytes: u64,
     waiting: Vec<(u64, RawStamp)>,
@@ -105,6 +107,7 @@ impl Stamped {
         Self {
             clock: clock.clone(),
             refused: false,
+            acknowledged: None,
             acknowledged_after_ns,
             sent_bytes: 0,
             waiting: Vec::new(),
@@ -121,7 +124,9 @@ impl Wire for Stamped {
         let raw = |kind, after_ns| RawStamp { kind, realtime_ns: now_ns + after_ns, end_byte: self.sent_bytes };
         let after_ns = self.acknowledged_after_ns;
         self.waiting.push((now_ns, raw(StampKind::Driver, 0)));
-        self.waiting.push((now_ns + after_ns, raw(StampKind::Acknowledged, after_ns)));
+        if self.acknowledged == Some(true) {
+            self.waiting.push((now_ns + after_ns, raw(StampKind::Acknowledged, after_ns)));
+        }
         Ok(())
     }
     fn receive(&mut self, _into: &mut [u8]) -> Result<usize, WireError> {
@@ -165,7 +170,8 @@ impl Stream for Stamped {
 }
 
 impl KernelStamps for Stamped {
-    fn begin(&mut self) -> Result<(), WireError> {
+    fn begin(&mut self, acknowledged: bool) -> Result<(), WireError> {
+        self.acknowledged = Some(acknowledged);
         if self.refused {
             return Err(WireError::System { operation: "ask", source: io::ErrorKind::Unsupported.into() });
         }
@@ -184,10 +190,10 @@ impl KernelStamps for Stamped {
 }
 
 #[test]
-fn stamps_are_taken_every_few_writes_and_before_each_read() {
+fn stamps_are_taken_every_few_writes_and_at_the_end() {
     let clock = ManualClock::default();
     let mut wire = Stamped::new(&clock, 0);
-    let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
     for _ in 0..40 {
         tracing.send(&[0; 2]).unwrap();
     }
@@ -195,8 +201,7 @@ fn stamps_are_taken_every_few_writes_and_before_each_read() {
     assert_eq!(tracing.receive(&mut [0; 3]).unwrap(), 3);
     assert_eq!(tracing.receive(&mut [0; 1]).unwrap(), 1);
     let trace = tracing.finish().unwrap();
-    // The last time is the end's.
-    assert_eq!(wire.taken_at_bytes, [32, 64, 80, 80, 80]);
+    assert_eq!(wire.taken_at_bytes, [32, 64, 80]);
     let of = |kind| trace.stamps.iter().filter(move |stamp| stamp.kind == kind);
     assert!(of(StampKind::Driver).map(|stamp| stamp.end_byte).eq((1..=40).map(|write| 2 * write)));
     let received: Vec<Stamp> = of(StampKind::Received).copied().collect();
@@ -210,11 +215,11 @@ fn stamps_are_taken_every_few_writes_and_before_each_read() {
 }
 
 #[test]
-fn the_last_acknowledgement_is_waited_for_and_not_for_ever() {
-    let ended_ns = |acknowledged_after_ns, bytes: &[u8]| {
+fn the_last_stamp_is_waited_for_and_not_for_ever() {
+    let ended_ns = |acknowledged, acknowledged_after_ns, bytes: &[u8]| {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, acknowledged_after_ns);
-        let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+        let mut tracing = TracingWire::begin(&mut wire, clock.clone(), acknowledged);
         if !bytes.is_empty() {
             tracing.send(bytes).unwrap();
         }
@@ -223,17 +228,18 @@ fn the_last_acknowledgement_is_waited_for_and_not_for_ever() {
         let is_acknowledged = trace.stamps.iter().any(|stamp| stamp.kind == StampKind::Acknowledged);
         (clock.now_ns() - begun_ns, is_acknowledged)
     };
-    assert_eq!(ended_ns(0, &[1]), (0, true));
-    assert_eq!(ended_ns(40_300_000, &[1]), (41_000_000, true), "one look each millisecond");
-    assert_eq!(ended_ns(251_000_000, &[1]), (250_000_000, false));
-    assert_eq!(ended_ns(251_000_000, &[]), (0, false), "nothing was sent");
+    assert_eq!(ended_ns(true, 0, &[1]), (0, true));
+    assert_eq!(ended_ns(true, 40_300_000, &[1]), (41_000_000, true), "one look each millisecond");
+    assert_eq!(ended_ns(true, 251_000_000, &[1]), (250_000_000, false));
+    assert_eq!(ended_ns(true, 251_000_000, &[]), (0, false), "nothing was sent");
+    assert_eq!(ended_ns(false, 40_300_000, &[1]), (0, false), "it left, and no more is stamped");
 }
 
 #[test]
 fn stamps_are_not_in_the_way_of_a_quick_acknowledgement() {
     let clock = ManualClock::default();
     let mut wire = Stamped::new(&clock, 0);
-    let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
     for _ in 0..2 {
         tracing.receive(&mut [0; 3]).unwrap();
         tracing.send(&[0; 2]).unwrap();
@@ -247,7 +253,7 @@ fn stamps_are_not_in_the_way_of_a_quick_acknowledgement() {
 fn where_stamps_are_refused_there_are_calls_and_the_reason() {
     let clock = ManualClock::default();
     let mut wire = Stamped { refused: true, ..Stamped::new(&clock, 0) };
-    let mut tracing = TracingWire::begin(&mut wire, clock.clone());
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
     tracing.send(&[0; 2]).unwrap();
     assert!(matches!(tracing.receive(&mut [0; 3]), Err(WireError::Closed)), "the wire's own receive");
     let trace = tracing.finish().unwrap();
@@ -260,11 +266,34 @@ fn where_stamps_are_refused_there_are_calls_and_the_reason() {
 fn quick_acknowledgements_are_noted_where_the_reading_stands() {
     let clock = ManualClock::default();
     let mut scripted = ScriptedWire::new(&clock, &[Act::After(5)], TIMEOUT_NS).in_pieces(2, 2);
-    let mut tracing = TracingWire::begin(&mut scripted, clock.clone());
+    let mut tracing = TracingWire::begin(&mut scripted, clock.clone(), true);
     tracing.send(&[1, 2]).unwrap();
     tracing.receive(&mut [0; 2]).unwrap();
     tracing.stream().unwrap().set(OptionName::Quickack, true).unwrap();
     tracing.stream().unwrap().set(OptionName::Nodelay, true).unwrap();
     let calls = tracing.finish().unwrap().calls;
     assert_eq!(calls[2..], [call(CallKind::Quickack, [5, 5], [2, 2])]);
+}
+
+#[test]
+fn the_echo_half_has_its_answers_acknowledgements_stamped_where_answers_may_wait_for_them() {
+    let asked = |end, case: Case| {
+        let clock = ManualClock::default();
+        let mut wire = Stamped::new(&clock, 0);
+        let order = RoundOrder { case, ..order("2,3", Remedy::None, Purpose::Traced) };
+        Observed::begin(&order, end, &mut wire, &clock).finish().unwrap();
+        wire.acknowledged
+    };
+    let in_flight = |pipeline| {
+        let exchange = Exchange { writes: "2,3".parse().unwrap(), gap_ns: 0, pipeline, remedy: Remedy::None };
+        Case::small_writes("memory", exchange)
+    };
+    let paced = Case { pattern: Pattern::Paced { rate_per_s: 1.0 }, ..Case::ping_pong("memory") };
+    for case in [Case::ping_pong("memory"), in_flight(1), in_flight(2), paced.clone()] {
+        assert_eq!(asked(End::Near, case.clone()), Some(true), "{}", case.label());
+    }
+    assert_eq!(asked(End::Far, Case::ping_pong("memory")), Some(false), "the next request brings it");
+    assert_eq!(asked(End::Far, in_flight(1)), Some(false), "the next request brings it");
+    assert_eq!(asked(End::Far, in_flight(2)), Some(true));
+    assert_eq!(asked(End::Far, paced), Some(true));
 }

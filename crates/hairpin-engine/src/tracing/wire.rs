@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::time::Duration;
 
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
 use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
 use hairpin_transports::{RawStamp, Segments, Stream, Wire, WireError};
@@ -21,7 +22,7 @@ const WRITES_PER_TAKE: u32 = 16;
 /// How long the kernel is given before the first message, in ns: it begins to stamp what is received in a work item of
 /// its own, some time after it was asked (`net_enable_timestamp`, net/core/dev.c).
 const SETTLING_NS: u64 = 5_000_000;
-/// How long the last acknowledgement is waited for at most, in ns: longer than any that is only delayed.
+/// How long the last stamp is waited for at most, in ns: longer than an acknowledgement is delayed.
 const PATIENCE_NS: u64 = 250_000_000;
 /// How long between two looks for it, in ns.
 const LOOK_NS: u64 = 1_000_000;
@@ -37,17 +38,20 @@ pub struct TracingWire<'w, C> {
     received_bytes: u64,
     /// The kernel stamps this wire.
     is_stamped: bool,
+    /// The last stamp that a sent byte gets.
+    last_stamp: StampKind,
     writes_since_take: u32,
     raw: Vec<RawStamp>,
 }
 
 impl<'w, C: Clock> TracingWire<'w, C> {
     /// Begins to trace: bytes count from 0 from here on. A wire that the kernel does not stamp has calls only.
-    pub fn begin(wire: &'w mut dyn Wire, clock: C) -> Self {
+    /// `acknowledged` says whether acknowledgements are stamped too.
+    pub fn begin(wire: &'w mut dyn Wire, clock: C, acknowledged: bool) -> Self {
         let mut before = readings(wire);
-        let begun = wire.kernel_stamps().map(hairpin_transports::KernelStamps::begin);
+        let begun = wire.kernel_stamps().map(|stamps| stamps.begin(acknowledged));
         if let Some(Err(error)) = &begun {
-            before.push(Fact::word("kernel_stamps.refused", error.to_string()));
+            before.push(Fact::word(fact_names::KERNEL_STAMPS_REFUSED, error.to_string()));
         }
         let is_stamped = matches!(begun, Some(Ok(())));
         if is_stamped {
@@ -60,12 +64,13 @@ impl<'w, C: Clock> TracingWire<'w, C> {
             sent_bytes: 0,
             received_bytes: 0,
             is_stamped,
+            last_stamp: if acknowledged { StampKind::Acknowledged } else { StampKind::Driver },
             writes_since_take: 0,
             raw: Vec::with_capacity(CALLS),
         }
     }
 
-    /// Waits until the last byte sent is acknowledged, a quarter of a second at most, and ends the trace. Calls are
+    /// Waits until the last byte sent has its last stamp, a quarter of a second at most, and ends the trace. Calls are
     /// in ns of the engine's clock, stamps still in those of CLOCK_REALTIME.
     ///
     /// # Errors
@@ -73,7 +78,7 @@ impl<'w, C: Clock> TracingWire<'w, C> {
     pub fn finish(mut self) -> Result<EndTrace, WireError> {
         let until_ns = self.clock.now_ns() + PATIENCE_NS;
         self.take_stamps()?;
-        while self.is_stamped && !self.is_acknowledged() && self.clock.now_ns() < until_ns {
+        while self.is_stamped && !self.is_complete() && self.clock.now_ns() < until_ns {
             self.clock.sleep_until(self.clock.now_ns() + LOOK_NS);
             self.take_stamps()?;
         }
@@ -81,8 +86,8 @@ impl<'w, C: Clock> TracingWire<'w, C> {
         Ok(self.trace)
     }
 
-    fn is_acknowledged(&self) -> bool {
-        let covers = |stamp: &Stamp| stamp.kind == StampKind::Acknowledged && stamp.end_byte >= self.sent_bytes;
+    fn is_complete(&self) -> bool {
+        let covers = |stamp: &Stamp| stamp.kind == self.last_stamp && stamp.end_byte >= self.sent_bytes;
         self.sent_bytes == 0 || self.trace.stamps.iter().any(covers)
     }
 
@@ -129,8 +134,6 @@ impl<C: Clock + Send> Wire for TracingWire<'_, C> {
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
-        // Now, because this end is about to wait anyway.
-        self.take_stamps()?;
         let began_ns = self.clock.now_ns();
         let (bytes, realtime_ns) = match self.wire.get_mut().kernel_stamps().filter(|_| self.is_stamped) {
             Some(stamps) => stamps.receive(into)?,

@@ -86,7 +86,7 @@ const KNOBS: &[Knob] = &[
         "remedy",
         "NAME",
         KnobKind::Remedy,
-        "Remedies: none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N; all has batch=10",
+        "Any of none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)",
     )
     .many()
     .or(&["all"]),
@@ -94,7 +94,7 @@ const KNOBS: &[Knob] = &[
         "gap",
         "TIME",
         KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS },
-        "Pause between two writes of one request",
+        "Pause between two writes, so one-write and writev have none: work needed anyhow is missing in their figures",
     )
     .or(&["0ms"]),
     Knob::new("reply", "BYTES", shared::SIZE, "Size of each answer, 1 B to 1 GiB").or(&["4"]),

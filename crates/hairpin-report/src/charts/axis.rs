@@ -46,7 +46,13 @@ impl Axis {
     /// The same, at least from `centre / (1 + share)` to `centre * (1 + share)`: small wobbles stay small.
     pub fn log_around(centre: f64, share: f64, values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let bounds = [centre / (1.0 + share), centre * (1.0 + share)];
-        let (low, high) = extremes(values.into_iter().chain(bounds).filter(|value| DRAWABLE.contains(value)))?;
+        let held = extremes(values.into_iter().filter(|value| DRAWABLE.contains(value)));
+        let with_room = held.map(|(low, high)| {
+            let room = ((high / low).ln() * 0.07).exp();
+            [low / room, high * room]
+        });
+        let all = with_room.into_iter().flatten().chain(bounds);
+        let (low, high) = extremes(all.filter(|value| DRAWABLE.contains(value)))?;
         (low < high).then_some(Self { scale: Scale::Log, low, high })
     }
 

@@ -37,7 +37,7 @@ const LETTERS: usize = 38;
 pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence, MICRO);
-    let mut drawing = Drawing::new(&lines.lines, clock);
+    let mut drawing = Drawing::new(&lines.lines, sequence, clock);
     for line in &lines.lines {
         match line {
             Line::Events(events) if is_packet(events.kind) => drawing.packet(events),
@@ -46,7 +46,7 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
         }
     }
     let title = escape(&format!("Time sequence of an exchange, {}", row.label));
-    let described = escape(&described(&lines.lines, &clock));
+    let described = escape(&described(&lines.lines, sequence, &clock));
     format!(
         "<div class=\"plot sequence\"><svg class=\"chart time-sequence\" width=\"100%\" height=\"{}\" role=\"img\" \
          aria-label=\"{title}\"><title>{title}</title><desc>{described}</desc>{}</svg></div>{}",
@@ -57,7 +57,7 @@ pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
 }
 
 /// All lines as a text.
-fn described(lines: &[Line], clock: &Clock) -> String {
+fn described(lines: &[Line], sequence: &TimeSequence, clock: &Clock) -> String {
     let mut said = Vec::with_capacity(lines.len());
     for line in lines {
         match line {
@@ -70,8 +70,9 @@ fn described(lines: &[Line], clock: &Clock) -> String {
             )),
             Line::Gap(gap) => {
                 said.extend(words::left_out(gap, MICRO));
+                let waits = gap.waits.iter();
                 said.extend(
-                    gap.waits.iter().map(|wait| format!("{}: {}", words::end(wait.end), words::wait(wait, MICRO))),
+                    waits.map(|wait| format!("{}: {}", words::end(wait.end), words::wait(wait, sequence, MICRO))),
                 );
             }
         }
@@ -106,7 +107,8 @@ fn legend(lines: &[Line]) -> String {
     html
 }
 
-struct Drawing {
+struct Drawing<'s> {
+    sequence: &'s TimeSequence,
     clock: Clock,
     /// Where the next line begins.
     y: f64,
@@ -121,8 +123,8 @@ struct Drawing {
     margins: [f64; 2],
 }
 
-impl Drawing {
-    fn new(lines: &[Line], clock: Clock) -> Self {
+impl<'s> Drawing<'s> {
+    fn new(lines: &[Line], sequence: &'s TimeSequence, clock: Clock) -> Self {
         let mut bars: Vec<(Wait, usize)> = Vec::new();
         for wait in waits(lines) {
             let track = bars.iter().filter(|(known, _)| known.end == wait.end).count();
@@ -134,6 +136,7 @@ impl Drawing {
         };
         let mut drawing = Self {
             margins: [margin(End::Near), margin(End::Far)],
+            sequence,
             clock,
             y: TOP,
             below: String::new(),
@@ -240,7 +243,7 @@ impl Drawing {
     fn gap(&mut self, gap: &Gap) {
         let left_out = words::left_out(gap, MICRO);
         let texts: Vec<(End, Vec<String>)> =
-            gap.waits.iter().map(|wait| (wait.end, broken(&words::wait(wait, MICRO)))).collect();
+            gap.waits.iter().map(|wait| (wait.end, broken(&words::wait(wait, self.sequence, MICRO)))).collect();
         let words: usize =
             texts.iter().map(|(_, lines)| lines.len()).sum::<usize>() + usize::from(left_out.is_some());
         #[expect(clippy::cast_precision_loss, reason = "a few lines")]
@@ -310,7 +313,7 @@ impl Drawing {
                 trimmed(shift),
                 trimmed(from),
                 trimmed((until - from).max(4.0)),
-                escape(&words::wait(wait, MICRO))
+                escape(&words::wait(wait, self.sequence, MICRO))
             );
         }
         html + &self.above

@@ -55,6 +55,8 @@ struct RowView<'r> {
     class: &'static str,
     why: String,
     rule_because: Option<&'r str>,
+    /// What stands in, and that it is no part of the claim's verdict.
+    notes: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -78,7 +80,10 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         subtitle,
         texts: texts(report),
         runs: report.runs.iter().map(run).collect(),
-        command: quantities::command(&report.command_line),
+        command: match report.seed {
+            Some(seed) => wording::repeated(&report.command_line, seed),
+            None => quantities::command(&report.command_line),
+        },
         tool: wording::tool_of(&report.tool),
     };
     rendered("claims.html", PAGE, &view)
@@ -127,6 +132,7 @@ fn row(of: &JudgedRow) -> RowView<'_> {
         class: judgement.verdict.map_or("", |verdict| verdict.word()),
         why: tied(&claim_wording::why(judgement)),
         rule_because: of.rule_because.as_deref(),
+        notes: claim_wording::notes(of).iter().map(|note| tied(note)).collect(),
     }
 }
 

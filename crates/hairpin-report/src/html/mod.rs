@@ -44,14 +44,18 @@ struct View {
     calibrations: Vec<Calibration>,
     /// What the run measures: `a round trip`.
     things: String,
+    /// Whether it has exchanges, whose order is that of what they move.
+    by_bytes: bool,
     ladder_html: Option<String>,
     curves: Vec<Panel>,
     courses: Vec<Panel>,
     chains: Vec<Chain>,
     findings: Vec<Card>,
     tables: Vec<table::SummaryTable>,
+    gap_note: Option<String>,
     first_exchanges: Option<table::SummaryTable>,
     why_first: &'static str,
+    first_left_out: Option<String>,
     sequences: Vec<time_sequence::Sequence>,
     sequences_left_out: usize,
     evidence: Vec<(bool, String)>,
@@ -61,8 +65,8 @@ struct View {
     failures: Vec<(String, String, String)>,
     skipped: Vec<(String, String)>,
     facts: Vec<facts::Section>,
-    command: String,
-    repeat: String,
+    command: Vec<String>,
+    repeat: Vec<String>,
     seed: u64,
     format: u32,
     tool: String,
@@ -86,6 +90,8 @@ struct Chain {
     group: String,
     /// The sign before the name, its meaning, and the name.
     steps: Vec<(&'static str, &'static str, String)>,
+    /// Where another figure has another order.
+    note: Option<String>,
 }
 
 /// A finding.
@@ -100,7 +106,7 @@ struct Card {
     evidence: Vec<String>,
     advice: String,
     change: Option<String>,
-    command: Option<String>,
+    command: Vec<String>,
     proof: Option<(bool, String)>,
 }
 
@@ -156,17 +162,20 @@ fn view(run: &Run) -> View {
         partial: wording::partial(run).into_iter().collect(),
         lead: tied(&answer.lead),
         more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
-        cautions: wording::cautions(run),
+        cautions: wording::cautions(run).into_iter().chain(wording::busy(run)).collect(),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         things: ladder::things(run),
+        by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         ladder_html: ladder_chart::chart(run, &looks),
         curves,
         courses,
         chains: chains(run, &groups),
         findings: run.findings.iter().map(|finding| card(run, finding)).collect(),
         tables: table::of(&groups),
+        gap_note: exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
         first_exchanges: table::first_exchanges(&groups),
         why_first: exchanges::WHY_FIRST,
+        first_left_out: first_left_out(&groups),
         sequences,
         sequences_left_out,
         evidence: evidence(run),
@@ -176,15 +185,16 @@ fn view(run: &Run) -> View {
         failures: failures(run),
         skipped: wording::skipped(run).into_iter().map(|(names, reason)| (names.join(", "), reason)).collect(),
         facts: facts::of(run),
-        command: quantities::command(&run.command_line),
-        repeat: wording::repeat_command(run),
+        command: words(&quantities::command(&run.command_line)),
+        repeat: words(&wording::repeat_command(run)),
         seed: run.seed,
         format: run.format,
         tool: wording::tool_line(run),
     }
 }
 
-/// The text with blanks that do not break between a number and its unit, and between the thousands of a number.
+/// The text as a page has it: blanks that do not break between a number and its unit, and between the thousands of a
+/// number; µs for us.
 fn tied(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let mut tied = String::with_capacity(text.len());
@@ -196,10 +206,19 @@ fn tied(text: &str) -> String {
             let thousands = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
             let number = before.ends_with(|last: char| last.is_ascii_digit());
             tied.push(if number && (unit || thousands) { '\u{a0}' } else { ' ' });
+            if number && bare == "us" {
+                tied.push_str(&word.replacen("us", "µs", 1));
+                continue;
+            }
         }
         tied.push_str(word);
     }
     tied
+}
+
+/// The words of a command, none of which is broken at a hyphen.
+fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
 }
 
 fn subtitle(run: &Run) -> Vec<String> {
@@ -216,14 +235,12 @@ fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
     let step = |(step, row): (ladder::Step, &hairpin_model::summary::CaseSummary)| {
         (step.sign(), step.meaning(), ladder::row_name(row))
     };
-    groups
-        .iter()
-        .map(|group| Chain {
-            group: group.name.clone(),
-            steps: ladder::chain(run, group).into_iter().map(step).collect(),
-        })
-        .filter(|chain| chain.steps.len() > 1)
-        .collect()
+    let chain = |group: &ladder::Group<'_>| {
+        let chain = ladder::chain(run, group);
+        let note = exchanges::beyond_p50(&chain);
+        Chain { group: group.name.clone(), steps: chain.into_iter().map(step).collect(), note }
+    };
+    groups.iter().map(chain).filter(|chain| chain.steps.len() > 1).collect()
 }
 
 fn card(run: &Run, finding: &Finding) -> Card {
@@ -245,17 +262,24 @@ fn card(run: &Run, finding: &Finding) -> Card {
         cases: wording::case_labels(run, &finding.cases),
         evidence: wording::evidence(finding, MICRO),
         advice: tied(&finding.advice),
-        change: experiment.map(|experiment| experiment.change.clone()),
-        command: experiment.map(|experiment| experiment.command.clone()),
+        change: experiment.map(|experiment| tied(&experiment.change)),
+        command: experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),
         proof: finding.proved.as_ref().map(proof),
     }
 }
 
 /// What tracing costs and what was captured; true with what is missing.
 fn evidence(run: &Run) -> Vec<(bool, String)> {
-    let cost = exchanges::tracing_cost(run, MICRO).map(|cost| (false, format!("Tracing {cost}")));
+    let cost = exchanges::tracing_cost(run, MICRO).map(|cost| (false, format!("Tracing: {cost}.")));
     let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));
     cost.into_iter().chain(captures).collect()
+}
+
+/// Which cases of exchanges the table of first ones leaves out.
+fn first_left_out(groups: &[ladder::Group<'_>]) -> Option<String> {
+    let of_exchanges: Vec<&ladder::Group<'_>> =
+        groups.iter().filter(|group| group.kind == ladder::Kind::Exchanges).collect();
+    exchanges::first_left_out(&of_exchanges).map(|text| tied(&text))
 }
 
 fn failures(run: &Run) -> Vec<(String, String, String)> {

@@ -44,7 +44,7 @@ fn one(row: &CaseSummary, sequence: &TimeSequence) -> Sequence {
     Sequence {
         label: row.label.clone(),
         about: words::about(sequence, MICRO),
-        how_to_read: words::how_to_read(&clock),
+        how_to_read: words::how_to_read(sequence, &clock),
         drawn_from: words::drawn_from(row, sequence, MICRO),
         chart_html: chart::chart(row, sequence),
         unit: clock.unit(),

@@ -4,7 +4,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::summary::Verdict;
 
 use super::MICRO;
-use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, clean};
+use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::comparison::{ComparisonReport, ComparisonRow};
 use crate::quantities::{self, DASH};
@@ -15,6 +15,7 @@ pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     page.item("baseline   ", PLAIN, &report.baseline);
     page.item("candidate  ", PLAIN, &report.candidate);
     unlike(page, report);
+    cautions(page, report);
     figures(page, report);
     budgets(page, report);
 }
@@ -52,11 +53,21 @@ fn unlike(page: &mut Page, report: &ComparisonReport) {
     }
 }
 
+fn cautions(page: &mut Page, report: &ComparisonReport) {
+    if report.cautions.is_empty() {
+        return;
+    }
+    page.heading("Caution", "differences, and budgets that were not kept, may come from these");
+    for caution in &report.cautions {
+        page.item("  ", WARN, &format!("{}: {}: {}", caution.run, caution.code, caution.summary));
+    }
+}
+
 fn figures(page: &mut Page, report: &ComparisonReport) {
     if report.rows.is_empty() {
         return;
     }
-    page.heading("Figures", "change with its 95 % interval; rounds of two runs are compared unpaired");
+    page.heading("Figures", "medians over rounds; their change with its 95 % interval, unpaired");
     let mut block = Block::new(["baseline", "candidate", "change", "verdict"].map(str::to_owned).into_iter());
     let mut case = None;
     for row in &report.rows {

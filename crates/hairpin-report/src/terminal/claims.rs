@@ -4,8 +4,8 @@ use anstyle::Style;
 use hairpin_model::claim::Coverage;
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Source, Verdict};
 
-use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean, wrapped};
-use super::tables::Block;
+use super::page::{BAD, DIM, GOOD, HEADING, LEAD, PLAIN, Page, WARN, clean};
+use super::tables::{Block, GAP};
 use crate::{claim_wording, wording};
 
 pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
@@ -15,11 +15,12 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
     }
     for source in &report.sources {
         let claims: Vec<&JudgedClaim> = report.claims.iter().filter(|claim| claim.source == source.letter).collect();
-        page.heading(&format!("{}  {}", source.letter, clean(&source.title)), "");
+        page.gap();
+        page.item(&format!("{}  ", source.letter), HEADING, &source.title);
         if report.seed.is_none() {
             list(page, source, &claims);
         } else {
-            judged(page, &claims);
+            judged(page, &claims, report.claims.len() <= FEW);
         }
     }
     problems(page, report);
@@ -35,57 +36,29 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
 /// An id and the blanks after it.
 const ID: usize = 5;
 
-/// Lines that the text of a claim may take in the list.
-const LINES: usize = 2;
-
 fn list(page: &mut Page, source: &Source, claims: &[&JudgedClaim]) {
     page.paragraph(0, DIM, &format!("{}. From {}.", source.what, source.setting));
-    let (published, how) = (page.width() / 5, page.width() * 3 / 10);
-    let text = page.width() - ID - published - how - 4;
     for claim in claims {
-        let columns = [
-            (ID - 2, vec![claim.id.clone()]),
-            (text, shortened(&claim.text, text)),
-            (published, shortened(&claim_wording::published(&claim.published), published)),
-            (how, wrapped(&claim_wording::how(claim), how)),
-        ];
         let style = match claim.coverage {
             Coverage::Covered => GOOD,
             Coverage::Partly => PLAIN,
             Coverage::NotCovered => DIM,
         };
-        let lines = columns.iter().map(|(_, lines)| lines.len()).max().unwrap_or(0);
-        for place in 0..lines {
-            let cell = |(width, lines): &(usize, Vec<String>)| {
-                format!("{:<width$}", lines.get(place).map_or("", String::as_str))
-            };
-            page.line(style, &columns.iter().map(cell).collect::<Vec<_>>().join("  "));
-        }
+        page.item(&format!("{:<ID$}", claim.id), style, &format!("{}.", claim.text));
+        let published = claim_wording::published(&claim.published);
+        page.paragraph(ID, DIM, &format!("Published: {published}. {}.", claim_wording::how(claim)));
     }
-}
-
-/// The text in lines of so many columns, cut where it takes more than [`LINES`].
-fn shortened(text: &str, width: usize) -> Vec<String> {
-    let mut lines = wrapped(text, width);
-    if lines.len() > LINES {
-        lines.truncate(LINES);
-        if let Some(last) = lines.last_mut() {
-            while last.chars().count() + 2 > width {
-                last.pop();
-            }
-            last.push_str("..");
-        }
-    }
-    lines
 }
 
 /// The table of a text, why each verdict was reached, and what is not covered.
-fn judged(page: &mut Page, claims: &[&JudgedClaim]) {
+fn judged(page: &mut Page, claims: &[&JudgedClaim], with_rules: bool) {
     let (tested, untested): (Vec<&JudgedClaim>, Vec<&JudgedClaim>) =
         claims.iter().partition(|claim| claim.coverage != Coverage::NotCovered);
-    table(page, &tested);
+    let notes = Notes::of(&tested);
+    table(page, &tested, &notes);
+    notes.show(page);
     for claim in &tested {
-        why(page, claim);
+        why(page, claim, with_rules);
     }
     if !untested.is_empty() {
         page.gap();
@@ -97,44 +70,105 @@ fn judged(page: &mut Page, claims: &[&JudgedClaim]) {
     }
 }
 
+/// What the reader of a table must know of some of its rows, each once: a mark in the row, and its text below.
+struct Notes(Vec<String>);
+
+impl Notes {
+    fn of(claims: &[&JudgedClaim]) -> Self {
+        let mut once = Vec::new();
+        for note in claims.iter().flat_map(|claim| &claim.rows).flat_map(claim_wording::notes) {
+            if !once.contains(&note) {
+                once.push(note);
+            }
+        }
+        Self(once)
+    }
+
+    /// The name, and the marks of the row's notes.
+    fn marked(&self, name: &str, row: &JudgedRow) -> String {
+        let marks: Vec<String> = claim_wording::notes(row)
+            .iter()
+            .filter_map(|note| self.0.iter().position(|known| known == note))
+            .map(|place| (place + 1).to_string())
+            .collect();
+        if marks.is_empty() { name.to_owned() } else { format!("{name} [{}]", marks.join(",")) }
+    }
+
+    fn show(&self, page: &mut Page) {
+        if self.0.is_empty() {
+            return;
+        }
+        page.gap();
+        for (place, note) in self.0.iter().enumerate() {
+            page.item(&format!("{:<ID$}", format!("[{}]", place + 1)), DIM, &format!("{note}."));
+        }
+    }
+}
+
 /// The columns of figures, and the width from which each is shown; what is left out stands in the reasons.
 const COLUMNS: &[(&str, usize)] = &[("published", 76), ("measured", 0), ("95 %", 96), ("ratio", 76), ("verdict", 0)];
 /// Columns of what is published; longer lists are told by what they are of.
 const PUBLISHED: usize = 16;
-/// Columns of a row's name.
-const NAME: usize = 24;
+/// Columns that a row's name has at least, and those that it does not need.
+const NAME: [usize; 2] = [14, 40];
 
-fn table(page: &mut Page, claims: &[&JudgedClaim]) {
+/// A line of the table. The name of a row stands below its claim's, in as many lines as it takes.
+struct Line {
+    style: Style,
+    name: String,
+    is_row: bool,
+    cells: Vec<String>,
+}
+
+fn table(page: &mut Page, claims: &[&JudgedClaim], notes: &Notes) {
     if claims.is_empty() {
         return;
     }
     let width = page.width();
-    let fitting = |cells: [String; COLUMNS.len()]| {
-        cells.into_iter().zip(COLUMNS).filter(move |(_, (_, from))| width >= *from).map(|(cell, _)| cell)
+    let fitting = |cells: [String; COLUMNS.len()]| -> Vec<String> {
+        cells.into_iter().zip(COLUMNS).filter(|(_, (_, from))| width >= *from).map(|(cell, _)| cell).collect()
     };
-    let mut block = Block::new(fitting(std::array::from_fn(|column| COLUMNS[column].0.to_owned())));
-    for claim in claims {
-        let of_claim = style(claim.judgement.verdict);
-        if let [row] = claim.rows.as_slice() {
-            block.row(of_claim, std::slice::from_ref(&claim.id), fitting(cells(row)));
-            continue;
-        }
-        let mut overall: [String; COLUMNS.len()] = Default::default();
-        overall[COLUMNS.len() - 1] = claim_wording::verdict(claim.judgement.verdict).to_owned();
-        block.row(of_claim, std::slice::from_ref(&claim.id), fitting(overall));
-        for row in claim.rows.iter().filter(|row| row.missing.is_none()) {
-            block.row(style(row.judgement.verdict), &name_lines(&row.name), fitting(cells(row)));
-        }
+    let titles = fitting(std::array::from_fn(|column| COLUMNS[column].0.to_owned()));
+    let lines: Vec<Line> = claims.iter().flat_map(|claim| lines(claim, notes, &fitting)).collect();
+    let widest = |column: usize| {
+        let cells = lines.iter().map(|line| &line.cells).chain([&titles]);
+        cells.map(|cells| cells[column].chars().count()).max().unwrap_or(0)
+    };
+    let figures: usize = (0..titles.len()).map(|column| GAP + widest(column)).sum();
+    let room = width.saturating_sub(figures).clamp(NAME[0], NAME[1]);
+    let mut block = Block::new(titles.into_iter());
+    for line in lines {
+        let name = if line.is_row { name_lines(&line.name, room) } else { vec![line.name] };
+        block.row(line.style, &name, line.cells.into_iter());
     }
     block.show(page);
 }
 
-/// The name below its claim, in lines that the column holds.
-fn name_lines(name: &str) -> Vec<String> {
+/// The claim in one line, or a line for its verdict and one for each row that was tested.
+fn lines(claim: &JudgedClaim, notes: &Notes, fitting: &impl Fn([String; COLUMNS.len()]) -> Vec<String>) -> Vec<Line> {
+    let style_of_claim = style(claim.judgement.verdict);
+    if let [row] = claim.rows.as_slice() {
+        let name = notes.marked(&claim.id, row);
+        return vec![Line { style: style_of_claim, name, is_row: false, cells: fitting(cells(row)) }];
+    }
+    let mut overall: [String; COLUMNS.len()] = Default::default();
+    overall[COLUMNS.len() - 1] = claim_wording::verdict(claim.judgement.verdict).to_owned();
+    let overall = Line { style: style_of_claim, name: claim.id.clone(), is_row: false, cells: fitting(overall) };
+    let of_row = |row: &JudgedRow| Line {
+        style: style(row.judgement.verdict),
+        name: notes.marked(&row.name, row),
+        is_row: true,
+        cells: fitting(cells(row)),
+    };
+    std::iter::once(overall).chain(claim.rows.iter().filter(|row| row.missing.is_none()).map(of_row)).collect()
+}
+
+/// The name below its claim, in lines of so many columns.
+fn name_lines(name: &str, room: usize) -> Vec<String> {
     let mut lines = vec![String::from(" ")];
     for word in clean(name).split(' ') {
         let last = lines.last_mut().expect("it has one");
-        if last.trim().is_empty() || last.chars().count() + 1 + word.chars().count() <= NAME {
+        if last.trim().is_empty() || last.chars().count() + 1 + word.chars().count() <= room {
             last.push(' ');
             last.push_str(word);
         } else {
@@ -155,12 +189,18 @@ fn cells(row: &JudgedRow) -> [String; COLUMNS.len()] {
     [short, claim_wording::measured(of), claim_wording::interval(of), claim_wording::ratio(of), verdict]
 }
 
-fn why(page: &mut Page, claim: &JudgedClaim) {
+/// Up to so many claims the reason of each rule is shown too; of more it stands on the page and in the JSON.
+const FEW: usize = 7;
+
+fn why(page: &mut Page, claim: &JudgedClaim, with_rules: bool) {
     page.gap();
     page.item(&format!("{:<ID$}", claim.id), LEAD, &format!("{}.", claim.text));
     for row in &claim.rows {
         let name = if row.name.is_empty() { String::new() } else { format!("{}: ", row.name) };
         page.item("     ", PLAIN, &format!("{name}{}", claim_wording::why(&row.judgement)));
+        if let Some(because) = row.rule_because.as_ref().filter(|_| with_rules) {
+            page.item("     ", DIM, &format!("Rule: {because}."));
+        }
     }
 }
 

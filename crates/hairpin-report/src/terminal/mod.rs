@@ -55,6 +55,14 @@ pub fn render(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
+/// A label and a text that hangs beside it, in lines of the width.
+#[must_use]
+pub fn render_item(label: &str, text: &str, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    page.item(label, page::PLAIN, text);
+    page.finish()
+}
+
 /// Two runs compared as text.
 #[must_use]
 pub fn render_comparison(report: &ComparisonReport, look: &Look) -> String {
@@ -83,6 +91,9 @@ fn answer(page: &mut Page, run: &Run) {
     }
     for caution in wording::cautions(run) {
         page.paragraph(0, BAD, &caution);
+    }
+    if let Some(caution) = wording::busy(run) {
+        page.paragraph(0, WARN, &caution);
     }
 }
 
@@ -142,6 +153,9 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     }
 }
 
+/// A label takes at most this part of the width, or it has a line of its own.
+const LABEL: usize = 2;
+
 fn neighbours(page: &mut Page, run: &Run) {
     let chains: Vec<_> = ladder::groups(run)
         .into_iter()
@@ -151,18 +165,27 @@ fn neighbours(page: &mut Page, run: &Run) {
     if chains.is_empty() {
         return;
     }
-    page.heading("Who is faster", "a < b: a is faster; a ~ b: cannot tell apart; a ? b: not compared");
+    page.heading("Who is faster at p50", "a < b: a is faster; a ~ b: cannot tell apart; a ? b: not compared");
     let widest = chains.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    let beside = LABEL * (widest + 2) <= page.width();
     for (chain, name) in chains {
-        let steps: Vec<String> = chain
-            .iter()
-            .map(|(step, row)| {
-                let name = ladder::row_name(row).replace(' ', page::NO_BREAK);
-                format!("{}{}{name}", step.sign(), if step.sign().is_empty() { "" } else { page::NO_BREAK })
-            })
-            .collect();
-        page.item(&format!("{name:<widest$}  "), page::PLAIN, &steps.join(" "));
+        let label = if beside { format!("{name:<widest$}  ") } else { "  ".to_owned() };
+        if !beside {
+            page.paragraph(0, LEAD, &name);
+        }
+        let room = page.width() - label.chars().count();
+        let steps: Vec<String> = chain.iter().map(|(step, row)| one_step(*step, row, room)).collect();
+        page.item(&label, page::PLAIN, &steps.join(" "));
+        if let Some(note) = exchanges::beyond_p50(&chain) {
+            page.item(&" ".repeat(label.chars().count()), DIM, &note);
+        }
     }
+}
+
+/// A step of a chain, which is broken only where it has no room.
+fn one_step(step: ladder::Step, row: &CaseSummary, room: usize) -> String {
+    let text = format!("{} {}", step.sign(), ladder::row_name(row)).trim_start().to_owned();
+    if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
 
 fn findings(page: &mut Page, run: &Run) {
@@ -235,7 +258,7 @@ fn footer(page: &mut Page, run: &Run) {
     } else {
         String::new()
     };
-    let rounds = format!("{}{took}, seed {}", wording::counted(wording::measured_rounds(run), "round"), run.seed);
+    let rounds = format!("{}{took}, seed {}", wording::rounds(run), run.seed);
     let machine = wording::machine_line(run);
     let parts: Vec<String> = [machine, rounds].into_iter().filter(|part| !part.is_empty()).collect();
     page.paragraph(0, DIM, &format!("{}.", parts.join("; ")));

@@ -8,7 +8,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, ExchangeFigures};
 
 use super::MICRO;
-use super::page::{BAD, DIM, LEAD, PLAIN, Page, clean};
+use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
 use crate::exchanges;
 use crate::ladder::{self, Group, Kind};
 use crate::quantities::{self, DASH};
@@ -35,8 +35,8 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Exchanges,
         title: "Exchanges",
-        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against none; 95 %: \
-                 intervals over rounds",
+        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against none, the median of \
+                 ratios paired round by round, so not always the ratio of two lines; 95 %: intervals over rounds",
         columns: &[
             Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
             Column { title: "95 %", text: p50_bounds, spare: 2 },
@@ -46,12 +46,17 @@ const SHEETS: &[Sheet] = &[
             Column { title: "speed-up", text: speed_up, spare: 0 },
             Column { title: "95 %", text: speed_up_bounds, spare: 1 },
         ],
-        below: |_, _, _| {},
+        below: |page, groups, _| {
+            if let Some(note) = exchanges::gap_note(groups) {
+                page.paragraph(0, WARN, &note);
+            }
+        },
     },
     Sheet {
         of: Kind::Exchanges,
         title: "What an exchange takes",
-        remark: "segments and bare ACKs of both directions; system calls of the client; medians over rounds",
+        remark: "segments and bare ACKs of both directions; system calls of the client; first: the first exchange of a \
+                 connection; medians over rounds",
         columns: &[
             Column { title: "segments", text: |row| number(row, |of| of.segments_per_exchange), spare: 0 },
             Column { title: "bare ACKs", text: |row| number(row, |of| of.bare_acks_per_exchange), spare: 0 },
@@ -117,7 +122,7 @@ fn first_exchange(row: &CaseSummary) -> String {
 }
 
 /// Blanks between columns.
-const GAP: usize = 2;
+pub(super) const GAP: usize = 2;
 const GAP_COLUMNS: u16 = 2;
 /// The name column is at least so wide, and details that do not fit stand on lines of their own.
 const NAME: usize = 14;
@@ -180,11 +185,15 @@ impl Sheet {
 
 /// The width that the names need where their details stand on lines of their own.
 fn least_name(groups: &[&Group<'_>]) -> usize {
-    let heads = groups.iter().flat_map(|group| &group.rows).map(|row| name_lines(row, 0)[0].chars().count());
-    heads.max().unwrap_or(0).max(NAME)
+    let lines = groups.iter().flat_map(|group| &group.rows).flat_map(|row| name_lines(row, NAME));
+    lines.map(|line| line.chars().count()).max().unwrap_or(0).max(NAME)
 }
 
-/// The case's name in lines of at most `room`: its first word, and its details beside or below it.
+/// How far details below a name are indented.
+const DETAIL: usize = 4;
+
+/// The case's name in lines of at most `room`, but for single words that are longer: its first word, and its details
+/// beside or below it.
 fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
     let mark = if row.valid { "  " } else { "! " };
     let mut words = ladder::row_words(row).into_iter().map(|word| clean(&word));
@@ -195,7 +204,8 @@ fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
             last.push(' ');
             last.push_str(&detail);
         } else {
-            lines.push(format!("    {detail}"));
+            let parts = wrapped(&detail, room.saturating_sub(DETAIL));
+            lines.extend(parts.into_iter().map(|part| format!("{:DETAIL$}{part}", "")));
         }
     }
     lines
@@ -230,6 +240,9 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
         }
     }
     block.show(page);
+    if let Some(left_out) = exchanges::first_left_out(groups) {
+        page.paragraph(0, DIM, &left_out);
+    }
 }
 
 /// The time of an exchange.
@@ -316,7 +329,7 @@ impl Block {
         }
         for (line, (title, style)) in self.table.lines().zip(self.lines) {
             if let Some(title) = title {
-                page.line(LEAD, &title);
+                page.paragraph(0, LEAD, &title);
             }
             page.line(style, &line);
         }

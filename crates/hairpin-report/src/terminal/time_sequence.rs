@@ -55,6 +55,7 @@ const APART: usize = 3;
 /// What all lines of a drawing share.
 struct Canvas<'p> {
     page: &'p mut Page,
+    sequence: &'p TimeSequence,
     clock: Clock,
     /// Columns of the times.
     times: usize,
@@ -66,7 +67,7 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     let lines = lines::of(sequence);
     let clock = Clock::of(sequence, MICRO);
     page.paragraph(0, DIM, &words::about(sequence, MICRO));
-    page.paragraph(0, DIM, &words::how_to_read(&clock));
+    page.paragraph(0, DIM, &words::how_to_read(sequence, &clock));
     page.gap();
     let time_width = |line: &Line| match line {
         Line::Events(events) => clock.time(events.at_ns).len(),
@@ -74,7 +75,7 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     };
     let times = lines.lines.iter().map(time_width).max().unwrap_or(0).max(6);
     let between = page.width().min(WIDEST).saturating_sub(times + 3).max(24);
-    let mut canvas = Canvas { page, clock, times, between };
+    let mut canvas = Canvas { page, sequence, clock, times, between };
     canvas.ends();
     for line in &lines.lines {
         match line {
@@ -144,7 +145,7 @@ impl Canvas<'_> {
         let both = of(End::Near).next().is_some() && of(End::Far).next().is_some();
         let room = if both { (self.between - APART) / 2 } else { self.between - APART } - 1;
         let texts = |end: End| -> Vec<String> {
-            of(end).flat_map(|wait| marked(&wrapped(&words::wait(wait, MICRO), room - 2))).collect()
+            of(end).flat_map(|wait| marked(&wrapped(&words::wait(wait, self.sequence, MICRO), room - 2))).collect()
         };
         let (near, far) = (texts(End::Near), texts(End::Far));
         let width = self.between - 1;

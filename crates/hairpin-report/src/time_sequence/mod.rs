@@ -4,6 +4,7 @@
 pub(crate) mod lines;
 pub(crate) mod words;
 
+use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::names::{self, UnknownName};
 use hairpin_model::run::Run;
@@ -36,29 +37,42 @@ pub(crate) fn waited_ns(wait: &Wait) -> i64 {
     wait.until_ns.saturating_sub(wait.from_ns)
 }
 
-/// The cases that `which` names: a remedy, the words of a case, [`ALL`] or [`MOST_TELLING`]. By remedy or words they may
-/// be cases that were not traced.
+/// Whether `which` can be asked of these cases, each with whether it is traced: [`ALL`], [`MOST_TELLING`], a remedy, or the
+/// words of a case. Known before anything is measured, as cases are planned.
+///
+/// # Errors
+/// The name is none of these; the hint names traced cases only, as others have no ladder.
+pub fn check<'c>(which: &str, cases: impl IntoIterator<Item = (&'c Case, bool)>) -> Result<(), UnknownName> {
+    let mut known: [Vec<String>; 2] = [[ALL, MOST_TELLING].map(str::to_owned).to_vec(), Vec::new()];
+    for (case, is_traced) in cases {
+        for (known, word) in known.iter_mut().zip(words_of(case)) {
+            if word.as_deref() == Some(which) {
+                return Ok(());
+            }
+            known.extend(word.filter(|word| is_traced && !known.contains(word)));
+        }
+    }
+    let known = known.concat();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    names::find("case of the ladder", which, &known).map(drop)
+}
+
+/// A case's remedy, and its words.
+fn words_of(case: &Case) -> [Option<String>; 2] {
+    [case.exchange.as_ref().map(|exchange| exchange.remedy.to_string()), Some(case.label())]
+}
+
+/// The cases that `which` names (see [`check`]). By remedy or words they may be cases that were not traced.
 ///
 /// # Errors
 /// The name is none of these.
 pub fn chosen<'r>(run: &'r Run, which: &str) -> Result<Vec<&'r CaseSummary>, UnknownName> {
-    let traced = traced(run).into_iter().map(|(row, _)| row);
-    match which {
-        MOST_TELLING => return Ok(traced.take(1).collect()),
-        ALL => return Ok(traced.collect()),
-        _ => {}
-    }
-    let mut known: Vec<String> = [ALL, MOST_TELLING].map(str::to_owned).to_vec();
-    let mut named = Vec::new();
-    for row in &run.cases {
-        let remedy = row.case.exchange.as_ref().map(|exchange| exchange.remedy.to_string());
-        let words: Vec<String> = remedy.into_iter().chain([row.label.clone()]).collect();
-        if words.iter().any(|word| word == which) {
-            named.push(row);
-        }
-        known.extend(words.into_iter().filter(|word| !known.contains(word)).collect::<Vec<_>>());
-    }
-    let known: Vec<&str> = known.iter().map(String::as_str).collect();
-    names::find("case of the ladder", which, &known)?;
-    Ok(named)
+    let mut traced = traced(run).into_iter().map(|(row, _)| row);
+    check(which, run.cases.iter().map(|row| (&row.case, traced.clone().any(|traced| traced.id == row.id))))?;
+    let names = |row: &&CaseSummary| words_of(&row.case).iter().flatten().any(|word| word == which);
+    Ok(match which {
+        MOST_TELLING => traced.next().into_iter().collect(),
+        ALL => traced.collect(),
+        _ => run.cases.iter().filter(names).collect(),
+    })
 }

@@ -1,7 +1,7 @@
 //! What the lines of a time sequence say.
 
 use hairpin_model::summary::CaseSummary;
-use hairpin_model::time_sequence::{EventKind, Source, TimeSequence, Wait, WaitCause};
+use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, Wait, WaitCause};
 use hairpin_model::trace::{Capture, End};
 
 use super::lines::{Events, Gap};
@@ -71,7 +71,7 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
         EventKind::Quickack => "TCP_QUICKACK on".to_owned(),
         // Before the first write there is nothing to count.
         EventKind::BareAck if events.at_ns < 0 => "ACK".to_owned(),
-        EventKind::BareAck => format!("ACK {last}"),
+        EventKind::BareAck => bare_ack(last),
         EventKind::Segment => format!("segment {first}..{last}"),
         EventKind::Write => format!("write {first}..{last}"),
         EventKind::Read => format!("read {first}..{last}"),
@@ -94,12 +94,17 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
     format!("{times} {name}{each}, {first}..{last}, until {until}")
 }
 
-/// Why it waited and how long.
-pub(crate) fn wait(wait: &Wait, micro: Micro) -> String {
+/// Why it waited and how long; what it waited for is an arrow of its sequence.
+pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence, micro: Micro) -> String {
     let waited = duration(waited_ns(wait), micro);
     match wait.cause {
         WaitCause::Nagle => {
-            format!("held {waited} by Nagle's algorithm: waits for the ACK of byte {}", wait.first_byte)
+            let awaited = awaited(wait, sequence).map_or_else(
+                || "for the ACK of what was sent before".to_owned(),
+                // The two words stay in one line.
+                |last| format!("for {}", bare_ack(last).replace(' ', "\u{a0}")),
+            );
+            format!("held {waited} by Nagle's algorithm: waits {awaited}")
         }
         WaitCause::Cork if waited_ns(wait) >= CORK_CEILING_NS => {
             format!("corked {waited}: nothing leaves before the kernel's ceiling of 200 ms")
@@ -112,6 +117,23 @@ pub(crate) fn wait(wait: &Wait, micro: Micro) -> String {
         WaitCause::FarProgram => format!("the program held the request {waited} after reading it"),
         WaitCause::Unexplained => format!("held {waited}, and no evidence says why"),
     }
+}
+
+/// The end of what the ACK that ended the wait acknowledges, as its arrow says it; null where it rode on a segment, whose
+/// arrow does not say it, or was not seen.
+fn awaited(wait: &Wait, sequence: &TimeSequence) -> Option<i64> {
+    let during = wait.from_ns.max(0)..=wait.until_ns;
+    let carries = |event: &&Event| {
+        matches!(event.kind, EventKind::BareAck | EventKind::Segment)
+            && event.end != wait.end
+            && during.contains(&event.at_ns)
+    };
+    let last = sequence.events.iter().filter(carries).max_by_key(|event| event.at_ns)?;
+    (last.kind == EventKind::BareAck).then_some(last.end_byte)
+}
+
+fn bare_ack(last: i64) -> String {
+    format!("ACK {last}")
 }
 
 /// What a cause is called in a legend.
@@ -145,23 +167,61 @@ pub(crate) fn about(sequence: &TimeSequence, micro: Micro) -> String {
 }
 
 /// How to read times and bytes.
-pub(crate) fn how_to_read(clock: &Clock) -> String {
+pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
+    // Before its first write there is only the handshake, whose bytes no line names.
+    let negative = |event: &Event| event.at_ns >= 0 && (event.first_byte < 0 || event.end_byte < 0);
+    let earlier = if sequence.events.iter().any(negative) { " Bytes below 0 are of earlier exchanges." } else { "" };
     format!(
-        "Times in {} since its first write, not to scale. 0..2: bytes 0 and 1 of that direction in this exchange; ACK 2: \
-         all before byte 2 have arrived.",
+        "Times in {} since its first write, not to scale; a line with + says how much time passed. 0..2: bytes 0 and 1 of that direction in this exchange; ACK 2: \
+         all before byte 2 have arrived.{earlier}",
         clock.unit()
     )
 }
 
 /// What it was drawn from, the clock's error, and the capture's file or why there is none.
 pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence, micro: Micro) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let error = quantities::duration(sequence.clock_error_ns as f64, micro);
-    let from = match sequence.source {
-        Source::Capture => "Drawn from the packets that were captured on the interface",
-        Source::KernelTimestamps => "Drawn from the kernel's time stamps of both ends",
+    let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX), micro);
+    let off = format!("; their times may be off by {error} against those of the calls.");
+    let from = match (sequence.source, stamped(sequence)) {
+        (Source::Capture, _) => format!("Drawn from the packets that were captured on the interface{off}"),
+        (Source::KernelTimestamps, [true, true]) => {
+            format!("Drawn from the kernel's time stamps of both ends{off}")
+        }
+        (Source::KernelTimestamps, [false, false]) => {
+            "Drawn from the calls of both ends alone: the kernel gave no time \
+                                                       stamps of this exchange, so no segment and no ACK is shown."
+                .to_owned()
+        }
+        (Source::KernelTimestamps, [near, _]) => {
+            let (with, without) = if near { (End::Near, End::Far) } else { (End::Far, End::Near) };
+            format!(
+                "Drawn from the kernel's time stamps of the {} alone, so no segment of the {} is shown{off}",
+                end(with),
+                end(without)
+            )
+        }
     };
-    let capture = match row.trace.as_ref().map(|trace| &trace.capture) {
+    format!("{from}{}", capture(row))
+}
+
+/// Whether the sequence shows what the kernel stamped for the near end, and for the far one. A sender's stamps are of its
+/// segments, and of when these were acknowledged.
+fn stamped(sequence: &TimeSequence) -> [bool; 2] {
+    [End::Near, End::Far].map(|sender| {
+        sequence.events.iter().any(|event| match event.kind {
+            EventKind::Segment => event.end == sender,
+            EventKind::BareAck => event.end != sender,
+            _ => false,
+        })
+    })
+}
+
+/// The capture's file or why there is none, after a blank; empty where the case has no trace.
+fn capture(row: &CaseSummary) -> String {
+    match row.trace.as_ref().map(|trace| &trace.capture) {
+        Some(Capture::Saved { file, packets, .. }) if file.is_empty() => {
+            format!(" Its capture of {} was not saved.", wording::counted(*packets, "packet"))
+        }
         Some(Capture::Saved { file, packets, dropped }) => {
             let lost =
                 if *dropped > 0 { format!(", {} dropped", quantities::count(*dropped)) } else { String::new() };
@@ -169,6 +229,5 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence, micro: Micr
         }
         Some(Capture::Skipped { reason }) => format!(" No capture: {}.", reason.trim_end_matches('.')),
         None => String::new(),
-    };
-    format!("{from}; their times may be off by {error} against those of the calls.{capture}")
+    }
 }

@@ -397,6 +397,23 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     ]
 }
 
+/// Adds the finding that something else used the machine in this part of the timed rounds.
+pub fn disturb(run: &mut Run, share: f64) {
+    let evidence =
+        Evidence { what: "rounds disturbed".to_owned(), value: Figure::bare(share), unit: "share".to_owned() };
+    run.findings.push(Finding {
+        code: "noisy-machine".to_owned(),
+        severity: Severity::Warning,
+        cases: Vec::new(),
+        summary: "Rounds were disturbed: other programs used the CPUs.".to_owned(),
+        evidence: vec![evidence],
+        advice: "Stop what else runs here and measure again.".to_owned(),
+        counter_experiment: None,
+        proved: None,
+        share: 0.0,
+    });
+}
+
 fn skipped() -> Vec<Skipped> {
     let spin = "spin and together cannot be combined: the spinning end would keep the CPU from its peer (hint: use \
                 --placement apart)";

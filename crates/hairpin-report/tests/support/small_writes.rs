@@ -34,6 +34,13 @@ const CONTROLS: &[(&str, &str, [f64; 3])] = &[
     ("pipe", "one-write", [7200.0, 21_000.0, 14_900.0]),
 ];
 
+/// Has every exchange of the run pause between its writes.
+pub fn pause(run: &mut Run, gap_ns: u64) {
+    for exchange in run.cases.iter_mut().filter_map(|row| row.case.exchange.as_mut()) {
+        exchange.gap_ns = gap_ns;
+    }
+}
+
 /// The run, its exchanges drawn from a capture or from kernel time stamps.
 pub fn run(captured: bool) -> Run {
     let mut dice = Dice(3);
@@ -63,6 +70,40 @@ pub fn run(captured: bool) -> Run {
     run.findings = findings(&cases);
     run.skipped.clear();
     run.cases = cases;
+    run
+}
+
+/// The same run with something changed in every case: identities and words follow.
+pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
+    let mut run = run(captured);
+    for row in &mut run.cases {
+        let before = row.id.clone();
+        change(&mut row.case);
+        (row.id, row.label) = (row.case.id(), row.case.label());
+        let named = run.comparisons.iter_mut().flat_map(|found| [&mut found.baseline, &mut found.candidate]);
+        let named = named.chain(run.findings.iter_mut().flat_map(|finding| &mut finding.cases));
+        named.filter(|id| **id == before).for_each(|id| id.clone_from(&row.id));
+    }
+    run
+}
+
+/// Each request in flight with three others: half of the exchanges of most remedies stall, so that their p50 is that of
+/// the others, and `more` and `cork` move most.
+pub fn pipelined() -> Run {
+    let mut run = run_with(true, |case| case.exchange.iter_mut().for_each(|exchange| exchange.pipeline = 4));
+    for row in run.cases.iter_mut().filter(|row| row.case.transport == "tcp") {
+        let remedy = row.case.exchange.as_ref().map(|exchange| exchange.remedy);
+        let bytes = match remedy {
+            Some(Remedy::None | Remedy::Batch(_)) => 8.9,
+            Some(Remedy::CorkForgotten) => 3.85,
+            Some(Remedy::More) => 1301.0,
+            Some(Remedy::Cork) => 1290.0,
+            _ => 18.2,
+        };
+        let figures = row.exchanges.as_mut().expect("it has exchanges");
+        figures.bytes_per_ms = Some(around(bytes, 0.015));
+        figures.speed_up_against_none = figures.speed_up_against_none.map(|_| around(bytes / 8.9, 0.02));
+    }
     run
 }
 

@@ -5,6 +5,7 @@ use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 
 use super::done;
 use crate::wire::Segments;
@@ -93,32 +94,32 @@ pub(crate) fn fell_back_to_tcp(of: BorrowedFd<'_>) -> bool {
 }
 
 macro_rules! tcp_info_field {
-    ($name:literal, $field:ident, $kind:ty) => {
+    ($name:expr, $field:ident, $kind:ty) => {
         ($name, offset_of!(libc::tcp_info, $field), size_of::<$kind>())
     };
 }
 
 /// A counter's name, and its first byte and its width in `struct tcp_info` (linux/tcp.h).
 const TCP_INFO: &[(&str, usize, usize)] = &[
-    tcp_info_field!("tcp_info.retransmits", tcpi_total_retrans, u32),
-    tcp_info_field!("tcp_info.lost", tcpi_lost, u32),
-    tcp_info_field!("tcp_info.cwnd_packets", tcpi_snd_cwnd, u32),
-    tcp_info_field!("tcp_info.min_rtt_us", tcpi_min_rtt, u32),
-    tcp_info_field!("tcp_info.rtt_us", tcpi_rtt, u32),
-    tcp_info_field!("tcp_info.rttvar_us", tcpi_rttvar, u32),
-    tcp_info_field!("tcp_info.snd_mss_bytes", tcpi_snd_mss, u32),
-    tcp_info_field!("tcp_info.rcv_mss_bytes", tcpi_rcv_mss, u32),
-    tcp_info_field!("tcp_info.pacing_rate_bytes_per_s", tcpi_pacing_rate, u64),
-    tcp_info_field!("tcp_info.delivery_rate_bytes_per_s", tcpi_delivery_rate, u64),
-    tcp_info_field!("tcp_info.segments_out", tcpi_segs_out, u32),
-    tcp_info_field!("tcp_info.segments_in", tcpi_segs_in, u32),
-    tcp_info_field!("tcp_info.data_segments_out", tcpi_data_segs_out, u32),
-    tcp_info_field!("tcp_info.data_segments_in", tcpi_data_segs_in, u32),
-    tcp_info_field!("tcp_info.reordering_seen", tcpi_reord_seen, u32),
-    tcp_info_field!("tcp_info.delivered_ce", tcpi_delivered_ce, u32),
-    tcp_info_field!("tcp_info.busy_time_us", tcpi_busy_time, u64),
-    tcp_info_field!("tcp_info.rto_us", tcpi_rto, u32),
-    tcp_info_field!("tcp_info.ato_us", tcpi_ato, u32),
+    tcp_info_field!(fact_names::RETRANSMITS, tcpi_total_retrans, u32),
+    tcp_info_field!(fact_names::LOST, tcpi_lost, u32),
+    tcp_info_field!(fact_names::CWND_PACKETS, tcpi_snd_cwnd, u32),
+    tcp_info_field!(fact_names::MIN_RTT_US, tcpi_min_rtt, u32),
+    tcp_info_field!(fact_names::RTT_US, tcpi_rtt, u32),
+    tcp_info_field!(fact_names::RTTVAR_US, tcpi_rttvar, u32),
+    tcp_info_field!(fact_names::SND_MSS_BYTES, tcpi_snd_mss, u32),
+    tcp_info_field!(fact_names::RCV_MSS_BYTES, tcpi_rcv_mss, u32),
+    tcp_info_field!(fact_names::PACING_RATE, tcpi_pacing_rate, u64),
+    tcp_info_field!(fact_names::DELIVERY_RATE, tcpi_delivery_rate, u64),
+    tcp_info_field!(fact_names::SEGMENTS_OUT, tcpi_segs_out, u32),
+    tcp_info_field!(fact_names::SEGMENTS_IN, tcpi_segs_in, u32),
+    tcp_info_field!(fact_names::DATA_SEGMENTS_OUT, tcpi_data_segs_out, u32),
+    tcp_info_field!(fact_names::DATA_SEGMENTS_IN, tcpi_data_segs_in, u32),
+    tcp_info_field!(fact_names::REORDERING_SEEN, tcpi_reord_seen, u32),
+    tcp_info_field!(fact_names::DELIVERED_CE, tcpi_delivered_ce, u32),
+    tcp_info_field!(fact_names::BUSY_TIME_US, tcpi_busy_time, u64),
+    tcp_info_field!(fact_names::RTO_US, tcpi_rto, u32),
+    tcp_info_field!(fact_names::ATO_US, tcpi_ato, u32),
 ];
 
 /// The counters of a TCP connection. An older kernel knows fewer; all bits set means that it has no figure yet (or,

@@ -10,11 +10,10 @@ use hairpin_model::trace::StampKind;
 use super::counted;
 use super::sockopt::{self, Place};
 
-/// Each segment when it is scheduled, handed to the driver and acknowledged, and what is received when it came; sent
-/// bytes are named by their number, and the bytes themselves are not given back.
+/// Each segment when it is scheduled and handed to the driver, and what is received when it came; sent bytes are named
+/// by their number, and the bytes themselves are not given back.
 const WANTED: u32 = libc::SOF_TIMESTAMPING_TX_SCHED
     | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-    | libc::SOF_TIMESTAMPING_TX_ACK
     | libc::SOF_TIMESTAMPING_RX_SOFTWARE
     | libc::SOF_TIMESTAMPING_SOFTWARE
     | libc::SOF_TIMESTAMPING_OPT_ID
@@ -28,9 +27,11 @@ const ACKNOWLEDGED: u32 = 2;
 
 const STAMPS: Place = Place(libc::SOL_SOCKET, libc::SO_TIMESTAMPING);
 
-/// Asks for stamps of everything from here on; bytes count from 0 at the next that is written.
-pub(crate) fn begin(on: BorrowedFd<'_>) -> io::Result<()> {
-    sockopt::set(on, STAMPS, WANTED.cast_signed())
+/// Asks for stamps of everything from here on, and with `acknowledged` also of when segments are acknowledged; bytes
+/// count from 0 at the next that is written.
+pub(crate) fn begin(on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
+    let more = if acknowledged { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
+    sockopt::set(on, STAMPS, (WANTED | more).cast_signed())
 }
 
 /// Asks for no stamps any more.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire, WireError};
 use crate::wires::{Deadline, bad_address, check, failed};
@@ -264,7 +265,7 @@ impl Wire for MemoryWire {
 
     fn effective(&self) -> Vec<Fact> {
         let slots = locked(&self.outgoing().state).slots.len();
-        vec![Fact::number("memory.slots", slots as f64)]
+        vec![Fact::number(fact_names::MEMORY_SLOTS, slots as f64)]
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 
 use crate::system::alarm::Alarm;
 use crate::system::futex::{self, Awake};
@@ -425,9 +426,9 @@ impl Wire for ShmWire {
 
     fn effective(&self) -> Vec<Fact> {
         vec![
-            Fact::number("shm.slots", self.ends.layout.slot_count as f64),
-            Fact::number("shm.slot_bytes", self.ends.layout.slot_bytes as f64),
-            Fact::number("shm.late_wakes", self.late_wakes as f64),
+            Fact::number(fact_names::SHM_SLOTS, self.ends.layout.slot_count as f64),
+            Fact::number(fact_names::SHM_SLOT_BYTES, self.ends.layout.slot_bytes as f64),
+            Fact::number(fact_names::SHM_LATE_WAKES, self.late_wakes as f64),
         ]
     }
 }

@@ -267,6 +267,20 @@ impl<P: Port> DescriptorWire<P> {
         }
     }
 
+    /// Takes the time stamps that a read would find in its room, see [`KernelStamps`]; where they may come with what is
+    /// to be read, once it has come.
+    fn clear_the_way(&mut self) -> Result<(), WireError> {
+        if self.port.stamping().is_some_and(|(stamping, _)| stamping.come_at_any_time()) {
+            let counted = self.system_calls;
+            let has_come = Wire::wait(self, self.timeout)?;
+            self.system_calls = counted;
+            if !has_come {
+                return Err(Deadline::timed_out("receive", self.timeout));
+            }
+        }
+        self.keep_stamps().map(|_| ())
+    }
+
     /// Sends `total` bytes in as many attempts as it takes; `put` makes one and is told how many bytes have gone.
     #[inline]
     fn send_by(
@@ -370,9 +384,9 @@ impl<P: Port> Wire for DescriptorWire<P> {
 }
 
 impl<P: Port> KernelStamps for DescriptorWire<P> {
-    fn begin(&mut self) -> Result<(), WireError> {
-        let begun =
-            self.port.stamping().ok_or_else(unsupported).and_then(|(stamping, socket)| stamping.begin(socket));
+    fn begin(&mut self, acknowledged: bool) -> Result<(), WireError> {
+        let stamping = self.port.stamping().ok_or_else(unsupported);
+        let begun = stamping.and_then(|(stamping, socket)| stamping.begin(socket, acknowledged));
         begun.map_err(|source| WireError::System { operation: "ask for time stamps", source })
     }
 
@@ -382,6 +396,7 @@ impl<P: Port> KernelStamps for DescriptorWire<P> {
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<(usize, Option<u64>), WireError> {
+        self.clear_the_way()?;
         let bytes = Wire::receive(self, into)?;
         Ok((bytes, self.port.stamping().and_then(|(stamping, _)| stamping.received_ns())))
     }

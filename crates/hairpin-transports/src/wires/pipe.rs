@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::{Deadline, bad_address, failed};
@@ -130,7 +131,7 @@ impl Port for PipePort {
 
     fn facts(&self) -> Vec<Fact> {
         capacity_bytes(self.to.as_fd())
-            .map(|bytes| Fact::number("pipe.capacity_bytes", bytes as f64))
+            .map(|bytes| Fact::number(fact_names::PIPE_CAPACITY_BYTES, bytes as f64))
             .into_iter()
             .collect()
     }

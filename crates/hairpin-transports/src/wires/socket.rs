@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -225,8 +226,8 @@ pub(crate) fn local_address(socket: &Socket) -> String {
 /// The facts that every socket has.
 pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Vec<Fact> {
     let mut facts = options::effective(socket.as_fd(), family, names);
-    facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number("socket.drops", drops.into())));
-    facts.push(Fact::word("socket.local_address", local_address(socket)));
+    facts.extend(sockopt::drops(socket.as_fd()).map(|drops| Fact::number(fact_names::SOCKET_DROPS, drops.into())));
+    facts.push(Fact::word(fact_names::LOCAL_ADDRESS, local_address(socket)));
     facts
 }
 
@@ -300,7 +301,7 @@ impl Port for SocketPort {
         }
         if self.kind.is_mptcp() {
             let fell_back = sockopt::fell_back_to_tcp(self.socket.as_fd());
-            facts.push(Fact::word("mptcp.fell_back_to_tcp", if fell_back { "yes" } else { "no" }));
+            facts.push(Fact::word(fact_names::FELL_BACK_TO_TCP, if fell_back { "yes" } else { "no" }));
         }
         facts
     }

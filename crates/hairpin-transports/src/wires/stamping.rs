@@ -10,26 +10,33 @@ use crate::wire::RawStamp;
 #[derive(Debug, Default)]
 pub(crate) struct Stamping {
     begun: bool,
+    /// Acknowledgements are stamped too.
+    acknowledged: bool,
     /// End of the bytes that the last stamp covered: the kernel gives the lower 32 bits of the next.
     end_byte: u64,
-    /// Taken so that waiting could go on, and not yet asked for.
+    /// Taken because it was in the way, and not yet asked for.
     kept: Vec<RawStamp>,
     received_ns: Option<u64>,
 }
 
 impl Stamping {
     /// Asks the kernel for stamps. It counts bytes from when it is first asked, so whatever was asked before is ended.
-    pub(crate) fn begin(&mut self, on: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn begin(&mut self, on: BorrowedFd<'_>, acknowledged: bool) -> io::Result<()> {
         timestamping::end(on)?;
         while timestamping::next_sent(on)?.is_some() {}
-        timestamping::begin(on)?;
-        *self = Self { begun: true, ..Self::default() };
+        timestamping::begin(on, acknowledged)?;
+        *self = Self { begun: true, acknowledged, ..Self::default() };
         Ok(())
     }
 
     #[inline(always)]
     pub(crate) fn has_begun(&self) -> bool {
         self.begun
+    }
+
+    /// Whether stamps may come at any time, with what the other end sends; else only when this end sends.
+    pub(crate) fn come_at_any_time(&self) -> bool {
+        self.acknowledged
     }
 
     /// Adds what has come since the last time, in the order in which it came.
@@ -42,7 +49,7 @@ impl Stamping {
         Ok(())
     }
 
-    /// Keeps what has come for later, so that the next poll can sleep; whether there was anything.
+    /// Keeps what has come for later, so that it is not in the way of the next call; whether there was anything.
     pub(crate) fn keep(&mut self, of: BorrowedFd<'_>) -> io::Result<bool> {
         let mut kept = std::mem::take(&mut self.kept);
         let before = kept.len();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_model::fact;
+use hairpin_model::{fact, fact_names};
 
 use crate::ends::{Checked, LONG, Subject, random_bytes, shown, text};
 use crate::ensure;
@@ -39,7 +39,7 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
             None => return Ok(()),
         }
         // Each would be a wake-up that got lost; one may coincide with the end of a sleep.
-        let late = fact::number(&near.effective(), "shm.late_wakes").unwrap_or(0.0);
+        let late = fact::number(&near.effective(), fact_names::SHM_LATE_WAKES).unwrap_or(0.0);
         ensure!(late as u64 <= 1, "{late} wake-ups came too late");
         Ok(())
     })

@@ -1,6 +1,7 @@
 //! Options: asked for at both ends, read back at both ends, refused where they are unknown; and the counters.
 
 use hairpin_model::fact::{self, Fact, FactValue};
+use hairpin_model::fact_names;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_transports::options::is_met;
 use hairpin_transports::{Setup, TransportError};
@@ -102,46 +103,35 @@ pub(crate) fn counters(subject: &Subject) -> Checked {
     let number = |name: &str| fact::number(&facts, name);
     let names: std::collections::BTreeSet<_> = facts.iter().map(|fact| &fact.name).collect();
     ensure!(names.len() == facts.len(), "a fact is named twice");
+    for name in names.iter().filter(|name| !name.starts_with("option.")) {
+        ensure!(fact_names::exists(name), "{name} is not in the model's list of facts");
+    }
     let is_socket = !subject.card.options.is_empty();
-    ensure!(number("socket.drops") == is_socket.then_some(0.0), "socket.drops is {:?}", number("socket.drops"));
-    ensure!(names.iter().any(|name| *name == "socket.local_address") == is_socket, "socket.local_address");
+    ensure!(
+        number(fact_names::SOCKET_DROPS) == is_socket.then_some(0.0),
+        "socket.drops is {:?}",
+        number(fact_names::SOCKET_DROPS)
+    );
+    ensure!(names.iter().any(|name| *name == fact_names::LOCAL_ADDRESS) == is_socket, "socket.local_address");
     if !subject.card.options.contains(&OptionName::Nodelay) {
         return Ok(());
     }
-    let fell_back = facts.iter().find(|fact| fact.name == "mptcp.fell_back_to_tcp").map(|fact| &fact.value);
+    let fell_back = facts.iter().find(|fact| fact.name == fact_names::FELL_BACK_TO_TCP).map(|fact| &fact.value);
     let expected = (subject.card.name == "mptcp").then(|| FactValue::Word("no".to_owned()));
     ensure!(fell_back == expected.as_ref(), "mptcp.fell_back_to_tcp is {fell_back:?}");
-    let expected = [
-        "retransmits",
-        "lost",
-        "cwnd_packets",
-        "min_rtt_us",
-        "rtt_us",
-        "rttvar_us",
-        "snd_mss_bytes",
-        "rcv_mss_bytes",
-        "delivery_rate_bytes_per_s",
-        "segments_out",
-        "segments_in",
-        "data_segments_out",
-        "data_segments_in",
-        "reordering_seen",
-        "delivered_ce",
-        "busy_time_us",
-        "rto_us",
-        "ato_us",
-    ];
-    for name in expected {
-        number(&format!("tcp_info.{name}")).ok_or_else(|| format!("no tcp_info.{name}"))?;
+    // There is no pacing rate where nothing paces.
+    let expected = fact_names::ALL.concat().into_iter().filter(|name| name.starts_with("tcp_info."));
+    for name in expected.filter(|name| *name != fact_names::PACING_RATE) {
+        number(name).ok_or_else(|| format!("no {name}"))?;
     }
-    let (out, back) = (number("tcp_info.data_segments_out"), number("tcp_info.data_segments_in"));
+    let (out, back) = (number(fact_names::DATA_SEGMENTS_OUT), number(fact_names::DATA_SEGMENTS_IN));
     ensure!(out == Some(10.0) && back == Some(10.0), "10 exchanges are {out:?} segments out and {back:?} in");
-    ensure!(number("tcp_info.cwnd_packets").is_some_and(|packets| packets >= 1.0), "no congestion window");
+    ensure!(number(fact_names::CWND_PACKETS).is_some_and(|packets| packets >= 1.0), "no congestion window");
     text_address(&facts)
 }
 
 fn text_address(facts: &[Fact]) -> Checked {
-    let address = facts.iter().find(|fact| fact.name == "socket.local_address").map(|fact| &fact.value);
+    let address = facts.iter().find(|fact| fact.name == fact_names::LOCAL_ADDRESS).map(|fact| &fact.value);
     let Some(FactValue::Word(address)) = address else { return Err("no local address".to_owned()) };
     address.parse::<std::net::SocketAddr>().map(drop).map_err(text)
 }

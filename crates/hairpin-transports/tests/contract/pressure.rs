@@ -1,6 +1,6 @@
 //! A sender that is faster than its receiver.
 
-use hairpin_model::fact;
+use hairpin_model::{fact, fact_names};
 use hairpin_transports::Wire;
 
 use crate::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
@@ -65,7 +65,7 @@ pub(crate) fn overflow(subject: &Subject) -> Checked {
         }
     };
     ensure!(is_timed_out(&end), "after the last message: {}", shown(&end));
-    let drops = fact::number(&receiver.effective(), "socket.drops").ok_or("no socket.drops")?;
+    let drops = fact::number(&receiver.effective(), fact_names::SOCKET_DROPS).ok_or("no socket.drops")?;
     ensure!(drops > 0.0 && received > 0, "{received} received, {drops} dropped");
     ensure!(received + drops as u64 == sent, "{sent} sent, but {received} received and {drops} dropped");
     Ok(())

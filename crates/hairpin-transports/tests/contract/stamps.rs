@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hairpin_model::case::Waiting;
-use hairpin_model::options::Options;
+use hairpin_model::options::{OptionName, Options};
 use hairpin_model::trace::StampKind;
 use hairpin_transports::{KernelStamps, RawStamp, Setup, Wire};
 
@@ -24,7 +24,7 @@ fn begun(subject: &Subject, options: &str) -> Result<Pair, String> {
     let options = Options::parse(options).map_err(text)?;
     let (mut near, mut far) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
     subject.exchange(&mut *near, Some(&mut *far), &random_bytes(1, 100))?;
-    stamps(&mut *near)?.begin().map_err(text)?;
+    stamps(&mut *near)?.begin(true).map_err(text)?;
     Ok((near, far))
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
     let (mut near, mut far) = begun(subject, "nodelay=on")?;
     // Begun again, the bytes count from 0 again.
     for _ in 0..2 {
-        stamps(&mut *near)?.begin().map_err(text)?;
+        stamps(&mut *near)?.begin(true).map_err(text)?;
         for size in 1..=5 {
             near.send(&random_bytes(2, size)).map_err(text)?;
         }
@@ -127,7 +127,7 @@ pub(crate) fn received(subject: &Subject) -> Checked {
         return Ok(());
     }
     let (mut near, mut far) = begun(subject, "nodelay=on")?;
-    stamps(&mut *far)?.begin().map_err(text)?;
+    stamps(&mut *far)?.begin(true).map_err(text)?;
     let mut into = [0; 100];
     // The kernel switches the stamps of received packets on a moment later (net_enable_timestamp, net/core/dev.c).
     for sent in 1..1000 {
@@ -144,12 +144,63 @@ pub(crate) fn received(subject: &Subject) -> Checked {
     Err("nothing that was received has a stamp".to_owned())
 }
 
+pub(crate) fn without_acknowledgements(subject: &Subject) -> Checked {
+    if !has_stamps(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = begun(subject, "nodelay=on")?;
+    stamps(&mut *near)?.begin(false).map_err(text)?;
+    // The answer brings the acknowledgement.
+    subject.exchange(&mut *near, Some(&mut *far), &random_bytes(7, 100))?;
+    let mut taken = Vec::new();
+    stamps(&mut *near)?.take(&mut taken).map_err(text)?;
+    let kinds: Vec<StampKind> = taken.iter().map(|stamp| stamp.kind).collect();
+    ensure!(kinds == [StampKind::Scheduled, StampKind::Driver], "asked for none of acknowledgements: {taken:?}");
+    Ok(())
+}
+
+/// An end that reads a small segment, and is not known to answer, acknowledges it at once, unless something is left in
+/// the room of its receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment brings the stamp of an
+/// acknowledgement with it.
+pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
+    if !has_stamps(subject) {
+        return Ok(());
+    }
+    let (mut near, mut far) = begun(subject, "nodelay=on")?;
+    let (mut taken, mut into) = (Vec::new(), [0; 10]);
+    // A young connection acknowledges everything at once, 16 times at most (`TCP_MAX_QUICKACKS`, include/net/tcp.h).
+    for sent in 1..=40 {
+        near.send(&[8; 10]).map_err(text)?;
+        subject.receive_whole(&mut *far, 10)?;
+        // As if it had never answered: from here on it does not leave acknowledgements to its answers.
+        stamps(&mut *near)?.take(&mut taken).map_err(text)?;
+        near.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
+        let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);
+        let calls = |wire: &mut dyn Wire| wire.stream().map_or(0, |stream| stream.system_calls());
+        let (bare_before, calls_before) = (bare(&mut *far), calls(&mut *near));
+        far.send(&[9; 10]).map_err(text)?;
+        let (bytes, _) = stamps(&mut *near)?.receive(&mut into).map_err(text)?;
+        ensure!(bytes == 10 && into == [9; 10], "{bytes} bytes, or others");
+        let bare_after = bare(&mut *far);
+        ensure!(
+            bare_after > bare_before,
+            "answer {sent} is not acknowledged at once: {bare_before:?}, {bare_after:?}"
+        );
+        let made = calls(&mut *near) - calls_before;
+        let spared = if subject.waiting == Waiting::Poll { 2 } else { 1 };
+        ensure!(made == spared, "what watches is counted: {made} calls");
+        stamps(&mut *near)?.take(&mut taken).map_err(text)?;
+        ensure!(place(&taken, StampKind::Acknowledged, 10 * sent).is_some(), "a stamp is lost: {taken:?}");
+    }
+    Ok(())
+}
+
 pub(crate) fn waiting(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
     let (mut near, mut far) = subject.unlike_pair(&subject.setup(100, SHORT), &subject.setup(100, LONG))?;
-    stamps(&mut *near)?.begin().map_err(text)?;
+    stamps(&mut *near)?.begin(true).map_err(text)?;
     near.send(&[6; 100]).map_err(text)?;
     subject.receive_whole(&mut *far, 100)?;
     let calls = |wire: &mut dyn Wire| wire.stream().map_or(0, |stream| stream.system_calls());
@@ -175,7 +226,7 @@ pub(crate) fn full(subject: &Subject) -> Checked {
         return Ok(());
     }
     let (mut near, mut far) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
-    stamps(&mut *near)?.begin().map_err(text)?;
+    stamps(&mut *near)?.begin(true).map_err(text)?;
     let mut accepted = 0_u64;
     let mut taken = Vec::new();
     while near.send(&random_bytes(accepted, 4096)).is_ok() {

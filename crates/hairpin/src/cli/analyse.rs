@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ArgMatches;
 use hairpin_engine::RunFolder;
 use hairpin_model::run::State;
+use hairpin_report::time_sequence;
 
 use super::exit::{Exit, Stopped};
 use super::measure::PAGE;
@@ -19,6 +20,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
     let (folder, mut run) = RunFolder::open(path).map_err(Stopped::usage)?;
     saved::analyse(&folder, &mut run).map_err(Stopped::usage)?;
+    if let Some(which) = matches.get_one::<String>("ladder") {
+        time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
+    }
     // A run that was killed stays one: only what it saved can be told, and that stands in its state.
     if run.state == State::Running {
         run.state = State::Interrupted;

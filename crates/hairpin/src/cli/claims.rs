@@ -1,13 +1,13 @@
 //! `hairpin claims`: what published texts claim, and what of it holds here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::Path;
 
 use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge, listed};
 use hairpin_engine::RunFolder;
-use hairpin_model::claim::PlannedRun;
+use hairpin_model::claim::{Means, PlannedRun};
 use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
 use hairpin_report::{html, json, quantities, terminal};
@@ -19,7 +19,7 @@ use crate::claims::{Chosen, choose};
 use crate::tool;
 
 /// The file that holds what `--json` prints.
-const CLAIMS: &str = "claims.json";
+pub(super) const CLAIMS: &str = "claims.json";
 
 /// Lists the claims, or tests them.
 ///
@@ -29,7 +29,8 @@ pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped
     if let Some(("run", matches)) = matches.subcommand() {
         return test(matches, arguments);
     }
-    let chosen = choose(&[]).map_err(Stopped::usage)?;
+    let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
+    let chosen = choose(&asked).map_err(Stopped::usage)?;
     let mut report = report(&chosen, arguments);
     report.claims = each(&chosen, |chosen, claim| listed(claim, &chosen.text.letter));
     report.runs =
@@ -42,6 +43,10 @@ pub fn run(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped
 fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked: Vec<String> = matches.get_many("ID").unwrap_or_default().cloned().collect();
     let chosen = choose(&asked).map_err(Stopped::usage)?;
+    let needed: usize = chosen.iter().map(|chosen| chosen.runs().len()).sum();
+    if needed == 0 {
+        return Err(Stopped::usage(nothing_to_test(&chosen)));
+    }
     let bench = Bench::prepare()?;
     let mut report = report(&chosen, arguments);
     let folder = folder(matches, "claims", report.started_unix_s);
@@ -50,16 +55,16 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let wish = Wish { seed, rounds: matches.get_one("rounds").copied(), quiet: matches.get_flag("quiet") };
     report.seed = Some(seed);
     let mut unsaved = Vec::new();
-    let needed: usize = chosen.iter().map(|chosen| chosen.runs().len()).sum();
     for of_text in &chosen {
         let mut made: BTreeMap<String, Result<Run, String>> = BTreeMap::new();
         for name in of_text.runs() {
-            if !wish.quiet && !bench.is_stopped() {
-                let command = &of_text.text.runs[name].command;
-                output::note(&format!("Run {} of {needed}: hairpin {command}", report.runs.len() + 1));
-            }
             let mut told = planned(of_text, name);
-            let run = one_run(&mut told, &bench, &folder, &wish, &mut unsaved);
+            let words = wish.words(&told.command);
+            told.command = quantities::command(&words);
+            if !wish.quiet && !bench.is_stopped() {
+                output::note(&format!("Run {} of {needed}: {}", report.runs.len() + 1, told.command));
+            }
+            let run = one_run(&mut told, words, &bench, &folder, &wish, &mut unsaved);
             note(&mut report, &run, told);
             made.insert(name.to_owned(), run);
         }
@@ -77,6 +82,23 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
         _ if failed || !unsaved.is_empty() => Exit::RoundsFailed,
         _ => Exit::Fine,
     })
+}
+
+/// Why none of these claims can be tested: the missing part of each.
+fn nothing_to_test(chosen: &[Chosen]) -> String {
+    let missing = each(chosen, |_, claim| {
+        let parts: BTreeSet<&str> = claim
+            .rows
+            .iter()
+            .filter_map(|row| match &row.means {
+                Means::Missing(part) => Some(part.as_str()),
+                Means::Test(_) => None,
+            })
+            .collect();
+        format!("{} is missing {}", claim.id, parts.into_iter().collect::<Vec<_>>().join(", "))
+    });
+    let missing = missing.join("; ");
+    format!("nothing can be tested, and nothing was made: {missing} (hint: `hairpin claims` says what can be tested)")
 }
 
 /// What the user wants of every run.
@@ -105,6 +127,7 @@ impl Wish {
 /// One run into its folder, with its page; or why it could not be made.
 fn one_run(
     told: &mut TestRun,
+    words: Vec<String>,
     bench: &Bench,
     parent: &Path,
     wish: &Wish,
@@ -113,8 +136,6 @@ fn one_run(
     if bench.is_stopped() {
         return Err("the user ended the command before this run".to_owned());
     }
-    let words = wish.words(&told.command);
-    told.command = quantities::command(&words);
     let matches = command::command().try_get_matches_from(&words);
     let matches = matches.map_err(|error| first_line(&error.to_string()))?;
     let Some((experiment, matches)) = matches.subcommand() else {
@@ -167,7 +188,7 @@ fn begin(folder: &Path) -> Result<(), Stopped> {
 fn finish(report: &ClaimsReport, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
     for (name, text) in [(CLAIMS, json::render_claims(report)), (PAGE, html::render_claims(report))] {
         let path = folder.join(name);
-        if let Err(error) = std::fs::write(&path, text) {
+        if let Err(error) = hairpin_engine::store::write_whole(&path, text.as_bytes()) {
             unsaved.push(format!("cannot write {}: {error} (hint: is the disk full?)", shown(&path)));
         }
     }

@@ -1,9 +1,11 @@
 //! The command line's words. Every experiment is a command, and its flags derive from its knobs.
 
 use clap::builder::PossibleValuesParser;
+use clap::builder::UnknownArgumentValueParser;
 use clap::{Arg, ArgAction, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
 use hairpin_report::time_sequence;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// The experiment that `hairpin` without a word runs.
@@ -81,9 +83,9 @@ fn printing() -> [Arg; 3] {
             .default_missing_value(time_sequence::MOST_TELLING)
             .conflicts_with_all(["json", "csv"])
             .help(
-                "Draw a traced exchange packet by packet below the table: that with nothing done \
-                 against stalls, else with the longest wait; or WHICH: a \
-                 remedy, a case in its words, or all",
+                "Draw the time sequence (ladder) of one exchange, a traced one, below the table. WHICH: most-telling \
+                 (nothing done against stalls, else the longest wait), all, a remedy such as nodelay, or a case in its \
+                 words [default: most-telling]",
             ),
         csv.value_name("PART")
             .value_parser(PossibleValuesParser::new(["summary", "samples"]))
@@ -101,7 +103,7 @@ fn saved_run(name: &'static str, help: &'static str) -> Arg {
 
 fn list() -> Command {
     Command::new("list")
-        .about("Transports, experiments, findings and options, with what can run here")
+        .about("Transports, experiments, remedies, findings and options, with what can run here")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print them as one JSON object"))
         .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
 }
@@ -151,21 +153,30 @@ fn compare() -> Command {
 
 fn claims() -> Command {
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue);
+    let ids = || Arg::new("ID").num_args(0..).help("Claims such as B1, or texts by their letter; without it all");
+    let no_csv = || {
+        let instead = "claims are printed by --json; `hairpin report RUN --csv` prints each of their runs";
+        let refuse = UnknownArgumentValueParser::suggest(instead);
+        Arg::new("csv").long("csv").num_args(0).value_parser(refuse).hide(true)
+    };
     let seed = Arg::new("seed").long("seed").value_name("NUMBER").value_parser(value_parser!(u64));
     let rounds =
         Arg::new("rounds").long("rounds").value_name("NUMBER").value_parser(value_parser!(u64).range(1..=10_000));
     let run = Command::new("run")
         .about("Test claims here: published against measured, and a verdict on each")
         .after_help(AFTER_HELP)
-        .arg(Arg::new("ID").num_args(0..).help("Claims such as B1, or texts by their letter; without it all"))
+        .arg(ids())
         .arg(seed.help("Seed of every run; without it one is drawn and recorded"))
         .arg(rounds.help("Rounds of each case instead of those that each run has"))
         .arg(folder("out", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
         .arg(json().help("Print them as one JSON object"))
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"));
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"))
+        .arg(no_csv());
     Command::new("claims")
         .about("What published texts claim of transports, and what of it can be tested")
         .args_conflicts_with_subcommands(true)
+        .arg(ids())
+        .arg(no_csv())
         .arg(json().help("Print them as one JSON object"))
         .subcommand(run)
 }
@@ -182,9 +193,24 @@ fn man() -> Command {
         .arg(Arg::new("COMMAND").help("The command; the program itself where none is given"))
 }
 
+/// `--ladder=WORD` where a word that nothing takes stands behind a bare `--ladder`, whose value needs the sign.
+#[must_use]
+pub fn meant_ladder(arguments: &[OsString], unknown: &str) -> Option<String> {
+    let follows = |pair: &[OsString]| pair[0] == "--ladder" && pair[1] == unknown;
+    arguments.windows(2).any(follows).then(|| format!("--ladder={unknown}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_behind_a_bare_ladder_was_meant_for_it() {
+        let given = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
+        let meant = meant_ladder(&given(&["hairpin", "small-writes", "--ladder", "nodelay"]), "nodelay");
+        assert_eq!(meant.as_deref(), Some("--ladder=nodelay"));
+        assert_eq!(meant_ladder(&given(&["hairpin", "small-writes", "--prove", "nodelay"]), "nodelay"), None);
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

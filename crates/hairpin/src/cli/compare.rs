@@ -7,7 +7,9 @@ use hairpin_analysis::compare::budget::Kept;
 use hairpin_analysis::compare::runs::Compared;
 use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
-use hairpin_report::comparison::{BudgetResult, ComparisonReport, ComparisonRow, Unlike};
+use hairpin_model::finding::Finding;
+use hairpin_model::run::Run;
+use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Unlike};
 use hairpin_report::{json, terminal};
 
 use super::exit::{Exit, Stopped};
@@ -43,7 +45,10 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     }
     let outcomes: Vec<BudgetOutcome> = budgets.iter().flat_map(|budget| budget.check(&compared)).collect();
     let names = [path("BASELINE"), path("CANDIDATE")].map(|path| path.display().to_string());
-    let report = report(names, &compared, unlike, &outcomes);
+    let cautions =
+        [(&names[0], &baseline), (&names[1], &candidate)].into_iter().flat_map(|(name, run)| cautions(name, run));
+    let cautions = cautions.collect();
+    let report = ComparisonReport { cautions, ..report(names, &compared, unlike, &outcomes) };
     if matches.get_flag("json") {
         output::text(&format!("{}\n", json::render_comparison(&report)));
     } else {
@@ -57,6 +62,19 @@ fn refusal(unlike: &[Unlike]) -> String {
     let lines = unlike.iter().map(|one| format!("\n  {}: {} against {}", one.what, one.baseline, one.candidate));
     let lines: String = lines.collect();
     format!("the two runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
+}
+
+/// Findings about all of a run, which no comparison with another run removes.
+const ABOUT_THE_RUN: &[&str] = &["noisy-machine"];
+
+fn cautions(name: &str, run: &Run) -> Vec<Caution> {
+    let about = run.findings.iter().filter(|finding| ABOUT_THE_RUN.contains(&finding.code.as_str()));
+    let caution = |finding: &Finding| Caution {
+        run: name.to_owned(),
+        code: finding.code.clone(),
+        summary: finding.summary.clone(),
+    };
+    about.map(caution).collect()
 }
 
 /// The baseline has the figure, and the candidate has none that may be used: its rounds failed, say. A budget must
@@ -113,6 +131,7 @@ fn report(
         candidate,
         rows,
         unlike,
+        cautions: Vec::new(),
         budgets: outcomes.iter().map(budget).collect(),
     }
 }

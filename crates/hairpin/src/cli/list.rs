@@ -1,4 +1,4 @@
-//! `hairpin list`: transports, experiments, findings and options, with what can run here.
+//! `hairpin list`: transports, experiments, remedies, findings and options, with what can run here.
 
 use std::fmt::Write;
 
@@ -6,8 +6,10 @@ use clap::ArgMatches;
 use hairpin_analysis::findings;
 use hairpin_experiments::experiments;
 use hairpin_model::card::{AnsweredBy, Card, Reach};
+use hairpin_model::exchange::Remedy;
 use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::options::{OptionName, ValueKind};
+use hairpin_report::terminal::{self, Look};
 use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
@@ -33,38 +35,76 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 fn table(ground: &Ground) -> String {
-    let mut text = String::new();
-    let mut line = |line: String| writeln!(text, "{}", line.trim_end()).expect("a String takes any text");
-    line("Transports".to_owned());
+    let mut list = Lines { text: String::new(), look: output::look() };
+    list.heading("Transports");
     for Candidate { card, can_run } in &ground.candidates {
         let (sign, detail) = match can_run {
             Ok(receipt) => ("runs", receipt.detail.clone()),
             Err(why_not) => ("cannot run", why_not.to_string()),
         };
-        line(format!("  {:<15} {}", card.name, card.summary));
-        line(format!("  {:<15} {}; {sign} here: {detail}", "", promises(card)));
+        list.item(card.name, card.summary);
+        list.item("", &format!("{}; {sign} here: {detail}", promises(card)));
     }
-    line("\nExperiments".to_owned());
+    list.heading("Experiments");
     for experiment in experiments::ALL {
-        line(format!("  {:<15} {}", experiment.name(), experiment.question()));
+        list.item(experiment.name(), experiment.question());
     }
-    line("\nFindings".to_owned());
+    list.heading("Remedies (small-writes --remedy NAME,...)");
+    for (word, summary) in remedies() {
+        list.item(word, summary);
+    }
+    list.heading("Findings");
     for detector in findings::ALL {
-        line(format!("  {:<20} {}", detector.card().code, detector.card().what));
+        list.item(detector.card().code, detector.card().what);
     }
-    line("\nOptions (--option name=value,...)".to_owned());
+    list.heading("Options (--option name=value,...)");
     for option in OptionName::ALL {
         let takers: Vec<&str> = takers(*option, ground.candidates.iter().map(|candidate| &candidate.card)).collect();
-        line(format!("  {:<15} {} ({})", option.word(), option.summary(), values(*option)));
-        line(format!("  {:<15} taken by {}", "", takers.join(", ")));
+        list.item(option.word(), &format!("{} ({})", option.summary(), values(*option)));
+        list.item("", &format!("taken by {}", takers.join(", ")));
     }
-    line("\nCPUs".to_owned());
-    line(format!("  {} may be used; `apart` needs two", ground.cpus.len()));
-    line(match &ground.may_keep_cpus_awake {
-        Ok(()) => "  --cpu-idle shallow can run here: /dev/cpu_dma_latency may be held".to_owned(),
-        Err(why_not) => format!("  --cpu-idle shallow cannot run here: {why_not}"),
+    list.heading("CPUs");
+    list.whole(&format!("{} may be used; `apart` needs two", ground.cpus.len()));
+    list.whole(&match &ground.may_keep_cpus_awake {
+        Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency may be held".to_owned(),
+        Err(why_not) => format!("--cpu-idle shallow cannot run here: {why_not}"),
     });
-    text
+    list.text
+}
+
+/// The list so far, in lines of the terminal's width.
+struct Lines {
+    text: String,
+    look: Look,
+}
+
+impl Lines {
+    fn heading(&mut self, title: &str) {
+        let before = if self.text.is_empty() { "" } else { "\n" };
+        writeln!(self.text, "{before}{title}").expect("a String takes any text");
+    }
+
+    /// A name and what it is; a name longer than its column has a line of its own.
+    fn item(&mut self, name: &str, what: &str) {
+        if name.len() > NAME {
+            writeln!(self.text, "  {name}").expect("a String takes any text");
+            return self.item("", what);
+        }
+        self.text.push_str(&terminal::render_item(&format!("  {name:<NAME$} "), what, &self.look));
+    }
+
+    fn whole(&mut self, what: &str) {
+        self.text.push_str(&terminal::render_item("  ", what, &self.look));
+    }
+}
+
+/// The column of the names.
+const NAME: usize = 18;
+
+/// Every remedy: its word, and what it does.
+fn remedies() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let all = Remedy::PLAIN.iter().copied().chain([Remedy::Batch(1)]);
+    Remedy::WORDS.iter().copied().zip(all.map(Remedy::summary))
 }
 
 fn promises(card: &Card) -> String {
@@ -135,7 +175,15 @@ fn as_json(ground: &Ground) -> Value {
         .iter()
         .map(|option| json!({ "name": option, "summary": option.summary(), "values": values(*option) }))
         .collect();
-    json!({ "transports": transports, "experiments": experiments, "findings": findings, "options": options })
+    let remedies: Vec<Value> =
+        remedies().map(|(name, summary)| json!({ "name": name, "summary": summary })).collect();
+    json!({
+        "transports": transports,
+        "experiments": experiments,
+        "remedies": remedies,
+        "findings": findings,
+        "options": options,
+    })
 }
 
 /// docs/catalog.md, made from the same lists as everything else.
@@ -171,6 +219,10 @@ fn markdown() -> String {
             )
             .expect("a String takes any text");
         }
+    }
+    text.push_str("\n## Remedies\n\n| name | what is done against stalls |\n|---|---|\n");
+    for (name, summary) in remedies() {
+        writeln!(text, "| `{name}` | {summary} |").expect("a String takes any text");
     }
     text.push_str("\n## Findings\n\n| code | what it says | why it matters |\n|---|---|---|\n");
     for detector in findings::ALL {

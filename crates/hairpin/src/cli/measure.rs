@@ -9,10 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_engine::{Engine, RunFolder};
-use hairpin_experiments::{Experiment, KnobKind, Knobs, Step, experiments};
+use hairpin_experiments::{Experiment, KnobKind, Knobs, Step, evidence, experiments};
+use hairpin_model::case::Case;
 use hairpin_model::ground::Ground;
 use hairpin_model::run::{FORMAT, Plan, Run, State};
-use hairpin_report::quantities;
+use hairpin_report::{quantities, time_sequence};
 
 use super::exit::{Exit, Stopped};
 use super::output;
@@ -28,7 +29,10 @@ use crate::{interrupt, tool};
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked = Asked::read(name, matches)?;
     let bench = Bench::prepare()?;
-    asked.check(&bench)?;
+    let cases = asked.check(&bench)?;
+    if let Some(which) = matches.get_one::<String>("ladder") {
+        asked.check_ladder(which, &cases, &bench)?;
+    }
     let engine = bench.engine()?;
     let folder = RunFolder::create(&folder(matches, name, now_unix_s())).map_err(Stopped::usage)?;
     let command_line = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -70,14 +74,26 @@ impl Asked {
         Ok(Self { experiment, knobs, seed, prove: matches.get_flag("prove") })
     }
 
-    /// Asks once before anything is made, so that bad knobs leave nothing behind.
-    pub(super) fn check(&self, bench: &Bench) -> Result<(), Stopped> {
+    /// Asks once before anything is made, so that bad knobs leave nothing behind: the cases that come first.
+    pub(super) fn check(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
         match self.experiment.next(&self.knobs, &bench.ground, &[]).map_err(Stopped::usage)? {
-            Step::Run { .. } => Ok(()),
+            Step::Run { cases, .. } => Ok(cases),
             Step::Done => {
                 Err(Stopped::usage("there is nothing to measure (hint: `hairpin list` shows what can run here)"))
             }
         }
+    }
+
+    /// Refuses a ladder of what is not among the cases, before anything is measured for it.
+    fn check_ladder(&self, which: &str, cases: &[Case], bench: &Bench) -> Result<(), Stopped> {
+        let traces = self.knobs.is_on("trace");
+        if !traces && self.experiment.knobs().iter().any(|knob| knob.name == "trace") {
+            let why =
+                "--ladder draws a traced exchange, and --trace off traces none (hint: leave out one of the two)";
+            return Err(Stopped::usage(why));
+        }
+        let is_traced = |case: &Case| traces && evidence::is_traced(case, &bench.ground);
+        time_sequence::check(which, cases.iter().map(|case| (case, is_traced(case)))).map_err(Stopped::usage)
     }
 }
 

@@ -16,6 +16,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use clap::error::{ContextKind, ContextValue};
 use exit::{Exit, Stopped};
 
 /// Runs the program with these arguments, its own name first.
@@ -29,6 +30,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Err(error) => {
             // Help and version are no errors; clap prints each where it belongs.
             drop(error.print());
+            if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(&arguments, word)) {
+                output::note(&format!("(hint: `{meant}`, with an equals sign)"));
+            }
             return if error.use_stderr() { Exit::Usage } else { Exit::Fine }.into();
         }
     };
@@ -39,6 +43,15 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             stopped.exit.into()
         }
     }
+}
+
+/// The word that no flag and no command takes.
+fn unknown(error: &clap::Error) -> Option<&str> {
+    let word = |kind| match error.get(kind) {
+        Some(ContextValue::String(word)) => Some(word.as_str()),
+        _ => None,
+    };
+    word(ContextKind::InvalidArg).or_else(|| word(ContextKind::InvalidSubcommand))
 }
 
 fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {

@@ -1,15 +1,16 @@
 //! `hairpin report RUN`: a saved run shown again, in any format.
 
-use std::fs;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use hairpin_engine::RunFolder;
+use hairpin_engine::store::{StoreError, write_whole};
 use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SampleRow, Samples};
 use hairpin_report::{html, json, terminal, time_sequence};
 
+use super::claims::CLAIMS;
 use super::exit::{Exit, Stopped};
 use super::measure::PAGE;
 use super::output;
@@ -21,7 +22,10 @@ use crate::saved;
 /// There is no run, or it cannot be read, or the page cannot be written.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
-    let (folder, run) = saved::open(path).map_err(Stopped::usage)?;
+    let (folder, run) = saved::open(path).map_err(|error| match error {
+        StoreError::NoRun { .. } if path.join(CLAIMS).exists() => Stopped::usage(of_claims(path)),
+        error => Stopped::usage(error),
+    })?;
     if let Some(which) = matches.get_one::<String>("ladder") {
         time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
     }
@@ -30,6 +34,14 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     write_page(&run, &page).map_err(Stopped::usage)?;
     output::note(&format!("\nReport      {}", page.display()));
     Ok(Exit::Fine)
+}
+
+fn of_claims(path: &Path) -> String {
+    let [claims, page] = [CLAIMS, PAGE].map(|name| path.join(name).display().to_string());
+    format!(
+        "{} holds tested claims and no run (hint: they are in {claims} and on the page {page}; each folder in it is a run)",
+        path.display()
+    )
 }
 
 /// Prints the run as the flags ask: a table with or without the ladder, JSON or CSV.
@@ -91,15 +103,17 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     output.flush().map_err(Unwritten::Output)
 }
 
-/// Writes the page.
+/// Writes the page, or nothing.
 ///
 /// # Errors
 /// A text that names the file and the cause.
 pub fn write_page(run: &Run, path: &Path) -> Result<(), String> {
-    fs::write(path, html::render(run)).map_err(|error| {
-        format!(
-            "cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)",
-            path.display()
-        )
+    write_whole(path, html::render(run).as_bytes()).map_err(|error| {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let hint = match folder.filter(|folder| !folder.is_dir()) {
+            Some(folder) => format!("does the folder {} exist?", folder.display()),
+            None => "`hairpin report RUN --html FILE` writes it elsewhere".to_owned(),
+        };
+        format!("cannot write {}: {error} (hint: {hint})", path.display())
     })
 }

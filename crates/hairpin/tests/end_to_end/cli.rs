@@ -72,7 +72,7 @@ fn impossible_plans_are_refused_before_anything_runs() {
         (&["--duration", "0s"], "--duration: `0s` is refused (hint: "),
         (&["--duration", "-1s"], "--duration: `-1s` is not a duration (hint: "),
         (&["--duration", "90000s"], "--duration: `90000s` is refused (hint: "),
-        (&["--duration", "5"], "--duration: `5` is not a duration (hint: "),
+        (&["--duration", "5"], "--duration: `5` is not a duration: its unit is missing (hint: "),
         (&["--timeout", "0ms"], "--timeout: `0ms` is refused (hint: "),
         (&["--rounds", "0"], "--rounds: `0` is refused (hint: a whole number from 1 to 10000)"),
         (&["--count", "0"], "--count: `0` is refused (hint: a whole number from 1"),

@@ -76,12 +76,39 @@ fn a_regression_past_its_budget_is_exit_code_1() {
 }
 
 #[test]
+fn a_run_that_was_disturbed_is_named_as_a_comparison_cannot_mend_it() {
+    let place = two_runs();
+    for (name, findings) in [("base", &[][..]), ("slower", &["noisy-machine", "drift"])] {
+        edit_json(&place.path(name).join("run.json"), |run| {
+            let finding = |code: &&str| {
+                serde_json::json!({
+                    "code": code, "severity": "warning", "cases": [], "summary": "5 of 6 rounds were disturbed.",
+                    "evidence": [], "advice": "Measure again.", "counter_experiment": null, "share": 0.0,
+                })
+            };
+            run["findings"] = findings.iter().map(finding).collect::<Vec<_>>().into();
+        });
+    }
+    let shown = compare(&place, &["base", "slower", "--budget", "p50=+5%"]).with_code(1).stdout;
+    assert!(shown.contains("slower: noisy-machine: 5 of 6 rounds were disturbed."), "{shown}");
+    let printed = compare(&place, &["base", "slower", "--json"]).with_code(0).json();
+    let told: Vec<_> = list(&printed["cautions"]).iter().map(|one| (&one["run"], &one["code"])).collect();
+    assert_eq!(told, [(&"slower".into(), &"noisy-machine".into())]);
+    assert!(!compare(&place, &["base", "base"]).with_code(0).stdout.contains("Caution"), "nothing is made up");
+}
+
+#[test]
 fn a_comparison_is_printed_as_json_too() {
     let place = two_runs();
     let ran = compare(&place, &["base", "slower", "--budget", "p50=+5%", "--json"]).with_code(1);
     let printed = ran.json();
     assert_eq!((&printed["baseline"], &printed["candidate"]), (&"base".into(), &"slower".into()));
     let of = |figure: &str| list(&printed["rows"]).iter().filter(|row| row["figure"] == figure).collect::<Vec<_>>();
+    for row in list(&printed["rows"]) {
+        let [from, to, ratio] =
+            ["baseline", "candidate", "ratio"].map(|of| row[of]["value"].as_f64().expect("a figure"));
+        assert!((ratio - to / from).abs() < 1e-9, "the change is that between the columns: {row}");
+    }
     for row in of("p50") {
         assert_eq!(row["verdict"], "slower", "{row}");
         assert!((row["ratio"]["value"].as_f64().expect("a ratio") - 1.5).abs() < 0.01, "{row}");

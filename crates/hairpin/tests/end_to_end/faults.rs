@@ -65,12 +65,21 @@ fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
 /// Runs `script` in a mount namespace of its own with a disk of this size mounted on `disk`, and the program as `$0`;
 /// nothing where the system refuses such namespaces.
 fn with_disk(place: &Place, options: &str, script: &str) -> Option<Ran> {
-    if Running::start(place.command("unshare").args(["-rm", "true"])).end().code != Some(0) {
+    in_namespaces(place, "-rm", &format!("{} && {script}", disk(place, options)))
+}
+
+/// What mounts a disk of this size on `disk`.
+fn disk(place: &Place, options: &str) -> String {
+    std::fs::create_dir_all(place.path("disk")).expect("a folder can be made");
+    format!("mount -t tmpfs -o {options} none disk")
+}
+
+/// Runs `script` in namespaces of its own, and the program as `$0`; nothing where the system refuses them.
+fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Option<Ran> {
+    if Running::start(place.command("unshare").args([namespaces, "true"])).end().code != Some(0) {
         return None;
     }
-    std::fs::create_dir(place.path("disk")).expect("the folder is new");
-    let script = format!("mount -t tmpfs -o {options} none disk && {script}");
-    Some(Running::start(place.command("unshare").args(["-rm", "sh", "-c", &script, PROGRAM])).end())
+    Some(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
 }
 
 const NO_NAMESPACE: &str = "`unshare -rm` is refused here";
@@ -121,6 +130,66 @@ fn a_full_disk_loses_nothing_of_what_was_measured() {
     }
     let report = std::fs::read_to_string(place.path("report.json")).expect("it was reported");
     assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 1), "{report}");
+    place.assert_nothing_left();
+}
+
+/// Each folder and file of a run folder, as a path from it.
+fn tree(run: &Path) -> Vec<String> {
+    let below = |name: String| match run.join(&name) {
+        path if path.is_dir() => {
+            let inside = names_in(&path);
+            assert!(!inside.is_empty(), "an empty folder {}", path.display());
+            inside.into_iter().map(|inner| format!("{name}/{inner}")).collect()
+        }
+        _ => vec![name],
+    };
+    names_in(run).into_iter().flat_map(below).collect()
+}
+
+#[test]
+fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing() {
+    // In a network namespace of its own everybody may capture.
+    let plan = "small-writes --transport tcp --remedy none --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
+    let place = Place::new();
+    // Room for the timed rounds, and then for no evidence or for a part of it.
+    for size in ["100k", "200k"] {
+        let disk = disk(&place, &format!("size={size}"));
+        let script = format!(
+            "ip link set dev lo up && {disk} && {{ \"$0\" {plan} --out disk/run; code=$?; cp -r disk/run {size}; exit $code; }}"
+        );
+        if in_namespaces(&place, "-rmn", "ip link set dev lo up").is_none_or(|ran| ran.code != Some(0)) {
+            return skipped(
+                "a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing",
+                "`unshare -rmn ip link` is refused here",
+            );
+        }
+        let ran = in_namespaces(&place, "-rmn", &script).expect("it was not refused just now").with_code(3);
+        let run = ran.json();
+        let tcp = case(&run, "tcp");
+        assert_eq!((&tcp["rounds"], &tcp["samples"], &tcp["valid"]), (&json!(2), &json!(8), &json!(true)), "{tcp}");
+        assert!(ran.stderr.contains("its evidence is not whole: cannot write disk/run/"), "{size}: {ran:#?}");
+        assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");
+        assert!(ran.stderr.contains("cannot write disk/run/report.html: No space left on device"), "{ran:#?}");
+
+        let files = tree(&place.path(size));
+        assert!(!files.iter().any(|file| file.contains("partial") || file == "report.html"), "{files:?}");
+        let saved = rounds(&place.path(size));
+        let captures =
+            saved.iter().map(|round| &round["outcome"]["traced"]["capture"]).chain([&tcp["trace"]["capture"]]);
+        for capture in captures.filter(|capture| !capture.is_null()) {
+            let is_true = match text(&capture["kind"]) {
+                "saved" => files.contains(&text(&capture["file"]).to_owned()),
+                _ => text(&capture["reason"]).contains("No space left on device"),
+            };
+            assert!(is_true, "{size}: {capture} {files:?}");
+        }
+        let expected = if size == "100k" { "skipped" } else { "saved" };
+        assert_eq!(tcp["trace"]["capture"]["kind"], expected, "{size}: {tcp}");
+        let of_timed = |round: &&Value| round["order"]["purpose"].is_null();
+        assert_eq!(saved.iter().filter(of_timed).count(), 2, "{size}");
+        let again = place.hairpin(&["report", size, "--json"]).with_code(0).json();
+        assert_eq!(case(&again, "tcp")["samples"], 8, "{size}");
+    }
     place.assert_nothing_left();
 }
 

@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 
 use hairpin_analysis::findings;
 use hairpin_experiments::experiments;
+use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
 use serde_json::Value;
 
 use crate::support::{PROGRAM, Place, Running, list, text};
 
-/// Transports, experiments, findings and options, by the names in the code.
-fn names() -> [(&'static str, BTreeSet<&'static str>); 4] {
+/// Transports, experiments, remedies, findings and options, by the names in the code.
+fn names() -> [(&'static str, BTreeSet<&'static str>); 5] {
     [
         ("transports", hairpin_transports::ALL.iter().map(|transport| transport.card().name).collect()),
         ("experiments", experiments::ALL.iter().map(|experiment| experiment.name()).collect()),
+        ("remedies", Remedy::WORDS.iter().copied().collect()),
         ("findings", findings::ALL.iter().map(|detector| detector.card().code).collect()),
         ("options", OptionName::ALL.iter().map(|option| option.word()).collect()),
     ]
@@ -29,8 +31,20 @@ fn the_list_is_complete() {
     for (kind, names) in names() {
         assert!(names.is_subset(&begins), "{kind}: {:?} are missing", names.difference(&begins));
     }
-    let told = shown.stdout.matches("runs here: ").count() + shown.stdout.matches("cannot run here: ").count();
+    let words = shown.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = words.matches("; runs here: ").count() + words.matches("; cannot run here: ").count();
     assert_eq!(told, hairpin_transports::ALL.len(), "whether each can run here is told once: {}", shown.stdout);
+}
+
+#[test]
+fn the_list_fits_its_width() {
+    let place = Place::new();
+    let mut narrow = place.command(PROGRAM);
+    narrow.arg("list").env("COLUMNS", "70");
+    let shown = Running::start(&mut narrow).end().with_code(0).stdout;
+    let wide: Vec<&str> = shown.lines().filter(|line| line.chars().count() > 70).collect();
+    assert!(wide.is_empty(), "{wide:#?}");
+    assert!(shown.lines().count() > 100, "wrapped, not cut: {shown}");
 }
 
 #[test]

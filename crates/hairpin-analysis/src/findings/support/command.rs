@@ -1,8 +1,9 @@
 //! The command of a counter-experiment.
 
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern};
+use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern, Plant};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
+use hairpin_model::parse::exact_duration;
 
 /// A counter-experiment: the command that runs `cases` again with other values for one knob.
 pub(in crate::findings) fn counter_experiment(
@@ -42,6 +43,8 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
         ("option", distinct(&options)),
         ("link", where_any(&|case| case.link != LOOPBACK, &|case| Some(case.link.clone()))),
         ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
+        // One fault is planted for a whole run: that of the strongest.
+        ("plant", cases.first().and_then(|case| case.plant).iter().map(Plant::to_string).collect()),
     ]);
     match knobs.iter_mut().find(|(name, _)| *name == knob) {
         Some((_, old)) => *old = values.to_vec(),
@@ -87,10 +90,11 @@ fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
     let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.exchange.as_ref().map(word));
     let unless = |plain: bool, word: String| if plain { Vec::new() } else { vec![word] };
     let reply = cases.first().map_or(4, |case| case.reply_size_bytes);
+    let (gap, unit) = exact_duration(strongest.gap_ns);
     vec![
         ("writes", of(|exchange| exchange.writes.to_string())),
         ("remedy", of(|exchange| exchange.remedy.to_string())),
-        ("gap", unless(strongest.gap_ns == 0, format!("{}ns", strongest.gap_ns))),
+        ("gap", unless(strongest.gap_ns == 0, format!("{gap}{unit}"))),
         ("reply", unless(reply == 4, reply.to_string())),
         ("pipeline", unless(strongest.pipeline == 1, strongest.pipeline.to_string())),
     ]
@@ -148,7 +152,17 @@ mod tests {
         assert_eq!(
             command(&[&one, &other], "remedy", &["none", "nodelay"].map(str::to_owned)),
             "hairpin small-writes --transport tcp --waiting block --placement together --writes 100x2 --writes 4,3210 \
-             --remedy none,nodelay --gap 1000000ns --pipeline 3"
+             --remedy none,nodelay --gap 1ms --pipeline 3"
+        );
+    }
+
+    #[test]
+    fn a_planted_fault_is_planted_again() {
+        let plant = Some(Plant { stall_ns: 40_000_000, every: 1, sleeps: true });
+        let planted = Case { plant, ..Case::ping_pong("tcp") };
+        assert_eq!(
+            command(&[&planted], "rounds", &["20".to_owned()]),
+            "hairpin round-trip --transport tcp --waiting block --placement together --plant sleep=40ms/1 --rounds 20"
         );
     }
 }

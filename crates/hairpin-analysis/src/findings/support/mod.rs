@@ -2,6 +2,7 @@
 
 mod command;
 mod remedy;
+mod stall;
 mod traced;
 
 use hairpin_model::case::Case;
@@ -13,7 +14,8 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 pub(super) use self::command::{counter_experiment, options, paired};
 pub(super) use self::remedy::{OtherRemedy, other_remedy};
-pub(super) use self::traced::{Traced, held_ns};
+pub(super) use self::stall::{Stall, stall};
+pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::humane;
 
 /// A finding to be filled in with `..`.
@@ -119,9 +121,9 @@ fn mapped(figure: &Figure, falling: impl Fn(f64) -> f64) -> Figure {
     Figure { value: falling(figure.value), low: figure.high.map(&falling), high: figure.low.map(&falling) }
 }
 
-/// The change from one case to another, where the run compares them.
+/// The change from one case to another, where the run compares them over enough rounds for an interval.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
-    run.comparisons.iter().find_map(|comparison| {
+    run.comparisons.iter().filter(|comparison| comparison.ratio.low.is_some()).find_map(|comparison| {
         if comparison.baseline == from.id && comparison.candidate == to.id {
             let &hairpin_model::summary::Comparison { ratio, difference_ns, verdict, .. } = comparison;
             return Some(Change { ratio, difference_ns, verdict });

@@ -23,7 +23,7 @@ impl OtherRemedy {
     }
 }
 
-/// `case` with `remedy` in place of its own; null where it has no exchanges. `words` say what to expect, and `doing`
+/// `case` with `remedy` in place of its own; null where it has no exchanges or has that remedy. `words` say what to expect, and `doing`
 /// what is changed, for instance `switching Nagle's algorithm off`.
 pub(in crate::findings) fn other_remedy(
     run: &Run,
@@ -32,7 +32,7 @@ pub(in crate::findings) fn other_remedy(
     words: &str,
     doing: &str,
 ) -> Option<OtherRemedy> {
-    let exchange = case.case.exchange.as_ref()?;
+    let exchange = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != remedy)?;
     let sibling = with_remedy(&case.case, exchange, remedy);
     let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
     let change = run.cases.iter().find(|other| other.case == sibling).and_then(|sibling| change(run, case, sibling));

@@ -1,34 +1,55 @@
-//! What the traced rounds of a case say.
+//! What the traced rounds of a case say, as far as it is true without the tracing.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::round::Purpose;
+use hairpin_model::round::{Measured, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TraceFigures, TracedExchange, Wait};
 
+use crate::humane;
 use crate::statistics::interval::median_figure;
 use crate::statistics::location::median;
+
+/// A traced exchange that takes longer than untraced ones by more than this share of a wait has that wait from the
+/// tracing.
+const MADE_BY_TRACING: f64 = 0.5;
 
 /// The traces of a case, one of each traced round.
 pub(in crate::findings) struct Traced<'r> {
     pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
+    /// The exchanges of each round with the waits that are evidence.
+    exchanges: Vec<Vec<TracedExchange>>,
     seed: u64,
     id: &'r str,
 }
 
 impl<'r> Traced<'r> {
-    /// Null where no exchange was traced.
+    /// Null where no exchange was traced. The tracing takes time, which can make a wait that is not there without it. So
+    /// each exchange is held against one of the untraced rounds ([`controls`]), and without any it proves no wait.
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
-        let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
+        let measured = |purpose: Purpose| -> Vec<&'r Measured> {
+            let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
+            rounds.filter_map(|round| round.measured_as(purpose)).collect()
+        };
+        let untraced: Vec<&[f64]> = measured(Purpose::Untraced)
+            .into_iter()
+            .map(|measured| measured.figures.early_exchanges_ns.as_slice())
+            .collect();
         let rounds: Vec<&TraceFigures> =
-            rounds.filter_map(|round| round.measured_as(Purpose::Traced)?.traced.as_ref()).collect();
-        let any = rounds.iter().any(|round| !round.exchanges.is_empty());
-        any.then_some(Self { rounds, seed: run.seed, id: &case.id })
+            measured(Purpose::Traced).into_iter().filter_map(|round| round.traced.as_ref()).collect();
+        let in_flight = case.case.exchange.as_ref().map_or(1, |exchange| exchange.pipeline);
+        let controls = controls(&rounds, &untraced, in_flight);
+        let evident = |(round, controls): (&&TraceFigures, Vec<Option<f64>>)| -> Vec<TracedExchange> {
+            round.exchanges.iter().zip(controls).map(|(exchange, control)| evident(exchange, control)).collect()
+        };
+        let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
+        let any = exchanges.iter().any(|round| !round.is_empty());
+        any.then_some(Self { rounds, exchanges, seed: run.seed, id: &case.id })
     }
 
-    /// All exchanges of all rounds.
-    pub(in crate::findings) fn exchanges(&self) -> impl Iterator<Item = &'r TracedExchange> {
-        self.rounds.iter().flat_map(|round| &round.exchanges)
+    /// All exchanges of all rounds, each with its place in its connection, from 0.
+    pub(in crate::findings) fn exchanges(&self) -> impl Iterator<Item = (usize, &TracedExchange)> {
+        self.exchanges.iter().flat_map(|round| round.iter().enumerate())
     }
 
     /// The median over rounds, with its interval, of the median of what exchanges of a round say; null where none says
@@ -38,23 +59,102 @@ impl<'r> Traced<'r> {
         name: &str,
         of: impl Fn(&TracedExchange) -> Option<f64>,
     ) -> Option<Figure> {
-        let each = |round: &&TraceFigures| median(&round.exchanges.iter().filter_map(&of).collect::<Vec<_>>());
-        let values: Vec<f64> = self.rounds.iter().filter_map(each).collect();
+        let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
+        let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
         median_figure(&values, self.seed, &format!("{} traced {name}", self.id))
     }
 
-    /// The part of all exchanges' time in which a wait of that kind was under way.
-    pub(in crate::findings) fn share(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> f64 {
-        let held: f64 = self.exchanges().map(|exchange| held_ns(exchange, &of_kind)).sum();
-        let whole: f64 = self.exchanges().map(|exchange| exchange.duration_ns as f64).sum();
-        if whole > 0.0 { (held / whole).clamp(0.0, 1.0) } else { 0.0 }
+    /// How often a wait of that kind was there, and how much of the time.
+    pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> Often {
+        let mut often = Often { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
+        let (mut held, mut time_of_some, mut time) = (0.0, 0.0, 0.0);
+        for (_, exchange) in self.exchanges() {
+            let duration_ns = exchange.duration_ns as f64;
+            (often.all, time) = (often.all + 1, time + duration_ns);
+            if exchange.waits.iter().any(|wait| of_kind(exchange, wait)) {
+                (often.some, time_of_some) = (often.some + 1, time_of_some + duration_ns);
+                held += held_ns(exchange, &of_kind);
+            }
+        }
+        let of = |time: f64| if time > 0.0 { (held / time).clamp(0.0, 1.0) } else { 0.0 };
+        (often.share_of_some, often.share) = (of(time_of_some), of(time));
+        often
+    }
+}
+
+/// How often a wait was there in traced exchanges.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::findings) struct Often {
+    /// Exchanges with it.
+    pub(in crate::findings) some: usize,
+    /// Exchanges traced.
+    pub(in crate::findings) all: usize,
+    /// The part of the time of those with it in which it was under way.
+    pub(in crate::findings) share_of_some: f64,
+    /// The same of the time of all: the share of a finding.
+    pub(in crate::findings) share: f64,
+}
+
+impl Often {
+    /// The exchanges with it, as a share of all.
+    pub(in crate::findings) fn of_exchanges(&self) -> Figure {
+        Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    /// In how many exchanges there was one, and of how many.
-    pub(in crate::findings) fn count(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> (usize, usize) {
-        let some = self.exchanges().filter(|exchange| exchange.waits.iter().any(|wait| of_kind(exchange, wait)));
-        (some.count(), self.exchanges().count())
+    /// `So it is in 6 of 12 traced exchanges: 98 % of their time, and 51 % of the time of all.`
+    pub(in crate::findings) fn told(&self) -> String {
+        let share = humane::share(self.share);
+        if self.some == self.all {
+            return format!("So it is in all {} traced exchanges: {share} of their time.", self.all);
+        }
+        let of_some = humane::share(self.share_of_some);
+        format!(
+            "So it is in {} of {} traced exchanges: {of_some} of their time, and {share} of the time of all.",
+            self.some, self.all
+        )
     }
+}
+
+/// What each traced exchange takes without tracing, in ns: that of its place in a connection, the median over untraced
+/// rounds. With several requests in flight it is left to chance which of them stall; there it is that of its rank, the
+/// longest against the longest of all rounds.
+fn controls(traced: &[&TraceFigures], untraced: &[&[f64]], in_flight: u64) -> Vec<Vec<Option<f64>>> {
+    if in_flight <= 1 {
+        let at =
+            |place: usize| median(&untraced.iter().filter_map(|round| round.get(place)).copied().collect::<Vec<_>>());
+        return traced.iter().map(|round| (0..round.exchanges.len()).map(at).collect()).collect();
+    }
+    let mut untraced = untraced.concat();
+    untraced.sort_unstable_by(|a, b| b.total_cmp(a));
+    let mut longest: Vec<(usize, usize)> = traced
+        .iter()
+        .enumerate()
+        .flat_map(|(round, figures)| (0..figures.exchanges.len()).map(move |place| (round, place)))
+        .collect();
+    longest.sort_by_key(|&(round, place)| std::cmp::Reverse(traced[round].exchanges[place].duration_ns));
+    let mut all: Vec<Vec<Option<f64>>> = traced.iter().map(|round| vec![None; round.exchanges.len()]).collect();
+    for (rank, &(round, place)) in longest.iter().enumerate() {
+        all[round][place] = untraced.get(rank * untraced.len() / longest.len()).copied();
+    }
+    all
+}
+
+/// The exchange with those of its waits that are there without tracing too.
+fn evident(exchange: &TracedExchange, untraced_ns: Option<f64>) -> TracedExchange {
+    let longer_ns = untraced_ns.map_or(f64::INFINITY, |untraced_ns| exchange.duration_ns as f64 - untraced_ns);
+    let waits = exchange.waits.iter().filter(|wait| longer_ns <= MADE_BY_TRACING * span_ns(exchange, wait) as f64);
+    TracedExchange { waits: waits.cloned().collect(), ..exchange.clone() }
+}
+
+/// The part of the wait that lies within the exchange, in ns.
+fn span_ns(exchange: &TracedExchange, wait: &Wait) -> i64 {
+    let (from_ns, until_ns) = span(exchange, wait);
+    (until_ns - from_ns).max(0)
+}
+
+fn span(exchange: &TracedExchange, wait: &Wait) -> (i64, i64) {
+    let ended_ns = i64::try_from(exchange.duration_ns).unwrap_or(i64::MAX);
+    (wait.from_ns.max(0), wait.until_ns.min(ended_ns))
 }
 
 /// For how long a wait of that kind was under way in the exchange, in ns: where two were at once, once.
@@ -62,9 +162,8 @@ pub(in crate::findings) fn held_ns(
     exchange: &TracedExchange,
     of_kind: impl Fn(&TracedExchange, &Wait) -> bool,
 ) -> f64 {
-    let until_ns = i64::try_from(exchange.duration_ns).unwrap_or(i64::MAX);
     let of_kind = exchange.waits.iter().filter(|wait| of_kind(exchange, wait));
-    let mut spans: Vec<(i64, i64)> = of_kind.map(|wait| (wait.from_ns.max(0), wait.until_ns.min(until_ns))).collect();
+    let mut spans: Vec<(i64, i64)> = of_kind.map(|wait| span(exchange, wait)).collect();
     spans.sort_unstable();
     let (mut held, mut done) = (0, 0);
     for (from_ns, until_ns) in spans {
@@ -72,4 +171,73 @@ pub(in crate::findings) fn held_ns(
         done = done.max(until_ns);
     }
     held as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::time_sequence::WaitCause;
+    use hairpin_model::trace::End;
+
+    use super::*;
+    use crate::made_up::{MadeUp, small_writes};
+
+    fn exchange(duration_ns: u64, waits: &[(i64, i64)]) -> TracedExchange {
+        let wait = |(from_ns, until_ns): &(i64, i64)| Wait {
+            cause: WaitCause::Nagle,
+            end: End::Near,
+            from_ns: *from_ns,
+            until_ns: *until_ns,
+            first_byte: 2,
+            end_byte: 200,
+        };
+        TracedExchange { duration_ns, waits: waits.iter().map(wait).collect(), ..TracedExchange::default() }
+    }
+
+    #[test]
+    fn a_wait_stands_unless_the_exchange_is_longer_by_more_than_half_of_it() {
+        let traced = exchange(83_000, &[(0, 43_000), (43_000, 83_000), (-90_000, 1_000)]);
+        let left = |untraced_ns| evident(&traced, untraced_ns).waits.len();
+        assert_eq!(left(Some(40_000.0)), 0, "43 us longer");
+        assert_eq!(left(Some(61_500.0)), 1, "longer by exactly half of the longest");
+        assert_eq!(left(Some(61_499.0)), 0);
+        assert_eq!(left(Some(63_000.0)), 2, "the third is in the exchange for 1 us only");
+        assert_eq!(left(Some(90_000.0)), 3, "shorter than untraced");
+        assert_eq!(left(None), 0, "nothing to hold it against");
+    }
+
+    #[test]
+    fn an_exchange_is_held_against_its_place_or_with_several_in_flight_against_its_rank() {
+        let round = |durations: &[u64]| TraceFigures {
+            exchanges: durations.iter().map(|duration_ns| exchange(*duration_ns, &[])).collect(),
+            ..TraceFigures::default()
+        };
+        let (one, other) = (round(&[1, 44, 44]), round(&[1, 2, 45]));
+        let untraced: [&[f64]; 3] = [&[1.0, 44.0], &[1.0, 46.0], &[2.0, 1.0]];
+        let by_place = controls(&[&one, &other], &untraced, 1);
+        assert_eq!(by_place, vec![vec![Some(1.0), Some(44.0), None]; 2]);
+        let by_rank = controls(&[&one, &other], &untraced, 4);
+        assert_eq!(by_rank[0], [Some(1.0), Some(44.0), Some(2.0)]);
+        assert_eq!(by_rank[1], [Some(1.0), Some(1.0), Some(46.0)]);
+        assert_eq!(controls(&[&one], &[], 4), [[None; 3]]);
+    }
+
+    #[test]
+    fn often_is_told_of_those_that_stall_and_of_all() {
+        let mut made_up = MadeUp::new();
+        let case = small_writes("none");
+        made_up.rounds_of(&case, &[1_000; 3]);
+        let run = made_up.run();
+        let exchanges = vec![vec![exchange(10, &[]), exchange(90, &[(0, 40), (20, 80)])], vec![exchange(100, &[])]];
+        let traced = Traced { rounds: Vec::new(), exchanges, seed: run.seed, id: &run.cases[0].id };
+        let often = traced.often(|_, _| true);
+        assert_eq!((often.some, often.all, often.share), (1, 3, 0.4));
+        assert_eq!(
+            often.told(),
+            "So it is in 1 of 3 traced exchanges: 89 % of their time, and 40 % of the time of all."
+        );
+        let none = traced.often(|_, _| false);
+        assert_eq!((none.some, none.share_of_some, none.share), (0, 0.0, 0.0));
+        let all = Often { some: 3, all: 3, share_of_some: 0.5, share: 0.5 };
+        assert_eq!(all.told(), "So it is in all 3 traced exchanges: 50 % of their time.");
+    }
 }

@@ -1,0 +1,53 @@
+//! `kept`: the run holds what the text asks a measurement for.
+
+use hairpin_model::claim::{Kept, Selector};
+use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::selection::select;
+use super::{without, words};
+
+pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Judgement {
+    let case = match select(run, case) {
+        Ok(case) => case,
+        Err(absent) => return absent,
+    };
+    let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| holds(**kind, case, run));
+    let told = |kinds: &[Kept]| words::list(&kinds.iter().map(|kind| in_words(*kind)).collect::<Vec<_>>());
+    let what = match (held.as_slice(), absent.as_slice()) {
+        (held, []) => format!("reports {}", told(held)),
+        ([], absent) => format!("does not report {}", told(absent)),
+        (held, absent) => format!("reports {}, but not {}", told(held), told(absent)),
+    };
+    let verdict = if absent.is_empty() { Verdict::Holds } else { Verdict::DoesNotHold };
+    without(verdict, format!("Checked that it is there, not what it is: of {} the run {what}.", case.label))
+}
+
+fn in_words(kind: Kept) -> &'static str {
+    match kind {
+        Kept::Percentiles => "a median, a p99 and a mean",
+        Kept::Extremes => "the smallest and the greatest",
+        Kept::Curve => "a percentile curve, which its page draws",
+        Kept::Samples => "every sample, which it prints as CSV",
+    }
+}
+
+fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
+    match kind {
+        Kept::Percentiles => {
+            let latency = &case.latency_ns;
+            latency.p50.is_some() && latency.p99.is_some() && latency.mean.is_some()
+        }
+        Kept::Extremes => {
+            case.latency_ns.max.is_some() && case.curve.first().is_some_and(|point| point.quantile == 0.0)
+        }
+        Kept::Curve => case.curve.len() > 2,
+        Kept::Samples => {
+            let of_case = run.rounds.iter().filter(|round| round.case_id == case.id);
+            let mut measured = of_case.filter_map(|round| round.measured()).peekable();
+            measured.peek().is_some()
+                && measured.all(|round| round.samples_file.is_some() && round.samples_kept >= round.figures.samples)
+        }
+    }
+}

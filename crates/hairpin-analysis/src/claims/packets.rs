@@ -1,0 +1,57 @@
+//! `packets`: a capture shows these packets, in this order.
+
+use hairpin_model::claim::Selector;
+use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{EventKind, Source, TimeSequence};
+use hairpin_model::trace::Capture;
+
+use super::selection::select;
+use super::{without, words};
+
+pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Judgement {
+    let case = match select(run, case) {
+        Ok(case) => case,
+        Err(absent) => return absent,
+    };
+    let sequence = match captured(case) {
+        Ok(sequence) => sequence,
+        Err(why) => return without(Verdict::CannotRun, format!("{}: {why}", case.label)),
+    };
+    let mut seen = Vec::new();
+    let mut rest = sequence.events.iter();
+    for kind in events {
+        match rest.find(|event| event.kind == *kind) {
+            Some(event) => seen.push(format!("{} at {}", packet(*kind), words::milliseconds(event.at_ns))),
+            None => {
+                let after = if seen.is_empty() { String::new() } else { format!(" after {}", words::list(&seen)) };
+                let why = format!("A capture of an exchange of {} shows no {}{after}.", case.label, packet(*kind));
+                return without(Verdict::DoesNotHold, why);
+            }
+        }
+    }
+    let seen = words::list(&seen);
+    let why = format!("A capture of an exchange of {} shows, counted from its first write, {seen}.", case.label);
+    without(Verdict::Holds, why)
+}
+
+fn captured(case: &CaseSummary) -> Result<&TimeSequence, String> {
+    let trace = case.trace.as_ref().ok_or("it was not traced")?;
+    let sequence = trace.sequence.as_ref().filter(|sequence| sequence.source == Source::Capture);
+    sequence.ok_or_else(|| match &trace.capture {
+        Capture::Skipped { reason } => format!("there is no capture: {reason}"),
+        Capture::Saved { .. } => "no exchange was captured to its end".to_owned(),
+    })
+}
+
+/// The packet for people.
+fn packet(kind: EventKind) -> String {
+    match kind {
+        EventKind::Syn => "SYN".to_owned(),
+        EventKind::SynAck => "SYN-ACK".to_owned(),
+        EventKind::BareAck => "bare ACK".to_owned(),
+        EventKind::Segment => "segment with data".to_owned(),
+        other => other.to_string(),
+    }
+}

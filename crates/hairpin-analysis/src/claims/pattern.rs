@@ -1,0 +1,43 @@
+//! `pattern`: an exchange is these writes, and then its answer. Calls are noted by the program, so that this needs no
+//! capture.
+
+use hairpin_model::claim::Selector;
+use hairpin_model::exchange::Writes;
+use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::run::Run;
+use hairpin_model::time_sequence::{Event, EventKind};
+use hairpin_model::trace::End;
+
+use super::selection::select;
+use super::{without, words};
+
+pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Judgement {
+    let case = match select(run, case) {
+        Ok(case) => case,
+        Err(absent) => return absent,
+    };
+    let Some(sequence) = case.trace.as_ref().and_then(|trace| trace.sequence.as_ref()) else {
+        return without(Verdict::CannotRun, format!("{}: no exchange of it was traced to its end", case.label));
+    };
+    let of =
+        |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Near && event.kind == kind);
+    let ended = |event: &Event| event.until_ns.unwrap_or(event.at_ns);
+    let sizes: Vec<String> = of(EventKind::Write).map(|call| (call.end_byte - call.first_byte).to_string()).collect();
+    let written = sizes.join(",").parse::<Writes>().ok();
+    let last_write = of(EventKind::Write).map(ended).max();
+    let answer = of(EventKind::Read).map(ended).max();
+    let told = written.as_ref().map_or_else(|| "nothing".to_owned(), |written| format!("{written} B"));
+    let at =
+        |ns: Option<i64>| ns.map_or_else(|| "never".to_owned(), |ns| format!("after {}", words::milliseconds(ns)));
+    let holds = written.as_ref() == Some(writes) && answer.is_some() && answer > last_write;
+    let why = format!(
+        "In a traced exchange of {} the client wrote {told}, the last of it {}, and had read the answer {}.",
+        case.label,
+        at(last_write),
+        at(answer)
+    );
+    if holds {
+        return without(Verdict::Holds, why);
+    }
+    without(Verdict::DoesNotHold, format!("{why} The text has {writes} B, and then the answer."))
+}

@@ -1,0 +1,197 @@
+//! Nagle's algorithm at one end that waits for the delayed acknowledgements of the other: what traces show of it, and
+//! the words for it.
+
+use std::collections::BTreeSet;
+
+use hairpin_model::exchange::Exchange;
+use hairpin_model::figure::Figure;
+use hairpin_model::options::OptionName;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::trace::End;
+
+use super::{Often, Traced, held_ns};
+use crate::humane;
+use crate::trace::switch;
+
+/// The acknowledgement came and the bytes left within so long of each other, in ns.
+const TOGETHER_NS: u64 = 1_500_000;
+
+/// What the traces of a case say of it.
+pub(in crate::findings) struct Stall {
+    /// The ends at which bytes were held: one or both, the one that held them in more exchanges first.
+    pub(in crate::findings) ends: Vec<StallAt>,
+    pub(in crate::findings) often: Often,
+    pub(in crate::findings) writes: Figure,
+    pub(in crate::findings) segments: Figure,
+}
+
+/// The same of one end.
+pub(in crate::findings) struct StallAt {
+    pub(in crate::findings) end: End,
+    /// For how long bytes were held in an exchange.
+    pub(in crate::findings) held_ns: Figure,
+    /// By how much the acknowledgement that released them was delayed.
+    pub(in crate::findings) acknowledged_ns: Figure,
+    /// Traced exchanges in which it was so.
+    exchanges: usize,
+    /// Their places in a window of requests in flight, from 1.
+    places: BTreeSet<usize>,
+    /// What of the exchange's own bytes was held, over all exchanges.
+    held: Held,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// All of them, each time.
+    All,
+    /// All but the first write, each time.
+    AllButTheFirstWrite,
+    /// Now this and now that.
+    Some,
+}
+
+/// What Nagle's algorithm and delayed acknowledgements did to a case together; null where they did not. An end counts
+/// where `TCP_NODELAY` and `TCP_CORK` were off as granted to it in the timed rounds too.
+pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
+    let exchange = case.case.exchange.as_ref().filter(|_| case.case.twin == 0)?;
+    let options = &case.effective_options;
+    let off = |granted| [OptionName::Nodelay, OptionName::Cork].map(|name| switch(granted, name)) == [Some(false); 2];
+    let ends = [(End::Near, off(&options.client)), (End::Far, off(&options.echo))];
+    let ends = ends.into_iter().filter_map(|(end, off)| off.then_some(end));
+    let traced = Traced::of(run, case)?;
+    let mut ends: Vec<StallAt> = ends.filter_map(|end| stall_at(&traced, case, exchange, end)).collect();
+    ends.sort_by_key(|at| std::cmp::Reverse(at.exchanges));
+    let met = |exchange: &TracedExchange, wait: &Wait| ends.iter().any(|at| met(at.end, exchange, wait));
+    let figure = |name: &str, of: &dyn Fn(&TracedExchange) -> f64| {
+        let stalled = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| met(exchange, wait));
+        traced.figure(name, |exchange| stalled(exchange).then(|| of(exchange)))
+    };
+    Some(Stall {
+        often: traced.often(met),
+        writes: figure("writes", &|exchange| exchange.writes as f64)?,
+        segments: figure("segments", &|exchange| exchange.segments as f64)?,
+        ends,
+    })
+}
+
+fn stall_at(traced: &Traced<'_>, case: &CaseSummary, exchange: &Exchange, end: End) -> Option<StallAt> {
+    let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
+    let figure = |name: &str, of: &dyn Fn(&TracedExchange) -> f64| {
+        traced.figure(&format!("{name} {end}"), |exchange| Some(of(exchange)).filter(|ns| *ns > 0.0))
+    };
+    let stalled = || traced.exchanges().filter(|(_, exchange)| exchange.waits.iter().any(|wait| met(exchange, wait)));
+    let in_flight = usize::try_from(exchange.pipeline).unwrap_or(usize::MAX).max(1);
+    let whole = match end {
+        End::Near => case.case.size_bytes,
+        End::Far => case.case.reply_size_bytes,
+    };
+    let first_write = match end {
+        End::Near => exchange.sizes_written().first().copied().unwrap_or(0),
+        End::Far => 0,
+    };
+    let held = |exchange: &TracedExchange| {
+        let of_it = exchange.waits.iter().filter(|wait| met(exchange, wait));
+        let from = of_it.clone().map(|wait| wait.first_byte).min().and_then(|byte| u64::try_from(byte).ok());
+        let until = of_it.map(|wait| wait.end_byte).max().and_then(|byte| u64::try_from(byte).ok());
+        match (from, until) {
+            (Some(0), Some(until)) if until == whole => Held::All,
+            (Some(from), Some(until)) if from == first_write && until == whole => Held::AllButTheFirstWrite,
+            _ => Held::Some,
+        }
+    };
+    let kinds: Vec<Held> = stalled().map(|(_, exchange)| held(exchange)).collect();
+    let first = *kinds.first()?;
+    Some(StallAt {
+        end,
+        held_ns: figure("held", &|exchange| held_ns(exchange, met))?,
+        acknowledged_ns: figure("acknowledged", &|exchange| delay_ns(end, exchange))?,
+        exchanges: kinds.len(),
+        places: stalled().map(|(place, _)| place % in_flight + 1).collect(),
+        held: if kinds.iter().all(|kind| *kind == first) { first } else { Held::Some },
+    })
+}
+
+/// Whether the wait is one of Nagle's at that end that ended with a delayed acknowledgement of the other.
+fn met(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
+    wait.cause == WaitCause::Nagle
+        && wait.end == end
+        && exchange
+            .waits
+            .iter()
+            .any(|other| late(end, other) && other.until_ns.abs_diff(wait.until_ns) <= TOGETHER_NS)
+}
+
+/// Whether the wait is a late acknowledgement of what that end sent.
+fn late(end: End, wait: &Wait) -> bool {
+    wait.cause == WaitCause::DelayedAck && wait.end != end
+}
+
+/// The longest delay of an acknowledgement that released something at that end; 0 without any.
+fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
+    let released = |ack: &&Wait| {
+        let with = |wait: &Wait| met(end, exchange, wait) && wait.until_ns.abs_diff(ack.until_ns) <= TOGETHER_NS;
+        late(end, ack) && exchange.waits.iter().any(with)
+    };
+    let delays = exchange.waits.iter().filter(released).map(|ack| ack.until_ns - ack.from_ns);
+    delays.max().unwrap_or(0) as f64
+}
+
+impl Stall {
+    /// What happened, in sentences of which the first follows a colon; of exchanges with so many requests in flight.
+    pub(in crate::findings) fn told(&self, in_flight: u64) -> String {
+        let ends = self.ends.iter().map(|at| at.told(in_flight, &self.writes));
+        let ends = ends.enumerate().map(|(place, told)| if place == 0 { told } else { capitalised(&told) });
+        format!("{} {}", ends.collect::<Vec<_>>().join(" "), self.often.told())
+    }
+}
+
+impl StallAt {
+    fn told(&self, in_flight: u64, writes: &Figure) -> String {
+        let held = humane::duration_figure(&self.held_ns);
+        let delay = humane::duration(self.acknowledged_ns.value);
+        let (what, at, other) = match self.end {
+            End::Near => ("request", "the client", "the far end"),
+            End::Far => ("answer", "the echo half", "the client's end"),
+        };
+        if in_flight == 1 && self.end == End::Near && self.held == Held::AllButTheFirstWrite {
+            return format!(
+                "of the {} writes of a request only the first leaves at once. Nagle's algorithm keeps the rest for \
+                 {held} until the first is acknowledged, and {other} delays that by {delay}.",
+                humane::count(writes.value)
+            );
+        }
+        let several = in_flight > 1 && self.places.len() > 1;
+        let (verb, them) = if several { ("wait", "them") } else { ("waits", "it") };
+        format!(
+            "{} {verb} at {at} for {held}: Nagle's algorithm keeps {them} there until what left before is \
+             acknowledged, and {other} delays that by {delay}.",
+            self.held_ones(what, in_flight)
+        )
+    }
+
+    /// `requests 2 to 4 of each 4 in flight`; `requests 1 to 4 of each 4 in flight, whole or in part,`.
+    fn held_ones(&self, what: &str, in_flight: u64) -> String {
+        let whole = self.held == Held::All;
+        let numbers: Vec<String> = self.places.iter().map(usize::to_string).collect();
+        let ones = match &numbers[..] {
+            _ if in_flight == 1 => {
+                return if whole { format!("each {what}") } else { format!("a part of each {what}") };
+            }
+            [one] => format!("{what} {one}"),
+            [first, .., last] if numbers.len() > 2 && self.without_gaps() => format!("{what}s {first} to {last}"),
+            _ => format!("{what}s {}", humane::names(&numbers)),
+        };
+        format!("{ones} of each {in_flight} in flight{}", if whole { "" } else { ", whole or in part," })
+    }
+
+    fn without_gaps(&self) -> bool {
+        self.places.iter().zip(self.places.iter().skip(1)).all(|(place, next)| next - place == 1)
+    }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}

@@ -1,0 +1,102 @@
+//! The names of all facts but options: who reads one and who reports it use the same constant.
+
+macro_rules! fact_names {
+    ($($(#[$list_meta:meta])+ $list:ident { $($(#[$meta:meta])+ $name:ident = $word:literal,)+ })+) => {
+        $(
+            $($(#[$meta])+ pub const $name: &str = $word;)+
+            $(#[$list_meta])+ pub const $list: &[&str] = &[$($name),+];
+        )+
+
+        /// Every name.
+        pub const ALL: &[&[&str]] = &[$($list),+];
+    };
+}
+
+fact_names! {
+    /// Counts of events since the connection began: rounds add up.
+    EVENTS {
+        /// Segments sent again (`tcpi_total_retrans`).
+        RETRANSMITS = "tcp_info.retransmits",
+        /// Segments taken for lost (`tcpi_lost`).
+        LOST = "tcp_info.lost",
+        /// Segments sent (`tcpi_segs_out`).
+        SEGMENTS_OUT = "tcp_info.segments_out",
+        /// Segments received (`tcpi_segs_in`).
+        SEGMENTS_IN = "tcp_info.segments_in",
+        /// Segments with payload sent (`tcpi_data_segs_out`).
+        DATA_SEGMENTS_OUT = "tcp_info.data_segments_out",
+        /// Segments with payload received (`tcpi_data_segs_in`).
+        DATA_SEGMENTS_IN = "tcp_info.data_segments_in",
+        /// Times that segments came in another order (`tcpi_reord_seen`).
+        REORDERING_SEEN = "tcp_info.reordering_seen",
+        /// Segments delivered with a mark of congestion (`tcpi_delivered_ce`).
+        DELIVERED_CE = "tcp_info.delivered_ce",
+        /// Messages thrown away because the receive buffer was full (`SK_MEMINFO_DROPS`).
+        SOCKET_DROPS = "socket.drops",
+        /// Times that a sleeping end of `shm` was woken by its time-out and not by its peer.
+        SHM_LATE_WAKES = "shm.late_wakes",
+        /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
+        AUTOCORKING = "netstat.TCPAutoCorking",
+    }
+    /// Quantities: the median over rounds counts.
+    QUANTITIES {
+        /// The congestion window (`tcpi_snd_cwnd`).
+        CWND_PACKETS = "tcp_info.cwnd_packets",
+        /// The least round-trip time (`tcpi_min_rtt`).
+        MIN_RTT_US = "tcp_info.min_rtt_us",
+        /// The smoothed round-trip time (`tcpi_rtt`).
+        RTT_US = "tcp_info.rtt_us",
+        /// Its variation (`tcpi_rttvar`).
+        RTTVAR_US = "tcp_info.rttvar_us",
+        /// The most payload of a segment that is sent (`tcpi_snd_mss`).
+        SND_MSS_BYTES = "tcp_info.snd_mss_bytes",
+        /// The same of one received, as it is guessed (`tcpi_rcv_mss`).
+        RCV_MSS_BYTES = "tcp_info.rcv_mss_bytes",
+        /// The rate at which segments are paced (`tcpi_pacing_rate`); absent where there is no limit.
+        PACING_RATE = "tcp_info.pacing_rate_bytes_per_s",
+        /// The rate at which segments were delivered lately (`tcpi_delivery_rate`).
+        DELIVERY_RATE = "tcp_info.delivery_rate_bytes_per_s",
+        /// Time in which something was unacknowledged (`tcpi_busy_time`).
+        BUSY_TIME_US = "tcp_info.busy_time_us",
+        /// The retransmission time-out (`tcpi_rto`).
+        RTO_US = "tcp_info.rto_us",
+        /// The time-out of delayed acknowledgements (`tcpi_ato`).
+        ATO_US = "tcp_info.ato_us",
+        /// Bytes that a pipe holds (`F_GETPIPE_SZ`).
+        PIPE_CAPACITY_BYTES = "pipe.capacity_bytes",
+        /// Messages that fit between two ends of `memory`.
+        MEMORY_SLOTS = "memory.slots",
+        /// Messages that fit between two ends of `shm`.
+        SHM_SLOTS = "shm.slots",
+        /// Bytes of each of them.
+        SHM_SLOT_BYTES = "shm.slot_bytes",
+    }
+    /// Words.
+    WORDS {
+        /// The address of the socket's own end.
+        LOCAL_ADDRESS = "socket.local_address",
+        /// Whether Multipath TCP goes on as plain TCP: `yes` or `no`.
+        FELL_BACK_TO_TCP = "mptcp.fell_back_to_tcp",
+        /// Why the kernel stamps nothing.
+        KERNEL_STAMPS_REFUSED = "kernel_stamps.refused",
+    }
+}
+
+/// Whether a fact of that name exists.
+#[must_use]
+pub fn exists(name: &str) -> bool {
+    ALL.iter().any(|names| names.contains(&name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_stands_for_two_facts() {
+        let all: Vec<&str> = ALL.concat();
+        let distinct: std::collections::BTreeSet<&str> = all.iter().copied().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert!(exists("tcp_info.snd_mss_bytes") && !exists("tcp_info.snd_mss"));
+    }
+}
