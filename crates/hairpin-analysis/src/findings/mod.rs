@@ -56,7 +56,8 @@ pub const ALL: &[&dyn Detector] = &[
     &wake_up_dominated::WakeUpDominated,
 ];
 
-/// What explains the figures of `run` (its rounds, cases and comparisons filled in), in the order of [`rank`].
+/// What explains the figures of `run` (its rounds, cases and comparisons filled in): the gravest first, of those the
+/// greatest share, and of equals the one about the first case of the plan.
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
     let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| detector.detect(run)).collect();
