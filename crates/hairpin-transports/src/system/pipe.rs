@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::descriptor::owned;
+use super::process::not_killed_within;
 use super::{counted, done};
 
 /// The read end and the write end of a new pipe.
@@ -30,14 +31,15 @@ pub(crate) fn capacity_bytes(of: BorrowedFd<'_>) -> io::Result<usize> {
 /// The two ends of each of two new named pipes, whose names are gone again when this returns.
 ///
 /// A name in the file system would survive SIGKILL, so each name lives only for the three system calls that make, open
-/// and remove it; everything else, also in another process, opens the descriptor through `/proc`, which needs no name.
+/// and remove it, within which the end of the client half does not kill this process; everything else, also in another
+/// process, opens the descriptor through `/proc`, which needs no name.
 pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
     Ok([fifo()?, fifo()?])
 }
 
 /// The read end and the write end of a new named pipe.
 fn fifo() -> io::Result<(OwnedFd, OwnedFd)> {
-    let held = nameless_fifo()?;
+    let held = not_killed_within(nameless_fifo)?;
     let own = path_of(std::process::id(), held.as_raw_fd());
     // Opened for both, the pipe has a reader and a writer already, so neither of these waits for the other.
     let read_end = OpenOptions::new().read(true).open(&own)?;

@@ -1,4 +1,4 @@
-//! Whether a process is still there.
+//! Whether a process is still there, and how this one ends with its parent.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -37,6 +37,29 @@ impl Process {
     }
 }
 
+/// Does `work`, and only after it ends this process if its parent has died meanwhile: what `work` has to undo is undone,
+/// where the death of the parent would else kill this process (`PR_SET_PDEATHSIG`, prctl(2)) in the middle of it.
+pub(crate) fn not_killed_within<T>(work: impl FnOnce() -> T) -> T {
+    let mut signal = 0_i32;
+    // SAFETY: PR_GET_PDEATHSIG writes one integer, for which there is room; PR_SET_PDEATHSIG takes one.
+    let parent = unsafe {
+        libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal);
+        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+        libc::getppid()
+    };
+    let done = work();
+    if signal != 0 {
+        // SAFETY: as above; raise takes a signal's number, and the kernel gave this one.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, signal);
+            if libc::getppid() != parent {
+                libc::raise(signal);
+            }
+        }
+    }
+    done
+}
+
 /// The kernel's number of this thread.
 pub(crate) fn thread_id() -> i32 {
     thread_local! {
@@ -49,4 +72,28 @@ pub(crate) fn thread_id() -> i32 {
         }
         id.get()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn death_signal() -> i32 {
+        let mut signal = -1_i32;
+        // SAFETY: PR_GET_PDEATHSIG writes one integer, for which there is room.
+        unsafe { libc::prctl(libc::PR_GET_PDEATHSIG, &raw mut signal) };
+        signal
+    }
+
+    #[test]
+    fn the_parents_death_waits_for_the_work() {
+        // The sign belongs to the thread, so that of other tests is not touched.
+        let of_a_thread = std::thread::spawn(|| {
+            // SAFETY: PR_SET_PDEATHSIG takes one integer.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+            (not_killed_within(death_signal), death_signal())
+        });
+        assert_eq!(of_a_thread.join().unwrap(), (0, libc::SIGKILL));
+        assert_eq!((not_killed_within(death_signal), death_signal()), (0, 0), "none was asked for");
+    }
 }
