@@ -164,6 +164,14 @@ mod tests {
         );
     }
 
+    #[test]
+    fn what_takes_longer_than_an_hour_is_an_hour() {
+        // It lies beyond an hour by less than the width of a bucket.
+        let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[3_603_477_561_344]), 1);
+        let hour = LONGEST_NS as f64;
+        assert!((hour..=hour * (1.0 + 1.0 / 1024.0)).contains(&figures.latency_ns.max), "{}", figures.latency_ns.max);
+    }
+
     proptest! {
         #[test]
         fn percentiles_rise_and_stay_within_the_samples(values in proptest::collection::vec(0_u64..u64::MAX / 4, 1..200)) {

@@ -120,7 +120,7 @@ impl Recorder {
 
     fn count(&mut self, stamps: &Stamps) {
         if self.open_loop {
-            self.lateness.saturating_record(stamps.sent_ns.saturating_sub(stamps.due_ns).max(1));
+            self.lateness.saturating_record(stamps.sent_ns.saturating_sub(stamps.due_ns).clamp(1, LONGEST_NS));
         }
         if stamps.fate == Fate::Lost {
             return;

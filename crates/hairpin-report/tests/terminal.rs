@@ -8,7 +8,7 @@ use hairpin_model::finding::Severity;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
-use hairpin_model::summary::Verdict;
+use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::trace::Capture;
 use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Unlike};
 use hairpin_report::terminal::{Look, render, render_comparison};
@@ -362,6 +362,34 @@ fn a_failed_calibration_is_said_aloud() {
         text.contains("is called slower, difference +2.0 % .. +6.0 % (10 paired rounds): NOT calibrated"),
         "{text}"
     );
+}
+
+#[test]
+fn a_pair_without_an_interval_calibrates_nothing() {
+    let mut run = support::survey(1);
+    run.comparisons[0].ratio = Figure::bare(0.998);
+    let text = render(&run, &plain(120)).replace('\n', " ");
+    assert!(text.contains("difference -0.2 % (10 paired rounds): too few rounds for an interval"), "{text}");
+    assert!(!text.contains("calibrated"), "{text}");
+    let good = |run: &Run| hairpin_report::html::render(run).contains("class=\"badge good\">A");
+    assert!(good(&support::survey(1)) && !good(&run), "the page does not call it good either");
+}
+
+#[test]
+fn the_chain_uses_whatever_comparison_two_neighbours_have() {
+    let chain = |run: &Run| {
+        let text = render(run, &plain(100));
+        let (_, rest) = text.split_once("Who is faster").expect("there is a chain");
+        rest.split_once("\n\n").expect("something follows").0.to_owned()
+    };
+    let mut run = support::survey(1);
+    let before = chain(&run);
+    // The second of three in a row: both rows still have another neighbour.
+    let neighbours = run.comparisons.iter_mut().filter(|pair| pair.role == Role::Neighbours);
+    neighbours.into_iter().nth(1).expect("the survey has a ladder").role = Role::CounterExperiment;
+    assert_eq!(chain(&run), before);
+    let (_, body) = before.split_once('\n').expect("a heading and lines");
+    assert!(!body.contains(" ? "), "{body}");
 }
 
 #[test]

@@ -196,6 +196,15 @@ mod tests {
         assert_eq!(granted.count(), 2);
     }
 
+    #[test]
+    fn of_a_window_it_is_not_said_that_each_request_loses_all_but_its_first_write() {
+        let mut made_up = MadeUp::new();
+        traced_rounds(&mut made_up, &in_flight(4, "none"), 44 * MS, &traces::none(), &switches("off", "off"));
+        let summary = &made_up.findings(CODE)[0].summary;
+        assert!(!summary.contains("writes of a request"), "{summary}");
+        assert!(summary.contains("of each 4 in flight, whole or in part,"), "{summary}");
+    }
+
     /// As an echo half that sleeps makes it: only the traced exchanges stall, because their tracing takes time.
     #[test]
     fn a_stall_that_only_tracing_makes_is_no_evidence() {

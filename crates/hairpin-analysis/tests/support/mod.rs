@@ -12,7 +12,7 @@ use hairpin_model::ledger::Ledger;
 use hairpin_model::options::{Effective, OptionName};
 use hairpin_model::round::{EndReport, Extent, Failure, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
-use hairpin_model::samples::{Fate, Samples, latency_histogram};
+use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hairpin_model::trace::RoundTrace;
 
 /// Samples of a closed loop: each message leaves when the last was answered.
@@ -24,7 +24,7 @@ pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {
         push(&mut samples, now, now, now.saturating_add(*latency));
         now = now.saturating_add(*latency);
         if row >= warm_up.len() {
-            samples.latency.saturating_record(*latency);
+            samples.latency.saturating_record(as_recorded(*latency));
         }
     }
     samples.measured = latencies.len() as u64;
@@ -38,13 +38,18 @@ pub fn paced(interval_ns: u64, messages: &[(u64, u64)]) -> Samples {
     for (row, (lateness_ns, service_ns)) in messages.iter().enumerate() {
         let due = row as u64 * interval_ns;
         push(&mut samples, due, due + lateness_ns, due + lateness_ns + service_ns);
-        samples.latency.saturating_record(lateness_ns + service_ns);
-        service.saturating_record(*service_ns);
-        late.saturating_record(*lateness_ns);
+        samples.latency.saturating_record(as_recorded(lateness_ns + service_ns));
+        service.saturating_record(as_recorded(*service_ns));
+        late.saturating_record(as_recorded(*lateness_ns));
     }
     (samples.service, samples.lateness) = (Some(service), Some(late));
     samples.measured = messages.len() as u64;
     samples
+}
+
+/// What the recorder puts into a histogram for that time.
+fn as_recorded(ns: u64) -> u64 {
+    ns.clamp(1, LONGEST_NS)
 }
 
 fn empty() -> Samples {

@@ -238,7 +238,8 @@ fn a_stopped_echo_half_times_out() {
 fn a_reader_that_leaves_early_is_no_error() {
     let place = Place::new();
     place.hairpin(&[ANY, &["run"]].concat()).with_code(0);
-    for arguments in ["list --json", "report run", "report run --json", "completions zsh"] {
+    for arguments in ["list --json", "report run", "report run --json", "report run --csv=samples", "completions zsh"]
+    {
         let script = format!("{{ \"$0\" {arguments}; echo \"$?\" >code; }} | true");
         let ran = Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end();
         assert!(!ran.stderr.contains("panicked"), "{arguments}: {ran:#?}");

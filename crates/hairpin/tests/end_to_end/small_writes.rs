@@ -262,6 +262,8 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
         let exchanges = round["order"]["extent"]["count"].as_u64().expect("a number of exchanges");
         assert_eq!(exchanges % 3, 0, "whole windows: {round}");
     }
+    let shown = place.hairpin(&["report", "run"]).with_code(0).stdout.replace('\n', " ");
+    assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
     // Whether one-write stalls is chance: its second request may wait for the acknowledgement of the first.
     let named = remedies_in(&run, NAGLE);
     assert!(named.iter().any(|one| one == "none") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
