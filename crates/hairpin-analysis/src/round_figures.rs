@@ -31,6 +31,7 @@ pub fn round_figures(case: &Case, purpose: Purpose, samples: &Samples, duration_
     let all = samples.warm_up_latencies_ns().chain(measured.iter().copied());
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();
     RoundFigures {
+        drops: None,
         samples: answered,
         latency_ns: percentiles(&samples.latency),
         service_ns: samples.service.as_ref().map(percentiles),

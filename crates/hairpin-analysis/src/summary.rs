@@ -47,6 +47,7 @@ pub(crate) fn summary(
         over_rounds.latencies("latency", |measured| Some(measured.figures.latency_ns)).unwrap_or_default();
     let why_invalid = why_invalid(case, rounds, &measured);
     CaseSummary {
+        link: None,
         label: case.label(),
         case: case.clone(),
         rounds: measured.len() as u64,

@@ -98,6 +98,7 @@ pub fn ground() -> io::Result<Ground> {
             .map(str::to_owned)
             .collect(),
         default_congestion_control: setting("tcp_congestion_control").trim().to_owned(),
+        links: crate::links::known::ground(),
     })
 }
 
@@ -158,6 +159,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
         echo: echo_report,
         noise,
         samples_file: None,
+        link: None,
         samples_kept: samples.kept() as u64,
         exchange_counts: journey.exchange_counts,
         traced: None,

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod environment;
 pub mod halves;
 pub mod keep_awake;
+pub mod links;
 pub mod noise;
 pub mod pacing;
 pub mod placement;

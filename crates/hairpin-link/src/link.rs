@@ -106,6 +106,15 @@ impl Link {
     #[must_use]
     pub fn record(&self, backend: Backend, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let packets = self.up.packets().plus(&self.down.packets());
-        LinkRecord { backend, seed: self.seed, lateness_ns, packets, up: self.up.record(), down: self.down.record() }
+        LinkRecord {
+            backend,
+            seed: self.seed,
+            lateness_ns,
+            packets,
+            up: self.up.record(),
+            down: self.down.record(),
+            relay: None,
+            samples_began_ns: None,
+        }
     }
 }

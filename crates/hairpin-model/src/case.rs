@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Exchange;
+use crate::link::Backend;
 use crate::options::Options;
 use crate::{parse, words};
 
@@ -105,6 +106,12 @@ pub struct Case {
     pub options: Options,
     /// The path between the ends: `loopback`, or a link profile in one line.
     pub link: String,
+    /// The name of the built-in profile, where the link is one unchanged: for people, and no part of the identity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_name: Option<String>,
+    /// What carries the packets of an emulated link.
+    #[serde(default = "relay", skip_serializing_if = "is_relay")]
+    pub link_backend: Backend,
     /// What is sent when.
     pub pattern: Pattern,
     /// What an exchange is made of; there with [`Pattern::SmallWrites`] and only then.
@@ -119,6 +126,15 @@ pub struct Case {
     /// 0, or 1 for the second of an A/A pair: the same case, measured as if it were another.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub twin: u8,
+}
+
+fn relay() -> Backend {
+    Backend::Relay
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_relay(backend: &Backend) -> bool {
+    *backend == Backend::Relay
 }
 
 fn deep() -> CpuIdle {
@@ -146,6 +162,8 @@ impl Case {
             reply_size_bytes: 4,
             options: Options::default(),
             link: LOOPBACK.to_owned(),
+            link_name: None,
+            link_backend: Backend::Relay,
             pattern: Pattern::PingPong,
             exchange: None,
             cpu_idle: CpuIdle::Deep,
@@ -170,11 +188,18 @@ impl Case {
     /// FNV-1a (Fowler, Noll, Vo; draft-eastlake-fnv) is stable across builds, which `std`'s hasher is not.
     #[must_use]
     pub fn id(&self) -> String {
-        let json = serde_json::to_string(self).expect("a case has only string keys");
+        let unnamed = Self { link_name: None, ..self.clone() };
+        let json = serde_json::to_string(&unnamed).expect("a case has only string keys");
         let hash = json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         format!("{hash:016x}")
+    }
+
+    /// Whether an emulated link is between the ends.
+    #[must_use]
+    pub fn is_emulated(&self) -> bool {
+        self.link != LOOPBACK
     }
 
     /// The case in a line of words for tables: only what differs from the plainest case is said.
@@ -216,8 +241,11 @@ impl Case {
         if self.cpu_idle == CpuIdle::Shallow {
             words.push("CPUs kept awake".to_owned());
         }
-        if self.link != LOOPBACK {
-            words.push(format!("over {}", self.link));
+        if self.is_emulated() {
+            words.push(format!("over {}", self.link_name.as_ref().unwrap_or(&self.link)));
+        }
+        if self.link_backend != Backend::Relay {
+            words.push(format!("by {}", self.link_backend));
         }
         if let Some(plant) = self.plant {
             words.push(format!("planted {} every {}", duration(plant.stall_ns), plant.every));

@@ -37,6 +37,17 @@ fact_names! {
         SHM_LATE_WAKES = "shm.late_wakes",
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
+        /// Segments sent again because of acknowledgements that came (`TCPFastRetrans`). Read under a link only, where the
+        /// network namespace carries this connection and no other; so are the next four.
+        FAST_RETRANSMITS = "netstat.TCPFastRetrans",
+        /// Times that the retransmission timer ran out (`TCPTimeouts`).
+        RETRANSMISSION_TIMEOUTS = "netstat.TCPTimeouts",
+        /// Tail loss probes (`TCPLossProbes`; RFC 8985, section 7).
+        LOSS_PROBES = "netstat.TCPLossProbes",
+        /// Segments sent again in slow start after a time-out (`TCPSlowStartRetrans`).
+        SLOW_START_RETRANSMITS = "netstat.TCPSlowStartRetrans",
+        /// Datagrams thrown away for a wrong checksum (`Udp: InCsumErrors` of /proc/net/snmp).
+        UDP_CHECKSUM_ERRORS = "snmp.UdpInCsumErrors",
     }
     /// Quantities: the median over rounds counts.
     QUANTITIES {

@@ -24,6 +24,35 @@ pub struct Ground {
     pub congestion_controls: Vec<String>,
     /// The congestion control in force.
     pub default_congestion_control: String,
+    /// The links that can be between the ends.
+    pub links: LinkGround,
+}
+
+/// Which emulated links there are, and whether they can run here.
+#[derive(Clone, Debug)]
+pub struct LinkGround {
+    /// The names of the built-in profiles, `loopback` first.
+    pub names: Vec<&'static str>,
+    /// Reads what a user writes behind `--link`: a name, a line of figures, or a name and figures that change it. The
+    /// error points at the word.
+    pub read: fn(&str) -> Result<KnownLink, WhyNot>,
+    /// Whether the relay can run here.
+    pub relay: Result<Receipt, WhyNot>,
+    /// Whether the kernel's own emulator can.
+    pub netem: Result<Receipt, WhyNot>,
+}
+
+/// A link that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownLink {
+    /// Its name, where it is a built-in profile unchanged.
+    pub name: Option<String>,
+    /// The canonical line of its figures; `loopback` where there is no link.
+    pub line: String,
+    /// The round trip that its delays make, in ns, without jitter, queues and sizes: what plans are scaled by.
+    pub round_trip_ns: u64,
+    /// Whether it may lose, damage or hold back packets, so that a transport that is lossless on the loopback is not.
+    pub may_lose: bool,
 }
 
 impl Ground {

@@ -46,6 +46,82 @@ pub struct LinkRecord {
     pub up: DirectionRecord,
     /// From far to near.
     pub down: DirectionRecord,
+    /// What the relay says of itself; null for the other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<RelayReport>,
+    /// When the samples' time 0 was, in ns since the link started: lays the link's times over theirs. Null where no
+    /// round was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples_began_ns: Option<u64>,
+}
+
+/// The relay's own cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RelayReport {
+    /// The CPU that it was pinned to; null where it was free.
+    pub pinned_cpu: Option<usize>,
+    /// Its CPU time while packets were relayed, in ns.
+    pub cpu_ns: u64,
+    /// From the order to a link that carries packets, in ns.
+    pub setup_ns: u64,
+    /// Packets that the relay's own sockets had no room for (`PACKET_STATISTICS`); they are in no stage's ledger.
+    pub overrun: u64,
+}
+
+/// A relay that lets half of the packets go later than this is too late for its round to count, in ns.
+pub const LATE_P50_NS: u64 = 100_000;
+
+/// The same for one packet of a hundred, in ns.
+pub const LATE_P99_NS: u64 = 1_000_000;
+
+impl LinkRecord {
+    /// Why the round under this link must not count: the relay was late by more than the stated bound, or had no room
+    /// for packets. Null where it was not.
+    #[must_use]
+    pub fn why_invalid(&self) -> Option<String> {
+        if let Some(overrun) = self.relay.map(|relay| relay.overrun).filter(|overrun| *overrun > 0) {
+            return Some(format!("the relay's own sockets had no room for {overrun} packets"));
+        }
+        let late = self.lateness_ns?;
+        let over = |what: &str, ns: u64, bound: u64| {
+            (ns > bound)
+                .then(|| format!("the relay was late by {} us at {what}, bound {} us", ns / 1000, bound / 1000))
+        };
+        over("p50", late.p50, LATE_P50_NS).or_else(|| over("p99", late.p99, LATE_P99_NS))
+    }
+}
+
+/// The links of all rounds of a case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkSummary {
+    /// What carried the packets.
+    pub backend: Backend,
+    /// The seed of the first block; every further block adds one.
+    pub seed: u64,
+    /// Medians over the rounds of their p50 and p99, and the greatest of all; null where nobody sees it.
+    pub lateness_ns: Option<LatenessNs>,
+    /// All rounds together.
+    pub packets: PacketCounts,
+    /// Rounds that do not count, and why, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds_left_out: Vec<String>,
+    /// CPU time of the relay for a packet that came in, in ns; null for the other backends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay_cpu_ns_per_packet: Option<f64>,
+    /// The link of one round, for a picture: the one with the most drops, else the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Box<ShownLink>>,
+}
+
+/// The link of one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShownLink {
+    /// The number of the round.
+    pub round: u32,
+    /// From near to far.
+    pub up: DirectionRecord,
+    /// From far to near.
+    pub down: DirectionRecord,
 }
 
 /// How much later than due the packets were released, in ns.
@@ -223,6 +299,8 @@ mod tests {
             packets: PacketCounts { entered: 1, out: 1, ..PacketCounts::default() },
             up: DirectionRecord::default(),
             down: DirectionRecord::default(),
+            relay: None,
+            samples_began_ns: None,
         };
         let json = serde_json::to_value(&record).unwrap();
         assert_eq!(json["backend"], "sim");

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::fact::Fact;
 use crate::ledger::Ledger;
+use crate::link::LinkRecord;
 use crate::options::Effective;
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
@@ -68,6 +69,10 @@ pub struct RoundOrder {
     pub allow_unmet_options: bool,
     /// The port to listen on; 0 lets the kernel choose a free one.
     pub port: u16,
+    /// The seed of the link's random choices: the run's plus the block's number, so that all cases of a block meet the
+    /// same chances and no two blocks do. 0 on the loopback.
+    #[serde(default)]
+    pub link_seed: u64,
 }
 
 /// One line of `rounds.jsonl`: what was ordered and what came of it.
@@ -127,6 +132,9 @@ pub struct Measured {
     pub samples_file: Option<String>,
     /// How many samples are in that file, warm-up included.
     pub samples_kept: u64,
+    /// The link between its ends, with the relay's own log; null on the loopback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkRecord>,
     /// What the measured exchanges took; null where the pattern has no exchanges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange_counts: Option<ExchangeCounts>,

@@ -8,6 +8,7 @@ use crate::case::Case;
 use crate::fact::Fact;
 use crate::figure::Figure;
 use crate::ledger::Ledger;
+use crate::link::LinkSummary;
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
 use crate::words;
@@ -36,6 +37,26 @@ pub struct RoundFigures {
     /// no exchanges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub early_exchanges_ns: Vec<f64>,
+    /// What the link's drops did; null on the loopback, without raw samples, and where nothing with payload was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drops: Option<DropFigures>,
+}
+
+/// What a link's drops of payload did to the messages of a round, one time line laid over the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DropFigures {
+    /// Packets with payload that the link dropped while measured messages were on their way.
+    pub packets_dropped: u64,
+    /// Messages in whose time, from sent to answered, such a packet was dropped.
+    pub messages_hit: u64,
+    /// Their median latency, in ns; null where there are none.
+    pub hit_p50_ns: Option<f64>,
+    /// The median latency of all others, in ns; null where there are none.
+    pub other_p50_ns: Option<f64>,
+    /// Of the slowest hundredth of the messages, the share that was hit, 0 to 1; null below 100 messages.
+    pub share_of_tail_hit: Option<f64>,
+    /// What the messages that were hit took more than the median of the others, in ns, all together.
+    pub added_ns: f64,
 }
 
 /// How many exchanges of a connection are shown apart from its steady state.
@@ -192,6 +213,9 @@ pub struct CaseSummary {
     /// What only cases of exchanges have.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
     pub exchanges: Option<ExchangeFigures>,
+    /// The link between the ends over all rounds; null on the loopback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<LinkSummary>,
     /// What was traced of it; null where nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,

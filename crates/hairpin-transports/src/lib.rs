@@ -11,4 +11,6 @@ mod system;
 mod wires;
 
 pub use transports::{ALL, find};
-pub use wire::{Accept, KernelStamps, RawStamp, Segments, Setup, Stream, Transport, TransportError, Wire, WireError};
+pub use wire::{
+    Accept, FarAddresses, KernelStamps, RawStamp, Segments, Setup, Stream, Transport, TransportError, Wire, WireError,
+};

@@ -1,6 +1,7 @@
 //! The two interfaces that matter: a [`Transport`] makes [`Wire`]s, and a wire carries messages.
 
 use std::io::IoSlice;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use hairpin_model::card::{Card, Receipt, WhyNot};
@@ -199,6 +200,17 @@ pub struct Setup {
     pub largest_message: usize,
     /// The port to listen on; 0 for any.
     pub port: u16,
+    /// The addresses of the far end; none where both ends are on this host, at the loopback address.
+    pub far: Option<FarAddresses>,
+}
+
+/// Where the far end of a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FarAddresses {
+    /// Its IPv4 address.
+    pub v4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub v6: Ipv6Addr,
 }
 
 /// Why a transport could not be opened.

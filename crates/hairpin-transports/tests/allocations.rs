@@ -111,7 +111,7 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let timeout = Duration::from_secs(20);
     let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
     let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("an option that there is");
-    let setup = Setup { options, waiting, timeout, largest_message: SIZE, port: 0 };
+    let setup = Setup { options, waiting, timeout, largest_message: SIZE, port: 0, far: None };
     if transport.card().answered_by == AnsweredBy::Kernel {
         let mut wire = transport.connect("127.0.0.1", &setup).expect("connect");
         return (client(&mut *wire), None);

@@ -165,6 +165,7 @@ fn ground() -> Ground {
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["cubic".to_owned()],
         default_congestion_control: "cubic".to_owned(),
+        links: hairpin_engine::links::known::ground(),
     }
 }
 

@@ -175,6 +175,7 @@ fn order(case: &Case, block: u32) -> RoundOrder {
         keep_samples: 1000,
         allow_unmet_options: false,
         port: 0,
+        link_seed: 0,
     }
 }
 
@@ -186,6 +187,7 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     let end = |cpu: usize| EndReport { seen_cpus: vec![cpu, cpu], cpu_ns: duration_ns / 4, ..EndReport::default() };
     let noise = Noise { busy_ns: duration_ns / 2, wall_ns: duration_ns, runnable_before: 1, ..Noise::default() };
     Measured {
+        link: None,
         figures: round_figures(case, purpose, samples, duration_ns),
         ledger: Ledger { sent: answered, received: answered, ..Ledger::default() }.closed(),
         setup_ns: 50_000,

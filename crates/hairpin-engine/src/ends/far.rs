@@ -95,6 +95,7 @@ pub fn setup(round: &RoundOrder, end: End) -> Setup {
         timeout: Duration::from_nanos(round.timeout_ns),
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,
+        far: None,
     }
 }
 
@@ -191,6 +192,7 @@ mod tests {
             keep_samples: 1,
             allow_unmet_options,
             port: 0,
+            link_seed: 0,
         }
     }
 

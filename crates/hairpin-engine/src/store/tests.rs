@@ -50,8 +50,10 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
         keep_samples: 3,
         allow_unmet_options: false,
         port: 0,
+        link_seed: 0,
     };
     let measured = Measured {
+        link: None,
         figures: RoundFigures::default(),
         ledger: Ledger { sent: samples.measured, received: samples.latency.len(), ..Ledger::default() }.closed(),
         setup_ns: 1,

@@ -4,7 +4,7 @@
 use hairpin_experiments::{Experiment, Knobs, Refused, Step, experiments};
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::{Case, Waiting};
-use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::ground::{Candidate, Ground, KnownLink, LinkGround};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{EndReport, Failure, Measured, Noise, Outcome, RoundOrder, RoundRecord};
@@ -74,6 +74,17 @@ pub fn ladder() -> Vec<Card> {
     ]
 }
 
+/// Two links are known: the loopback, and `bridged-vm` of 4 ms.
+fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
+    let (name, line, round_trip_ns) = match text {
+        "loopback" => (None, "loopback", 0),
+        "bridged-vm" => (Some("bridged-vm".to_owned()), "delay=2ms", 4_000_000),
+        "delay=2ms" => (None, "delay=2ms", 4_000_000),
+        _ => return Err(WhyNot { reason: format!("link `{text}` is not known"), hint: "try bridged-vm".to_owned() }),
+    };
+    Ok(KnownLink { name, line: line.to_owned(), round_trip_ns, may_lose: false })
+}
+
 /// Two CPUs, everything can run, everything may be asked.
 pub fn ground() -> Ground {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
@@ -83,6 +94,12 @@ pub fn ground() -> Ground {
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),
+        links: LinkGround {
+            names: vec!["loopback", "bridged-vm"],
+            read: read_link,
+            relay: Ok(Receipt { detail: "here".to_owned() }),
+            netem: Err(WhyNot { reason: "no".to_owned(), hint: String::new() }),
+        },
     }
 }
 
@@ -141,6 +158,7 @@ pub fn plan_on(ground: &Ground, experiment: &dyn Experiment, flags: &[(&str, &st
 /// These orders as rounds that were measured to their end.
 pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
     let outcome = Outcome::Measured(Box::new(Measured {
+        link: None,
         figures: RoundFigures::default(),
         ledger: Ledger::default(),
         setup_ns: 0,

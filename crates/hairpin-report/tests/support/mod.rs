@@ -136,6 +136,7 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
     let max = curve.last().expect("it has points").latency_ns;
     let kernel_answers = case.transport == "icmp";
     CaseSummary {
+        link: None,
         id: case.id(),
         label: case.label(),
         rounds: u64::from(ROUNDS),

@@ -96,5 +96,6 @@ pub(crate) fn trial() -> Setup {
         timeout: Duration::from_millis(100),
         largest_message: 1,
         port: 0,
+        far: None,
     }
 }

@@ -45,7 +45,14 @@ impl Subject {
 
     /// A setup for messages up to `largest` bytes that asks for nothing.
     pub(crate) fn setup(&self, largest: usize, timeout: Duration) -> Setup {
-        Setup { options: Options::default(), waiting: self.waiting, timeout, largest_message: largest, port: 0 }
+        Setup {
+            options: Options::default(),
+            waiting: self.waiting,
+            timeout,
+            largest_message: largest,
+            port: 0,
+            far: None,
+        }
     }
 
     /// Both ends, opened alike.

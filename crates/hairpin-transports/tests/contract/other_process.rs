@@ -23,7 +23,8 @@ pub(crate) fn far_end() {
     let (transport, waiting) = role.split_once(' ').expect("a transport and a waiting");
     let waiting: Waiting = waiting.parse().expect("a waiting");
     let transport = find(transport).expect("a transport");
-    let setup = Setup { options: Options::default(), waiting, timeout: LONG, largest_message: 100, port: 0 };
+    let setup =
+        Setup { options: Options::default(), waiting, timeout: LONG, largest_message: 100, port: 0, far: None };
     let listener = transport.listen(&setup).expect("listen");
     // Not by `println!`, which the test harness captures.
     writeln!(std::io::stdout(), "\n{ADDRESS}{}", listener.address()).expect("standard output is open");

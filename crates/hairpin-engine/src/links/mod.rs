@@ -1,0 +1,87 @@
+//! Emulated links on this machine: two network namespaces with kernel stacks, and a path between them.
+//!
+//! A [`RunningLink`] is a process of its own (this program, started again with a hidden command) that makes the
+//! namespaces, carries the packets and tells what became of them. It never outlives the process that started it, and
+//! with it go the namespaces and whatever still runs in them.
+
+pub mod addresses;
+mod forward;
+pub mod known;
+pub mod namespace;
+pub mod process;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use hairpin_model::link::{Backend, LinkRecord};
+use hairpin_model::round::Failure;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::RealClock;
+
+pub use process::RunningLink;
+
+/// What the link's process is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LinkOrder {
+    /// The profile in one line.
+    pub profile: String,
+    /// The text of each trace that it replays, by name.
+    pub traces: Vec<(String, String)>,
+    /// The seed of every random choice.
+    pub seed: u64,
+    /// What is to carry the packets: the relay or the kernel's emulator.
+    pub backend: Backend,
+    /// The clock of the process that orders.
+    pub clock: RealClock,
+    /// The CPU to run on; `None` leaves it free.
+    pub cpu: Option<usize>,
+    /// All CPUs that may be used.
+    pub allowed_cpus: Vec<usize>,
+    /// How to know the messages of a round in the datagrams; `None` where none are told apart.
+    pub messages: Option<Numbered>,
+    /// The file for a line about each packet.
+    pub log: Option<PathBuf>,
+}
+
+/// How many of the first bytes of a message, and of its answer, hold the message's number (little endian).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbered {
+    /// In a message, 1 to 8.
+    pub message_bytes: usize,
+    /// In an answer, 1 to 8.
+    pub answer_bytes: usize,
+}
+
+/// What the link's process says, in this order: `Ready`, `Done`; or `Failed` at any time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkWord {
+    /// Packets are carried.
+    Ready(Namespaces),
+    /// It has ended; nothing of it is left.
+    Done(Box<LinkEnd>),
+    /// It could not go on.
+    Failed(Failure),
+}
+
+/// The namespaces of the two ends, as files that can be entered for as long as the link lives.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespaces {
+    /// Where the near end is.
+    pub near: PathBuf,
+    /// Where the far end is.
+    pub far: PathBuf,
+}
+
+/// What a link leaves behind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkEnd {
+    /// What the run keeps.
+    pub record: LinkRecord,
+    /// When it started: the record's time 0, on the clock of the order.
+    pub started_ns: u64,
+    /// Messages that the link kept from being answered, each counted once, by cause (`link-loss`, `link-queue`, ...,
+    /// `link-inside` for those that were still on their way at the end). Only where the order told them apart.
+    pub lost_messages: BTreeMap<String, u64>,
+}
