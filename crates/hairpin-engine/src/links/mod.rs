@@ -8,7 +8,10 @@ pub mod addresses;
 mod forward;
 pub mod known;
 pub mod namespace;
+mod netlink;
 pub mod process;
+mod sweep;
+mod wiring;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,6 +3,7 @@
 
 pub(crate) mod cpu;
 pub(crate) mod device;
+pub(crate) mod namespace;
 pub(crate) mod packet_ring;
 pub(crate) mod process;
 pub(crate) mod time;
