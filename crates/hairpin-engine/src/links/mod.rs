@@ -8,6 +8,7 @@ pub mod addresses;
 mod forward;
 pub mod known;
 pub mod namespace;
+mod netem;
 mod netlink;
 pub mod process;
 mod sweep;
