@@ -13,8 +13,8 @@ pub mod namespace;
 mod netem;
 mod netlink;
 pub mod process;
-pub mod traces;
 mod sweep;
+pub mod traces;
 mod wiring;
 
 use std::collections::BTreeMap;

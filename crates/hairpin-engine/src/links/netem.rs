@@ -86,7 +86,8 @@ impl Emulated<'_> {
             relay: None,
             samples_began_ns: None,
         };
-        Ok(LinkEnd { record, started_ns: self.started_ns, lost_messages: BTreeMap::new() })
+        let log_problem = self.order.log.as_ref().map(|_| "netem tells of no single packet".to_owned());
+        Ok(LinkEnd { record, started_ns: self.started_ns, lost_messages: BTreeMap::new(), log_problem })
     }
 }
 
