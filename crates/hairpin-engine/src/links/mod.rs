@@ -5,10 +5,16 @@
 //! with it go the namespaces and whatever still runs in them.
 
 pub mod addresses;
+pub mod echo_server;
 mod forward;
+pub mod guest;
 pub mod known;
 pub mod namespace;
+mod netlink;
 pub mod process;
+pub mod traces;
+mod sweep;
+mod wiring;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
