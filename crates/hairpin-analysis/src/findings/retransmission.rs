@@ -179,10 +179,11 @@ fn summary(first: &Hit<'_, Again>) -> String {
     let Again { counted, hurt } = &first.with;
     let how = match &counted.how {
         Some(How { fast, probes, time_outs, after_time_out }) => format!(
-            ": {} by fast retransmit, {} after a time-out; there were {} retransmission time-outs and {} tail loss probes",
+            ": {} by fast retransmit, {} when a retransmission time-out ran out and {} more to recover from one; {} tail loss \
+             probes were sent",
             humane::count(*fast),
-            humane::count(*after_time_out),
             humane::count(*time_outs),
+            humane::count(*after_time_out),
             humane::count(*probes)
         ),
         None => String::new(),
@@ -235,8 +236,8 @@ fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
     if let Some(How { fast, probes, time_outs, after_time_out }) = &counted.how {
         all.extend([
             of("of them by fast retransmit", *fast, "count"),
-            of("of them after a time-out", *after_time_out, "count"),
             of("retransmission time-outs", *time_outs, "count"),
+            of("of them to recover from a time-out", *after_time_out, "count"),
             of("tail loss probes", *probes, "count"),
         ]);
     }
@@ -334,13 +335,13 @@ mod tests {
 
     #[test]
     fn a_tail_of_time_outs_is_told_with_what_it_costs() {
-        let found = lossy(240 * MS, [0.0, 1.0, 2.0, 2.0]).findings(CODE);
+        let found = lossy(240 * MS, [0.0, 1.0, 2.0, 0.0]).findings(CODE);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         // 2 x 220 ms more, of 198 x 20 ms and 2 x 240 ms.
         assert!((found[0].share - 440.0 / 4440.0).abs() < 0.001, "{}", found[0].share);
         let summary = &found[0].summary;
         assert!(summary.contains("12 segments were sent again in 6 rounds"), "{summary}");
-        let how = "0 by fast retransmit, 12 after a time-out; there were 12 retransmission time-outs and 6 tail loss probes";
+        let how = "0 by fast retransmit, 12 when a retransmission time-out ran out and 0 more to recover from one; 6 tail loss probes were sent";
         assert!(summary.contains(how), "{summary}");
         let cost = "The link dropped 12 packets with payload. The 12 messages on their way then take 240 ms at the median, \
                     the others 20.0 ms: 9.9 % of the time of all, and 100 % of the slowest hundredth are such.";
@@ -357,7 +358,7 @@ mod tests {
     #[test]
     fn fast_retransmits_are_told_apart() {
         let found = lossy(41 * MS, [2.0, 0.0, 0.0, 0.0]).findings(CODE);
-        assert!(found[0].summary.contains("12 by fast retransmit, 0 after a time-out"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("12 by fast retransmit, 0 when a"), "{}", found[0].summary);
         assert!(found[0].summary.contains("take 41.0 ms at the median"), "{}", found[0].summary);
     }
 
@@ -366,7 +367,7 @@ mod tests {
         for (without, verdict, severity) in
             [(20 * MS, "confirmed", Severity::Warning), (22_200_000, "refuted", Severity::Note)]
         {
-            let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 2.0]);
+            let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
             let lossless = over("delay=10ms", Case::ping_pong("tcp"));
             let around: Vec<u64> = (0..6).map(|k| without + k * 100).collect();
             made_up.rounds_with(&lossless, &around, |measured| measured.link = Some(link()));
