@@ -47,10 +47,6 @@ pub(super) struct Direction<'t> {
     received: Vec<&'t Stamp>,
     /// The shortest time that a segment was on its way, in ns; 0 where that is not known.
     pub(super) travel_ns: u64,
-    /// The longest, in ns; of one that was sent again, from its first departure.
-    pub(super) longest_travel_ns: u64,
-    /// Bytes that left more than once.
-    sent_again: Vec<Range<u64>>,
     /// Whether segments are packets seen on an interface.
     captured: bool,
 }
@@ -86,8 +82,6 @@ impl<'t> Direction<'t> {
             writes: carrying(sender, CallKind::Write),
             reads: carrying(receiver, CallKind::Read),
             travel_ns: 0,
-            longest_travel_ns: 0,
-            sent_again: sent_again(&segments),
             first_sent: first_sent(&segments),
             segments,
             acks,
@@ -98,15 +92,12 @@ impl<'t> Direction<'t> {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
             Some(arrived_ns - segment.left_ns)
         });
-        let travels: Vec<u64> = travels.collect();
-        direction.travel_ns = travels.iter().min().copied().unwrap_or(0);
-        direction.longest_travel_ns = travels.iter().max().copied().unwrap_or(0);
+        direction.travel_ns = travels.min().unwrap_or(0);
         direction
     }
 
-    /// When the bytes up to `end_byte` were surely at the other host: by the interface (unless they left more than once,
-    /// as then the first may have been lost), by the kernel's receive stamps or by the calls that read them, the earliest;
-    /// null where nothing tells.
+    /// When the bytes up to `end_byte` were surely at the other host: by the interface, by the kernel's receive stamps
+    /// or by the calls that read them, the earliest; null where nothing tells.
     pub(super) fn arrived_ns(&self, end_byte: u64) -> Option<u64> {
         let stamp = self.received.partition_point(|stamp| stamp.end_byte < end_byte);
         let stamp = self.received.get(stamp).map(|stamp| stamp.at_ns);
@@ -114,9 +105,7 @@ impl<'t> Direction<'t> {
         let read = read.map(|call| call.ended_ns);
         let left = self
             .left(end_byte)
-            .filter(|_| {
-                self.captured && !self.sent_again.iter().any(|bytes| bytes.contains(&end_byte.saturating_sub(1)))
-            })
+            .filter(|_| self.captured)
             .map(|segment| segment.left_ns.saturating_add(self.travel_ns));
         [stamp, read, left].into_iter().flatten().min()
     }
@@ -201,17 +190,6 @@ fn first_sent(segments: &[Segment]) -> Vec<Segment> {
         }
     }
     all
-}
-
-/// What a segment carries of what earlier ones carried already.
-fn sent_again(segments: &[Segment]) -> Vec<Range<u64>> {
-    let mut sent = 0;
-    let again = segments.iter().filter_map(|segment| {
-        let bytes = segment.first_byte..segment.end_byte.min(sent);
-        sent = sent.max(segment.end_byte);
-        (!bytes.is_empty()).then_some(bytes)
-    });
-    again.collect()
 }
 
 fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {

@@ -92,7 +92,7 @@ impl Reading<'_> {
                     bytes: first.first_byte.max(segment.first_byte)..last.end_byte.min(segment.end_byte),
                 });
             }
-            all.extend(late_acks(direction, back.longest_travel_ns));
+            all.extend(late_acks(direction, back.travel_ns));
         }
         all.extend(self.extents().filter_map(|extent| self.far_program(&extent)));
         all
@@ -166,7 +166,7 @@ impl Reading<'_> {
 }
 
 /// Acknowledgements that came by themselves, and long after what they acknowledge was there. `travel_ns` is what the
-/// acknowledgement itself was on its way at most: over a link with jitter or a queue one takes longer than another.
+/// acknowledgement itself was on its way.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
     let late = direction.acks.iter().filter(|ack| ack.bare).filter_map(|ack| {
         let first = direction.left(ack.first_byte + 1)?;
