@@ -12,8 +12,8 @@ pub mod known;
 pub mod namespace;
 mod netlink;
 pub mod process;
-pub mod traces;
 mod sweep;
+pub mod traces;
 mod wiring;
 
 use std::collections::BTreeMap;
