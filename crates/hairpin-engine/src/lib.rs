@@ -11,6 +11,7 @@ pub mod environment;
 pub mod halves;
 pub mod keep_awake;
 pub mod links;
+mod netstat;
 pub mod noise;
 pub mod pacing;
 pub mod placement;
