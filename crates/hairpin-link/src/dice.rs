@@ -111,7 +111,16 @@ mod tests {
 
     fn packet(number: u64, copy: u8) -> InFlight {
         let packet = Packet { number, size_bytes: 1500, carries_data: true };
-        InFlight { packet, copy, outcomes: 1, data_number: None, arrived_ns: 0, corrupted_bit: None, turn: 0 }
+        InFlight {
+            packet,
+            copy,
+            outcomes: 1,
+            data_number: None,
+            arrived_ns: 0,
+            corrupted_bit: None,
+            turn: 0,
+            entered_ns: 0,
+        }
     }
 
     fn dice() -> Dice {

@@ -10,6 +10,7 @@ use crate::stages::queue::replay::Trace;
 
 /// Two paths, `up` from the near end to the far end and `down` back.
 pub struct Link {
+    profile: Profile,
     seed: u64,
     up: Path,
     down: Path,
@@ -59,7 +60,7 @@ impl Link {
             };
             Ok(Path::new(&Blueprint { path, mtu_bytes: profile.mtu_bytes, trace, seed, direction }))
         };
-        Ok(Self { seed, up: path(Direction::Up)?, down: path(Direction::Down)? })
+        Ok(Self { profile: profile.clone(), seed, up: path(Direction::Up)?, down: path(Direction::Down)? })
     }
 
     /// One direction.
@@ -106,13 +107,20 @@ impl Link {
     #[must_use]
     pub fn record(&self, backend: Backend, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let packets = self.up.packets().plus(&self.down.packets());
+        let direction = |path: &Path| {
+            let mut record = path.record();
+            for stage in &mut record.stages {
+                stage.line_without = self.profile.without(&stage.stage).map(|profile| profile.to_string());
+            }
+            record
+        };
         LinkRecord {
             backend,
             seed: self.seed,
             lateness_ns,
             packets,
-            up: self.up.record(),
-            down: self.down.record(),
+            up: direction(&self.up),
+            down: direction(&self.down),
             relay: None,
             samples_began_ns: None,
         }

@@ -30,6 +30,8 @@ pub struct InFlight {
     pub corrupted_bit: Option<u32>,
     /// In which order it entered the stage that has it now. Set by the path.
     pub turn: u64,
+    /// When it entered that stage, in ns. Set by the path.
+    pub entered_ns: u64,
 }
 
 /// What became of a packet or its copy.

@@ -55,6 +55,7 @@ struct StageCounts {
     duplicated: u64,
     reordered: u64,
     corrupted: u64,
+    time_inside_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +118,7 @@ impl Path {
             arrived_ns: self.now_ns,
             corrupted_bit: None,
             turn: 0,
+            entered_ns: self.now_ns,
         });
         self.carry(0);
     }
@@ -213,7 +215,7 @@ impl Path {
             for packet in self.moving.drain(..) {
                 station.ledger.entered += 1;
                 station.stage.arrive(
-                    InFlight { turn: station.ledger.entered, ..packet },
+                    InFlight { turn: station.ledger.entered, entered_ns: self.now_ns, ..packet },
                     self.now_ns,
                     &mut self.outbox,
                 );
@@ -248,6 +250,7 @@ impl Path {
         for packet in &self.outbox.passed {
             station.ledger.reordered += u64::from(packet.turn < station.highest_turn_out);
             station.highest_turn_out = station.highest_turn_out.max(packet.turn);
+            station.ledger.time_inside_ns += self.now_ns - packet.entered_ns;
         }
         station.ledger.out += self.outbox.passed.len() as u64;
         station.ledger.duplicated += std::mem::take(&mut self.outbox.duplicated);
@@ -285,6 +288,8 @@ impl Station {
             reordered: self.ledger.reordered,
             corrupted: self.ledger.corrupted,
             inside: self.stage.holds().packets,
+            time_inside_ns: self.ledger.time_inside_ns,
+            line_without: None,
         }
     }
 }

@@ -53,6 +53,19 @@ fn what_is_said_of_one_direction_holds_over_what_is_said_of_both_in_any_order() 
 }
 
 #[test]
+fn a_stage_is_taken_out_with_all_its_words_and_the_rest_stays() {
+    let without = |line: &str, stage: &str| read(line).without(stage).map(|profile| profile.to_string());
+    let line = "up=5.5mbit down=80mbit queue=64KiB up.loss=0.1% down.drop=3 delay=23.5ms±1ms";
+    assert_eq!(without(line, "loss").as_deref(), Some("up=5.5mbit down=80mbit queue=64KiB delay=23.5ms±1ms"));
+    assert_eq!(without(line, "queue").as_deref(), Some("up.loss=0.1% down.drop=3 delay=23.5ms±1ms"));
+    assert_eq!(without("loss=1%", "loss").as_deref(), Some("delay=0ms"));
+    let no_such = [(line, "outage"), (line, "mtu"), (line, "no-stage"), ("delay=0ms", "delay"), ("loopback", "loss")];
+    for (line, stage) in no_such {
+        assert_eq!(without(line, stage), None, "{line} without {stage}");
+    }
+}
+
+#[test]
 fn a_rate_without_a_queue_gets_the_default_and_says_so() {
     assert_eq!(read("up=1mbit").to_string(), "up=1mbit up.queue=1000packets");
     assert_eq!(read("rate=1mbit").to_string(), "rate=1mbit queue=1000packets");

@@ -102,7 +102,8 @@ pub struct LinkSummary {
     pub lateness_ns: Option<LatenessNs>,
     /// All rounds together.
     pub packets: PacketCounts,
-    /// Rounds that do not count, and why, a sentence each.
+    /// Rounds that do not count, and why, a sentence each. They are in the figures of a case that is invalid because too
+    /// few others are left, and of no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
     /// CPU time of the relay for a packet that came in, in ns; null for the other backends.
@@ -222,6 +223,13 @@ pub struct StageRecord {
     pub corrupted: u64,
     /// Packets and copies that it held when the record was made.
     pub inside: u64,
+    /// How long those that left had been in it, in ns, all together.
+    #[serde(default)]
+    pub time_inside_ns: u64,
+    /// The profile's line without this stage in either direction: what a counter-experiment runs. Null where the stage
+    /// is on every path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_without: Option<String>,
 }
 
 impl StageRecord {

@@ -45,9 +45,10 @@ pub struct RoundFigures {
 /// What a link's drops of payload did to the messages of a round, one time line laid over the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DropFigures {
-    /// Packets with payload that the link dropped while measured messages were on their way.
+    /// Packets with payload that the link dropped from the first measured message's send to the last answer.
     pub packets_dropped: u64,
-    /// Messages in whose time, from sent to answered, such a packet was dropped.
+    /// Messages in whose time, from sent to answered, such a packet was dropped; and where messages arrive in order, those
+    /// too that were sent after it and before the answers of these.
     pub messages_hit: u64,
     /// Their median latency, in ns; null where there are none.
     pub hit_p50_ns: Option<f64>,

@@ -112,6 +112,23 @@ impl Profile {
         stages::ALL.iter().filter_map(|card| Some((card.name, (card.figures)(path, self.mtu_bytes)?))).collect()
     }
 
+    /// The same link without the stage of that name in either direction; null where it has no words for such a stage.
+    #[must_use]
+    pub fn without(&self, stage: &str) -> Option<Self> {
+        let words = stages::ALL.iter().find(|card| card.name == stage)?.words;
+        let figures_of_stage = |name: &str| words.iter().any(|word| word.name == name);
+        let line = self.to_string();
+        let kept = line.split(' ').filter(|word| {
+            let name = word.split('=').next().unwrap_or_default();
+            let bare = name.strip_prefix("up.").or_else(|| name.strip_prefix("down.")).unwrap_or(name);
+            // `up=` and `down=` alone are rates.
+            !figures_of_stage(if matches!(bare, "up" | "down") { "rate" } else { bare })
+        });
+        let kept: Vec<&str> = kept.collect();
+        let without = if kept.is_empty() { Self::default() } else { kept.join(" ").parse().ok()? };
+        (without != *self).then_some(without)
+    }
+
     /// The first of its figures that cannot be, with its direction. A parsed profile has none.
     #[must_use]
     pub fn contradiction(&self) -> Option<(Direction, Contradiction)> {

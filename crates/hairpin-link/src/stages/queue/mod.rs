@@ -279,7 +279,10 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use hairpin_model::link::Backend;
+
     use crate::made_up::{departures, drops, fates, link, packets};
+    use crate::simulate::simulate;
 
     #[test]
     fn of_a_burst_as_many_as_may_wait_are_kept_and_the_one_that_is_sent() {
@@ -301,6 +304,25 @@ mod tests {
         let sizes = [1500, 1500, 1400, 101, 100, 1];
         let outcomes = fates("rate=12mbit queue=3000B", &packets(sizes.map(|size| (0, size))));
         assert_eq!(drops(&outcomes), [(3, 0, "full"), (5, 0, "full")]);
+    }
+
+    #[test]
+    fn the_time_that_packets_were_in_it_is_told_and_the_line_without_it() {
+        let mut link = link("up=12mbit up.queue=2packets delay=5ms");
+        // One is sent for 1 ms, the second and third wait for 1 and 2 ms more, and the fourth finds no room.
+        assert_eq!(simulate(&mut link, &packets([(0, 1500); 4])).len(), 4);
+        let record = link.record(Backend::Sim, None);
+        let stages: Vec<_> = record.up.stages.iter().map(|stage| (stage.stage.as_str(), stage)).collect();
+        let queue = stages.iter().find(|(name, _)| *name == "queue").unwrap().1;
+        assert_eq!((queue.out, queue.time_inside_ns), (3, 6_000_000));
+        assert_eq!(queue.line_without.as_deref(), Some("delay=5ms"));
+        let delay = stages.iter().find(|(name, _)| *name == "delay").unwrap().1;
+        assert_eq!(
+            (delay.time_inside_ns, delay.line_without.as_deref()),
+            (15_000_000, Some("up=12mbit up.queue=2packets"))
+        );
+        let mtu = stages.iter().find(|(name, _)| *name == "mtu").unwrap().1;
+        assert_eq!((mtu.time_inside_ns, mtu.line_without.as_deref()), (0, None));
     }
 
     #[test]
