@@ -9,7 +9,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use hairpin_model::round::Failure;
@@ -112,6 +111,10 @@ impl EchoEnd for EchoProcess {
         self.word_within(self.patience)
     }
 
+    fn has_word(&mut self) -> bool {
+        !self.words.buffer().is_empty() || process::readable(self.words.get_ref().as_fd(), 0).unwrap_or(true)
+    }
+
     fn release(&mut self) {
         // Closing its input is the sign.
         drop(self.child.stdin.take());
@@ -160,8 +163,8 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
         // The client half may have gone: then nobody is left to hear it.
         drop(output.write_all(line.as_bytes()).and_then(|()| output.flush()));
     };
-    // A datagram's farewell can be lost; the parent then kills this process, so nothing needs to raise this.
-    let stop = AtomicBool::new(false);
-    serve(&order, &stop, say);
+    // Nothing follows the order, so what can be read after it is its end.
+    let is_released = || process::readable(std::io::stdin().as_fd(), 0).unwrap_or(true);
+    serve(&order, &is_released, say);
     Ok(())
 }
