@@ -1,5 +1,6 @@
 //! The accumulator of a run: rounds go in one by one, summaries come out at any time.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use hairpin_model::case::Case;
@@ -8,13 +9,46 @@ use hairpin_model::samples::{Samples, latency_histogram};
 use hairpin_model::summary::CaseSummary;
 use hdrhistogram::Histogram;
 
-use crate::{exchanges, summary};
+use crate::{counted, exchanges, summary};
 
-/// One histogram of latencies for each case: its memory grows with the number of cases (about 270 KB each) and not
-/// with the number of rounds or messages.
+/// One histogram of latencies for each case: its memory grows with the number of cases (about 270 KB each, twice that
+/// where rounds are left out) and not with the number of rounds or messages.
 #[derive(Clone, Debug, Default)]
 pub struct Digest {
-    latencies: BTreeMap<String, Histogram<u64>>,
+    latencies: BTreeMap<String, Latencies>,
+}
+
+/// The latencies of a case's rounds: of those that count, and of those that are left out.
+#[derive(Clone, Debug, Default)]
+struct Latencies {
+    counted: Option<Histogram<u64>>,
+    left_out: Option<Histogram<u64>>,
+}
+
+impl Latencies {
+    fn add(&mut self, is_left_out: bool, latencies: &Histogram<u64>) {
+        let of = if is_left_out { &mut self.left_out } else { &mut self.counted };
+        let all = of.get_or_insert_with(latency_histogram);
+        if all.add(latencies).is_err() {
+            // Of another shape than `latency_histogram` makes: what it holds is taken value by value.
+            for recorded in latencies.iter_recorded() {
+                all.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
+            }
+        }
+    }
+
+    /// Those that a summary is made of.
+    fn shown(&self, all_shown: bool) -> Option<Cow<'_, Histogram<u64>>> {
+        match (&self.counted, &self.left_out) {
+            (counted, left_out) if !all_shown || left_out.is_none() => counted.as_ref().map(Cow::Borrowed),
+            (None, left_out) => left_out.as_ref().map(Cow::Borrowed),
+            (Some(counted), left_out) => {
+                let mut both = Self { counted: Some(counted.clone()), left_out: None };
+                left_out.iter().for_each(|left_out| both.add(false, left_out));
+                both.counted.map(Cow::Owned)
+            }
+        }
+    }
 }
 
 impl Digest {
@@ -26,14 +60,9 @@ impl Digest {
 
     /// Takes in a round. Failed and interrupted rounds count for nothing, and neither do their samples.
     pub fn add(&mut self, record: &RoundRecord, samples: Option<&Samples>) {
-        let (Some(_), Some(samples)) = (record.measured(), samples) else { return };
-        let all = self.latencies.entry(record.case_id.clone()).or_insert_with(latency_histogram);
-        if all.add(&samples.latency).is_err() {
-            // Of another shape than `latency_histogram` makes: what it holds is taken value by value.
-            for recorded in samples.latency.iter_recorded() {
-                all.saturating_record_n(recorded.value_iterated_to(), recorded.count_at_value());
-            }
-        }
+        let (Some(measured), Some(samples)) = (record.measured(), samples) else { return };
+        let all = self.latencies.entry(record.case_id.clone()).or_default();
+        all.add(counted::left_out(measured).is_some(), &samples.latency);
     }
 
     /// A summary of each case: those of `plan_order` first (measured or not), then any other in order of appearance.
@@ -54,7 +83,9 @@ impl Digest {
             .filter(|(id, _)| seen.insert(id.clone()))
             .map(|(id, case)| {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
-                summary::summary(case, id.clone(), rounds, self.latencies.get(&id), seed)
+                let all_shown = counted::too_few(rounds.iter().copied());
+                let latencies = self.latencies.get(&id).and_then(|latencies| latencies.shown(all_shown));
+                summary::summary(case, id.clone(), rounds, latencies.as_deref(), seed)
             })
             .collect();
         exchanges::fill_speed_ups(&mut summaries, seed);

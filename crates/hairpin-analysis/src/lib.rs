@@ -11,11 +11,14 @@
 
 pub mod claims;
 pub mod compare;
+mod counted;
 pub mod counters;
 pub mod digest;
+mod drops;
 mod exchanges;
 pub mod findings;
 pub mod humane;
+mod links;
 pub mod modes;
 pub mod open_loop;
 pub mod round_figures;

@@ -13,7 +13,7 @@ use hairpin_model::summary::{
 use hdrhistogram::Histogram;
 
 use crate::statistics::interval::median_figure;
-use crate::{counters, exchanges, humane, modes, open_loop, trace};
+use crate::{counted, counters, exchanges, humane, links, modes, open_loop, trace};
 
 /// A p99 needs this many samples of the case: ten beyond it.
 pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
@@ -37,8 +37,7 @@ pub(crate) fn summary(
     latencies: Option<&Histogram<u64>>,
     seed: u64,
 ) -> CaseSummary {
-    let mut kept: Vec<(&RoundRecord, &Measured)> =
-        rounds.iter().filter_map(|round| round.measured().map(|measured| (*round, measured))).collect();
+    let mut kept = counted::timed(rounds.iter().copied());
     kept.sort_by_key(|(round, _)| round.number);
     let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
     let samples = measured.iter().map(|measured| measured.figures.samples).sum();
@@ -47,7 +46,7 @@ pub(crate) fn summary(
         over_rounds.latencies("latency", |measured| Some(measured.figures.latency_ns)).unwrap_or_default();
     let why_invalid = why_invalid(case, rounds, &measured);
     CaseSummary {
-        link: None,
+        link: links::summary(case, rounds, &kept),
         label: case.label(),
         case: case.clone(),
         rounds: measured.len() as u64,
@@ -198,9 +197,10 @@ fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> 
         reasons
             .push(format!("the generator was saturated: it sent {sent} of the {asked} messages a second asked for"));
     }
+    reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));
     let ledger = measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger));
-    if lossless(&case.transport) && case.link == hairpin_model::case::LOOPBACK {
+    if lossless(&case.transport) {
         let lost = ledger.lost.values().sum::<u64>();
         if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
             reasons.push(format!(
@@ -210,6 +210,16 @@ fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> 
         }
     }
     reasons
+}
+
+/// Why a case whose links were not what their profile says has too few rounds.
+fn links_not_as_told(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<String> {
+    if !counted::too_few(rounds.iter().copied()) {
+        return None;
+    }
+    let reasons: Vec<String> = measured.iter().filter_map(|measured| counted::left_out(measured)).collect();
+    let first = reasons.first()?;
+    Some(format!("{} of {} rounds are invalid, the first because {first}", reasons.len(), measured.len()))
 }
 
 fn unmet_options(measured: &[&Measured]) -> Vec<String> {

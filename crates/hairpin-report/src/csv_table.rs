@@ -7,6 +7,7 @@ use std::io::Write;
 use hairpin_model::case::Pattern;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
+use hairpin_model::link::{LatenessNs, LinkSummary};
 use hairpin_model::run::Run;
 use hairpin_model::samples::Fate;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, LatencyFigures};
@@ -94,7 +95,36 @@ fn row(summary: &CaseSummary) -> Row {
     row.number("cpu_client_s", Some(summary.cpu_seconds.client));
     row.number("cpu_echo_s", summary.cpu_seconds.echo);
     exchange_columns(&mut row, summary);
+    link_columns(&mut row, summary);
     row
+}
+
+/// Empty cells for a case on the loopback, and for one that was never measured.
+fn link_columns(row: &mut Row, summary: &CaseSummary) {
+    let link = summary.link.as_ref();
+    let text = |of: fn(&LinkSummary) -> String| link.map(of).unwrap_or_default();
+    row.put("link_name", summary.case.link_name.as_deref().unwrap_or_default());
+    row.put("link_backend", text(|link| link.backend.to_string()));
+    row.put("link_seed", text(|link| link.seed.to_string()));
+    let late = link.and_then(|link| link.lateness_ns);
+    let lateness = |of: fn(LatenessNs) -> u64| late.map(|late| of(late).to_string()).unwrap_or_default();
+    row.put("link_lateness_p50_ns", lateness(|late| late.p50));
+    row.put("link_lateness_p99_ns", lateness(|late| late.p99));
+    row.put("link_lateness_max_ns", lateness(|late| late.max));
+    row.put("link_packets_in", text(|link| link.packets.entered.to_string()));
+    row.put("link_packets_out", text(|link| link.packets.out.to_string()));
+    row.put("link_packets_dropped", text(|link| link.packets.dropped.values().sum::<u64>().to_string()));
+    let by_stage = |link: &LinkSummary| {
+        let stages = link.packets.dropped.iter().map(|(stage, count)| format!("{stage}={count}"));
+        stages.collect::<Vec<_>>().join("; ")
+    };
+    row.put("link_packets_dropped_by_stage", text(by_stage));
+    row.put("link_packets_duplicated", text(|link| link.packets.duplicated.to_string()));
+    row.put("link_packets_reordered", text(|link| link.packets.reordered.to_string()));
+    row.put("link_packets_corrupted", text(|link| link.packets.corrupted.to_string()));
+    row.put("link_packets_inside", text(|link| link.packets.inside.to_string()));
+    row.put("link_rounds_left_out", text(|link| link.rounds_left_out.len().to_string()));
+    row.number("link_relay_cpu_ns_per_packet", link.and_then(|link| link.relay_cpu_ns_per_packet));
 }
 
 /// Empty cells for a case without exchanges, and for one that was not traced.

@@ -10,6 +10,7 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::Capture;
 
 use crate::ladder::{self, Group, Kind};
+use crate::links;
 use crate::quantities::{self, Micro};
 use crate::wording::{self, Answer};
 
@@ -132,6 +133,7 @@ fn answer_of(run: &Run, groups: &[Group<'_>], micro: Micro) -> Option<Answer> {
         none.and_then(|none| cause(run, none)),
         none.and_then(|none| worse(group, none)),
         none.and_then(|none| elsewhere(groups, none, micro)),
+        other_paths(groups, group, micro),
     ];
     Some(Answer { lead, more: more.into_iter().flatten().collect() })
 }
@@ -150,7 +152,10 @@ fn fastest<'r>(group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSum
 fn lead(group: &Group<'_>, none: Option<&CaseSummary>, fastest: &[&CaseSummary], micro: Micro) -> String {
     let case = &group.rows[0].case;
     let request = case.exchange.as_ref().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
-    let what = format!("exchange of {request} over {}", case.transport);
+    let what = match links::over(case) {
+        Some(over) => format!("exchange of {request} by {} {over}", case.transport),
+        None => format!("exchange of {request} over {}", case.transport),
+    };
     let p50 = |row: &CaseSummary| wording::with_interval(row.latency_ns.p50, micro);
     match (none, fastest.first()) {
         (Some(none), Some(first)) => {
@@ -235,6 +240,7 @@ fn elsewhere(groups: &[Group<'_>], none: &CaseSummary, micro: Micro) -> Option<S
         row.case.transport != none.case.transport
             && row.case.exchange == none.case.exchange
             && (row.case.waiting, row.case.placement) == (none.case.waiting, none.case.placement)
+            && links::alike(&row.case, &none.case)
     };
     let said = |row: &CaseSummary| {
         let p50 = quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
@@ -242,6 +248,26 @@ fn elsewhere(groups: &[Group<'_>], none: &CaseSummary, micro: Micro) -> Option<S
     };
     let rows: Vec<String> = groups.iter().flat_map(|group| &group.rows).copied().filter(alike).map(said).collect();
     (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows, "and")))
+}
+
+/// The same exchange over the other paths of the run: with nothing done, and with what moves most.
+fn other_paths(groups: &[Group<'_>], group: &Group<'_>, micro: Micro) -> Option<String> {
+    let said = |other: &Group<'_>| {
+        let p50 = |row: &CaseSummary| quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
+        let none = other.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::None))?;
+        let best = fastest(other, Some(none))
+            .first()
+            .map_or_else(String::new, |first| format!(", and {} with {}", p50(first), ladder::row_name(first)));
+        Some(format!("{} it takes {} with nothing done{best}", other.path.as_ref()?, p50(none)))
+    };
+    let others = groups.iter().filter(|other| other.ends == group.ends && other.path != group.path);
+    let rows: Vec<String> = others.filter_map(said).collect();
+    (!rows.is_empty()).then(|| capitalised(&format!("{}.", rows.join("; "))))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// A cause explains at least this part of an exchange, or it is no headline.
@@ -276,7 +302,7 @@ pub(crate) fn beyond_p50(chain: &[(ladder::Step, &CaseSummary)]) -> Option<Strin
 }
 
 /// `a, b and c`.
-fn joined(names: &[String], last: &str) -> String {
+pub(crate) fn joined(names: &[String], last: &str) -> String {
     match names {
         [rest @ .., end] if !rest.is_empty() => format!("{} {last} {end}", rest.join(", ")),
         _ => names.join(""),
@@ -311,7 +337,8 @@ pub(crate) fn tracing_cost(run: &Run, micro: Micro) -> Option<String> {
 }
 
 fn name(row: &CaseSummary) -> String {
-    format!("{} {}", row.case.transport, ladder::row_name(row))
+    let words = [Some(row.case.transport.clone()), Some(ladder::row_name(row)), links::over(&row.case)];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// The most names or files that a line lists.

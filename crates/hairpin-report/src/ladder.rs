@@ -9,6 +9,8 @@ use hairpin_model::figure::Figure;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
+use crate::links;
+
 /// What the rows of a group measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -58,10 +60,14 @@ pub(crate) fn things(run: &Run) -> String {
     things.join(" or ")
 }
 
-/// The cases with one waiting and one placement; of exchanges also with one transport and one request.
+/// The cases with one path, one waiting and one placement; of exchanges also with one transport and one request.
 pub(crate) struct Group<'r> {
-    /// `block, together`, or `tcp 100x2 B, block, together`.
+    /// `block, together`, or `tcp 100x2 B, block, together, over home-uplink`. The path is in it where the run has several.
     pub(crate) name: String,
+    /// The same without the path.
+    pub(crate) ends: String,
+    /// The path alone, where the run has several.
+    pub(crate) path: Option<String>,
     /// What its rows measure.
     pub(crate) kind: Kind,
     /// The fastest first: round trips by p50, exchanges by bytes a millisecond. Cases without the figure are last, in the
@@ -69,21 +75,31 @@ pub(crate) struct Group<'r> {
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
 
-/// The groups, in the order of the words (block, poll, spin; together, apart, free), then in that of the plan.
+/// The groups by path in the order of the plan, then in that of the words (block, poll, spin; together, apart, free),
+/// then in that of the plan.
 pub(crate) fn groups(run: &Run) -> Vec<Group<'_>> {
-    let mut groups: Vec<((Waiting, Placement), Group<'_>)> = Vec::new();
+    let several = links::several(run);
+    let mut paths: Vec<Option<String>> = Vec::new();
+    let mut groups: Vec<((usize, Waiting, Placement), Group<'_>)> = Vec::new();
     for summary in &run.cases {
         let case = &summary.case;
-        let ends = format!("{}, {}", case.waiting, case.placement);
-        let name = match &case.exchange {
-            Some(exchange) => format!("{} {}, {ends}", case.transport, request(case, exchange)),
-            None => ends,
+        let path = several.then(|| links::over(case).unwrap_or_else(|| "without a link".to_owned()));
+        let ends = match &case.exchange {
+            Some(exchange) => {
+                format!("{} {}, {}, {}", case.transport, request(case, exchange), case.waiting, case.placement)
+            }
+            None => format!("{}, {}", case.waiting, case.placement),
         };
-        match groups.iter_mut().find(|(_, group)| group.name == name) {
+        if !paths.contains(&path) {
+            paths.push(path.clone());
+        }
+        match groups.iter_mut().find(|(_, group)| (&group.ends, &group.path) == (&ends, &path)) {
             Some((_, group)) => group.rows.push(summary),
             None => {
-                let group = Group { name, kind: Kind::of(case), rows: vec![summary] };
-                groups.push(((case.waiting, case.placement), group));
+                let place = paths.iter().position(|known| *known == path).unwrap_or(0);
+                let name = [Some(ends.clone()), path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+                let group = Group { name, ends, path, kind: Kind::of(case), rows: vec![summary] };
+                groups.push(((place, case.waiting, case.placement), group));
             }
         }
     }
@@ -153,7 +169,7 @@ pub(crate) fn interval(figure: Option<Figure>) -> Option<(f64, f64)> {
     (low.is_finite() && high.is_finite()).then_some((low, high))
 }
 
-/// The case within its group: the transport (of exchanges the remedy) and what sets it apart.
+/// The case within its group: the transport (of exchanges the remedy) and what sets it apart, but for its path.
 pub(crate) fn row_name(summary: &CaseSummary) -> String {
     row_words(summary).join(" ")
 }
@@ -165,7 +181,7 @@ pub(crate) fn row_words(summary: &CaseSummary) -> Vec<String> {
         Some(exchange) => (exchange.remedy.to_string(), exchange_words(case, exchange)),
         None => (case.transport.clone(), Vec::new()),
     };
-    let details = case.details().into_iter().filter(|word| !shared.contains(word));
+    let details = links::without(case).details().into_iter().filter(|word| !shared.contains(word));
     std::iter::once(head).chain(details).collect()
 }
 

@@ -20,4 +20,5 @@ pub mod time_sequence;
 mod claim_wording;
 mod exchanges;
 mod ladder;
+mod links;
 mod wording;

@@ -13,6 +13,7 @@ use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::exchanges;
 use crate::ladder::{self, Kind};
+use crate::links;
 use crate::quantities::{self, Micro};
 
 /// The answer to the question that the run asked.
@@ -32,13 +33,17 @@ pub(crate) fn answer(run: &Run, micro: Micro) -> Answer {
     if let [only] = run.cases.as_slice() {
         return Answer { lead: single(only, micro), more: wake_up(run).into_iter().collect() };
     }
+    if let Some(lead) = links::fastest_of_each(&fastest_over_each_path(&spoken), micro) {
+        return Answer { lead, more: wake_up(run).into_iter().collect() };
+    }
     let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
     let of_processes = fastest(spoken.iter().copied().filter(between_processes));
     let Some(first) = of_processes.or_else(|| fastest(spoken.iter().copied())) else {
         return exchanges::answer(run, micro).unwrap_or_else(|| Answer { lead: nothing(run), more: Vec::new() });
     };
-    let between = if of_processes.is_some() { " between two processes here" } else { " here" };
-    let lead = format!("The fastest round trip{between} is {}.", placed(first, micro));
+    let between = if of_processes.is_some() { " between two processes" } else { "" };
+    let path = links::over(&first.case).unwrap_or_else(|| "here".to_owned());
+    let lead = format!("The fastest round trip{between} {path} is {}.", placed(first, micro));
     let more = [beside_tcp(first, &spoken, micro), wake_up(run)].into_iter().flatten().collect();
     Answer { lead, more }
 }
@@ -46,6 +51,21 @@ pub(crate) fn answer(run: &Run, micro: Micro) -> Answer {
 fn fastest<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Option<&'r CaseSummary> {
     let p50 = |row: &CaseSummary| ladder::p50_ns(row).unwrap_or(f64::INFINITY);
     rows.min_by(|a, b| p50(a).total_cmp(&p50(b)))
+}
+
+/// The fastest case over each path, in the order of the plan.
+fn fastest_over_each_path<'r>(rows: &[&'r CaseSummary]) -> Vec<&'r CaseSummary> {
+    let mut paths: Vec<&CaseSummary> = Vec::new();
+    for row in rows {
+        if !paths.iter().any(|known| links::alike(&known.case, &row.case)) {
+            paths.push(row);
+        }
+    }
+    let over = |path: &&CaseSummary| {
+        let case = path.case.clone();
+        fastest(rows.iter().copied().filter(|row| links::alike(&row.case, &case)))
+    };
+    paths.iter().filter_map(over).collect()
 }
 
 /// `shm (spin, apart) at p50 142 ns (95 % interval 140-145)`.
@@ -175,7 +195,7 @@ pub(crate) fn rounds(run: &Run) -> String {
 
 /// What the reader must know before using all figures: failed rounds, invalid cases.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
-    let mut cautions = Vec::new();
+    let mut cautions = links::cautions(run);
     if run.failed_rounds() > 0 {
         cautions.push(format!("{} failed; the causes stand below.", counted(run.failed_rounds() as u64, "round")));
     }

@@ -118,7 +118,8 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
 pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace: Option<&RoundTrace>) {
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
         let order = &record.order;
-        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns);
+        let link = measured.link.as_ref();
+        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link);
     }
     if let Some(trace) = trace {
         traced(record, trace);

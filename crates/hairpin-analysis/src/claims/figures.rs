@@ -10,6 +10,7 @@ use hairpin_model::summary::CaseSummary;
 use super::selection::select;
 use super::without;
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, step_share, widened};
+use crate::counted;
 use crate::statistics::interval::median_figure;
 
 /// The unit of ratios: how many times.
@@ -131,7 +132,8 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
 /// The figure of every measured round that has it, in its base unit, with the round's block.
 fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> {
     let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-    rounds.filter_map(|round| Some((round.order.block, of_round(name, case, round.measured()?)?))).collect()
+    let counted = counted::timed(rounds).into_iter();
+    counted.filter_map(|(round, measured)| Some((round.order.block, of_round(name, case, measured)?))).collect()
 }
 
 fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {

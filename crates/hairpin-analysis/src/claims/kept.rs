@@ -7,6 +7,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::selection::select;
 use super::{without, words};
+use crate::counted;
 
 pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Judgement {
     let case = match select(run, case) {
@@ -45,9 +46,11 @@ fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
         Kept::Curve => case.curve.len() > 2,
         Kept::Samples => {
             let of_case = run.rounds.iter().filter(|round| round.case_id == case.id);
-            let mut measured = of_case.filter_map(|round| round.measured()).peekable();
-            measured.peek().is_some()
-                && measured.all(|round| round.samples_file.is_some() && round.samples_kept >= round.figures.samples)
+            let counted = counted::timed(of_case);
+            !counted.is_empty()
+                && counted
+                    .iter()
+                    .all(|(_, round)| round.samples_file.is_some() && round.samples_kept >= round.figures.samples)
         }
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::figure::Figure;
-use hairpin_model::round::Measured;
+use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::words;
 use serde::Serialize;
 
 use super::{as_ratio, step_share, verdict, widened};
+use crate::counted;
 use crate::statistics::interval::ratio_of_medians;
 
 words! {
@@ -79,7 +80,7 @@ pub fn compare_runs(baseline: &Run, candidate: &Run, seed: u64) -> RunComparison
     let only = |of: &Run, other: &Run| {
         of.cases.iter().filter(|case| other.case(&case.id).is_none()).map(|case| case.label.clone()).collect()
     };
-    let (one, other) = (measured_by_case(baseline), measured_by_case(candidate));
+    let (one, other) = (counted_by_case(baseline), counted_by_case(candidate));
     let both = baseline.cases.iter().filter_map(|case| Some((case, candidate.case(&case.id)?)));
     RunComparison {
         cases: both
@@ -94,14 +95,15 @@ pub fn compare_runs(baseline: &Run, candidate: &Run, seed: u64) -> RunComparison
     }
 }
 
-fn measured_by_case(run: &Run) -> BTreeMap<&str, Vec<&Measured>> {
-    let mut by_case: BTreeMap<&str, Vec<&Measured>> = BTreeMap::new();
+fn counted_by_case<'r>(run: &'r Run) -> BTreeMap<&'r str, Vec<&'r Measured>> {
+    let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
     for round in &run.rounds {
-        if let Some(measured) = round.measured() {
-            by_case.entry(&round.case_id).or_default().push(measured);
-        }
+        by_case.entry(&round.case_id).or_default().push(round);
     }
-    by_case
+    let counted = |(id, rounds): (&'r str, Vec<&'r RoundRecord>)| {
+        (id, counted::timed(rounds.into_iter()).into_iter().map(|(_, measured)| measured).collect())
+    };
+    by_case.into_iter().map(counted).collect()
 }
 
 /// A case in one of the runs.

@@ -4,7 +4,7 @@
 //! ends on one CPU. Evidence, round by round: time that the hypervisor gave to others (steal, from 1 % of the round on);
 //! CPU time that others used (from 10 % on, beyond the 10 ms resolution of the counters); more tasks ready to run than
 //! CPUs; ends pushed off a CPU of their own (from one message in 1 000 on; not counted where both ends share a CPU, as
-//! there they push each other off). Load averages are shown but decide nothing: they remember the minute before.
+//! there they push each other off, nor where a link's relay may share one). What a link's relay uses is not noise. Load averages are shown but decide nothing: they remember the minute before.
 //! The effect compares the p50 of such rounds, over the median of their case, with that of quiet rounds. Nothing is
 //! trimmed: such rounds are in the figures.
 
@@ -15,7 +15,7 @@ use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 
 use super::Detector;
-use super::support::{blank, counter_experiment, evidence};
+use super::support::{blank, counter_experiment, evidence, rounds_of};
 use crate::humane;
 use crate::statistics::location::median;
 
@@ -59,12 +59,13 @@ impl Detector for NoisyMachine {
     }
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
-        let rounds: Vec<(&RoundRecord, &Measured, Signs)> = run
-            .rounds
+        let mut rounds: Vec<(&RoundRecord, &Measured, Signs)> = run
+            .cases
             .iter()
-            .filter_map(|round| Some((round, round.measured()?)))
+            .flat_map(|case| rounds_of(run, &case.id))
             .map(|(round, measured)| (round, measured, signs(round, measured, run.environment.cpus_online)))
             .collect();
+        rounds.sort_by_key(|(round, _, _)| round.number);
         let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
         let affected = noisy as f64 / rounds.len().max(1) as f64;
         if noisy == 0 || affected < LEAST_ROUNDS {
@@ -96,12 +97,20 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
     // The ends' own time is known of the measured part only; they were as busy while they warmed up.
     let own = (measured.client.cpu_ns + echo.map_or(0, |end| end.cpu_ns)) as f64;
     let own = own * (noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0);
+    // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
+    let relay = measured.link.as_ref().and_then(|link| link.relay);
+    let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
+    let ends = [Some(&measured.client), echo];
+    let apart = relay.is_none_or(|relay| {
+        relay.pinned_cpu.is_some() && ends.iter().flatten().all(|end| end.pinned_cpu != relay.pinned_cpu)
+    });
     let pushes = measured.client.involuntary_switches + echo.map_or(0, |end| end.involuntary_switches);
     Signs {
         steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
         others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
-        runnable: noise.runnable_before as f64 > cpus,
+        runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
         pushed_off: round.order.case.placement == Placement::Apart
+            && apart
             && pushes >= FEWEST_PUSHES
             && pushes as f64 >= PUSHED_OFF * measured.figures.samples as f64,
     }
@@ -181,6 +190,7 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
+    use crate::made_up::links::{link, over};
     use crate::made_up::{MadeUp, apart, back_to_back};
 
     fn run(disturb: impl Fn(&mut Measured), disturbed: &[u32]) -> Vec<Finding> {
@@ -224,6 +234,38 @@ mod tests {
             measured.client.involuntary_switches = 100;
         });
         assert_eq!(together.findings("noisy-machine"), []);
+    }
+
+    #[test]
+    fn a_relay_that_spins_is_no_other_program() {
+        let over_a_link = |disturb: fn(&mut Measured)| {
+            let mut made_up = MadeUp::new();
+            let case = over("delay=1ms", apart(Case::ping_pong("tcp")));
+            made_up.rounds_with(&case, &[2_000_000; 10], |measured| {
+                measured.link = Some(link());
+                disturb(measured);
+            });
+            made_up.findings("noisy-machine")
+        };
+        let spinning = |measured: &mut Measured| {
+            measured.noise.busy_ns += measured.noise.wall_ns;
+            measured.noise.runnable_before = 3;
+            measured.link.as_mut().unwrap().relay.as_mut().unwrap().cpu_ns = measured.noise.wall_ns;
+        };
+        assert_eq!(over_a_link(spinning), []);
+        let spinning_beside_another = |measured: &mut Measured| {
+            measured.noise.busy_ns += 2 * measured.noise.wall_ns;
+            measured.link.as_mut().unwrap().relay.as_mut().unwrap().cpu_ns = measured.noise.wall_ns;
+        };
+        assert!(over_a_link(spinning_beside_another)[0].summary.contains("in 10 other programs used the CPUs"));
+        fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
+            (measured.client.pinned_cpu, measured.echo.as_mut().unwrap().pinned_cpu) = (Some(0), Some(1));
+            measured.client.involuntary_switches = 50;
+            measured.link.as_mut().unwrap().relay.as_mut().unwrap().pinned_cpu = relay;
+        }
+        assert_eq!(over_a_link(|measured| pushed_off(measured, Some(1))), [], "the relay shares a CPU with an end");
+        assert_eq!(over_a_link(|measured| pushed_off(measured, None)), []);
+        assert_eq!(over_a_link(|measured| pushed_off(measured, Some(2))).len(), 1);
     }
 
     #[test]

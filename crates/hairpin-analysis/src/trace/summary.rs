@@ -6,6 +6,7 @@ use hairpin_model::time_sequence::{TraceFigures, TraceSummary};
 use hairpin_model::trace::Capture;
 
 use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
+use crate::counted;
 
 /// The summary of a case's traced rounds; null where none was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord], seed: u64) -> Option<TraceSummary> {
@@ -27,7 +28,7 @@ fn figures_of(round: &RoundRecord) -> Option<&TraceFigures> {
 }
 
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
-    round.measured_as(purpose).filter(|measured| measured.figures.samples > 0)
+    counted::evidence(round, purpose).filter(|measured| measured.figures.samples > 0)
 }
 
 /// What tracing adds to an exchange, in ns and as a ratio: the mean of a traced round against that of the untraced one

@@ -5,10 +5,13 @@
 //! with it go the namespaces and whatever still runs in them.
 
 pub mod addresses;
+pub mod echo_server;
 mod forward;
+pub mod guest;
 pub mod known;
 pub mod namespace;
 pub mod process;
+pub mod traces;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -3,6 +3,8 @@
 
 pub(crate) mod cpu;
 pub(crate) mod device;
+pub(crate) mod guest;
 pub(crate) mod packet_ring;
+pub(crate) mod packet_socket;
 pub(crate) mod process;
 pub(crate) mod time;

@@ -16,7 +16,7 @@ use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::comparison::ComparisonReport;
 use crate::quantities::{self, Micro};
-use crate::{exchanges, ladder, wording};
+use crate::{exchanges, ladder, links, wording};
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
 pub use time_sequence::render_time_sequences;
@@ -109,6 +109,9 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     for (label, why) in wording::invalid(run) {
         page.item("! ", BAD, &format!("{label} is invalid: {why}"));
     }
+    for (unusable, line) in links::notes(run, MICRO) {
+        page.item("Link: ", if unusable { BAD } else { page::PLAIN }, &line);
+    }
     for line in wording::ledger_lines(run) {
         page.item("Ledger: ", WARN, &line);
     }
@@ -123,12 +126,14 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     }
 }
 
-/// Cases that differ in one option or in how deep the CPUs may sleep: what was asked for is answered.
+/// Cases that differ in one option, in how deep the CPUs may sleep or in their link: what was asked for is answered.
 fn changes_of_one_thing(page: &mut Page, run: &Run) {
     let asked = |comparison: &&Comparison| {
         let pair = run.case(&comparison.baseline).zip(run.case(&comparison.candidate));
         let changed = |(one, other): (&CaseSummary, &CaseSummary)| {
-            one.case.options != other.case.options || one.case.cpu_idle != other.case.cpu_idle
+            one.case.options != other.case.options
+                || one.case.cpu_idle != other.case.cpu_idle
+                || !links::alike(&one.case, &other.case)
         };
         comparison.role == Role::CounterExperiment && pair.is_some_and(changed)
     };

@@ -11,6 +11,7 @@ use super::MICRO;
 use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
 use crate::exchanges;
 use crate::ladder::{self, Group, Kind};
+use crate::links;
 use crate::quantities::{self, DASH};
 
 /// A table over all groups of a kind.
@@ -129,6 +130,10 @@ const NAME: usize = 14;
 
 /// The tables of what the run measured, and what belongs below each kind of them.
 pub(super) fn tables(page: &mut Page, run: &Run) {
+    if let Some(link) = links::shared(run) {
+        page.gap();
+        page.item("Link: ", PLAIN, &link);
+    }
     let groups = ladder::groups(run);
     let of = |kind: Kind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
     for sheet in SHEETS {
@@ -269,20 +274,33 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     page.heading("Connection set-up, first message", "medians over rounds");
     let widest = names.iter().flat_map(|(_, lines)| lines).map(|line| line.chars().count()).max().unwrap_or(0);
     let at_once = (page.width().saturating_sub(widest) / (GAP + SET_UP_PAIR)).max(1);
-    for some in groups.chunks(at_once) {
-        let mut block = Block::new(some.iter().map(|group| group.name.clone()));
-        for (name, lines) in &names {
-            let found = |group: &&Group<'_>| {
-                let row = group.rows.iter().find(|row| ladder::row_name(row) == *name)?;
-                let (set_up, first) = (ladder::finite(row.setup_ns), ladder::finite(row.first_message_ns));
-                Some(format!("{:>7} {:>8}", time(set_up), time(first)))
-            };
-            if some.iter().any(|group| found(group).is_some()) {
-                block.row(PLAIN, lines, some.iter().map(|group| found(group).unwrap_or_else(|| DASH.to_owned())));
+    let mut ends: Vec<&String> = Vec::new();
+    for group in &groups {
+        if !ends.contains(&&group.ends) {
+            ends.push(&group.ends);
+        }
+    }
+    for some in ends.chunks(at_once) {
+        let mut block = Block::new(some.iter().map(|ends| (*ends).clone()));
+        for of_one_path in groups.chunk_by(|one, other| one.path == other.path) {
+            block.title(of_one_path[0].path.as_deref().unwrap_or_default());
+            for (name, lines) in &names {
+                let of = |ends: &&String| of_one_path.iter().find(|group| group.ends == **ends);
+                let found = |ends: &&String| of(ends).and_then(|group| set_up_of(group, name));
+                if some.iter().any(|ends| found(ends).is_some()) {
+                    block.row(PLAIN, lines, some.iter().map(|ends| found(ends).unwrap_or_else(|| DASH.to_owned())));
+                }
             }
         }
         block.show(page);
     }
+}
+
+/// The set-up time and the first message of the row of that name.
+fn set_up_of(group: &Group<'_>, name: &str) -> Option<String> {
+    let row = group.rows.iter().find(|row| ladder::row_name(row) == name)?;
+    let (set_up, first) = (ladder::finite(row.setup_ns), ladder::finite(row.first_message_ns));
+    Some(format!("{:>7} {:>8}", time(set_up), time(first)))
 }
 
 /// Names in the table of set-up times: longer ones have their details below.
@@ -307,9 +325,9 @@ impl Block {
         Self { table, lines: vec![(None, DIM)], title: None }
     }
 
-    /// A title for the rows that follow.
+    /// A title for the rows that follow; an empty one is none.
     pub(super) fn title(&mut self, title: &str) {
-        self.title = Some(clean(title));
+        self.title = Some(clean(title)).filter(|title| !title.is_empty());
     }
 
     /// A row: its name in one line or more, and its figures.

@@ -20,6 +20,12 @@ pub(crate) const HELLO: [u8; 16] = 0xb51e_7c0f_93d2_48a6_8f6b_d10e_2a75_c43d_u12
 /// The far end's answer.
 pub(crate) const WELCOME: [u8; 16] = 0xc2a9_04e8_5d37_b61f_e470_196c_8bd3_f52a_u128.to_be_bytes();
 
+/// Whether a datagram is one by which two ends come to know each other, and so no message.
+#[must_use]
+pub fn is_greeting(datagram: &[u8]) -> bool {
+    datagram == HELLO || datagram == WELCOME
+}
+
 /// Says hello on a connected socket until it is answered.
 pub(crate) fn say(
     socket: &Socket,

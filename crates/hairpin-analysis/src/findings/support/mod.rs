@@ -16,7 +16,7 @@ pub(super) use self::command::{counter_experiment, options, paired};
 pub(super) use self::remedy::{OtherRemedy, other_remedy};
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
-use crate::humane;
+use crate::{counted, humane};
 
 /// A finding to be filled in with `..`.
 pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
@@ -38,10 +38,9 @@ pub(super) fn evidence(what: impl Into<String>, value: Figure, unit: &str) -> Ev
     Evidence { what: what.into(), value, unit: unit.to_owned() }
 }
 
-/// The measured rounds of a case, in order of execution.
+/// The measured rounds of a case that its figures are made of, in order of execution.
 pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r Measured)> {
-    let rounds = run.rounds.iter().filter(|round| round.case_id == id);
-    rounds.filter_map(|round| Some((round, round.measured()?))).collect()
+    counted::timed(run.rounds.iter().filter(|round| round.case_id == id))
 }
 
 /// Cases in which a detector found its cause, each with the share that it explains, the greatest first.

@@ -6,6 +6,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TraceFigures, TracedExchange, Wait};
 
+use crate::counted;
 use crate::humane;
 use crate::statistics::interval::median_figure;
 use crate::statistics::location::median;
@@ -29,7 +30,7 @@ impl<'r> Traced<'r> {
     pub(in crate::findings) fn of(run: &'r Run, case: &'r CaseSummary) -> Option<Self> {
         let measured = |purpose: Purpose| -> Vec<&'r Measured> {
             let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
-            rounds.filter_map(|round| round.measured_as(purpose)).collect()
+            rounds.filter_map(|round| counted::evidence(round, purpose)).collect()
         };
         let untraced: Vec<&[f64]> = measured(Purpose::Untraced)
             .into_iter()

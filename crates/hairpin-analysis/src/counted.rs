@@ -1,0 +1,101 @@
+//! Which of the measured rounds of a case count.
+//!
+//! A round whose link did not do what its profile says is no measurement of that link: a relay that was late by more than
+//! the stated bound, or that had no room for packets ([`LinkRecord::why_invalid`]). It is left out of every figure,
+//! comparison and curve, and is listed. Where less than half of a case's rounds would be left the case is invalid, and all
+//! of them are shown.
+
+use hairpin_model::link::LinkRecord;
+use hairpin_model::round::{Measured, Purpose, RoundRecord};
+
+/// Why the round is left out; null where it counts.
+pub(crate) fn left_out(measured: &Measured) -> Option<String> {
+    measured.link.as_ref().and_then(LinkRecord::why_invalid)
+}
+
+/// The timed rounds of one case that its figures are made of, in the order of `rounds`.
+pub(crate) fn timed<'r>(
+    rounds: impl Iterator<Item = &'r RoundRecord> + Clone,
+) -> Vec<(&'r RoundRecord, &'r Measured)> {
+    let all_shown = too_few(rounds.clone());
+    let measured = rounds.filter_map(|round| Some((round, round.measured()?)));
+    measured.filter(|(_, measured)| all_shown || left_out(measured).is_none()).collect()
+}
+
+/// The measured part of an evidence round that counts. One that is left out proves nothing, however few are left.
+pub(crate) fn evidence(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
+    round.measured_as(purpose).filter(|measured| left_out(measured).is_none())
+}
+
+/// Whether less than half of the case's timed rounds would be left.
+pub(crate) fn too_few<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool {
+    let (mut all, mut left) = (0, 0);
+    for measured in rounds.filter_map(|round| round.measured()) {
+        all += 1;
+        left += usize::from(left_out(measured).is_none());
+    }
+    2 * left < all
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+
+    use crate::made_up::links::{late_by, over};
+    use crate::made_up::{MadeUp, back_to_back};
+
+    /// Rounds of 1 ms whose relay was on time, and of 9 ms whose relay was 140 us late.
+    fn made_up(on_time: u32, late: u32) -> MadeUp {
+        let mut made_up = MadeUp::new();
+        let case = over("delay=400us", Case::ping_pong("tcp"));
+        for block in 0..on_time + late {
+            let (latency, lateness) = if block < on_time { (1_000_000, 2_000) } else { (9_000_000, 140_000) };
+            made_up.round_with(&case, block, &back_to_back(&[], &[latency; 50]), late_by(lateness));
+        }
+        made_up
+    }
+
+    #[test]
+    fn late_rounds_are_in_no_figure_and_are_listed() {
+        let run = made_up(3, 3).run();
+        let case = &run.cases[0];
+        assert_eq!((case.valid, case.rounds, case.samples, case.round_points.len()), (true, 3, 150, 3));
+        assert_eq!(case.ledger.received, 150);
+        assert!(case.curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.curve.last());
+        assert!(case.latency_ns.max.unwrap().value < 1_001_000.0);
+        let link = case.link.as_ref().unwrap();
+        assert_eq!(link.rounds_left_out.len(), 3);
+        assert_eq!(link.rounds_left_out[0], "round 3: the relay was late by 140 us at p50, bound 100 us");
+        assert_eq!((link.lateness_ns.unwrap().p50, link.packets.entered), (2_000, 600));
+    }
+
+    #[test]
+    fn where_less_than_half_are_left_the_case_is_invalid_and_all_are_shown() {
+        for (on_time, late) in [(2, 3), (0, 2)] {
+            let run = made_up(on_time, late).run();
+            let case = &run.cases[0];
+            assert_eq!((case.valid, case.rounds), (false, u64::from(on_time + late)));
+            assert_eq!(case.samples, 50 * u64::from(on_time + late));
+            assert!((9_000_000.0..9_010_000.0).contains(&case.curve.last().unwrap().latency_ns));
+            let why = &case.why_invalid[0];
+            assert!(why.starts_with(&format!("{late} of {} rounds are invalid, ", on_time + late)), "{why}");
+            assert!(why.contains("the relay was late by 140 us at p50"), "{why}");
+            assert_eq!(case.link.as_ref().unwrap().rounds_left_out.len(), late as usize);
+            assert_eq!(run.comparisons, []);
+        }
+    }
+
+    #[test]
+    fn a_relay_without_room_spoils_its_round_as_well() {
+        let mut made_up = made_up(1, 0);
+        let case = over("delay=400us", Case::ping_pong("tcp"));
+        made_up.round_with(&case, 1, &back_to_back(&[], &[9_000_000; 50]), |measured| {
+            late_by(0)(measured);
+            measured.link.as_mut().unwrap().relay.as_mut().unwrap().overrun = 3;
+        });
+        let run = made_up.run();
+        let left_out = &run.cases[0].link.as_ref().unwrap().rounds_left_out;
+        assert_eq!(left_out, &["round 1: the relay's own sockets had no room for 3 packets"]);
+        assert_eq!((run.cases[0].rounds, run.cases[0].valid), (1, true));
+    }
+}

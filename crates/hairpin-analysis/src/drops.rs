@@ -1,0 +1,198 @@
+//! A link's drops laid over the messages of a round.
+
+use hairpin_model::link::{DirectionRecord, DroppedPacket, LinkRecord};
+use hairpin_model::samples::{Fate, Samples};
+use hairpin_model::summary::DropFigures;
+
+use crate::links::directions;
+use crate::statistics::location::median;
+
+/// From this many messages on their slowest hundredth is told of.
+const FEWEST_FOR_TAIL: usize = 100;
+
+/// An answered message. Times are ns since the round began.
+struct Message {
+    sent_ns: u64,
+    received_ns: u64,
+    latency_ns: f64,
+}
+
+/// What the link's drops of payload did to the messages whose raw samples were kept, as far as drops were listed; null
+/// where none of them was dropped meanwhile. `in_order`: no message is answered before one that was sent earlier.
+pub(crate) fn figures(samples: &Samples, link: &LinkRecord, in_order: bool) -> Option<DropFigures> {
+    let began_ns = link.samples_began_ns?;
+    let messages = messages(samples, listed_until_ns(link, began_ns));
+    let (first, last) = (messages.first()?.sent_ns, messages.iter().map(|message| message.received_ns).max()?);
+    let mut drops_ns: Vec<u64> = directions(link)
+        .into_iter()
+        .flat_map(|direction| &direction.drops)
+        .filter(|drop| drop.carries_data)
+        .filter_map(|drop| drop.dropped_ns.checked_sub(began_ns))
+        .filter(|at_ns| (first..=last).contains(at_ns))
+        .collect();
+    drops_ns.sort_unstable();
+    if drops_ns.is_empty() {
+        return None;
+    }
+    let hit = hits(&messages, &drops_ns, in_order);
+    let latencies = |of: bool| -> Vec<f64> {
+        let chosen = messages.iter().zip(&hit).filter(|(_, hit)| **hit == of);
+        chosen.map(|(message, _)| message.latency_ns).collect()
+    };
+    let (hit_ns, other_p50_ns) = (latencies(true), median(&latencies(false)));
+    let added_ns = other_p50_ns.map_or(0.0, |other| hit_ns.iter().map(|latency| latency - other).sum());
+    Some(DropFigures {
+        packets_dropped: drops_ns.len() as u64,
+        messages_hit: hit_ns.len() as u64,
+        hit_p50_ns: median(&hit_ns),
+        other_p50_ns,
+        share_of_tail_hit: share_of_tail_hit(&messages, &hit),
+        added_ns,
+    })
+}
+
+/// The measured messages answered by `until_ns`, in the order in which they were sent.
+fn messages(samples: &Samples, until_ns: u64) -> Vec<Message> {
+    let rows = (samples.warm_up..samples.kept()).filter(|row| samples.fate[*row] != Fate::Lost);
+    let message = |row: usize| Message {
+        sent_ns: samples.sent_ns[row],
+        received_ns: samples.received_ns[row],
+        latency_ns: samples.received_ns[row].saturating_sub(samples.due_ns[row]) as f64,
+    };
+    let mut messages: Vec<Message> = rows.map(message).filter(|message| message.received_ns <= until_ns).collect();
+    messages.sort_by_key(|message| message.sent_ns);
+    messages
+}
+
+/// Until when all drops of both directions are listed one by one.
+fn listed_until_ns(link: &LinkRecord, began_ns: u64) -> u64 {
+    let last = |direction: &DirectionRecord| direction.drops.last().map_or(0, |drop: &DroppedPacket| drop.dropped_ns);
+    let cut_short = directions(link).into_iter().filter(|direction| direction.drops_unlisted > 0);
+    cut_short.map(|direction| last(direction).saturating_sub(began_ns)).min().unwrap_or(u64::MAX)
+}
+
+/// Which messages a drop may have delayed: those on their way at its time; and where messages arrive in order those behind
+/// them, which were sent before the answers of these.
+fn hits(messages: &[Message], drops_ns: &[u64], in_order: bool) -> Vec<bool> {
+    let mut held_until_ns = 0;
+    let hit = |message: &Message| {
+        let next = drops_ns.partition_point(|at_ns| *at_ns < message.sent_ns);
+        let on_its_way = drops_ns.get(next).is_some_and(|at_ns| *at_ns <= message.received_ns);
+        let behind = in_order && message.sent_ns < held_until_ns;
+        if on_its_way {
+            held_until_ns = held_until_ns.max(message.received_ns);
+        }
+        on_its_way || behind
+    };
+    messages.iter().map(hit).collect()
+}
+
+fn share_of_tail_hit(messages: &[Message], hit: &[bool]) -> Option<f64> {
+    if messages.len() < FEWEST_FOR_TAIL {
+        return None;
+    }
+    let mut slowest: Vec<(f64, bool)> =
+        messages.iter().zip(hit).map(|(message, hit)| (message.latency_ns, *hit)).collect();
+    slowest.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let tail = &slowest[..messages.len() / FEWEST_FOR_TAIL];
+    Some(tail.iter().filter(|(_, hit)| *hit).count() as f64 / tail.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::made_up::links::{dropped, dropping};
+    use crate::made_up::{back_to_back, paced};
+
+    const MS: u64 = 1_000_000;
+
+    /// 200 messages of 20 ms, but for those that take longer; drops at these times.
+    fn of(slow: &[(usize, u64)], drops_ns: &[u64]) -> Option<DropFigures> {
+        let mut latencies = vec![20 * MS; 200];
+        slow.iter().for_each(|(place, latency)| latencies[*place] = *latency);
+        figures(&back_to_back(&[20 * MS; 5], &latencies), &dropping("loss", drops_ns), true)
+    }
+
+    #[test]
+    fn a_drop_hits_the_message_that_was_on_its_way() {
+        // Five messages of warm-up come first, and message 10 is sent at 300 ms.
+        let figures = of(&[(10, 260 * MS), (100, 250 * MS)], &[301 * MS]).unwrap();
+        let expected = DropFigures {
+            packets_dropped: 1,
+            messages_hit: 1,
+            hit_p50_ns: Some(260e6),
+            other_p50_ns: Some(20e6),
+            share_of_tail_hit: Some(0.5),
+            added_ns: 240e6,
+        };
+        assert_eq!(figures, expected);
+    }
+
+    #[test]
+    fn drops_in_the_warm_up_of_no_payload_and_after_the_end_hit_nothing() {
+        assert_eq!(of(&[], &[50 * MS]), None, "in the warm-up");
+        assert_eq!(of(&[], &[9_000 * MS]), None, "the last answer is there after 4.1 s");
+        assert_eq!(of(&[], &[]), None);
+        let mut link = dropping("loss", &[301 * MS]);
+        link.up.drops[0].carries_data = false;
+        assert_eq!(figures(&back_to_back(&[], &[20 * MS; 200]), &link, true), None);
+        link.up.drops[0].carries_data = true;
+        assert!(figures(&back_to_back(&[], &[20 * MS; 200]), &link, true).is_some());
+        link.samples_began_ns = None;
+        assert_eq!(figures(&back_to_back(&[], &[20 * MS; 200]), &link, true), None);
+    }
+
+    #[test]
+    fn the_links_clock_is_laid_over_that_of_the_samples() {
+        let samples = back_to_back(&[], &[20 * MS; 200]);
+        let mut link = dropping("loss", &[]);
+        link.samples_began_ns = Some(500 * MS);
+        link.down.drops = vec![dropped(3, 499 * MS, "loss"), dropped(4, 550 * MS, "loss")];
+        let figures = figures(&samples, &link, true).unwrap();
+        assert_eq!((figures.packets_dropped, figures.messages_hit), (1, 1), "the first was before the samples");
+    }
+
+    #[test]
+    fn drops_that_are_not_listed_end_what_is_told() {
+        let mut link = dropping("loss", &[30 * MS, 1_001 * MS]);
+        link.up.drops_unlisted = 7;
+        let figures = figures(&back_to_back(&[], &[20 * MS; 200]), &link, true).unwrap();
+        // Fifty messages were answered by then: too few for a tail, and the drop at the end is beyond their last answer.
+        assert_eq!((figures.packets_dropped, figures.messages_hit, figures.share_of_tail_hit), (1, 1, None));
+    }
+
+    #[test]
+    fn where_messages_arrive_in_order_those_behind_are_hit_too() {
+        // One a ms, each answered after 3 ms; the one of 100 ms is lost, and it and those behind it come at 120 ms.
+        let service = |k: u64| if (100..117).contains(&k) { (120 - k) * MS } else { 3 * MS };
+        let messages: Vec<(u64, u64)> = (0..200).map(|k| (0, service(k))).collect();
+        let link = dropping("loss", &[100 * MS + 1]);
+        let hit = |in_order| figures(&paced(MS, &messages), &link, in_order).unwrap();
+        // Those of 98, 99 and 100 ms are on their way; then those until 119 ms are behind.
+        assert_eq!((hit(false).messages_hit, hit(true).messages_hit), (3, 22));
+        assert_eq!(hit(true).share_of_tail_hit, Some(1.0));
+        assert_eq!(hit(true).added_ns, (0..17).map(|k| (17 - k) as f64 * 1e6).sum::<f64>());
+    }
+
+    #[test]
+    fn where_every_message_was_hit_nothing_is_known_of_the_others() {
+        let figures = figures(&back_to_back(&[], &[20 * MS; 2]), &dropping("loss", &[MS, 21 * MS]), true).unwrap();
+        assert_eq!((figures.messages_hit, figures.other_p50_ns, figures.added_ns), (2, None, 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_messages_are_hit_than_there_are(latencies in proptest::collection::vec(1_u64..1000, 1..300),
+                                                      drops in proptest::collection::vec(0_u64..100_000, 0..40),
+                                                      in_order: bool) {
+            let samples = back_to_back(&[], &latencies);
+            if let Some(figures) = figures(&samples, &dropping("loss", &drops), in_order) {
+                prop_assert!(figures.messages_hit >= 1 && figures.messages_hit <= latencies.len() as u64);
+                prop_assert!(figures.packets_dropped <= drops.len() as u64);
+                prop_assert!(figures.share_of_tail_hit.is_none_or(|share| (0.0..=1.0).contains(&share)));
+            }
+        }
+    }
+}

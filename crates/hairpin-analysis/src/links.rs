@@ -1,0 +1,136 @@
+//! What a link did to a case over its rounds.
+
+use hairpin_model::case::Case;
+use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord, LinkSummary, PacketCounts, ShownLink};
+use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
+
+use crate::counted::left_out;
+use crate::statistics::location::median;
+
+/// The link of `case` over the rounds that its figures are made of, of all its rounds; null on the loopback, and where no
+/// round was measured.
+pub(crate) fn summary(
+    case: &Case,
+    rounds: &[&RoundRecord],
+    counted: &[(&RoundRecord, &Measured)],
+) -> Option<LinkSummary> {
+    let links: Vec<(&RoundRecord, &LinkRecord)> =
+        counted.iter().filter_map(|(round, measured)| Some((*round, measured.link.as_ref()?))).collect();
+    let (first, _) = links.first().filter(|_| case.is_emulated())?;
+    let records = || links.iter().map(|(_, link)| *link);
+    let packets = records().fold(PacketCounts::default(), |all, link| all.plus(&link.packets));
+    let relay_cpu_ns: Option<u64> = records().map(|link| link.relay.map(|relay| relay.cpu_ns)).sum();
+    Some(LinkSummary {
+        backend: case.link_backend,
+        seed: first.order.link_seed.wrapping_sub(u64::from(first.order.block)),
+        lateness_ns: lateness(records()),
+        rounds_left_out: rounds.iter().filter_map(|round| why_left_out(round)).collect(),
+        relay_cpu_ns_per_packet: relay_cpu_ns
+            .filter(|_| packets.entered > 0)
+            .map(|cpu_ns| cpu_ns as f64 / packets.entered as f64),
+        packets,
+        shown: shown(&links),
+    })
+}
+
+fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<LatenessNs> {
+    let all: Vec<LatenessNs> = records.filter_map(|link| link.lateness_ns).collect();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a median of whole ns is not negative"
+    )]
+    let median_of = |of: fn(&LatenessNs) -> u64| {
+        median(&all.iter().map(|late| of(late) as f64).collect::<Vec<_>>()).map(|ns| ns.round() as u64)
+    };
+    Some(LatenessNs {
+        p50: median_of(|late| late.p50)?,
+        p99: median_of(|late| late.p99)?,
+        max: all.iter().map(|late| late.max).max()?,
+    })
+}
+
+/// `round 7: the relay was late by 140 us at p50, bound 100 us`.
+fn why_left_out(round: &RoundRecord) -> Option<String> {
+    let Outcome::Measured(measured) = &round.outcome else { return None };
+    let why = left_out(measured).filter(|_| !measured.interrupted)?;
+    let purpose = match round.order.purpose {
+        Purpose::Timed => String::new(),
+        evidence => format!(" ({evidence})"),
+    };
+    Some(format!("round {}{purpose}: {why}", round.number))
+}
+
+/// The round with the most drops, else the first.
+fn shown(links: &[(&RoundRecord, &LinkRecord)]) -> Option<Box<ShownLink>> {
+    let dropped = |link: &LinkRecord| link.packets.dropped.values().sum::<u64>();
+    // Of equals `max_by_key` takes the last.
+    let (round, link) = links.iter().rev().max_by_key(|(_, link)| dropped(link))?;
+    Some(Box::new(ShownLink { round: round.number, up: link.up.clone(), down: link.down.clone() }))
+}
+
+/// Both directions of a link.
+pub(crate) fn directions(link: &LinkRecord) -> [&DirectionRecord; 2] {
+    [&link.up, &link.down]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use hairpin_model::link::{Backend, LatenessNs, PacketCounts, RelayReport};
+
+    use super::*;
+    use crate::made_up::links::{link, over};
+    use crate::made_up::{MadeUp, back_to_back};
+
+    /// Rounds of a case, each with (lateness, packets dropped by the stage `loss`).
+    fn summary_of(rounds: &[(u64, u64)]) -> LinkSummary {
+        let case = over("loss=1%", Case::ping_pong("udp"));
+        let mut made_up = MadeUp::new();
+        for (block, (late_ns, lost)) in (4..).zip(rounds) {
+            made_up.round_with(&case, block, &back_to_back(&[], &[1_000_000; 50]), |measured| {
+                let dropped = if *lost > 0 { BTreeMap::from([("loss".to_owned(), *lost)]) } else { BTreeMap::new() };
+                let packets = PacketCounts { entered: 100 + lost, out: 100, dropped, ..PacketCounts::default() };
+                measured.link = Some(LinkRecord {
+                    lateness_ns: Some(LatenessNs { p50: *late_ns, p99: 10 * late_ns, max: 20 * late_ns }),
+                    packets: packets.clone(),
+                    up: DirectionRecord { packets, ..DirectionRecord::default() },
+                    relay: Some(RelayReport { cpu_ns: 500_000, ..RelayReport::default() }),
+                    ..link()
+                });
+            });
+        }
+        made_up.run().cases.remove(0).link.unwrap()
+    }
+
+    #[test]
+    fn rounds_add_up_and_lateness_is_their_median() {
+        let link = summary_of(&[(1_000, 0), (3_000, 2), (2_000, 4)]);
+        assert_eq!((link.backend, link.seed), (Backend::Relay, 7), "the first round is of block 4 and has seed 11");
+        assert_eq!(link.lateness_ns, Some(LatenessNs { p50: 2_000, p99: 20_000, max: 60_000 }));
+        assert_eq!((link.packets.entered, link.packets.out, link.packets.dropped["loss"]), (306, 300, 6));
+        assert_eq!(link.packets.unexplained(), 0);
+        assert!((link.relay_cpu_ns_per_packet.unwrap() - 1_500_000.0 / 306.0).abs() < 1e-9);
+        assert_eq!(link.shown.unwrap().round, 2, "it dropped the most");
+        assert!(link.rounds_left_out.is_empty());
+    }
+
+    #[test]
+    fn the_first_round_is_shown_where_none_dropped_more() {
+        assert_eq!(summary_of(&[(1_000, 3), (1_000, 3), (1_000, 0)]).shown.unwrap().round, 0);
+        assert_eq!(summary_of(&[(1_000, 0), (1_000, 0)]).shown.unwrap().round, 0);
+    }
+
+    #[test]
+    fn the_contract_of_the_json_holds_and_the_loopback_has_no_link() {
+        let json = serde_json::to_value(summary_of(&[(1_000, 1)])).unwrap();
+        assert_eq!(json["backend"], "relay");
+        assert_eq!(json["lateness_ns"], serde_json::json!({"p50": 1_000, "p99": 10_000, "max": 20_000}));
+        assert_eq!(json["packets"]["in"], 101);
+        assert_eq!(json["packets"]["dropped"], serde_json::json!({"loss": 1}));
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&Case::ping_pong("udp"), &[10_000]);
+        assert_eq!(made_up.run().cases[0].link, None);
+    }
+}

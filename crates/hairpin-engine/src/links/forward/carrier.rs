@@ -1,0 +1,336 @@
+//! The loop: packets in, through the link, and out when they are due. It knows no socket: its tests give it made-up
+//! interfaces and a clock that stands still.
+
+use std::collections::BTreeMap;
+
+use hairpin_link::Direction;
+use hairpin_link::link::Link;
+use hairpin_link::log::LogLine;
+use hairpin_link::packet::{Fate, Outcome, Packet};
+use hairpin_model::link::{Backend, LinkRecord, PacketCounts, StageRecord};
+use hairpin_model::round::Failure;
+
+use super::frames::{self, Content};
+use super::kept::KeptPackets;
+use super::lateness::{Lateness, Margins};
+use super::log::Log;
+use super::messages::{self, Messages};
+use crate::system::packet_socket::BATCH;
+
+/// Both directions.
+const DIRECTIONS: [Direction; 2] = [Direction::Up, Direction::Down];
+
+/// Frames taken from one interface before what is due is let go.
+const TAKEN: usize = 64;
+
+/// How often the end is looked for while there is no time to wait, in ns.
+const LOOK_NS: u64 = 1_000_000;
+
+/// Passes after the end, to take in what came before it: more frames than a ring holds.
+const LAST_PASSES: usize = 128;
+
+/// Outcomes for which there is room from the start.
+const READY: usize = 1024;
+
+/// Why a packet that was due was not let go.
+const REFUSED: &str = "refused";
+
+/// The interfaces towards the two ends, and the clock. Times are ns since the link started.
+pub(super) trait Interfaces {
+    /// Now.
+    fn now_ns(&self) -> u64;
+
+    /// Hands over the oldest frame that goes this way and has come, and says whether there was one.
+    fn receive(&mut self, direction: Direction, take: impl FnOnce(&Arrival<'_>)) -> bool;
+
+    /// Lets frames go this way, at most [`BATCH`] of them; says how many went. The one after these is refused.
+    fn send(&mut self, direction: Direction, frames: &[&[u8]]) -> usize;
+
+    /// Waits until a frame has come or the end, at most so long, for ever without; says whether it is the end.
+    ///
+    /// # Errors
+    /// The interfaces are of no more use.
+    fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure>;
+}
+
+/// A frame as it comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arrival<'a> {
+    /// When.
+    pub(super) arrived_ns: u64,
+    /// The frame, or its beginning.
+    pub(super) bytes: &'a [u8],
+    /// Its length on the interface.
+    pub(super) length_bytes: usize,
+    /// Whether it had a VLAN tag.
+    pub(super) had_tag: bool,
+}
+
+/// A link with the packets that are inside.
+pub(super) struct Carrier {
+    link: Link,
+    kept: KeptPackets,
+    messages: Option<Messages>,
+    log: Option<Log>,
+    lateness: Lateness,
+    /// Packets so far, by direction.
+    numbers: [u64; 2],
+    /// Packets and copies that were due and could not be let go, by direction.
+    refused: [u64; 2],
+    /// Packets for which there was no memory.
+    overrun: u64,
+    /// What became of packets since the last look; empty between two passes.
+    outcomes: Vec<Outcome>,
+    /// A frame that goes beside the link; empty between two frames.
+    beside: Vec<u8>,
+}
+
+/// What is left of a carrier.
+pub(super) struct Carried {
+    pub(super) record: LinkRecord,
+    pub(super) lost_messages: BTreeMap<String, u64>,
+    pub(super) overrun: u64,
+    pub(super) log_problem: Option<String>,
+}
+
+impl Carrier {
+    /// A link at its start.
+    pub(super) fn new(link: Link, kept: KeptPackets, messages: Option<Messages>, log: Option<Log>) -> Self {
+        Self {
+            link,
+            kept,
+            messages,
+            log,
+            lateness: Lateness::new(),
+            numbers: [0; 2],
+            refused: [0; 2],
+            overrun: 0,
+            outcomes: Vec::with_capacity(READY),
+            beside: Vec::new(),
+        }
+    }
+
+    /// Carries packets until the end.
+    ///
+    /// # Errors
+    /// The interfaces are of no more use.
+    pub(super) fn carry(&mut self, interfaces: &mut impl Interfaces) -> Result<(), Failure> {
+        let (mut margins, mut looked_ns) = (Margins::new(), 0);
+        loop {
+            let moved = self.pass(interfaces);
+            let now_ns = interfaces.now_ns();
+            let ahead_ns = self.link.next_event_ns().map(|next_ns| next_ns.saturating_sub(now_ns));
+            let wait_ns = match ahead_ns {
+                _ if moved => Some(0),
+                None => None,
+                Some(ahead_ns) => Some(margins.wait_ns(ahead_ns).unwrap_or(0)),
+            };
+            if wait_ns == Some(0) && now_ns.saturating_sub(looked_ns) < LOOK_NS {
+                std::hint::spin_loop();
+                continue;
+            }
+            if interfaces.wait(wait_ns)? {
+                break;
+            }
+            looked_ns = interfaces.now_ns();
+            let over_ns =
+                wait_ns.filter(|wait_ns| *wait_ns > 0).and_then(|wait_ns| (looked_ns - now_ns).checked_sub(wait_ns));
+            if let (Some(ahead_ns), Some(over_ns)) = (ahead_ns, over_ns) {
+                margins.woke(ahead_ns, over_ns);
+            }
+        }
+        let _ = (0..LAST_PASSES).find(|_| !self.pass(interfaces));
+        Ok(())
+    }
+
+    /// Takes in what has come and lets go what is due; says whether there was anything.
+    fn pass(&mut self, interfaces: &mut impl Interfaces) -> bool {
+        // What came before now is taken in before anything that is due by now leaves. So the link's time never passes
+        // a packet that is yet to be taken in.
+        let mut until_ns = interfaces.now_ns();
+        let mut came = false;
+        for direction in DIRECTIONS {
+            for turn in 0..TAKEN {
+                let mut arrived_ns = 0;
+                let any = interfaces.receive(direction, |arrival| {
+                    arrived_ns = arrival.arrived_ns;
+                    self.arrive(direction, arrival);
+                });
+                if !any {
+                    break;
+                }
+                came = true;
+                if !self.beside.is_empty() {
+                    interfaces.send(direction, &[&self.beside]);
+                    self.beside.clear();
+                }
+                if turn + 1 == TAKEN {
+                    until_ns = until_ns.min(arrived_ns);
+                }
+            }
+        }
+        self.link.advance(until_ns, &mut self.outcomes);
+        let outcomes = std::mem::take(&mut self.outcomes);
+        let mut rest = outcomes.as_slice();
+        while !rest.is_empty() {
+            let (together, after) = rest.split_at(together(rest));
+            self.carry_out(interfaces, together);
+            rest = after;
+        }
+        let went = !outcomes.is_empty();
+        self.outcomes = outcomes;
+        self.outcomes.clear();
+        came || went
+    }
+
+    fn arrive(&mut self, direction: Direction, arrival: &Arrival<'_>) {
+        let packet = match frames::content(direction, arrival.bytes, arrival.length_bytes) {
+            _ if arrival.had_tag => return,
+            Content::Other => return,
+            Content::Arp => return self.beside.extend_from_slice(arrival.bytes),
+            Content::Ip(packet) => packet,
+        };
+        let part = self.messages.as_mut().and_then(|messages| messages.saw(direction, &packet, arrival.bytes));
+        let number = self.numbers[direction as usize];
+        if !self.kept.keep(direction, number, arrival.bytes, part) {
+            self.overrun += 1;
+            if let (Some(messages), Some(part)) = (&mut self.messages, part) {
+                messages.lost(part, messages::OVERRUN);
+            }
+            return;
+        }
+        self.numbers[direction as usize] += 1;
+        let size_bytes = u32::try_from(packet.size_bytes).unwrap_or(u32::MAX);
+        let packet = Packet { number, size_bytes, carries_data: packet.carries_data };
+        self.link.arrive(direction, packet, arrival.arrived_ns);
+    }
+
+    /// Carries out what the link said of packets that can go together.
+    fn carry_out(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome]) {
+        let [first, ..] = outcomes else { return };
+        let (direction, number) = (first.direction, first.number);
+        let corrupted_bit = match first.fate {
+            Fate::Leaves { corrupted_bit, .. } => corrupted_bit,
+            Fate::Dropped { stage, .. } => {
+                self.write(LogLine { outcome: *first, released_ns: None });
+                return self.settle(first, Some(stage));
+            }
+        };
+        let Some(bit) = corrupted_bit else { return self.let_go(interfaces, outcomes, None) };
+        // The packet's copy has the same bit flipped, and each is flipped for itself.
+        let noticed = self.flip(direction, number, bit);
+        self.let_go(interfaces, outcomes, noticed.then_some(messages::CORRUPT));
+        self.flip(direction, number, bit);
+    }
+
+    /// Flips a bit of a packet; says whether the receiver notices.
+    fn flip(&mut self, direction: Direction, number: u64, bit: u32) -> bool {
+        let Some(kept) = self.kept.get_mut(direction, number) else { return false };
+        let noticed = frames::is_damage_noticed(kept.frame(), bit);
+        let at = frames::ETHERNET_BYTES + usize::try_from(bit / 8).unwrap_or(usize::MAX / 2);
+        if let Some(byte) = kept.frame_mut().get_mut(at) {
+            *byte ^= 0x80 >> (bit % 8);
+        }
+        noticed
+    }
+
+    /// Lets packets go that leave in one direction; `lost` is what they are lost by all the same.
+    fn let_go(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome], lost: Option<&'static str>) {
+        let (mut rest, mut before_ns) = (outcomes, interfaces.now_ns());
+        while let [first, ..] = rest {
+            let direction = first.direction;
+            let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
+            for (frame, outcome) in frames.iter_mut().zip(rest) {
+                *frame = self.kept.get(direction, outcome.number).map_or(&[], |kept| kept.frame());
+            }
+            let sent = interfaces.send(direction, &frames[..rest.len()]).min(rest.len());
+            let after_ns = interfaces.now_ns();
+            let (went, left) = rest.split_at(sent);
+            for (turn, outcome) in (0..).zip(went) {
+                // The kernel lets one go after the other.
+                let released_ns = before_ns + (after_ns - before_ns) * turn / sent.max(1) as u64;
+                self.lateness.record(released_ns.saturating_sub(outcome.fate.at_ns()));
+                self.write(LogLine { outcome: *outcome, released_ns: Some(released_ns) });
+                self.settle(outcome, lost);
+            }
+            rest = left;
+            if let [refused, others @ ..] = left {
+                self.refused[direction as usize] += 1;
+                self.write(LogLine { outcome: *refused, released_ns: None });
+                self.settle(refused, Some(messages::RELEASE));
+                rest = others;
+            }
+            before_ns = after_ns;
+        }
+    }
+
+    fn write(&mut self, line: LogLine) {
+        if let Some(log) = &mut self.log {
+            log.add(line);
+        }
+    }
+
+    /// One of the outcomes of a packet's number has been: it arrived whole, or was lost by something.
+    fn settle(&mut self, outcome: &Outcome, lost: Option<&'static str>) {
+        let Some(kept) = self.kept.get_mut(outcome.direction, outcome.number) else { return };
+        kept.outcomes += 1;
+        kept.arrived |= lost.is_none();
+        if kept.outcomes < outcome.outcomes {
+            return;
+        }
+        let part = kept.part.filter(|_| !kept.arrived);
+        if let (Some(messages), Some(part), Some(cause)) = (&mut self.messages, part, lost) {
+            messages.lost(part, cause);
+        }
+        self.kept.let_go(outcome.direction, outcome.number);
+    }
+
+    /// What became of everything.
+    pub(super) fn finish(mut self) -> Carried {
+        if let Some(messages) = &mut self.messages {
+            let inside = self.kept.all().filter(|kept| !kept.arrived);
+            inside.filter_map(|kept| kept.part).for_each(|part| messages.lost(part, messages::INSIDE));
+        }
+        let mut record = self.link.record(Backend::Relay, Some(self.lateness.figures()));
+        for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
+            if refused > 0 {
+                refuse(&mut direction.packets, refused);
+                refuse(&mut record.packets, refused);
+                direction.stages.push(release(direction.packets.out, refused));
+            }
+        }
+        Carried {
+            record,
+            lost_messages: self.messages.as_ref().map(Messages::lost_by_cause).unwrap_or_default(),
+            overrun: self.overrun,
+            log_problem: self.log.and_then(Log::finish),
+        }
+    }
+}
+
+/// How many of the first outcomes are carried out together: packets that leave in one direction. A damaged packet goes
+/// alone, and so does a drop.
+fn together(outcomes: &[Outcome]) -> usize {
+    let goes_on = |outcome: &&Outcome| {
+        outcome.direction == outcomes[0].direction && matches!(outcome.fate, Fate::Leaves { corrupted_bit: None, .. })
+    };
+    outcomes.iter().take(BATCH).take_while(goes_on).count().max(1)
+}
+
+/// Packets that had left the link, but were not let go.
+fn refuse(counts: &mut PacketCounts, refused: u64) {
+    counts.out -= refused;
+    *counts.dropped.entry(messages::RELEASE.to_owned()).or_default() += refused;
+}
+
+/// The relay itself as the last stage, where it could not let everything go.
+fn release(out: u64, refused: u64) -> StageRecord {
+    StageRecord {
+        stage: messages::RELEASE.to_owned(),
+        figures: "the interface at the end of the link".to_owned(),
+        entered: out + refused,
+        out,
+        dropped: BTreeMap::from([(REFUSED.to_owned(), refused)]),
+        ..StageRecord::default()
+    }
+}

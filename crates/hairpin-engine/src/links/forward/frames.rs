@@ -1,0 +1,195 @@
+//! From the bytes of an Ethernet frame to what the link must know of its packet: IPv4 (RFC 791), IPv6 and its
+//! extension headers (RFC 8200), UDP (RFC 768), TCP (RFC 9293), ICMP echo (RFC 792, RFC 4443).
+//!
+//! Whatever a program sends has an answer here. A packet whose headers contradict themselves or the frame is taken
+//! with the frame's own length. Only IP is carried by a link; ARP is let through beside it; all else is not carried.
+
+use std::ops::Range;
+
+use hairpin_link::Direction;
+
+/// Bytes of the link header.
+pub(super) const ETHERNET_BYTES: usize = 14;
+
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const ARP: u16 = 0x0806;
+
+const IPV6_BYTES: usize = 40;
+const FRAGMENT_BYTES: usize = 8;
+
+/// Protocol numbers (IANA).
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const ICMP_V6: u8 = 58;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const NO_NEXT: u8 = 59;
+/// Extension headers that say their own length in units of 8 bytes: hop-by-hop options, routing, destination options,
+/// mobility, host identity, shim6.
+const EXTENSIONS: [u8; 6] = [0, 43, 60, 135, 139, 140];
+/// Header of UDP and of an ICMP echo.
+const DATAGRAM_HEADER_BYTES: usize = 8;
+
+/// What a frame holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// An IP packet.
+    Ip(IpPacket),
+    /// A question or an answer about who has an address.
+    Arp,
+    /// Anything else, or no whole Ethernet header.
+    Other,
+}
+
+/// An IP packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IpPacket {
+    /// Its bytes as it says itself; the frame's where that cannot be.
+    pub(super) size_bytes: usize,
+    /// Whether it carries transport payload.
+    pub(super) carries_data: bool,
+    /// Which part of a larger packet it is, if it is one.
+    pub(super) fragment: Option<Fragment>,
+    /// Where in the frame the payload of its datagram is, if it holds (the beginning of) one that may be a message:
+    /// UDP, or an ICMP echo request on its way up, or a reply on its way down.
+    pub(super) payload: Option<Range<usize>>,
+}
+
+/// A part of a larger packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fragment {
+    /// What all parts of it have in common.
+    pub(super) identification: u32,
+    /// Whether this is the first part.
+    pub(super) is_first: bool,
+}
+
+/// What a frame holds that has `length_bytes` on the interface and of which `bytes` were kept.
+pub(super) fn content(direction: Direction, bytes: &[u8], length_bytes: usize) -> Content {
+    let Some(network) = bytes.get(ETHERNET_BYTES..) else { return Content::Other };
+    let all_bytes = length_bytes.max(bytes.len()) - ETHERNET_BYTES;
+    match half(bytes, 12) {
+        Some(IPV4) => Content::Ip(ipv4(direction, network, all_bytes)),
+        Some(IPV6) => Content::Ip(ipv6(direction, network, all_bytes)),
+        Some(ARP) => Content::Arp,
+        _ => Content::Other,
+    }
+}
+
+fn ipv4(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
+    let nonsense = IpPacket { size_bytes: all_bytes, carries_data: true, fragment: None, payload: None };
+    let header_bytes = network.first().map_or(0, |first| usize::from(first & 0xf) * 4);
+    let stated_bytes = half(network, 2).map_or(0, usize::from);
+    let is_version_4 = network.first().is_some_and(|first| first >> 4 == 4);
+    let (Some(identification), Some(offset), Some(protocol)) = (half(network, 4), half(network, 6), network.get(9))
+    else {
+        return nonsense;
+    };
+    if !is_version_4 || header_bytes < 20 || stated_bytes < header_bytes || stated_bytes > network.len() {
+        return nonsense;
+    }
+    let is_first = offset & 0x1fff == 0;
+    let fragment = (offset & 0x3fff != 0).then_some(Fragment { identification: u32::from(identification), is_first });
+    transport(direction, network, *protocol, header_bytes..stated_bytes, fragment)
+}
+
+fn ipv6(direction: Direction, network: &[u8], all_bytes: usize) -> IpPacket {
+    let nonsense = IpPacket { size_bytes: all_bytes, carries_data: true, fragment: None, payload: None };
+    let is_version_6 = network.first().is_some_and(|first| first >> 4 == 6);
+    let (Some(payload_bytes), Some(next)) = (half(network, 4), network.get(6)) else { return nonsense };
+    let stated_bytes = IPV6_BYTES + usize::from(payload_bytes);
+    if !is_version_6 || stated_bytes > network.len() {
+        return nonsense;
+    }
+    let packet = &network[..stated_bytes];
+    let (mut at, mut protocol, mut fragment) = (IPV6_BYTES, *next, None);
+    // Each header is longer than none, so the chain ends where the packet does.
+    while let Some((header_bytes, next)) = extension(packet, at, protocol) {
+        if protocol == FRAGMENT {
+            let (Some(offset), Some(identification)) = (half(packet, at + 2), word(packet, at + 4)) else { break };
+            fragment = Some(Fragment { identification, is_first: offset >> 3 == 0 });
+        }
+        (at, protocol) = (at + header_bytes, next);
+        if fragment.is_some_and(|fragment| !fragment.is_first) {
+            break;
+        }
+    }
+    transport(direction, network, protocol, at.min(stated_bytes)..stated_bytes, fragment)
+}
+
+/// The length of the extension header at `at`, and the number of what follows; null where it is none, or is cut off.
+fn extension(packet: &[u8], at: usize, number: u8) -> Option<(usize, u8)> {
+    let (next, length) = (*packet.get(at)?, usize::from(*packet.get(at + 1)?));
+    let header_bytes = match number {
+        FRAGMENT => FRAGMENT_BYTES,
+        AUTHENTICATION => (length + 2) * 4,
+        _ if EXTENSIONS.contains(&number) => (length + 1) * 8,
+        _ => return None,
+    };
+    (at + header_bytes <= packet.len()).then_some((header_bytes, next))
+}
+
+/// The packet, given where in it the transport's bytes are.
+fn transport(
+    direction: Direction,
+    network: &[u8],
+    protocol: u8,
+    range: Range<usize>,
+    fragment: Option<Fragment>,
+) -> IpPacket {
+    let bytes = &network[range.clone()];
+    let is_first = fragment.is_none_or(|fragment| fragment.is_first);
+    let header_bytes = match protocol {
+        _ if !is_first => 0,
+        TCP => bytes.get(12).map_or(0, |offset| usize::from(offset >> 4) * 4),
+        UDP | ICMP | ICMP_V6 => DATAGRAM_HEADER_BYTES,
+        NO_NEXT => bytes.len(),
+        _ => 0,
+    };
+    let may_be_message = match (protocol, direction) {
+        _ if !is_first => false,
+        (UDP, _) => true,
+        (ICMP, Direction::Up) => bytes.first() == Some(&8),
+        (ICMP, Direction::Down) => bytes.first() == Some(&0),
+        (ICMP_V6, Direction::Up) => bytes.first() == Some(&128),
+        (ICMP_V6, Direction::Down) => bytes.first() == Some(&129),
+        _ => false,
+    };
+    let payload = range.start + header_bytes..range.end;
+    IpPacket {
+        size_bytes: range.end,
+        carries_data: !payload.is_empty(),
+        fragment,
+        payload: (may_be_message && !payload.is_empty())
+            .then(|| payload.start + ETHERNET_BYTES..payload.end + ETHERNET_BYTES),
+    }
+}
+
+/// Whether the receiver's kernel drops the packet of this frame because of that flipped bit, counted from the first of
+/// the IP packet.
+///
+/// In IPv4 a checksum covers every bit. In IPv6 none covers the traffic class, the flow label and the hop limit, nor
+/// the reserved bits of a fragment header and the number in it of what follows, which only counts in the first.
+pub(super) fn is_damage_noticed(frame: &[u8], bit: u32) -> bool {
+    if half(frame, 12) != Some(IPV6) {
+        return true;
+    }
+    let fragment = frame.get(ETHERNET_BYTES + 6) == Some(&FRAGMENT);
+    let is_first = half(frame, ETHERNET_BYTES + IPV6_BYTES + 2).is_none_or(|offset| offset >> 3 == 0);
+    match bit {
+        4..32 | 56..64 => false,
+        320..328 if fragment => is_first,
+        328..336 | 349..351 if fragment => false,
+        _ => true,
+    }
+}
+
+fn half(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}

@@ -1,0 +1,161 @@
+//! The bytes of the packets that are inside, and what is known of each.
+//!
+//! Memory is taken in pieces of a power of two, which are used again and never given back while they fit under one
+//! bound: a queue that stays full for a minute takes no more than at its first moment.
+
+use std::collections::HashMap;
+
+use hairpin_link::Direction;
+
+use super::messages::Part;
+
+/// The most that packets inside may take: what a path of 2 Gbit/s holds in a second.
+pub(super) const BOUND_BYTES: usize = 256 * 1024 * 1024;
+
+/// What a packet takes beside its bytes, here and in the link, at most.
+const BESIDE_BYTES: usize = 256;
+
+/// The smallest piece is 2^6 bytes.
+const SMALLEST: u32 = 6;
+/// How many sizes of pieces there are: up to 2^17, in which the largest IP packet fits with its link header.
+const SIZES: usize = 12;
+
+/// A packet inside.
+#[derive(Debug)]
+pub(super) struct Kept {
+    piece: Box<[u8]>,
+    length_bytes: usize,
+    /// Which part of a message it is, where messages are told apart.
+    pub(super) part: Option<Part>,
+    /// How many of its outcomes have been.
+    pub(super) outcomes: u8,
+    /// Whether it, or its copy, has arrived whole.
+    pub(super) arrived: bool,
+}
+
+impl Kept {
+    /// The frame.
+    pub(super) fn frame(&self) -> &[u8] {
+        &self.piece[..self.length_bytes]
+    }
+
+    /// The frame, to be changed.
+    pub(super) fn frame_mut(&mut self) -> &mut [u8] {
+        &mut self.piece[..self.length_bytes]
+    }
+}
+
+/// The packets that are inside, by direction and number.
+pub(super) struct KeptPackets {
+    packets: [HashMap<u64, Kept>; 2],
+    free: [Vec<Box<[u8]>>; SIZES],
+    bound_bytes: usize,
+    /// What all pieces take, those that are free included.
+    taken_bytes: usize,
+}
+
+impl KeptPackets {
+    /// None yet, and `ready` free pieces for frames of `frame_bytes` each.
+    pub(super) fn new(bound_bytes: usize, frame_bytes: usize, ready: usize) -> Self {
+        let packets = [(); 2].map(|()| HashMap::with_capacity(ready));
+        let mut kept = Self { packets, free: Default::default(), bound_bytes, taken_bytes: 0 };
+        let pieces: Vec<_> = (0..ready).map_while(|_| kept.piece(size_of_piece(frame_bytes)?)).collect();
+        pieces.into_iter().for_each(|piece| kept.give_back(piece));
+        kept
+    }
+
+    /// Keeps a packet; false where there is no room.
+    pub(super) fn keep(&mut self, direction: Direction, number: u64, frame: &[u8], part: Option<Part>) -> bool {
+        let Some(mut piece) = size_of_piece(frame.len()).and_then(|size| self.piece(size)) else { return false };
+        piece[..frame.len()].copy_from_slice(frame);
+        let kept = Kept { piece, length_bytes: frame.len(), part, outcomes: 0, arrived: false };
+        self.packets[direction as usize].insert(number, kept);
+        true
+    }
+
+    /// A packet that is inside.
+    pub(super) fn get(&self, direction: Direction, number: u64) -> Option<&Kept> {
+        self.packets[direction as usize].get(&number)
+    }
+
+    /// A packet that is inside, to be changed.
+    pub(super) fn get_mut(&mut self, direction: Direction, number: u64) -> Option<&mut Kept> {
+        self.packets[direction as usize].get_mut(&number)
+    }
+
+    /// Lets go of a packet.
+    pub(super) fn let_go(&mut self, direction: Direction, number: u64) {
+        if let Some(kept) = self.packets[direction as usize].remove(&number) {
+            self.give_back(kept.piece);
+        }
+    }
+
+    /// All that are inside.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Kept> {
+        self.packets.iter().flat_map(HashMap::values)
+    }
+
+    /// A piece of that size, used or new.
+    fn piece(&mut self, size: usize) -> Option<Box<[u8]>> {
+        if let Some(piece) = self.free[size].pop() {
+            return Some(piece);
+        }
+        let piece_bytes = 1 << (SMALLEST as usize + size);
+        let taking = |taken_bytes: usize| taken_bytes + piece_bytes + BESIDE_BYTES;
+        // Pieces of other sizes that nobody uses make room.
+        while taking(self.taken_bytes) > self.bound_bytes {
+            let piece = self.free.iter_mut().rev().find_map(Vec::pop)?;
+            self.taken_bytes -= piece.len() + BESIDE_BYTES;
+        }
+        self.taken_bytes = taking(self.taken_bytes);
+        Some(vec![0; piece_bytes].into_boxed_slice())
+    }
+
+    fn give_back(&mut self, piece: Box<[u8]>) {
+        if let Some(size) = size_of_piece(piece.len()) {
+            self.free[size].push(piece);
+        }
+    }
+}
+
+/// Which size of piece holds so many bytes; null where none does.
+fn size_of_piece(bytes: usize) -> Option<usize> {
+    let exponent = bytes.checked_next_power_of_two()?.trailing_zeros().max(SMALLEST);
+    usize::try_from(exponent - SMALLEST).ok().filter(|size| *size < SIZES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_used_again_and_the_bound_holds() {
+        let one = 2048 + BESIDE_BYTES;
+        let mut kept = KeptPackets::new(3 * one, 1514, 2);
+        assert_eq!(kept.taken_bytes, 2 * one);
+        for number in 0..3 {
+            assert!(kept.keep(Direction::Up, number, &[7; 1514], None));
+        }
+        assert!(!kept.keep(Direction::Up, 3, &[7; 1514], None) && !kept.keep(Direction::Down, 0, &[7; 60], None));
+        assert_eq!((kept.taken_bytes, kept.all().count()), (3 * one, 3));
+        kept.let_go(Direction::Up, 1);
+        assert!(kept.get(Direction::Up, 1).is_none());
+        assert!(kept.keep(Direction::Down, 1, &[9; 60], None), "a large piece makes room for small ones");
+        assert_eq!(kept.taken_bytes, 2 * one + 64 + BESIDE_BYTES);
+        assert_eq!(kept.get(Direction::Down, 1).unwrap().frame(), [9; 60]);
+        assert_eq!(kept.get(Direction::Up, 2).unwrap().frame(), [7; 1514]);
+        assert!(kept.get(Direction::Down, 2).is_none());
+    }
+
+    #[test]
+    fn every_size_of_a_frame_has_its_piece_and_no_larger_one() {
+        let mut kept = KeptPackets::new(BOUND_BYTES, 0, 1);
+        let frame = vec![1; 1 << 17];
+        for (number, bytes) in [0, 1, 64, 65, 1514, 65_549, 1 << 17].into_iter().enumerate() {
+            let number = u64::try_from(number).unwrap();
+            assert!(kept.keep(Direction::Up, number, &frame[..bytes], None));
+            assert_eq!(kept.get(Direction::Up, number).unwrap().frame().len(), bytes);
+        }
+        assert!(!kept.keep(Direction::Up, 99, &vec![0; (1 << 17) + 1], None));
+    }
+}

@@ -1,0 +1,101 @@
+//! How late the packets were let go, and how early to stop waiting so that they are not.
+
+use hairpin_model::link::LatenessNs;
+use hairpin_model::samples::{LONGEST_NS, latency_histogram};
+use hdrhistogram::Histogram;
+
+/// Released minus due, of every packet.
+pub(super) struct Lateness(Histogram<u64>);
+
+impl Lateness {
+    /// Of none yet.
+    pub(super) fn new() -> Self {
+        Self(latency_histogram())
+    }
+
+    /// A packet was let go so much later than it was due.
+    pub(super) fn record(&mut self, late_ns: u64) {
+        self.0.saturating_record(late_ns.clamp(1, LONGEST_NS));
+    }
+
+    /// The figures; 0 where no packet was let go.
+    pub(super) fn figures(&self) -> LatenessNs {
+        let at = |quantile| self.0.value_at_quantile(quantile);
+        LatenessNs { p50: at(0.5), p99: at(0.99), max: self.0.max() }
+    }
+}
+
+/// A wait of at least this length lets the CPU fall into deeper sleep, from which it takes longer to wake.
+const LONG_NS: u64 = 5_000_000;
+/// One wake-up of twenty is later than the margin.
+const ON_TIME: u64 = 19;
+/// By how much a margin falls after a wake-up in time; after one too late it rises by [`ON_TIME`] times that.
+const STEP_NS: u64 = 1_000;
+/// The margins' bounds: below, nothing is gained; above, the spinning would cost too much CPU.
+const MARGIN_NS: std::ops::RangeInclusive<u64> = 20_000..=300_000;
+
+/// How long before a packet is due the relay stops waiting and spins, after short waits and after long ones, learnt
+/// from how late it woke.
+pub(super) struct Margins {
+    short_ns: u64,
+    long_ns: u64,
+}
+
+impl Margins {
+    /// What was measured on one machine, to begin with.
+    pub(super) fn new() -> Self {
+        Self { short_ns: 100_000, long_ns: 250_000 }
+    }
+
+    /// How long to wait for something that is due in `ahead_ns`; null to spin.
+    pub(super) fn wait_ns(&self, ahead_ns: u64) -> Option<u64> {
+        let margin_ns = if ahead_ns < LONG_NS { self.short_ns } else { self.long_ns };
+        ahead_ns.checked_sub(margin_ns).filter(|wait_ns| *wait_ns > 0)
+    }
+
+    /// A wait for something that was due in `ahead_ns` was longer than asked for by `over_ns`.
+    pub(super) fn woke(&mut self, ahead_ns: u64, over_ns: u64) {
+        let margin_ns = if ahead_ns < LONG_NS { &mut self.short_ns } else { &mut self.long_ns };
+        let next_ns =
+            if over_ns > *margin_ns { *margin_ns + ON_TIME * STEP_NS } else { margin_ns.saturating_sub(STEP_NS) };
+        *margin_ns = next_ns.clamp(*MARGIN_NS.start(), *MARGIN_NS.end());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_is_told_as_it_was() {
+        let mut lateness = Lateness::new();
+        assert_eq!(lateness.figures(), LatenessNs::default());
+        (1..=100).for_each(|late_ns| lateness.record(late_ns));
+        lateness.record(0);
+        assert_eq!(lateness.figures(), LatenessNs { p50: 50, p99: 99, max: 100 });
+        lateness.record(u64::MAX);
+        assert!(lateness.figures().max >= LONGEST_NS);
+    }
+
+    #[test]
+    fn a_margin_settles_where_one_wake_up_of_twenty_is_later() {
+        let mut margins = Margins::new();
+        assert_eq!(margins.wait_ns(100_000), None);
+        assert_eq!(margins.wait_ns(101_000), Some(1_000));
+        assert_eq!(margins.wait_ns(LONG_NS), Some(LONG_NS - 250_000));
+        // Wake-ups late by 0, 1, ... 199 us, in a scattered order.
+        for turn in 0..10_000_u64 {
+            margins.woke(1_000_000, turn * 77 % 200 * 1_000);
+        }
+        assert!((150_000..220_000).contains(&margins.short_ns), "{}", margins.short_ns);
+        assert_eq!(margins.long_ns, 250_000, "of long waits nothing was learnt");
+    }
+
+    #[test]
+    fn margins_stay_within_their_bounds() {
+        let mut margins = Margins::new();
+        (0..1_000).for_each(|_| margins.woke(0, 0));
+        (0..1_000).for_each(|_| margins.woke(LONG_NS, u64::MAX));
+        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 300_000));
+    }
+}

@@ -1,0 +1,145 @@
+//! The link's log: a line about each packet, written by a thread of its own so that no packet waits for a disk.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use hairpin_link::log::{HEADER, LogLine};
+use hairpin_model::round::Failure;
+
+use crate::system::cpu;
+
+/// Lines that go to the thread together.
+const TOGETHER: usize = 1024;
+/// How many times as many may wait for the disk: half a second at the relay's limit.
+const WAITING: usize = 256;
+
+/// The lines that are on their way to the file.
+pub(super) struct Log {
+    lines: Vec<LogLine>,
+    full: SyncSender<Vec<LogLine>>,
+    empty: Receiver<Vec<LogLine>>,
+    thread: JoinHandle<std::io::Result<()>>,
+    path: String,
+    missing: u64,
+}
+
+impl Log {
+    /// Makes the file, and the thread, which runs on any of `cpus`.
+    pub(super) fn new(path: &Path, cpus: &[usize]) -> Result<Self, Failure> {
+        let shown = path.display().to_string();
+        let file = File::create(path).map_err(|error| Failure {
+            cause: format!("cannot make the link's log {shown}: {error}"),
+            hint: "does its folder exist, and may it be written to?".to_owned(),
+        })?;
+        let (full, written) = sync_channel(WAITING);
+        let (used, empty) = sync_channel(WAITING);
+        let cpus = cpus.to_vec();
+        let thread = std::thread::spawn(move || {
+            // The relay may be pinned, and has its CPU for itself. Where this is refused the log is only slower.
+            let _ = cpu::pin(&cpus);
+            write(file, &written, &used)
+        });
+        Ok(Self { lines: Vec::with_capacity(TOGETHER), full, empty, thread, path: shown, missing: 0 })
+    }
+
+    /// One more line.
+    pub(super) fn add(&mut self, line: LogLine) {
+        if self.lines.len() == TOGETHER {
+            self.pass_on();
+        }
+        self.lines.push(line);
+    }
+
+    /// Gives the lines to the thread. Where too many wait for the disk, these are left out.
+    fn pass_on(&mut self) {
+        let next = match self.empty.try_recv() {
+            Ok(used) => used,
+            Err(TryRecvError::Empty | TryRecvError::Disconnected) => Vec::with_capacity(TOGETHER),
+        };
+        match self.full.try_send(std::mem::replace(&mut self.lines, next)) {
+            Ok(()) => {}
+            Err(TrySendError::Full(lines) | TrySendError::Disconnected(lines)) => {
+                self.missing += u64::try_from(lines.len()).expect("a batch");
+                self.lines = lines;
+                self.lines.clear();
+            }
+        }
+    }
+
+    /// Waits until all is written; says why the file is not whole, if it is not.
+    pub(super) fn finish(mut self) -> Option<String> {
+        // From here on nobody waits for the relay: the last lines may take their time.
+        let last = std::mem::take(&mut self.lines);
+        let _ = self.full.send(last);
+        drop(self.full);
+        let written =
+            self.thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the writing thread panicked")));
+        match (written, self.missing) {
+            (Err(error), _) => Some(format!("cannot write the link's log {}: {error}", self.path)),
+            (Ok(()), 0) => None,
+            (Ok(()), missing) => {
+                Some(format!("{missing} lines are missing in the link's log {}: the disk was too slow", self.path))
+            }
+        }
+    }
+}
+
+fn write(file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
+    let mut file = BufWriter::with_capacity(64 * 1024, file);
+    writeln!(file, "{HEADER}")?;
+    while let Ok(mut lines) = full.recv() {
+        for line in lines.drain(..) {
+            writeln!(file, "{line}")?;
+        }
+        let _ = used.try_send(lines);
+    }
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_link::Direction;
+    use hairpin_link::packet::{Fate, Outcome};
+
+    use super::*;
+
+    fn line(number: u64) -> LogLine {
+        LogLine::exact(Outcome {
+            direction: Direction::Up,
+            number,
+            copy: 0,
+            outcomes: 1,
+            size_bytes: 60,
+            carries_data: true,
+            arrived_ns: number,
+            fate: Fate::Leaves { due_ns: number, corrupted_bit: None },
+        })
+    }
+
+    #[test]
+    fn every_line_is_in_the_file_in_order_under_the_names_of_the_columns() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = Log::new(&path, &cpu::allowed().unwrap()).unwrap();
+        let count = 5 * u64::try_from(TOGETHER).unwrap() + 7;
+        (0..count).for_each(|number| log.add(line(number)));
+        assert_eq!(log.finish(), None);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some(HEADER));
+        assert!(lines.eq((0..count).map(|number| line(number).to_string())));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_and_costs_nothing_else() {
+        let mut log = Log::new(Path::new("/dev/full"), &[]).unwrap();
+        (0..50_000).for_each(|number| log.add(line(number)));
+        let problem = log.finish().unwrap();
+        assert!(problem.starts_with("cannot write the link's log /dev/full: No space left"), "{problem}");
+        let Err(failure) = Log::new(Path::new("/no-such-folder/log"), &[]) else { panic!("it was made") };
+        assert!(failure.cause.starts_with("cannot make the link's log /no-such-folder/log: "), "{}", failure.cause);
+    }
+}

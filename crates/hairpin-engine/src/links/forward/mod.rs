@@ -1,0 +1,95 @@
+//! The relay: packets from one interface to the other, through the link, each let go when it is due.
+//!
+//! - [`carrier`] is the loop. It takes packets in, asks the link what becomes of them, and lets them go.
+//! - [`frames`] reads what the link must know of a packet. Only IP goes through the link. ARP goes beside it at once,
+//!   so that the ends find each other whatever became of their neighbours' entries; nothing else is carried.
+//! - [`kept`] holds the bytes of packets that are inside, in a bounded memory. What finds no room counts as `overrun`.
+//! - [`lateness`] tells how late packets were let go, and learns how early to stop waiting so that they are not.
+//! - [`messages`] tells which messages of a round the link kept from being answered, and by what.
+//! - [`log`] writes a line about each packet. A log that cannot be written is told at the end, and costs nothing else.
+//! - [`sockets`] and [`stamps`] are the real interfaces and the kernel's time stamps.
+//!
+//! A packet that is due but that the kernel refuses to take counts as dropped by the relay's own last stage,
+//! `release`. It is not tried again: its time has passed.
+
+mod carrier;
+mod frames;
+mod kept;
+mod lateness;
+mod log;
+mod messages;
+mod sockets;
+mod stamps;
+#[cfg(test)]
+mod tests;
+
+use std::os::fd::BorrowedFd;
+
+use hairpin_link::link::Link;
+use hairpin_link::profile::Profile;
+use hairpin_link::stages::queue::replay::Trace;
+use hairpin_model::link::RelayReport;
+use hairpin_model::round::Failure;
+
+use super::{LinkEnd, LinkOrder};
+use crate::system::{cpu, time};
+use carrier::{Carried, Carrier};
+use kept::KeptPackets;
+use log::Log;
+use messages::Messages;
+use sockets::Sockets;
+
+/// Packets for which memory is there from the start.
+const READY: usize = 1024;
+
+/// Two packet sockets and the link between them.
+pub(super) struct Relay {
+    carrier: Carrier,
+    sockets: Sockets,
+    pinned_cpu: Option<usize>,
+}
+
+/// Opens the packet sockets on the interfaces towards the near and the far end, both up, in this network namespace.
+/// From here on nothing is missed.
+///
+/// # Errors
+/// The order has no such link, its log cannot be made, or the sockets cannot be opened.
+pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str) -> Result<Relay, Failure> {
+    let profile: Profile = order.profile.parse().map_err(no_link(order))?;
+    let trace = |(name, text): &(String, String)| Ok((name.clone(), Trace::parse(text).map_err(no_link(order))?));
+    let traces: Vec<_> = order.traces.iter().map(trace).collect::<Result<_, Failure>>()?;
+    let link = Link::new(&profile, order.seed, &traces).map_err(no_link(order))?;
+    let log = order.log.as_deref().map(|path| Log::new(path, &order.allowed_cpus)).transpose()?;
+    let frame_bytes = usize::try_from(profile.mtu_bytes).unwrap_or(usize::MAX) + frames::ETHERNET_BYTES;
+    let carrier = Carrier::new(
+        link,
+        KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY),
+        order.messages.map(Messages::new),
+        log,
+    );
+    cpu::sharpen_timers();
+    let pinned_cpu = order.cpu.filter(|cpu| cpu::pin(&[*cpu]).is_ok());
+    let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
+    Ok(Relay { carrier, sockets, pinned_cpu })
+}
+
+fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
+    |error| Failure { cause: format!("cannot make the link `{}`: {error}", order.profile), hint: String::new() }
+}
+
+impl Relay {
+    /// Carries packets until `end` can be read: it is a pipe whose other side closes. Says what became of them.
+    ///
+    /// # Errors
+    /// The sockets are of no more use.
+    pub(super) fn carry(mut self, end: BorrowedFd<'_>) -> Result<LinkEnd, Failure> {
+        let before_ns = time::thread_cpu_ns();
+        self.carrier.carry(&mut self.sockets.until(end))?;
+        let cpu_ns = time::thread_cpu_ns() - before_ns;
+        let no_room = self.sockets.overrun()?;
+        let Carried { mut record, lost_messages, overrun, log_problem } = self.carrier.finish();
+        record.relay =
+            Some(RelayReport { pinned_cpu: self.pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room });
+        Ok(LinkEnd { record, started_ns: self.sockets.started_ns(), lost_messages, log_problem })
+    }
+}

@@ -1,0 +1,99 @@
+//! The real interfaces: a packet socket on each, and the kernel's stamps mapped to the link's time.
+
+use std::os::fd::BorrowedFd;
+
+use hairpin_link::Direction;
+use hairpin_model::round::Failure;
+
+use super::carrier::{Arrival, Interfaces};
+use super::stamps::Stamps;
+use crate::clock::RealClock;
+use crate::system::packet_ring::Interface;
+use crate::system::packet_socket::{self, PacketSocket};
+
+/// A packet socket towards each end.
+pub(super) struct Sockets {
+    near: PacketSocket,
+    far: PacketSocket,
+    stamps: Stamps<RealClock>,
+}
+
+/// The sockets, and what tells the end.
+pub(super) struct SocketsUntil<'a> {
+    sockets: &'a mut Sockets,
+    end: BorrowedFd<'a>,
+}
+
+impl Sockets {
+    /// Opens the near and the far one, for frames of up to `frame_bytes`. The link starts now.
+    pub(super) fn open(interfaces: [&str; 2], frame_bytes: usize, clock: RealClock) -> Result<Self, Failure> {
+        let socket = |name: &str| {
+            Interface::named(name).and_then(|interface| PacketSocket::open(interface, frame_bytes)).map_err(|error| {
+                Failure {
+                    cause: format!("cannot open a packet socket on the interface {name}: {error}"),
+                    hint: "this takes CAP_NET_RAW in the network namespace of the interface".to_owned(),
+                }
+            })
+        };
+        let [near, far] = interfaces;
+        Ok(Self { near: socket(near)?, far: socket(far)?, stamps: Stamps::new(clock) })
+    }
+
+    /// When the link started, on the clock.
+    pub(super) fn started_ns(&self) -> u64 {
+        self.stamps.started_ns()
+    }
+
+    /// The sockets until `end` can be read.
+    pub(super) fn until<'a>(&'a mut self, end: BorrowedFd<'a>) -> SocketsUntil<'a> {
+        SocketsUntil { sockets: self, end }
+    }
+
+    /// How many packets found no room.
+    pub(super) fn overrun(&self) -> Result<u64, Failure> {
+        let lost = |socket: &PacketSocket| {
+            socket.overrun().map_err(|error| Failure {
+                cause: format!("cannot ask the relay's packet sockets for what they lost: {error}"),
+                hint: String::new(),
+            })
+        };
+        Ok(lost(&self.near)? + lost(&self.far)?)
+    }
+}
+
+impl Interfaces for SocketsUntil<'_> {
+    fn now_ns(&self) -> u64 {
+        self.sockets.stamps.now_ns()
+    }
+
+    fn receive(&mut self, direction: Direction, take: impl FnOnce(&Arrival<'_>)) -> bool {
+        let Sockets { near, far, stamps } = &mut *self.sockets;
+        let from = match direction {
+            Direction::Up => near,
+            Direction::Down => far,
+        };
+        let taken = from.receive(|frame| {
+            let now_ns = stamps.now_ns();
+            stamps.refresh(now_ns);
+            take(&Arrival {
+                arrived_ns: stamps.arrived_ns(frame.realtime_ns, now_ns),
+                bytes: frame.bytes,
+                length_bytes: frame.length_bytes,
+                had_tag: frame.had_tag,
+            });
+        });
+        taken.is_some()
+    }
+
+    fn send(&mut self, direction: Direction, frames: &[&[u8]]) -> usize {
+        match direction {
+            Direction::Up => self.sockets.far.send(frames),
+            Direction::Down => self.sockets.near.send(frames),
+        }
+    }
+
+    fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure> {
+        packet_socket::wait([&self.sockets.near, &self.sockets.far], self.end, at_most_ns)
+            .map_err(|error| Failure { cause: format!("cannot wait for packets: {error}"), hint: String::new() })
+    }
+}

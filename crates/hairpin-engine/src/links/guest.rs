@@ -1,0 +1,151 @@
+//! Programs in a link's namespaces.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use hairpin_model::round::Failure;
+
+use crate::system::guest::{self as system, Interest};
+
+/// A program that runs in a namespace. It is killed when this is dropped, when the thread that started it ends, and
+/// when that thread's process is killed.
+pub struct Guest {
+    child: Child,
+    /// Readable once the program has ended.
+    ended: OwnedFd,
+    leads_group: bool,
+    waited_for: bool,
+}
+
+/// Which processes the terminal's keys and [`Guest::signal`] reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// It stays in the group of the program that starts it, so that it can use the terminal. Signals go to it alone.
+    Shared,
+    /// It leads one of its own: the terminal's keys do not reach it, and signals go to all of the group.
+    Own,
+}
+
+/// Why a program was not started.
+#[derive(Debug)]
+pub enum NotStarted {
+    /// The program itself cannot be run.
+    Program(io::Error),
+    /// It cannot be run there.
+    Link(Failure),
+}
+
+/// Whether the terminal's keys (Ctrl-C) reach this process, and so all of its group.
+#[must_use]
+pub fn is_in_foreground() -> bool {
+    system::is_in_foreground()
+}
+
+impl Guest {
+    /// Starts the command in the network namespace of that file.
+    ///
+    /// # Errors
+    /// See [`NotStarted`].
+    pub fn start(command: &mut Command, namespace: &Path, group: Group) -> Result<Self, NotStarted> {
+        let failed = |operation: &str, error: io::Error| {
+            NotStarted::Link(Failure {
+                cause: format!("cannot {operation} the network namespace {}: {error}", namespace.display()),
+                hint: "was the link ended from outside?".to_owned(),
+            })
+        };
+        let file = File::open(namespace).map_err(|error| failed("open", error))?;
+        if group == Group::Own {
+            command.process_group(0);
+        }
+        system::run_in(command, file);
+        let mut child = command.spawn().map_err(|error| match error.raw_os_error() {
+            Some(system::NOT_ENTERED) => failed("enter", error),
+            _ => NotStarted::Program(error),
+        })?;
+        match system::ended(child.id()) {
+            Ok(ended) => Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false }),
+            Err(error) => {
+                drop(child.kill().and_then(|()| child.wait()));
+                Err(failed("watch a program in", error))
+            }
+        }
+    }
+
+    /// Its process's number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its standard input and output, where they are pipes.
+    pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>) {
+        (self.child.stdin.take(), self.child.stdout.take())
+    }
+
+    /// Waits until it has ended, and says how; or until one of `others` can be read or `patience` is over, and says
+    /// nothing. A signal may end the wait too.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<Option<ExitStatus>> {
+        let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
+        let ready = system::wait_for(&files, patience)?;
+        if !ready[0] {
+            return Ok(None);
+        }
+        self.waited_for = true;
+        self.child.wait().map(Some)
+    }
+
+    /// Sends it a signal. One that has ended takes no notice.
+    pub fn signal(&self, signal: i32) {
+        if self.waited_for {
+            return;
+        }
+        drop(system::signal(self.child.id(), self.leads_group, signal));
+    }
+
+    /// Asks it to end (SIGTERM), and kills it, and all of a group of its own, when it has not within `patience`.
+    pub fn end(self, patience: Duration) {
+        self.signal(libc::SIGTERM);
+        let deadline = Instant::now() + patience;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        while !left().is_zero() && !self.has_ended(left()) {}
+    }
+
+    /// Whether it has ended, or does within `patience`. Its number is not free for others yet.
+    fn has_ended(&self, patience: Duration) -> bool {
+        let files = [(self.ended.as_fd(), Interest::Read)];
+        system::wait_for(&files, Some(patience)).is_ok_and(|ready| ready[0])
+    }
+
+    /// Whether anything in its namespace waits for others: a TCP socket that listens, or a UDP socket with a port
+    /// (`/proc/PID/net`; proc_pid_net(5)).
+    #[must_use]
+    pub fn listens(&self) -> bool {
+        const LISTENS: &str = "0A";
+        const HAS_PORT: &str = "07";
+        [("tcp", LISTENS), ("tcp6", LISTENS), ("udp", HAS_PORT), ("udp6", HAS_PORT)].iter().any(|(name, state)| {
+            let text = std::fs::read_to_string(format!("/proc/{}/net/{name}", self.id())).unwrap_or_default();
+            text.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some(state))
+        })
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if self.waited_for {
+            return;
+        }
+        // While nobody has waited for it, its number, and that of its group, belong to nobody else.
+        if self.leads_group {
+            self.signal(libc::SIGKILL);
+        }
+        drop(self.child.kill().and_then(|()| self.child.wait()));
+    }
+}

@@ -1,0 +1,214 @@
+//! The links of a run: which there are, by what name, and what is said of each. The terminal and the page share it.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::{Case, LOOPBACK};
+use hairpin_model::link::{Backend, LatenessNs, LinkSummary, PacketCounts};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use crate::exchanges;
+use crate::ladder;
+use crate::quantities::{self, Micro};
+use crate::wording;
+
+/// One link of a run: a profile and what carried its packets.
+pub(crate) struct Link<'r> {
+    /// The name of the profile, or its line where it has none.
+    pub(crate) name: &'r str,
+    /// The whole profile in a line.
+    pub(crate) line: &'r str,
+    /// What carried the packets.
+    pub(crate) backend: Backend,
+    /// The cases over it.
+    pub(crate) rows: Vec<&'r CaseSummary>,
+}
+
+/// The emulated links, in the order of the plan.
+pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
+    let mut links: Vec<Link<'_>> = Vec::new();
+    for row in run.cases.iter().filter(|row| row.case.is_emulated()) {
+        let case = &row.case;
+        let known = links.iter_mut().find(|link| (link.line, link.backend) == (&case.link, case.link_backend));
+        match known {
+            Some(link) => link.rows.push(row),
+            None => {
+                links.push(Link { name: name(case), line: &case.link, backend: case.link_backend, rows: vec![row] })
+            }
+        }
+    }
+    links
+}
+
+/// The name of a case's link, or its line.
+pub(crate) fn name(case: &Case) -> &str {
+    case.link_name.as_ref().unwrap_or(&case.link)
+}
+
+/// Whether two cases have the same path between their ends.
+pub(crate) fn alike(one: &Case, other: &Case) -> bool {
+    (&one.link, one.link_backend) == (&other.link, other.link_backend)
+}
+
+/// The case as it would be without its link: what is left of its words when the link is said elsewhere.
+pub(crate) fn without(case: &Case) -> Case {
+    Case { link: LOOPBACK.to_owned(), link_name: None, link_backend: Backend::Relay, ..case.clone() }
+}
+
+/// `over home-uplink`, `over delay=2ms by netem`; null on the loopback.
+pub(crate) fn over(case: &Case) -> Option<String> {
+    let by = if case.link_backend == Backend::Relay { String::new() } else { format!(" by {}", case.link_backend) };
+    case.is_emulated().then(|| format!("over {}{by}", name(case)))
+}
+
+/// Whether the cases of a run have more than one path, so that each must say which.
+pub(crate) fn several(run: &Run) -> bool {
+    run.cases.windows(2).any(|pair| !alike(&pair[0].case, &pair[1].case))
+}
+
+/// The link that all cases share, in a sentence; null where there are several, and on the loopback.
+pub(crate) fn shared(run: &Run) -> Option<String> {
+    let first = run.cases.first().filter(|row| row.case.is_emulated() && !several(run))?;
+    let all = if run.cases.len() == 1 { "" } else { ", of all cases" };
+    let line = first.case.link_name.as_ref().map_or_else(String::new, |_| format!(": {}", first.case.link));
+    Some(format!("{}{all}{line}", name(&first.case)))
+}
+
+/// What is said of each link below the figures. True with what makes figures unusable.
+pub(crate) fn notes(run: &Run, micro: Micro) -> Vec<(bool, String)> {
+    of(run).iter().filter_map(|link| note(link, micro)).collect()
+}
+
+/// What the reader must know before anything else: cases that are invalid because of their link.
+pub(crate) fn cautions(run: &Run) -> Vec<String> {
+    let spoiled = |link: &Link<'_>| {
+        let invalid = link.rows.iter().filter(|row| !row.valid);
+        let whys: Vec<&String> = invalid.filter_map(|row| row.link.as_ref()?.rounds_left_out.first()).collect();
+        let (many, first) = (whys.len() as u64, whys.first()?);
+        let (are, their) = if many == 1 { ("is", "its") } else { ("are", "their") };
+        let cases = wording::counted(many, "case");
+        Some(format!("{cases} {are} invalid because of {their} link, {}: {first}.", link.name))
+    };
+    of(run).iter().filter_map(spoiled).collect()
+}
+
+/// Rounds that do not count because of the link, by case: `12 rounds do not count: udp block together 10, tcp block
+/// together 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True where a case is invalid.
+pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
+    /// The most reasons that are listed.
+    const LISTED: usize = 2;
+    let of_row = |row: &&CaseSummary| row.link.as_ref().map_or(0, |link| link.rounds_left_out.len() as u64);
+    let rows: Vec<&CaseSummary> = link.rows.iter().copied().filter(|row| of_row(row) > 0).collect();
+    let all: u64 = rows.iter().map(of_row).sum();
+    let names: Vec<String> =
+        rows.iter().map(|row| format!("{} {}", without(&row.case).label(), quantities::count(of_row(row)))).collect();
+    let whys: Vec<&str> = rows
+        .iter()
+        .flat_map(|row| &row.link.as_ref().expect("it has some").rounds_left_out)
+        .map(String::as_str)
+        .collect();
+    let more = match whys.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let (rounds, do_not) = (wording::counted(all, "round"), if all == 1 { "does not" } else { "do not" });
+    let why = whys.iter().take(LISTED).copied().collect::<Vec<_>>().join("; ");
+    let text = format!("{rounds} {do_not} count: {} ({why}{more})", names.join(", "));
+    (all > 0).then(|| (rows.iter().any(|row| !row.valid), text))
+}
+
+/// `home-uplink (relay, seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us at
+/// p99`, and before the packets the rounds that do not count; null where no round was measured.
+fn note(link: &Link<'_>, micro: Micro) -> Option<(bool, String)> {
+    let (closes, account) = account(link, micro)?;
+    let (invalid, left_out) = left_out(link).map_or((false, String::new()), |(invalid, said)| (invalid, said + "; "));
+    Some((invalid || !closes, format!("{}: {left_out}{account}", title(link))))
+}
+
+/// `home-uplink (relay, seed 7)`: the seed of the first block; each further block has the next one.
+pub(crate) fn title(link: &Link<'_>) -> String {
+    let seed = link.rows.iter().find_map(|row| row.link.as_ref()).map(|link| format!(", seed {}", link.seed));
+    format!("{} ({}{})", link.name, link.backend, seed.unwrap_or_default())
+}
+
+/// The packets of all cases over a link, how late they were and what they cost; null where no round was measured. False
+/// where the ledger does not close.
+pub(crate) fn account(link: &Link<'_>, micro: Micro) -> Option<(bool, String)> {
+    let summaries: Vec<&LinkSummary> = link.rows.iter().filter_map(|row| row.link.as_ref()).collect();
+    let all = summaries.iter().map(|summary| summary.packets.clone()).reduce(|all, packets| all.plus(&packets))?;
+    let mut parts = counts(&all);
+    parts.extend(lateness(&summaries, micro));
+    parts.extend(relay_cpu(&summaries, micro));
+    Some((all.unexplained() == 0, parts.join(", ")))
+}
+
+/// A ledger in words: what came in and went out, and of the rest what is not nothing.
+pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
+    let count = quantities::count;
+    let mut parts =
+        vec![format!("{} in", wording::counted(packets.entered, "packet")), format!("{} out", count(packets.out))];
+    parts.push(match packets.dropped.values().sum() {
+        0 => "none dropped".to_owned(),
+        all => format!("dropped {} ({})", count(all), by_name(&packets.dropped)),
+    });
+    let others = [
+        (packets.duplicated, "duplicated"),
+        (packets.reordered, "reordered"),
+        (packets.corrupted, "corrupted"),
+        (packets.inside, "still inside"),
+    ];
+    parts.extend(others.iter().filter(|(of, _)| *of > 0).map(|(of, what)| format!("{} {what}", count(*of))));
+    match packets.unexplained() {
+        0 => {}
+        missing @ 1.. => parts.push(format!("{missing} missing without a cause")),
+        extra => parts.push(format!("{} too many", extra.unsigned_abs())),
+    }
+    parts
+}
+
+/// `loss 4, queue 2`.
+pub(crate) fn by_name(counts: &BTreeMap<String, u64>) -> String {
+    counts.iter().map(|(name, of)| format!("{name} {}", quantities::count(*of))).collect::<Vec<_>>().join(", ")
+}
+
+/// How late packets were let go; of several cases the greatest of each figure.
+fn lateness(summaries: &[&LinkSummary], micro: Micro) -> Option<String> {
+    let all: Vec<LatenessNs> = summaries.iter().filter_map(|summary| summary.lateness_ns).collect();
+    let greatest = |of: fn(&LatenessNs) -> u64| Some(time(all.iter().map(of).max()?, micro));
+    let up_to = if all.len() > 1 { "up to " } else { "" };
+    Some(format!("late {up_to}{} at p50, {} at p99", greatest(|late| late.p50)?, greatest(|late| late.p99)?))
+}
+
+/// `2 us`.
+#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+pub(crate) fn time(ns: u64, micro: Micro) -> String {
+    quantities::round_duration(ns as f64, micro)
+}
+
+fn relay_cpu(summaries: &[&LinkSummary], micro: Micro) -> Option<String> {
+    let all: Vec<f64> = summaries.iter().filter_map(|summary| summary.relay_cpu_ns_per_packet).collect();
+    let most = all.iter().copied().filter(|ns| ns.is_finite()).reduce(f64::max)?;
+    let up_to = if all.len() > 1 { "up to " } else { "" };
+    Some(format!("relay CPU {up_to}{} a packet", quantities::duration(most, micro)))
+}
+
+/// The fastest over each path, in one sentence; null where they are not at least two.
+pub(crate) fn fastest_of_each(fastest: &[&CaseSummary], micro: Micro) -> Option<String> {
+    let first = fastest.first().filter(|_| fastest.len() > 1)?;
+    let who = |row: &CaseSummary| (ladder::row_name(row), row.case.waiting, row.case.placement);
+    let one_for_all = fastest.iter().all(|row| who(row) == who(first));
+    let said = |row: &&CaseSummary| {
+        let p50 = quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
+        let path = over(&row.case).unwrap_or_else(|| "without a link".to_owned());
+        let (name, waiting, placement) = who(row);
+        let whose = if one_for_all { String::new() } else { format!(" ({name}, {waiting}, {placement})") };
+        format!("{p50} {path}{whose}")
+    };
+    let times = exchanges::joined(&fastest.iter().map(said).collect::<Vec<_>>(), "and");
+    let (name, waiting, placement) = who(first);
+    Some(if one_for_all {
+        format!("A round trip of {name} ({waiting}, {placement}) takes, at p50, {times}.")
+    } else {
+        format!("The fastest round trip takes, at p50, {times}.")
+    })
+}

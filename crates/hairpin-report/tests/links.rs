@@ -1,0 +1,205 @@
+//! What a person sees of links: in the terminal, on the page, in the tables and in the JSON.
+
+mod support;
+
+use hairpin_model::link::Backend;
+use hairpin_model::run::Run;
+use hairpin_report::terminal::{Look, render};
+use support::links::{HOME_UPLINK, TYPED, run, run_over};
+
+fn plain(width: usize) -> Look {
+    Look { width, colour: false }
+}
+
+/// The text in one line.
+fn text(run: &Run) -> String {
+    render(run, &plain(100)).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn links_at_80_columns() {
+    insta::assert_snapshot!(render(&run(), &plain(80)));
+}
+
+#[test]
+fn links_at_100_columns() {
+    insta::assert_snapshot!(render(&run(), &plain(100)));
+}
+
+#[test]
+fn one_link_for_all_at_80_columns() {
+    insta::assert_snapshot!(render(&run_over("home-uplink"), &plain(80)));
+}
+
+#[test]
+fn no_line_is_wider_than_asked() {
+    for width in [60, 80, 100, 140] {
+        for run in [run(), run_over("home-uplink"), run_over(TYPED)] {
+            for line in render(&run, &plain(width)).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_that_all_cases_share_is_told_once_and_above_the_table() {
+    let text = render(&run_over("home-uplink"), &plain(300));
+    let named: Vec<usize> = text.match_indices("home-uplink").map(|(place, _)| place).collect();
+    let table = text.find("Round trips").expect("the table");
+    assert_eq!(named.len(), 3, "in the answer, above the table, and in its account: {text}");
+    assert!(named[1] < table && named[2] > table, "{text}");
+    assert!(text.contains(&format!("\nLink: home-uplink, of all cases: {HOME_UPLINK}\n")), "{text}");
+}
+
+#[test]
+fn cases_of_several_links_stand_below_the_name_of_theirs() {
+    let text = render(&run(), &plain(300));
+    let place = |said: &str| text.find(said).unwrap_or_else(|| panic!("{said}: {text}"));
+    let titles = ["without a link\n", "over bridged-vm\n", "over home-uplink\n", "reorder=1%/5ms\n"];
+    let places = titles.map(|title| place(&format!("{title}  tcp ").replace("5ms\n  tcp", "5ms\n! udp")));
+    assert!(places.is_sorted(), "in the order of the plan: {places:?}");
+    assert!(
+        text.starts_with("A round trip of tcp (block, together) takes, at p50, 13.4 us without a link, 4.05 ms over")
+    );
+}
+
+#[test]
+fn a_backend_that_is_not_the_relay_is_told_with_the_path() {
+    let mut run = run();
+    run.cases[1].case.link_backend = Backend::Netem;
+    assert!(text(&run).contains("block, together, over bridged-vm by netem tcp"), "{}", text(&run));
+}
+
+#[test]
+fn the_account_of_a_link_is_that_of_all_its_cases() {
+    let said = text(&run());
+    let home = "Link: home-uplink (relay, seed 7): 88 400 packets in, 77 040 out, dropped 11 360 (loss 40, queue 11 320), \
+                late up to 1.65 us at p50, 71.2 us at p99, relay CPU up to 4.73 us a packet";
+    assert!(said.contains(home), "{said}");
+    let quiet =
+        "Link: bridged-vm (relay, seed 3000): 10 240 packets in, 10 240 out, none dropped, late 4.64 us at p50";
+    assert!(said.contains(quiet), "{said}");
+}
+
+#[test]
+fn an_account_that_does_not_close_says_by_how_much() {
+    let mut run = run_over("bridged-vm");
+    let link = run.cases[0].link.as_mut().expect("it has a link");
+    link.packets.out -= 2;
+    assert!(text(&run).contains("none dropped, 2 missing without a cause, late"), "{}", text(&run));
+    let link = run.cases[0].link.as_mut().expect("it has a link");
+    link.packets.out += 5;
+    assert!(text(&run).contains("none dropped, 3 too many, late"), "{}", text(&run));
+}
+
+#[test]
+fn rounds_that_the_link_spoiled_are_told_before_its_packets_and_an_invalid_case_first_of_all() {
+    let run = run();
+    let said = text(&run);
+    let left_out = "12 rounds do not count: tcp block together 2, udp block together 10 (round 0: the relay was late by 118 us \
+                    at p50, bound 100 us; round 1: the relay was late by 125 us at p50, bound 100 us; and 10 more); 50 000 \
+                    packets in";
+    assert!(said.contains(left_out), "{said}");
+    let caution = format!("1 case is invalid because of its link, {TYPED}: round 0: the relay was late by 118 us");
+    let (first, table) = (said.find(&caution).expect("the caution"), said.find("Round trips").expect("the table"));
+    assert!(first < table);
+    let mut valid = run.clone();
+    valid.cases.pop();
+    assert!(
+        !text(&valid).contains("because of its link"),
+        "rounds are left out, and the case counts: {}",
+        text(&valid)
+    );
+    assert!(text(&valid).contains("2 rounds do not count: tcp block together 2 (round 0"), "{}", text(&valid));
+}
+
+#[test]
+fn a_case_over_a_link_that_was_never_measured_has_no_account() {
+    let mut run = run_over("bridged-vm");
+    run.cases[0].link = None;
+    let said = text(&run);
+    assert!(!said.contains("bridged-vm (relay") && said.contains("Link: bridged-vm: delay=2ms"), "{said}");
+}
+
+#[test]
+fn exchanges_over_a_link_are_compared_with_those_over_the_same_link() {
+    let mut run = support::small_writes::run(false);
+    let near = run.cases.clone();
+    for row in run.cases.iter_mut().filter(|row| row.case.transport == "tcp") {
+        row.case.link = "delay=2ms".to_owned();
+        row.case.link_name = Some("bridged-vm".to_owned());
+        row.id = row.case.id();
+    }
+    run.cases.retain(|row| row.case.transport == "tcp");
+    run.findings.clear();
+    let over = "An exchange of 100x2 B by tcp over bridged-vm takes 43.8 ms at p50 with nothing done";
+    assert!(text(&run).starts_with(over), "{}", text(&run));
+    run.cases.extend(near.into_iter().filter(|row| row.case.transport == "tcp"));
+    let said = text(&run);
+    assert!(
+        said.contains("Without a link it takes 43.8 ms with nothing done, and 24.1 us with one-write."),
+        "{said}"
+    );
+    assert!(said.contains("tcp 100x2 B, block, together, over bridged-vm one-write 24.1 us"), "{said}");
+}
+
+#[test]
+fn the_flat_table_has_the_link_in_columns_that_are_empty_on_the_loopback() {
+    let text = hairpin_report::csv_table::summary(&run());
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let header: Vec<String> = reader.headers().expect("a header").iter().map(str::to_owned).collect();
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("rows of one length")).collect();
+    let cells = |row: usize, names: &[&str]| -> Vec<String> {
+        let column =
+            |name: &&str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
+        names.iter().map(|name| rows[row][column(name)].to_owned()).collect()
+    };
+    let names = ["link", "link_name", "link_backend", "link_seed", "link_lateness_p50_ns", "link_lateness_max_ns"];
+    assert_eq!(cells(2, &names), [HOME_UPLINK, "home-uplink", "relay", "7", "1647", "412000"]);
+    let packets = ["in", "out", "dropped", "dropped_by_stage", "duplicated", "reordered", "corrupted", "inside"];
+    let packets = packets.map(|name| format!("link_packets_{name}"));
+    let packets = packets.each_ref().map(String::as_str);
+    assert_eq!(cells(2, &packets), ["44000", "38460", "5540", "loss=20; queue=5520", "0", "0", "0", "0"]);
+    assert_eq!(cells(5, &packets)[4..], ["160", "150", "0", "30"]);
+    assert_eq!(cells(5, &["link_rounds_left_out", "link_relay_cpu_ns_per_packet"]), ["10", "4730"]);
+    assert_eq!(cells(0, &names), ["loopback", "", "", "", "", ""]);
+    assert!(cells(0, &packets).iter().all(String::is_empty));
+}
+
+#[test]
+fn the_json_has_what_its_contract_says_of_a_link() {
+    let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render(&run())).expect("it is JSON");
+    let cases = json["cases"].as_array().expect("cases");
+    assert!(cases[0].get("link").is_none(), "nothing on the loopback");
+    for (case, row) in cases.iter().zip(&run().cases).skip(1) {
+        assert_eq!(case["case"]["link"], row.case.link.as_str(), "the whole profile in a line");
+        let link = &case["link"];
+        assert_eq!(link["backend"], "relay");
+        assert!(link["seed"].is_u64());
+        assert!(
+            ["p50", "p99", "max"].iter().all(|name| link["lateness_ns"][name].is_u64()),
+            "{}",
+            link["lateness_ns"]
+        );
+        let packets = &link["packets"];
+        assert!(["in", "out", "duplicated", "reordered"].iter().all(|name| packets[name].is_u64()), "{packets}");
+        assert!(packets["dropped"].as_object().expect("by stage").values().all(serde_json::Value::is_u64));
+    }
+    assert_eq!(cases[2]["link"]["packets"]["dropped"], serde_json::json!({"loss": 20, "queue": 5520}));
+    assert_eq!(cases[1]["link"]["packets"]["dropped"], serde_json::json!({}));
+}
+
+#[test]
+fn the_made_up_ledgers_close() {
+    for link in run().cases.iter().filter_map(|row| row.link.as_ref()) {
+        assert_eq!(link.packets.unexplained(), 0);
+        let shown = link.shown.as_ref().expect("each has one");
+        for direction in [&shown.up, &shown.down] {
+            assert_eq!(direction.packets.unexplained(), 0);
+            for stage in &direction.stages {
+                assert_eq!(stage.unexplained(), 0, "{}", stage.stage);
+            }
+        }
+    }
+}

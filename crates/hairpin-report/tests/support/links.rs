@@ -1,0 +1,277 @@
+//! A made-up run over links: a home uplink that fills its queue and loses, a bridge that loses nothing, and a link typed
+//! by its user whose relay was late. Ledgers close; no figure was measured.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hairpin_model::case::Case;
+use hairpin_model::link::{
+    Backend, DirectionRecord, DroppedPacket, LatenessNs, LinkSummary, LinkTimeline, PacketCounts, ShownLink,
+    StageRecord,
+};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, CpuSeconds};
+
+use super::{Dice, ROUNDS, summary, survey};
+
+/// As docs/links.md has it.
+pub const HOME_UPLINK: &str = "up=5.5mbit down=87.16mbit up.queue=2752KiB down.queue=512KiB up.loss=0.015% \
+                               delay=23.5ms±3ms jitter=normal";
+/// The bridge of claims D.
+pub const BRIDGED_VM: &str = "delay=2ms";
+/// A link that its user typed.
+pub const TYPED: &str =
+    "up=5.5mbit down=80mbit queue=64KiB burst-loss=1%/20%/100%/0% duplicate=1% delay=23.5ms±1ms reorder=1%/5ms";
+
+const MS: u64 = 1_000_000;
+const MTU: &str = "packets of at most 1500 B";
+
+/// Six cases: `tcp` on the loopback and over each link, and `udp` over the home uplink and the typed link.
+pub fn run() -> Run {
+    let mut dice = Dice(5);
+    let mut over = |transport: &str, name: Option<&str>, line: &str, p50: f64| {
+        let case = Case { link: line.to_owned(), link_name: name.map(str::to_owned), ..Case::ping_pong(transport) };
+        summary(case, p50, &mut dice)
+    };
+    let mut cases = vec![
+        over("tcp", None, "loopback", 13_400.0),
+        over("tcp", Some("bridged-vm"), BRIDGED_VM, 4_061_000.0),
+        over("tcp", Some("home-uplink"), HOME_UPLINK, 47_200_000.0),
+        over("udp", Some("home-uplink"), HOME_UPLINK, 47_100_000.0),
+        over("tcp", None, TYPED, 48_900_000.0),
+        over("udp", None, TYPED, 48_100_000.0),
+    ];
+    for row in &mut cases {
+        row.cpu_seconds = CpuSeconds { client: 0.0021, echo: Some(0.0018) };
+    }
+    cases[1].link = Some(link(3000, &quiet()));
+    cases[2].link = Some(link(7, &uplink(0)));
+    cases[3].link = Some(link(7, &uplink(40)));
+    cases[4].link = Some(late(link(7, &typed()), 2));
+    cases[5].link = Some(late(link(7, &typed()), u64::from(ROUNDS)));
+    spoil(&mut cases[5]);
+    let mut run = survey(1);
+    run.seed = 7;
+    run.plan.experiment = "round-trip".to_owned();
+    run.plan.question = "How long does a round trip take?".to_owned();
+    run.plan.rounds_ordered = cases.len() as u64 * u64::from(ROUNDS);
+    run.cases = cases;
+    run.comparisons.clear();
+    run.findings.clear();
+    run.skipped.clear();
+    run
+}
+
+/// Only the cases over the link of that name, or of that line.
+pub fn run_over(link: &str) -> Run {
+    let mut run = run();
+    run.cases.retain(|row| row.case.link == link || row.case.link_name.as_deref() == Some(link));
+    run.plan.rounds_ordered = run.cases.len() as u64 * u64::from(ROUNDS);
+    run
+}
+
+fn link(seed: u64, shown: &ShownLink) -> LinkSummary {
+    let packets = shown.up.packets.clone().plus(&shown.down.packets);
+    let all = (1..ROUNDS).fold(packets.clone(), |all, _| all.plus(&packets));
+    LinkSummary {
+        backend: Backend::Relay,
+        seed,
+        lateness_ns: Some(LatenessNs { p50: 1640 + seed, p99: 71_200, max: 412_000 }),
+        packets: all,
+        rounds_left_out: Vec::new(),
+        relay_cpu_ns_per_packet: Some(4730.0),
+        shown: Some(Box::new(shown.clone())),
+    }
+}
+
+fn late(link: LinkSummary, rounds: u64) -> LinkSummary {
+    let why =
+        |round: u64| format!("round {round}: the relay was late by {} us at p50, bound 100 us", 118 + 7 * round);
+    LinkSummary {
+        lateness_ns: Some(LatenessNs { p50: 118_300, p99: 940_000, max: 7_300_000 }),
+        rounds_left_out: (0..rounds).map(why).collect(),
+        ..link
+    }
+}
+
+fn spoil(row: &mut CaseSummary) {
+    row.valid = false;
+    row.why_invalid = vec!["the relay was late by more than the bound in all 10 rounds".to_owned()];
+}
+
+/// A stage through which packets pass, `dropped` of them no further.
+fn stage(name: &str, figures: &str, entered: u64, dropped: &[(&str, u64)]) -> StageRecord {
+    let dropped: BTreeMap<String, u64> = dropped.iter().map(|(reason, of)| ((*reason).to_owned(), *of)).collect();
+    StageRecord {
+        stage: name.to_owned(),
+        figures: figures.to_owned(),
+        entered,
+        out: entered - dropped.values().sum::<u64>(),
+        dropped,
+        ..StageRecord::default()
+    }
+}
+
+/// The ledger of the direction that these stages make.
+fn packets(stages: &[StageRecord]) -> PacketCounts {
+    let dropped = stages.iter().map(|stage| (stage.stage.clone(), stage.dropped.values().sum::<u64>()));
+    PacketCounts {
+        entered: stages[0].entered,
+        out: stages[stages.len() - 1].out,
+        dropped: dropped.filter(|(_, of)| *of > 0).collect(),
+        duplicated: stages.iter().map(|stage| stage.duplicated).sum(),
+        reordered: stages.iter().map(|stage| stage.reordered).sum(),
+        corrupted: stages.iter().map(|stage| stage.corrupted).sum(),
+        inside: stages.iter().map(|stage| stage.inside).sum(),
+    }
+}
+
+fn quiet() -> ShownLink {
+    let direction = || {
+        let stages = vec![stage("mtu", MTU, 512, &[]), stage("delay", "2ms", 512, &[])];
+        let zeros = vec![0; 128];
+        let timeline = LinkTimeline {
+            interval_ns: 16 * MS,
+            entered: vec![4; 128],
+            out: vec![4; 128],
+            dropped: BTreeMap::new(),
+            queue_packets_max: zeros.clone(),
+            queue_bytes_max: zeros,
+        };
+        DirectionRecord {
+            packets: packets(&stages),
+            stages,
+            timeline: Some(timeline),
+            drops: Vec::new(),
+            drops_unlisted: 0,
+        }
+    };
+    ShownLink { round: 1, up: direction(), down: direction() }
+}
+
+/// What a queue made of packets of 1500 B.
+struct Crossed {
+    timeline: LinkTimeline,
+    drops: Vec<DroppedPacket>,
+    entered: u64,
+    full: u64,
+    lost: u64,
+}
+
+/// `count` packets, one every `gap_ns`, through a queue of `limit` bytes that sends one in `service_ns`; those that
+/// `lost` are lost behind it.
+fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) -> Crossed {
+    const INTERVALS: usize = 250;
+    let interval_ns = 16 * MS;
+    let at = |ns: u64| usize::try_from(ns / interval_ns).expect("a small count").min(INTERVALS - 1);
+    let (mut entered, mut out) = (vec![0; INTERVALS], vec![0; INTERVALS]);
+    let (mut full, mut random, mut depth) = (vec![0; INTERVALS], vec![0; INTERVALS], vec![0_u64; INTERVALS]);
+    let mut drops = Vec::new();
+    let mut queue: VecDeque<u64> = VecDeque::new();
+    let mut last_ns = 0;
+    for number in 0..count {
+        let now_ns = number * gap_ns;
+        while queue.front().is_some_and(|leaves| *leaves <= now_ns) {
+            queue.pop_front();
+        }
+        entered[at(now_ns)] += 1;
+        let mut drop = |dropped_ns: u64, stage: &str, reason: &str| {
+            drops.push(DroppedPacket {
+                number,
+                size_bytes: 1500,
+                carries_data: true,
+                arrived_ns: now_ns,
+                dropped_ns,
+                stage: stage.to_owned(),
+                reason: reason.to_owned(),
+            });
+        };
+        if queue.len() as u64 * 1500 > limit {
+            full[at(now_ns)] += 1;
+            drop(now_ns, "queue", "full");
+            continue;
+        }
+        last_ns = now_ns.max(last_ns) + service_ns;
+        queue.push_back(last_ns);
+        for (ahead, place) in (at(now_ns)..=at(last_ns)).enumerate() {
+            let served = ahead as u64 * interval_ns / service_ns;
+            depth[place] = depth[place].max((queue.len() as u64).saturating_sub(served));
+        }
+        if lost.contains(&number) {
+            random[at(last_ns)] += 1;
+            drop(last_ns, "loss", "random");
+        } else {
+            out[at(last_ns + 24 * MS)] += 1;
+        }
+    }
+    drops.sort_by_key(|drop| drop.dropped_ns);
+    let sum = |counts: &[u64]| counts.iter().sum::<u64>();
+    let (full_sum, random_sum) = (sum(&full), sum(&random));
+    let dropped =
+        [("queue", full), ("loss", random)].into_iter().filter(|(_, counts)| counts.iter().any(|of| *of > 0));
+    let timeline = LinkTimeline {
+        interval_ns,
+        entered,
+        out,
+        dropped: dropped.map(|(stage, counts)| (stage.to_owned(), counts)).collect(),
+        queue_bytes_max: depth.iter().map(|packets| packets * 1500).collect(),
+        queue_packets_max: depth,
+    };
+    Crossed { timeline, drops, entered: count, full: full_sum, lost: random_sum }
+}
+
+/// An uplink whose queue fills up and drops, `more` packets longer, and acknowledgements back.
+fn uplink(more: u64) -> ShownLink {
+    let crossed = queued(3500 + more, 667_000, 2_181_818, 2752 * 1024, &[411, 1207]);
+    let through = crossed.entered - crossed.full;
+    let stages = vec![
+        stage("mtu", MTU, crossed.entered, &[]),
+        stage("queue", "5.5mbit/s, 2752KiB may wait, tail drop", crossed.entered, &[("full", crossed.full)]),
+        stage("loss", "0.015% at random", through, &[("random", crossed.lost)]),
+        stage("delay", "23.5ms±3ms normal, in order", through - crossed.lost, &[]),
+    ];
+    let up = DirectionRecord {
+        packets: packets(&stages),
+        stages,
+        timeline: Some(crossed.timeline),
+        drops_unlisted: 40,
+        drops: crossed.drops,
+    };
+    let back = queued(900, 4_363_636, 4_000, 512 * 1024, &[]);
+    let stages = vec![
+        stage("mtu", MTU, 900, &[]),
+        stage("queue", "87.16mbit/s, 512KiB may wait, tail drop", 900, &[]),
+        stage("delay", "23.5ms±3ms normal, in order", 900, &[]),
+    ];
+    let down = DirectionRecord {
+        packets: packets(&stages),
+        stages,
+        timeline: Some(back.timeline),
+        drops: Vec::new(),
+        drops_unlisted: 0,
+    };
+    ShownLink { round: 4, up, down }
+}
+
+/// Every stage but one, with copies, late packets and packets still inside.
+fn typed() -> ShownLink {
+    let crossed = queued(1600, 2_000_000, 2_181_818, 64 * 1024, &[100, 101, 102, 103, 640, 641, 1201]);
+    let through = crossed.entered - crossed.full;
+    let left = through - crossed.lost;
+    let stages = vec![
+        stage("mtu", MTU, crossed.entered, &[]),
+        stage("queue", "5.5mbit/s, 64KiB may wait, tail drop", crossed.entered, &[("full", crossed.full)]),
+        stage("loss", "in bursts 1%/20%/100%/0%", through, &[("burst", crossed.lost)]),
+        StageRecord { duplicated: 16, out: left + 16, ..stage("duplicate", "1% of packets sent twice", left, &[]) },
+        StageRecord { inside: 3, out: left + 13, ..stage("delay", "23.5ms±1ms uniform, in order", left + 16, &[]) },
+        StageRecord { reordered: 15, ..stage("reorder", "1% of packets held back 5ms", left + 13, &[]) },
+    ];
+    let up = DirectionRecord {
+        packets: packets(&stages),
+        stages,
+        timeline: Some(crossed.timeline),
+        drops: crossed.drops,
+        drops_unlisted: 0,
+    };
+    let down = DirectionRecord { timeline: None, ..uplink(0).down };
+    ShownLink { round: 2, up, down }
+}
