@@ -15,6 +15,8 @@ pub mod links;
 mod netstat;
 pub mod noise;
 pub mod pacing;
+mod parting;
+mod path;
 pub mod placement;
 pub mod realtime;
 pub mod recorder;

@@ -9,7 +9,7 @@ use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::{Setup, Transport, options};
+use hairpin_transports::{Setup, Transport, Wire, options};
 use serde::{Deserialize, Serialize};
 
 use super::Word;
@@ -74,10 +74,10 @@ fn attempt(
     let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released }.run(observed.wire())?;
     let report = usage.since(order.cpu);
     let trace = observed.finish()?.map(Box::new);
-    let facts = wire.effective();
+    let facts = facts(case, &card, &*wire);
     Ok(EndReport {
         options: effective(&card, &asked(case, End::Far), &before, &facts),
-        facts: counted(case, &card, facts),
+        facts: counters(facts),
         turnaround,
         trace,
         ..report
@@ -155,10 +155,10 @@ pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
     facts.into_iter().filter(|fact| !fact.name.starts_with("option.")).collect()
 }
 
-/// The counters of an end: those of its wire, and under a link those of its network namespace.
+/// What the kernel says at an end: of its wire, and under a link of its network namespace.
 #[must_use]
-pub fn counted(case: &Case, card: &Card, facts: Vec<Fact>) -> Vec<Fact> {
-    let mut facts = counters(facts);
+pub fn facts(case: &Case, card: &Card, wire: &dyn Wire) -> Vec<Fact> {
+    let mut facts = wire.effective();
     if case.is_emulated() {
         facts.extend(netstat::of_the_connection(card));
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -69,7 +69,13 @@ impl EchoEnd for EchoThread {
     }
 
     fn has_word(&mut self) -> bool {
-        self.waiting = self.waiting.take().or_else(|| self.words.try_recv().ok());
+        if self.waiting.is_none() {
+            match self.words.try_recv() {
+                Ok(word) => self.waiting = Some(word),
+                Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) => {}
+            }
+        }
         self.waiting.is_some()
     }
 

@@ -11,6 +11,9 @@ use super::{Journey, broken, garbage};
 use crate::clock::Clock;
 use crate::recorder::Stamps;
 
+/// So many farewells may stand before an answer.
+const FAREWELLS: u32 = 8;
+
 /// A message that was given up; its answer may still come.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unanswered {
@@ -64,11 +67,14 @@ impl Journey {
     /// # Errors
     /// The wire failed, or an answer was garbage.
     pub fn take_stragglers<C: Clock>(&mut self, clock: &C, wire: &mut dyn Wire) -> Result<bool, Failure> {
+        let newest = self.stragglers.next.saturating_sub(1);
+        let mut closed = 0;
         loop {
-            let newest = self.stragglers.next.saturating_sub(1);
             match wire.try_receive(&mut self.stragglers.reply) {
                 Ok(Some(len)) => self.straggler(len, newest, clock.now_ns())?,
                 Ok(None) => return Ok(true),
+                // The farewell may have overtaken an answer, and come several times.
+                Err(WireError::Closed) if closed < FAREWELLS => closed += 1,
                 Err(WireError::Closed) => return Ok(false),
                 Err(error) => return Err(broken("receive a late answer, the last one being to", newest, &error)),
             }

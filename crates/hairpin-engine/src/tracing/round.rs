@@ -46,12 +46,28 @@ impl Watch {
         Self { clock, before, origin_ns: clock.now_ns(), capture }
     }
 
-    /// Ends after the connection was closed at both ends. `near` and `far` are as [`super::wire::TracingWire::finish`]
-    /// left them. Answers the trace, and the packets as a pcapng file where they were captured.
+    /// Ends after the connection was closed at both ends, and before a link between them ends.
     #[must_use]
-    pub fn finish(self, near: EndTrace, far: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
+    pub fn end(self) -> Watched {
         let captured = self.capture.and_then(Capturing::finish);
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
+        Watched { origin_ns: self.origin_ns, captured, map }
+    }
+}
+
+/// What was watched of a round.
+pub struct Watched {
+    origin_ns: u64,
+    captured: Result<(Captured, Option<Captured>), WhyNot>,
+    map: RealtimeMap,
+}
+
+impl Watched {
+    /// Makes the trace of it: `near` and `far` are as [`super::wire::TracingWire::finish`] left them. Answers the trace,
+    /// and the packets as a pcapng file where they were captured.
+    #[must_use]
+    pub fn trace(self, near: EndTrace, far: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
+        let Self { origin_ns, captured, map } = self;
         let (capture, packets, file) = match (captured, about.near_port()) {
             (Ok((near, far)), Some(port)) => {
                 let packets = match &far {
@@ -63,15 +79,15 @@ impl Watch {
             (Ok(_), None) => skipped("the near end does not tell its port".to_owned()),
             (Err(why), _) => skipped(why.to_string()),
         };
-        let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(self.origin_ns);
+        let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(origin_ns);
         let trace = RoundTrace {
             exchange_began_ns: about.answered().map(|row| since_origin(about.samples.sent_ns[row])).collect(),
             exchange_ended_ns: about.answered().map(|row| since_origin(about.samples.received_ns[row])).collect(),
             request_bytes: about.case.size_bytes,
             reply_bytes: about.case.reply_size_bytes,
             clock_error_ns: map.error_ns(),
-            near: on_one_clock(near, self.origin_ns, &map),
-            far: on_one_clock(far, self.origin_ns, &map),
+            near: on_one_clock(near, origin_ns, &map),
+            far: on_one_clock(far, origin_ns, &map),
             capture,
             packets,
         };
