@@ -4,6 +4,7 @@
 //! ends do stands in [`halves`]; what is stamped stands in [`recorder`], and no transport can reach it.
 
 pub mod capture;
+mod child;
 pub mod clock;
 pub mod ends;
 pub mod engine;
@@ -11,8 +12,11 @@ pub mod environment;
 pub mod halves;
 pub mod keep_awake;
 pub mod links;
+mod netstat;
 pub mod noise;
 pub mod pacing;
+mod parting;
+mod path;
 pub mod placement;
 pub mod realtime;
 pub mod recorder;

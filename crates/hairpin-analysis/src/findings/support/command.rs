@@ -43,7 +43,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     });
     knobs.extend([
         ("option", distinct(&options)),
-        ("link", where_any(&Case::is_emulated, &|case| Some(case.link_name.as_ref().unwrap_or(&case.link).clone()))),
+        ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
         ("link-backend", link_backends(cases)),
         ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
         // One fault is planted for a whole run: that of the strongest.
@@ -117,6 +117,11 @@ fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String
         }
     }
     all
+}
+
+/// The link as `--link` takes it: by its name where it has one, else as a line of figures.
+pub(in crate::findings) fn link_word(case: &Case) -> String {
+    case.link_name.clone().unwrap_or_else(|| case.link.clone())
 }
 
 /// The options asked for, as `--option` takes them; `None` where none are.
