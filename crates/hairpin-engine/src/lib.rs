@@ -4,6 +4,7 @@
 //! ends do stands in [`halves`]; what is stamped stands in [`recorder`], and no transport can reach it.
 
 pub mod capture;
+mod child;
 pub mod clock;
 pub mod ends;
 pub mod engine;

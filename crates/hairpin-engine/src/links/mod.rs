@@ -10,8 +10,11 @@ mod forward;
 pub mod guest;
 pub mod known;
 pub mod namespace;
+mod netlink;
 pub mod process;
+mod sweep;
 pub mod traces;
+mod wiring;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

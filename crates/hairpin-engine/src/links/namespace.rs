@@ -1,34 +1,201 @@
 //! Network namespaces: who may make them, and how a thread enters one and comes back.
+//!
+//! A network namespace belongs to a thread. One that came into being in this process's user namespace can be entered
+//! and left by it at will; the one in which an ordinary user's program starts belongs to the system's user namespace
+//! and cannot be entered again.
 
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use hairpin_model::card::WhyNot;
 use hairpin_model::round::Failure;
 
-/// Makes this process able to make and enter network namespaces. As root it already is. Else it moves into a user
-/// namespace of its own, once and for good, in which it acts as root over what it makes there; it must have one thread.
+use super::netlink::Netlink;
+use crate::system::namespace::{self, Refusal, RootMap, Step};
+
+/// The namespace in which this process's loopback rounds run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// The one that it was started in.
+    Original,
+    /// A fresh one with nothing but a loopback interface, because it could not come back to the original.
+    Fresh,
+}
+
+impl Home {
+    /// Whether it is the one that the process was started in.
+    #[must_use]
+    pub fn is_original(self) -> bool {
+        self == Self::Original
+    }
+}
+
+/// Makes this process able to make, enter and leave network namespaces; once, before any of that. With the
+/// capabilities for it, it already is. Else it moves into a user namespace of its own, for good, in which it acts as
+/// root over what it makes there, and into a fresh network namespace; it must have one thread.
 ///
 /// # Errors
 /// Neither is allowed here, with the sysctl or permission that would help.
-pub fn prepare() -> Result<(), WhyNot> {
-    Err(WhyNot { reason: "emulated links are not in this build".to_owned(), hint: String::new() })
+pub fn prepare() -> Result<Home, WhyNot> {
+    if is_capable() {
+        return Ok(Home::Original);
+    }
+    refuse_threads()?;
+    namespace::move_out(Some(&RootMap::of_this_process())).map_err(|refusal| explained(&refusal))?;
+    let up = Netlink::open().and_then(|mut netlink| netlink.set_up(super::netlink::LOOPBACK_INDEX));
+    up.map_err(|error| WhyNot {
+        reason: format!("the loopback interface of a new network namespace cannot be set up: {error}"),
+        hint: "run as root".to_owned(),
+    })?;
+    Ok(Home::Fresh)
 }
 
-/// Whether [`prepare`] would succeed, tried in a process of its own.
+/// Whether [`prepare`] would succeed and a network namespace can be made, tried in a process of its own.
 ///
 /// # Errors
 /// As [`prepare`].
 pub fn may_prepare() -> Result<(), WhyNot> {
-    prepare()
+    attempt(false)
 }
 
-/// Moves the calling thread into the network namespace of that file (setns(2)).
+/// Whether the kernel's emulator can be used too, tried in a process of its own.
+///
+/// # Errors
+/// As [`prepare`], or it is not in this kernel.
+#[expect(dead_code, reason = "the backend netem, which needs it, is not built yet")]
+pub(super) fn may_emulate() -> Result<(), WhyNot> {
+    attempt(true)
+}
+
+fn attempt(emulator: bool) -> Result<(), WhyNot> {
+    let map = if is_capable() { None } else { Some(RootMap::of_this_process()) };
+    if map.is_some() {
+        refuse_threads()?;
+    }
+    let outcome = namespace::try_to_move_out(map.as_ref(), emulator).map_err(|error| WhyNot {
+        reason: format!("cannot start a process to try it: {error}"),
+        hint: "is a limit on processes (ulimit -u) reached?".to_owned(),
+    })?;
+    outcome.map_err(|refusal| explained(&refusal))
+}
+
+/// Moves the calling thread into the network namespace of that file (setns(2)), and leaves it there.
 ///
 /// # Errors
 /// The file is gone, or the kernel refuses.
 pub fn enter(namespace: &Path) -> Result<(), Failure> {
-    Err(Failure {
-        cause: format!("cannot enter the network namespace {}: not built", namespace.display()),
-        hint: String::new(),
-    })
+    let file = File::open(namespace).map_err(|error| not_entered(namespace, &error))?;
+    namespace::enter_network(file.as_fd()).map_err(|error| not_entered(namespace, &error))
+}
+
+/// A stay of the calling thread in another network namespace. It ends where it began, when this value is dropped.
+#[derive(Debug)]
+pub struct Visit {
+    home: File,
+}
+
+/// Moves the calling thread into the network namespace of that file until the visit is dropped, on the same thread.
+///
+/// # Errors
+/// The file is gone, or the kernel refuses the way there or the way back; the thread is then where it was.
+pub fn visit(namespace: &Path) -> Result<Visit, Failure> {
+    const HERE: &str = "/proc/thread-self/ns/net";
+    let here = Path::new(HERE);
+    let home = File::open(here).map_err(|error| not_entered(here, &error))?;
+    // The way back is tried before the way there: a thread that cannot come back must not leave.
+    namespace::enter_network(home.as_fd()).map_err(|error| not_entered(here, &error))?;
+    enter(namespace)?;
+    Ok(Visit { home })
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        // It was possible when the visit began, and nothing that it depends on has changed.
+        drop(namespace::enter_network(self.home.as_fd()));
+    }
+}
+
+fn not_entered(namespace: &Path, error: &io::Error) -> Failure {
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOENT) => "has the link ended?",
+        _ => "it needs root, or a user namespace of its own; see `hairpin link list`",
+    };
+    Failure {
+        cause: format!("cannot enter the network namespace {}: {error}", namespace.display()),
+        hint: hint.to_owned(),
+    }
+}
+
+/// The effective capabilities that making namespaces, interfaces and packet sockets takes (`linux/capability.h`).
+const CAP_NET_ADMIN: u64 = 1 << 12;
+const CAP_NET_RAW: u64 = 1 << 13;
+const CAP_SYS_ADMIN: u64 = 1 << 21;
+
+fn is_capable() -> bool {
+    const NEEDED: u64 = CAP_NET_ADMIN | CAP_NET_RAW | CAP_SYS_ADMIN;
+    status("CapEff").and_then(|text| u64::from_str_radix(&text, 16).ok()).is_some_and(|held| held & NEEDED == NEEDED)
+}
+
+/// A line of this process's `/proc/self/status`.
+fn status(name: &str) -> Option<String> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    Some(line.trim().to_owned())
+}
+
+fn refuse_threads() -> Result<(), WhyNot> {
+    match status("Threads").as_deref() {
+        Some("1") | None => Ok(()),
+        Some(threads) => Err(WhyNot {
+            reason: format!(
+                "this process has {threads} threads, and only a process of one may leave its user namespace"
+            ),
+            hint: "use it from a process of one thread, or run as root".to_owned(),
+        }),
+    }
+}
+
+/// A refusal, with what would help here.
+fn explained(refusal: &Refusal) -> WhyNot {
+    let setting = |name: &str| {
+        let path = format!("/proc/sys/{}", name.replace('.', "/"));
+        Some(fs::read_to_string(path).ok()?.trim().to_owned())
+    };
+    why_not(refusal, &setting, status("Seccomp").is_some_and(|mode| mode != "0"))
+}
+
+/// The reason and the hint, from the kernel's settings and whether a filter of system calls is in force.
+fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered: bool) -> WhyNot {
+    let Refusal { step, error } = refusal;
+    let reason = match step {
+        Step::UserNamespace => format!("an ordinary user may not make a user namespace here: {error}"),
+        Step::ActAsRoot => format!("acting as root in a user namespace of its own is refused: {error}"),
+        Step::NetworkNamespace => format!("a network namespace cannot be made: {error}"),
+        Step::Emulator => format!("the kernel's emulator cannot be used: {error}"),
+    };
+    let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
+    let refused = matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOENT) if *step == Step::Emulator => "a kernel with sch_netem (CONFIG_NET_SCH_NETEM) is needed",
+        Some(libc::ENOSPC) if *step == Step::NetworkNamespace => "raise it: sysctl -w user.max_net_namespaces=1000",
+        Some(libc::ENOSPC | libc::EUSERS) => "raise it: sysctl -w user.max_user_namespaces=1000, or run as root",
+        Some(libc::EINVAL | libc::ENOSYS) => {
+            "a kernel with CONFIG_USER_NS and CONFIG_NET_NS is needed; as root only the second"
+        }
+        _ if refused && is("kernel.unprivileged_userns_clone", "0") => {
+            "sysctl -w kernel.unprivileged_userns_clone=1, or run as root"
+        }
+        _ if refused && is("kernel.apparmor_restrict_unprivileged_userns", "1") => {
+            "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for hairpin with `userns,`, \
+             or run as root"
+        }
+        _ if refused && filtered => {
+            "a filter of system calls is in force, as in a container: give that the capabilities SYS_ADMIN, NET_ADMIN \
+             and NET_RAW (docker run --cap-add), or no filter (--security-opt seccomp=unconfined)"
+        }
+        _ => "run as root, or outside of a container and of a changed root directory",
+    };
+    WhyNot { reason, hint: hint.to_owned() }
 }

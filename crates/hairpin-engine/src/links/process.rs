@@ -1,17 +1,41 @@
 //! The link's process, and the handle on it.
+//!
+//! The process ends when its standard input closes, however the one that started it came to its end: then it still has
+//! to end what runs in its namespaces. If the link's process is killed instead, the handle does that.
 
-use std::path::Path;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use hairpin_link::profile::Profile;
+use hairpin_model::link::Backend;
 use hairpin_model::round::Failure;
 
-use super::{LinkEnd, LinkOrder, Namespaces};
+use super::sweep::sweep;
+use super::wiring::{self, Ends, RELAY_INTERFACES};
+use super::{LinkEnd, LinkOrder, LinkWord, Namespaces, forward};
+use crate::child::{self, TalkingChild};
+use crate::clock::Clock;
+use crate::ends::far::unplaced;
+use crate::placement::place;
+use crate::system::process;
 
 /// The hidden command that makes the program a link.
 pub const COMMAND: &str = "__link";
 
-/// A link that carries packets.
+/// How long to wait for a word. Both take a small part of it; this only ends a hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A link that carries packets. Dropping it ends it, as [`RunningLink::finish`] does, with whatever still runs in its
+/// namespaces.
 pub struct RunningLink {
+    child: Option<TalkingChild>,
     namespaces: Namespaces,
+    /// Held open, so that they are these and no others as long as something may have to be ended in them.
+    ends: Ends,
+    is_swept: bool,
 }
 
 impl RunningLink {
@@ -19,8 +43,21 @@ impl RunningLink {
     ///
     /// # Errors
     /// The program cannot be started, or the link cannot be made.
-    pub fn start(_program: &Path, _order: &LinkOrder) -> Result<Self, Failure> {
-        Err(Failure { cause: "emulated links are not in this build".to_owned(), hint: String::new() })
+    pub fn start(program: &Path, order: &LinkOrder) -> Result<Self, Failure> {
+        let mut child = TalkingChild::start("the link", program, COMMAND, order, Duration::from_secs(2))?;
+        let namespaces = match child.word_within(PATIENCE)? {
+            LinkWord::Ready(namespaces) => namespaces,
+            LinkWord::Failed(failure) => return Err(failure),
+            word @ LinkWord::Done(_) => return Err(out_of_turn(&word)),
+        };
+        let open = |path: &Path| {
+            File::open(path).map_err(|error| Failure {
+                cause: format!("cannot open the link's namespace {}: {error}", path.display()),
+                hint: "was the link ended from outside?".to_owned(),
+            })
+        };
+        let ends = Ends { near: open(&namespaces.near)?, far: open(&namespaces.far)? };
+        Ok(Self { child: Some(child), namespaces, ends, is_swept: false })
     }
 
     /// The namespaces of its two ends.
@@ -29,19 +66,98 @@ impl RunningLink {
         &self.namespaces
     }
 
-    /// Ends the link, and says what it leaves.
+    /// The id of the link's process.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().map_or(0, TalkingChild::id)
+    }
+
+    /// Ends the link with whatever still runs in its namespaces, and says what it leaves. Only this process may have
+    /// threads that stay there.
     ///
     /// # Errors
     /// It failed meanwhile, or is gone.
-    pub fn finish(self) -> Result<LinkEnd, Failure> {
-        Err(Failure { cause: "emulated links are not in this build".to_owned(), hint: String::new() })
+    pub fn finish(mut self) -> Result<LinkEnd, Failure> {
+        let mut child = self.child.take().expect("it is taken here and when dropped");
+        child.release();
+        match child.word_within(PATIENCE)? {
+            LinkWord::Done(end) => {
+                self.is_swept = true;
+                Ok(*end)
+            }
+            LinkWord::Failed(failure) => Err(failure),
+            word @ LinkWord::Ready(_) => Err(out_of_turn(&word)),
+        }
     }
 }
 
-/// The program as a link: reads its order, carries packets until its standard input closes, says its words.
+impl Drop for RunningLink {
+    fn drop(&mut self) {
+        drop(self.child.take());
+        if !self.is_swept {
+            // Nobody is left to hear of a process that cannot be ended.
+            drop(sweep([&self.ends.near, &self.ends.far], &[]));
+        }
+    }
+}
+
+fn out_of_turn(word: &LinkWord) -> Failure {
+    Failure {
+        cause: format!("the link said {word:?} out of turn"),
+        hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
+    }
+}
+
+/// The program as a link: reads its order, carries packets until its standard input closes, says its words. `parent` is
+/// the id of the process that started it.
 ///
 /// # Errors
 /// There is no readable order.
-pub fn serve_as_process(_parent: u32) -> Result<(), String> {
-    Err("emulated links are not in this build".to_owned())
+pub fn serve_as_process(parent: u32) -> Result<(), String> {
+    process::ignore_interrupts();
+    let order: LinkOrder = child::hear_order()?;
+    let last = serve(&order, parent).map_or_else(LinkWord::Failed, |end| LinkWord::Done(Box::new(end)));
+    child::say(&last);
+    Ok(())
+}
+
+/// Makes the link, carries packets, and undoes it.
+fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
+    let began_ns = order.clock.now_ns();
+    let profile: Profile = order.profile.parse().map_err(|error| Failure {
+        cause: format!("cannot read the profile `{}`: {error}", order.profile),
+        hint: "`hairpin link list` shows the words".to_owned(),
+    })?;
+    match order.backend {
+        Backend::Relay => {
+            let ends = wiring::through_relay(profile.mtu_bytes)?;
+            let [to_near, to_far] = RELAY_INTERFACES;
+            let relay = forward::open(order, to_near, to_far)?;
+            place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
+            let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
+            say_ready(&ends);
+            let carried = relay.carry(io::stdin().as_fd()).map(|mut end| {
+                if let Some(report) = &mut end.record.relay {
+                    report.setup_ns = setup_ns;
+                }
+                end
+            });
+            undone(&ends, parent).and(carried)
+        }
+        Backend::Netem | Backend::Sim => Err(Failure {
+            cause: format!("a link of the backend `{}` has no process", order.backend),
+            hint: String::new(),
+        }),
+    }
+}
+
+fn say_ready(ends: &Ends) {
+    let path = |file: &File| PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
+    child::say(&LinkWord::Ready(Namespaces { near: path(&ends.near), far: path(&ends.far) }));
+}
+
+/// Ends what still runs at both ends. The process that started this one may itself be there: it is spared.
+fn undone(ends: &Ends, parent: u32) -> Result<(), Failure> {
+    let spared: &[u32] = if process::is_parent(parent) { &[parent] } else { &[] };
+    sweep([&ends.near, &ends.far], spared)
 }

@@ -1,6 +1,7 @@
-//! A network device's offloads, by the ethtool ioctls, and its queueing discipline, by netlink.
+//! A network device's offloads and state, by ioctls, and its queueing discipline, by netlink.
 
 use std::ffi::CString;
+use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -32,15 +33,83 @@ pub(crate) fn offloads(device: &str) -> Vec<(String, String)> {
 
 fn query(socket: &OwnedFd, device: &str, command: u32) -> Option<String> {
     let mut value = Value { command, data: 0 };
+    let mut request = request_for(device);
+    request.ifr_ifru.ifru_data = (&raw mut value).cast();
+    // SAFETY: the request names a device and points to an ethtool_value that outlives the call.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
+    (result == 0).then(|| if value.data == 0 { "off" } else { "on" }.to_owned())
+}
+
+fn request_for(device: &str) -> libc::ifreq {
     // SAFETY: ifreq is plain data, for which all zeroes is a valid value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     for (place, byte) in request.ifr_name.iter_mut().zip(device.bytes().take(libc::IFNAMSIZ - 1)) {
         *place = byte.cast_signed();
     }
-    request.ifr_ifru.ifru_data = (&raw mut value).cast();
-    // SAFETY: the request names a device and points to an ethtool_value that outlives the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    (result == 0).then(|| if value.data == 0 { "off" } else { "on" }.to_owned())
+    request
+}
+
+/// Words of 32 features that there is room for; kernels have 2.
+const FEATURE_WORDS: usize = 8;
+
+/// `struct ethtool_gfeatures` of `linux/ethtool.h`.
+#[repr(C)]
+#[derive(Default)]
+struct Features {
+    command: u32,
+    words: u32,
+    /// Available, requested, active, never changed.
+    features: [[u32; 4]; FEATURE_WORDS],
+}
+
+/// `struct ethtool_sfeatures` of `linux/ethtool.h`.
+#[repr(C)]
+#[derive(Default)]
+struct Changes {
+    command: u32,
+    words: u32,
+    /// To be changed, and to what.
+    features: [[u32; 2]; FEATURE_WORDS],
+}
+
+/// Switches every feature of `device` off that can be: checksums left to hardware, segmentation of TCP, UDP, SCTP and
+/// tunnels, aggregation of what is received. What it then sends and receives are the packets of the wire, whole.
+pub(crate) fn switch_off_offloads(device: &str) -> io::Result<()> {
+    const GET: u32 = 0x3a;
+    const SET: u32 = 0x3b;
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
+    let mut request = request_for(device);
+    let mut has = Features { command: GET, words: FEATURE_WORDS as u32, ..Features::default() };
+    request.ifr_ifru.ifru_data = (&raw mut has).cast();
+    // SAFETY: the request names a device and points to features that outlive the call, with room for as many as told.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut off = Changes { command: SET, words: has.words, ..Changes::default() };
+    for (change, [available, _, _, never_changed]) in off.features.iter_mut().zip(has.features) {
+        *change = [available & !never_changed, 0];
+    }
+    request.ifr_ifru.ifru_data = (&raw mut off).cast();
+    // SAFETY: as above; the kernel refuses any number of words but its own, which is within the room.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let harmless = ["rx_checksum", "scatter_gather"];
+    let on = offloads(device).into_iter().find(|(name, state)| state == "on" && !harmless.contains(&name.as_str()));
+    on.map_or(Ok(()), |(name, _)| Err(io::Error::other(format!("{name} stays on"))))
+}
+
+/// Whether `device` is up and its other end too, so that it carries packets.
+pub(crate) fn is_running(device: &str) -> io::Result<bool> {
+    let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).ok_or_else(io::Error::last_os_error)?;
+    let mut request = request_for(device);
+    // SAFETY: the request names an interface, outlives the call, and is where the kernel writes the answer.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call succeeded, so the kernel has written this member of the union.
+    let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+    Ok(flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
 }
 
 fn socket(family: i32, sort: i32, protocol: i32) -> Option<OwnedFd> {

@@ -4,6 +4,7 @@
 pub(crate) mod cpu;
 pub(crate) mod device;
 pub(crate) mod guest;
+pub(crate) mod namespace;
 pub(crate) mod packet_ring;
 pub(crate) mod packet_socket;
 pub(crate) mod process;

@@ -1,7 +1,7 @@
-//! The echo half's process: it must never outlive the client half.
+//! Processes that this program starts again as: they must never outlive it, and what they leave is ended.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Has the kernel kill this process when the thread that started it ends, and says whether that parent still lives.
 pub(crate) fn die_with_parent(parent: u32) -> bool {
@@ -13,8 +13,8 @@ pub(crate) fn die_with_parent(parent: u32) -> bool {
     u32::try_from(now).is_ok_and(|now| now == parent)
 }
 
-/// Leaves Ctrl-C, a closed terminal and a request to end to the client half, which ends the round in order; the echo
-/// half goes with it.
+/// Leaves Ctrl-C, a closed terminal and a request to end to the process that started this one, which ends in order;
+/// this one goes with it.
 pub(crate) fn ignore_interrupts() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: SIG_IGN is a valid disposition for these signals.
@@ -35,6 +35,42 @@ pub(crate) fn readable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool
         if error.kind() != io::ErrorKind::Interrupted {
             return Err(error);
         }
+    }
+}
+
+/// Whether the process that started this one is still that.
+pub(crate) fn is_parent(id: u32) -> bool {
+    // SAFETY: takes nothing and cannot fail.
+    u32::try_from(unsafe { libc::getppid() }).is_ok_and(|parent| parent == id)
+}
+
+/// A process, whatever becomes of its id (pidfd_open(2)).
+#[derive(Debug)]
+pub(crate) struct Process(OwnedFd);
+
+impl Process {
+    /// The process that has that id now.
+    pub(crate) fn with_id(id: u32) -> io::Result<Self> {
+        // SAFETY: takes two integers and returns a new descriptor or -1.
+        let file = unsafe { libc::syscall(libc::SYS_pidfd_open, id, 0) };
+        match i32::try_from(file) {
+            // SAFETY: the descriptor was just made and nobody else owns it.
+            Ok(file) if file >= 0 => Ok(Self(unsafe { OwnedFd::from_raw_fd(file) })),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// Kills it.
+    pub(crate) fn kill(&self) -> io::Result<()> {
+        let (file, no_details) = (self.0.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+        // SAFETY: takes an open descriptor, a signal, no details and no flags.
+        let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, file, libc::SIGKILL, no_details, 0) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Waits for its end, for at most so long; says whether it has come.
+    pub(crate) fn ends_within(&self, at_most_ms: i32) -> io::Result<bool> {
+        readable(self.0.as_fd(), at_most_ms)
     }
 }
 

@@ -1,8 +1,9 @@
-//! Commands that are not for users: the echo half, and the recorder's cost.
+//! Commands that are not for users: the echo half, the link, and the recorder's cost.
 
 use std::ffi::OsString;
 
-use hairpin_engine::ends::process;
+use hairpin_engine::ends::process as echo;
+use hairpin_engine::links::process as link;
 
 use super::exit::Exit;
 use super::output;
@@ -15,17 +16,19 @@ const RECORDER_COST: &str = "__recorder-cost";
 pub fn run(arguments: &[OsString]) -> Option<Exit> {
     let word = arguments.get(1)?.to_str()?;
     match word {
-        process::COMMAND => Some(echo_half(arguments.get(2))),
+        echo::COMMAND => Some(served("the echo half", echo::serve_as_process, arguments.get(2))),
+        link::COMMAND => Some(served("the link", link::serve_as_process, arguments.get(2))),
         RECORDER_COST => Some(recorder_cost()),
         _ => None,
     }
 }
 
-fn echo_half(parent: Option<&OsString>) -> Exit {
+/// This process as a part of another hairpin, whose id is given.
+fn served(name: &str, serve: fn(u32) -> Result<(), String>, parent: Option<&OsString>) -> Exit {
     let parent = parent.and_then(|text| text.to_str()?.parse().ok());
     let served = match parent {
-        Some(parent) => process::serve_as_process(parent),
-        None => Err("the echo half is started by hairpin itself".to_owned()),
+        Some(parent) => serve(parent),
+        None => Err(format!("{name} is started by hairpin itself")),
     };
     match served {
         Ok(()) => Exit::Fine,

@@ -1,0 +1,152 @@
+//! Interfaces, addresses and neighbours by netlink (rtnetlink(7)), in the network namespace that a socket was opened in.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use netlink_packet_core::{NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use netlink_packet_route::address::{AddressAttribute, AddressFlags, AddressMessage, AddressScope};
+use netlink_packet_route::link::{
+    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
+    LinkMessage,
+};
+use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
+
+/// The loopback interface is the first of every network namespace.
+pub(super) const LOOPBACK_INDEX: u32 = 1;
+
+/// A hardware address.
+pub(super) type Mac = [u8; 6];
+
+/// One end of a pair of interfaces.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct VethEnd<'a> {
+    /// The interface's name.
+    pub(super) name: &'a str,
+    /// Its number in its namespace.
+    pub(super) index: u32,
+    /// Its hardware address.
+    pub(super) mac: Mac,
+    /// The namespace that it is made in; none for the socket's own.
+    pub(super) namespace: Option<BorrowedFd<'a>>,
+}
+
+/// A socket to the kernel.
+pub(super) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens one in the calling thread's network namespace.
+    pub(super) fn open() -> io::Result<Self> {
+        let socket = Socket::new(NETLINK_ROUTE)?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket, sequence: 0 })
+    }
+
+    /// Makes a pair of interfaces of that MTU, down.
+    pub(super) fn add_pair(&mut self, near: VethEnd<'_>, far: VethEnd<'_>, mtu_bytes: u32) -> io::Result<()> {
+        let peer = end(far, mtu_bytes);
+        let mut message = end(near, mtu_bytes);
+        message.attributes.push(LinkAttribute::LinkInfo(vec![
+            LinkInfo::Kind(InfoKind::Veth),
+            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
+        ]));
+        self.ask(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Has the kernel give an interface no IPv6 address of its own accord, and so no announcement of one.
+    pub(super) fn no_own_ipv6_address(&mut self, index: u32) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.attributes.push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![
+            AfSpecInet6::AddrGenMode(In6AddrGenMode::None),
+        ])]));
+        self.ask(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Sets an interface up.
+    pub(super) fn set_up(&mut self, index: u32) -> io::Result<()> {
+        self.set_flags(index, LinkFlags::Up)
+    }
+
+    /// Sets an interface up that asks nobody for addresses and tells nobody its own (`IFF_NOARP`).
+    pub(super) fn set_up_silent(&mut self, index: u32) -> io::Result<()> {
+        self.set_flags(index, LinkFlags::Up | LinkFlags::Noarp)
+    }
+
+    fn set_flags(&mut self, index: u32, flags: LinkFlags) -> io::Result<()> {
+        let mut message = LinkMessage::default();
+        message.header.index = index;
+        message.header.flags = flags;
+        message.header.change_mask = flags;
+        self.ask(RouteNetlinkMessage::SetLink(message), 0)
+    }
+
+    /// Gives an interface an address, at once: no other host is asked whether it has it.
+    pub(super) fn add_address(&mut self, index: u32, address: IpAddr, prefix_bits: u8) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = family(address);
+        message.header.prefix_len = prefix_bits;
+        message.header.scope = AddressScope::Universe;
+        message.header.index = index;
+        message.attributes = vec![
+            AddressAttribute::Local(address),
+            AddressAttribute::Address(address),
+            AddressAttribute::Flags(AddressFlags::Nodad),
+        ];
+        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    /// Tells an interface for good at which hardware address another host is.
+    pub(super) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) -> io::Result<()> {
+        let mut message = NeighbourMessage::default();
+        message.header.family = family(address);
+        message.header.ifindex = index;
+        message.header.state = NeighbourState::Permanent;
+        let destination = match address {
+            IpAddr::V4(address) => NeighbourAddress::Inet(address),
+            IpAddr::V6(address) => NeighbourAddress::Inet6(address),
+        };
+        message.attributes =
+            vec![NeighbourAttribute::Destination(destination), NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
+        self.ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_EXCL)
+    }
+
+    fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence += 1;
+        let mut message = NetlinkMessage::from(request);
+        message.header.flags = NLM_F_REQUEST | NLM_F_ACK | flags;
+        message.header.sequence_number = self.sequence;
+        message.finalize();
+        let mut bytes = vec![0; message.buffer_len()];
+        message.serialize(&mut bytes);
+        self.socket.send(&bytes, 0)?;
+        let (answer, _) = self.socket.recv_from_full()?;
+        let answer = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer).map_err(io::Error::other)?;
+        match answer.payload {
+            NetlinkPayload::Error(answer) if answer.code.is_none() => Ok(()),
+            NetlinkPayload::Error(answer) => Err(answer.to_io()),
+            other => Err(io::Error::other(format!("the kernel answered {other:?}"))),
+        }
+    }
+}
+
+fn end(end: VethEnd<'_>, mtu_bytes: u32) -> LinkMessage {
+    let mut message = LinkMessage::default();
+    message.header.index = end.index;
+    message.attributes = vec![
+        LinkAttribute::IfName(end.name.to_owned()),
+        LinkAttribute::Address(end.mac.to_vec()),
+        LinkAttribute::Mtu(mtu_bytes),
+    ];
+    message.attributes.extend(end.namespace.map(|namespace| LinkAttribute::NetNsFd(namespace.as_raw_fd())));
+    message
+}
+
+fn family(address: IpAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
+}

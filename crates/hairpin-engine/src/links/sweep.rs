@@ -1,0 +1,54 @@
+//! Ends whatever still runs in network namespaces that are going away.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use hairpin_model::round::Failure;
+
+use crate::system::process::Process;
+
+/// How often what runs there is looked for: what was just killed may have started another meanwhile.
+const PASSES: usize = 50;
+
+/// How long a killed process has for its end, in ms.
+const PATIENCE_MS: i32 = 100;
+
+/// Kills every process whose network namespace is one of these, but for those that are spared, until there is none.
+///
+/// The namespaces are held open by these files, so no other can be taken for one of them.
+///
+/// # Errors
+/// Some are there still.
+pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {
+    let failed = |cause: String| Failure {
+        cause: format!("cannot end what runs in the link's namespaces: {cause}"),
+        hint: "`ip netns identify PID` and `lsns -t net` show what is left; end it by hand".to_owned(),
+    };
+    let doomed = namespaces.map(|file| file.metadata().map(|meta| (meta.dev(), meta.ino())));
+    let doomed = doomed.into_iter().collect::<io::Result<Vec<_>>>().map_err(|error| failed(error.to_string()))?;
+    let is_there = |id: u32| {
+        let namespace = fs::metadata(format!("/proc/{id}/ns/net"));
+        namespace.is_ok_and(|meta| doomed.contains(&(meta.dev(), meta.ino())))
+    };
+    for _ in 0..PASSES {
+        let found = inhabitants(&is_there, spared).map_err(|error| failed(error.to_string()))?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for id in found {
+            // Its id may have passed to another process since it was found: this one is looked at again.
+            let process = Process::with_id(id).ok().filter(|_| is_there(id));
+            if let Some(process) = process.filter(|process| process.kill().is_ok()) {
+                drop(process.ends_within(PATIENCE_MS));
+            }
+        }
+    }
+    Err(failed(format!("there are new ones after {PASSES} times")))
+}
+
+fn inhabitants(is_there: &dyn Fn(u32) -> bool, spared: &[u32]) -> io::Result<Vec<u32>> {
+    let ids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let own = std::process::id();
+    Ok(ids.filter(|id| *id != own && !spared.contains(id) && is_there(*id)).collect())
+}

@@ -1,0 +1,201 @@
+//! The network namespaces of a link, and the interfaces that join them.
+//!
+//! Packet number 0 of a link must be the experiment's own, so nothing here says anything by itself: no address is
+//! asked for or announced (`IFF_NOARP`, neighbours for good), no IPv6 address comes of its own accord, none is looked
+//! for on other hosts before it is used, and no router is looked for, since nothing has a link-local address.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use hairpin_model::round::Failure;
+
+use super::addresses::{FAR, NEAR_V4, NEAR_V6};
+use super::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
+use crate::system::{device, namespace};
+
+/// An interface: its name, its number in its namespace, its hardware address.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    name: &'static str,
+    index: u32,
+    mac: Mac,
+}
+
+impl Interface {
+    /// As one end of a pair, in that namespace, or in the calling thread's.
+    fn made_in(self, namespace: Option<&File>) -> VethEnd<'_> {
+        let Self { name, index, mac } = self;
+        VethEnd { name, index, mac, namespace: namespace.map(AsFd::as_fd) }
+    }
+}
+
+// No two ends of a pair have the same number: where they have, the kernel takes a second to tell the one that the other
+// is up (`linkwatch_urgent_event`, net/core/link_watch.c).
+const NEAR_END: Interface = Interface { name: "eth0", index: 10, mac: [2, 0, 0, 0, 0, 0x10] };
+const TO_NEAR: Interface = Interface { name: "near", index: 11, mac: [2, 0, 0, 0, 0, 0x11] };
+const TO_FAR: Interface = Interface { name: "far", index: 21, mac: [2, 0, 0, 0, 0, 0x21] };
+const FAR_END: Interface = Interface { name: "eth0", index: 20, mac: [2, 0, 0, 0, 0, 0x20] };
+
+/// The names of the relay's interfaces towards the near and the far end.
+pub(super) const RELAY_INTERFACES: [&str; 2] = [TO_NEAR.name, TO_FAR.name];
+
+/// The smallest MTU that IPv6 has (RFC 8200, section 5). Below it a link has IPv4 alone.
+const IPV6_MTU_BYTES: u32 = 1280;
+
+/// The namespaces of both ends.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) near: File,
+    pub(super) far: File,
+}
+
+/// An end with its addresses.
+struct Host {
+    interface: Interface,
+    v4: Ipv4Addr,
+    v6: Ipv6Addr,
+}
+
+const NEAR_HOST: Host = Host { interface: NEAR_END, v4: NEAR_V4, v6: NEAR_V6 };
+const FAR_HOST: Host = Host { interface: FAR_END, v4: FAR.v4, v6: FAR.v6 };
+
+/// Makes both ends and a third namespace between them, with an interface towards each. It leaves the calling thread in
+/// that one, with all four interfaces up.
+///
+/// # Errors
+/// What the kernel refused, and what would help.
+pub(super) fn through_relay(mtu_bytes: u32) -> Result<Ends, Failure> {
+    let ends = Ends { near: new_namespace()?, far: new_namespace()? };
+    let middle = new_namespace()?;
+    let mut netlink = open()?;
+    for (here, there, end) in [(TO_NEAR, NEAR_END, &ends.near), (TO_FAR, FAR_END, &ends.far)] {
+        let pair = (here.made_in(None), there.made_in(Some(end)));
+        netlink.add_pair(pair.0, pair.1, mtu_bytes).map_err(|error| no_pair(&error))?;
+        silence(&mut netlink, here, mtu_bytes)?;
+    }
+    set_up_ends(&ends, mtu_bytes)?;
+    enter(&middle)?;
+    RELAY_INTERFACES.iter().try_for_each(|name| wait_for(name))?;
+    Ok(ends)
+}
+
+/// Makes both ends, joined by one pair of interfaces. It leaves the calling thread in the far one.
+///
+/// # Errors
+/// What the kernel refused, and what would help.
+#[expect(dead_code, reason = "the backend netem, which needs it, is not built yet")]
+pub(super) fn directly(mtu_bytes: u32) -> Result<Ends, Failure> {
+    let ends = Ends { near: new_namespace()?, far: new_namespace()? };
+    let pair = (FAR_END.made_in(None), NEAR_END.made_in(Some(&ends.near)));
+    open()?.add_pair(pair.0, pair.1, mtu_bytes).map_err(|error| no_pair(&error))?;
+    set_up_ends(&ends, mtu_bytes)?;
+    Ok(ends)
+}
+
+/// Moves the calling thread into that namespace.
+///
+/// # Errors
+/// The kernel refuses.
+pub(super) fn enter(namespace: &File) -> Result<(), Failure> {
+    namespace::enter_network(namespace.as_fd()).map_err(|error| failed("enter a network namespace", &error))
+}
+
+/// Sets the interfaces of both ends up, and waits until both carry packets.
+fn set_up_ends(ends: &Ends, mtu_bytes: u32) -> Result<(), Failure> {
+    enter(&ends.near)?;
+    set_up_end(&NEAR_HOST, &FAR_HOST, mtu_bytes)?;
+    enter(&ends.far)?;
+    set_up_end(&FAR_HOST, &NEAR_HOST, mtu_bytes)?;
+    wait_for(FAR_END.name)?;
+    enter(&ends.near)?;
+    wait_for(NEAR_END.name)?;
+    enter(&ends.far)
+}
+
+/// A new network namespace with its loopback interface up, in which the calling thread now is.
+fn new_namespace() -> Result<File, Failure> {
+    namespace::new_network().map_err(|error| failed("make a network namespace", &error))?;
+    let file = File::open("/proc/thread-self/ns/net").map_err(|error| failed("hold a network namespace", &error))?;
+    open()?.set_up(LOOPBACK_INDEX).map_err(|error| failed("set the loopback interface up", &error))?;
+    Ok(file)
+}
+
+fn open() -> Result<Netlink, Failure> {
+    Netlink::open().map_err(|error| failed("open a netlink socket", &error))
+}
+
+/// The addresses of one end, and where the other is.
+fn set_up_end(own: &Host, other: &Host, mtu_bytes: u32) -> Result<(), Failure> {
+    let mut netlink = open()?;
+    let Interface { name, index, .. } = own.interface;
+    silence(&mut netlink, own.interface, mtu_bytes)?;
+    let mut addresses: Vec<(IpAddr, u8, IpAddr)> = vec![(own.v4.into(), 24, other.v4.into())];
+    if has_ipv6(mtu_bytes) {
+        addresses.push((own.v6.into(), 64, other.v6.into()));
+    }
+    for (address, prefix_bits, neighbour) in addresses {
+        let failed = |operation: &str, error| failed(&format!("{operation} {address} at interface {name}"), &error);
+        netlink.add_address(index, address, prefix_bits).map_err(|error| failed("set address", error))?;
+        netlink
+            .add_neighbour(index, neighbour, other.interface.mac)
+            .map_err(|error| failed("set the neighbour of", error))?;
+    }
+    Ok(())
+}
+
+/// Sets an interface up that says nothing by itself and leaves nothing to hardware.
+fn silence(netlink: &mut Netlink, interface: Interface, mtu_bytes: u32) -> Result<(), Failure> {
+    let Interface { name, index, .. } = interface;
+    let failed = |operation: &str, error: io::Error| failed(&format!("{operation} interface {name}"), &error);
+    device::switch_off_offloads(name).map_err(|error| failed("switch off the offloads of", error))?;
+    if has_ipv6(mtu_bytes) {
+        netlink.no_own_ipv6_address(index).map_err(|error| failed("leave IPv6 addresses away from", error))?;
+    }
+    netlink.set_up_silent(index).map_err(|error| failed("set up", error))
+}
+
+/// Whether the interfaces of a link have IPv6: not in a kernel without it, and not on such an MTU.
+fn has_ipv6(mtu_bytes: u32) -> bool {
+    mtu_bytes >= IPV6_MTU_BYTES && Path::new("/proc/net/if_inet6").exists()
+}
+
+/// Waits until an interface carries packets: the kernel tells its two ends of each other in the background.
+fn wait_for(name: &str) -> Result<(), Failure> {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    loop {
+        match device::is_running(name) {
+            Ok(true) => return Ok(()),
+            Ok(false) if Instant::now() < deadline => std::thread::sleep(Duration::from_micros(100)),
+            Ok(false) => {
+                let error = io::Error::other("it carries no packets after 5 s");
+                return Err(failed(&format!("set up interface {name}"), &error));
+            }
+            Err(error) => return Err(failed(&format!("look at interface {name}"), &error)),
+        }
+    }
+}
+
+fn no_pair(error: &io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(libc::EOPNOTSUPP | libc::ENODEV) => Failure {
+            cause: format!("cannot make a pair of veth interfaces: {error}"),
+            hint: "a kernel with CONFIG_VETH is needed; as root, `modprobe veth` may load it".to_owned(),
+        },
+        _ => failed("make a pair of veth interfaces", error),
+    }
+}
+
+fn failed(operation: &str, error: &io::Error) -> Failure {
+    let hint = match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => "it needs the capabilities SYS_ADMIN, NET_ADMIN and NET_RAW",
+        Some(libc::ENOSPC) => "is the limit on network namespaces reached (sysctl user.max_net_namespaces)?",
+        Some(libc::EMFILE | libc::ENFILE) => "is a limit on open files (ulimit -n) reached?",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "is the memory used up?",
+        _ => "this is a defect of Hairpin; please report it with the kernel's version",
+    };
+    Failure { cause: format!("cannot {operation}: {error}"), hint: hint.to_owned() }
+}

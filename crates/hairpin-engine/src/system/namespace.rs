@@ -1,0 +1,212 @@
+//! Network and user namespaces (namespaces(7), user_namespaces(7), unshare(2), setns(2)).
+
+use std::ffi::CStr;
+use std::io::{self, Read};
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What moving into new namespaces consists of, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A user namespace.
+    UserNamespace,
+    /// Acting as root in it.
+    ActAsRoot,
+    /// A network namespace.
+    NetworkNamespace,
+    /// The kernel's emulator in that.
+    Emulator,
+}
+
+impl Step {
+    const ALL: [Self; 4] = [Self::UserNamespace, Self::ActAsRoot, Self::NetworkNamespace, Self::Emulator];
+}
+
+/// A step that the kernel refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) step: Step,
+    pub(crate) error: io::Error,
+}
+
+/// What is written in a new user namespace, so that this process acts as root in it. It is mapped to root because a
+/// program that any other user starts loses its capabilities (capabilities(7)).
+#[derive(Debug)]
+pub(crate) struct RootMap {
+    users: String,
+    groups: String,
+}
+
+impl RootMap {
+    /// For the user and the group of this process.
+    pub(crate) fn of_this_process() -> Self {
+        // SAFETY: both take nothing and cannot fail.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Self { users: format!("0 {user} 1\n"), groups: format!("0 {group} 1\n") }
+    }
+}
+
+/// Moves the calling thread into a user namespace of its own where `map` is given, and into a new network namespace.
+/// It allocates nothing, so that it may run in a forked child.
+pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
+    let refused = |step| move |error| Refusal { step, error };
+    if let Some(map) = map {
+        unshare(libc::CLONE_NEWUSER).map_err(refused(Step::UserNamespace))?;
+        let files = [
+            (c"/proc/self/setgroups", "deny"),
+            (c"/proc/self/uid_map", map.users.as_str()),
+            (c"/proc/self/gid_map", map.groups.as_str()),
+        ];
+        for (file, text) in files {
+            write(file, text).map_err(refused(Step::ActAsRoot))?;
+        }
+    }
+    new_network().map_err(refused(Step::NetworkNamespace))
+}
+
+/// Tries [`move_out`] in a process of its own, and there also the kernel's emulator where that is asked.
+///
+/// # Errors
+/// The process could not be made.
+pub(crate) fn try_to_move_out(map: Option<&RootMap>, emulator: bool) -> io::Result<Result<(), Refusal>> {
+    let (mut result, tell) = io::pipe()?;
+    // SAFETY: the child makes system calls and allocates nothing, as after the fork of a process of several threads it
+    // must not, and it leaves by `_exit`, so that nothing of the parent runs in it.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if child == 0 {
+        let outcome = move_out(map).and_then(|()| {
+            let emulated = if emulator { emulate() } else { Ok(()) };
+            emulated.map_err(|error| Refusal { step: Step::Emulator, error })
+        });
+        if let Err(refusal) = outcome {
+            let [a, b, c, d] = refusal.error.raw_os_error().unwrap_or(0).to_ne_bytes();
+            let word = [refusal.step as u8, a, b, c, d];
+            // SAFETY: the bytes and their number are those of a live array.
+            unsafe { libc::write(tell.as_raw_fd(), word.as_ptr().cast(), word.len()) };
+        }
+        // SAFETY: ends this process at once.
+        unsafe { libc::_exit(0) };
+    }
+    drop(tell);
+    let mut word = Vec::new();
+    let read = result.read_to_end(&mut word);
+    // SAFETY: the child is ours and has closed its end of the pipe, so it has ended or is about to.
+    while unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) } < 0
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+    {}
+    read?;
+    let refusal = <[u8; 5]>::try_from(word).ok().and_then(|[step, code @ ..]| {
+        let step = *Step::ALL.get(usize::from(step))?;
+        Some(Refusal { step, error: io::Error::from_raw_os_error(i32::from_ne_bytes(code)) })
+    });
+    Ok(refusal.map_or(Ok(()), Err))
+}
+
+/// Moves the calling thread into a new network namespace.
+pub(crate) fn new_network() -> io::Result<()> {
+    unshare(libc::CLONE_NEWNET)
+}
+
+/// Moves the calling thread into the network namespace of that file.
+pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: takes an open descriptor and a flag.
+    done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
+}
+
+fn unshare(what: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes flags only; namespaces are no memory.
+    done(unsafe { libc::unshare(what) })
+}
+
+fn done(result: libc::c_int) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn write(file: &CStr, text: &str) -> io::Result<()> {
+    // SAFETY: a NUL-terminated path.
+    let file = unsafe { libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+    done(file)?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    // SAFETY: the bytes and their number are those of a live text.
+    let written = unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
+    if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// A request to put netem on an interface (`struct tcmsg` of `linux/rtnetlink.h`; `struct tc_netem_qopt` of
+/// `linux/pkt_sched.h`, of which all zeroes are a valid value but for the limit).
+#[repr(C)]
+struct NetemRequest {
+    header: libc::nlmsghdr,
+    family: u8,
+    padding: [u8; 3],
+    device: i32,
+    handle: u32,
+    parent: u32,
+    info: u32,
+    kind_header: [u16; 2],
+    kind: [u8; 8],
+    options_header: [u16; 2],
+    options: [u32; 6],
+}
+
+/// The kernel's answer to a request.
+#[repr(C)]
+struct Answer {
+    header: libc::nlmsghdr,
+    error: i32,
+    rest: [u8; 256],
+}
+
+/// Puts netem on the loopback interface of this network namespace, which is always its first. It allocates nothing.
+fn emulate() -> io::Result<()> {
+    const KIND: u16 = 1;
+    const OPTIONS: u16 = 2;
+    const ROOT: u32 = u32::MAX;
+    let size = size_of::<NetemRequest>();
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    #[expect(clippy::cast_possible_truncation, reason = "a request of less than 100 bytes, and flags below 2^16")]
+    let header = libc::nlmsghdr {
+        nlmsg_len: size as u32,
+        nlmsg_type: libc::RTM_NEWQDISC,
+        nlmsg_flags: flags as u16,
+        nlmsg_seq: 1,
+        nlmsg_pid: 0,
+    };
+    let request = NetemRequest {
+        header,
+        family: 0,
+        padding: [0; 3],
+        device: 1,
+        handle: 0,
+        parent: ROOT,
+        info: 0,
+        kind_header: [4 + 6, KIND],
+        kind: *b"netem\0\0\0",
+        options_header: [4 + 24, OPTIONS],
+        options: [0, 1000, 0, 0, 0, 0],
+    };
+    // SAFETY: takes three integers and returns a new descriptor or -1.
+    let socket = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
+    done(socket)?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    // SAFETY: plain numbers, for which all zeroes is a valid value.
+    let mut answer: Answer = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointers and lengths are those of a live request and of a live, exclusively borrowed answer. The
+    // kernel answers a request on this socket before the send returns, so the receive need not wait.
+    let bytes = unsafe {
+        if libc::send(socket.as_raw_fd(), (&raw const request).cast(), size, 0) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        libc::recv(socket.as_raw_fd(), (&raw mut answer).cast(), size_of::<Answer>(), libc::MSG_DONTWAIT)
+    };
+    match answer.error {
+        _ if bytes < 0 => Err(io::Error::last_os_error()),
+        0 => Ok(()),
+        code => Err(io::Error::from_raw_os_error(-code)),
+    }
+}
