@@ -11,8 +11,8 @@ mod system;
 mod wires;
 
 pub use transports::{ALL, find};
-#[cfg(target_os = "linux")]
-pub use wires::hello::is_greeting;
 pub use wire::{
     Accept, FarAddresses, KernelStamps, RawStamp, Segments, Setup, Stream, Transport, TransportError, Wire, WireError,
 };
+#[cfg(target_os = "linux")]
+pub use wires::hello::is_greeting;
