@@ -13,6 +13,7 @@ use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
 use crate::exchange_time::window_ns;
+use crate::links;
 use crate::possible;
 use crate::selection::several;
 use crate::sequence::{self, Planned};
@@ -59,7 +60,7 @@ pub fn rounds(
             left_out.push(case);
             continue;
         }
-        let extent = Extent::Count(exchanges(&record.order, exchange, candidate));
+        let extent = Extent::Count(exchanges(&record.order, exchange, candidate, ground));
         let of = |purpose| RoundOrder { purpose, extent, warm_up: Extent::Count(0), ..record.order.clone() };
         templates.extend([Purpose::Traced, Purpose::Untraced].map(of));
     }
@@ -72,9 +73,10 @@ pub fn rounds(
 }
 
 /// How many exchanges one evidence round holds.
-fn exchanges(order: &RoundOrder, exchange: &Exchange, candidate: &Candidate) -> u64 {
+fn exchanges(order: &RoundOrder, exchange: &Exchange, candidate: &Candidate, ground: &Ground) -> u64 {
     let (fewest, most) = WINDOWS;
-    let windows = (LASTS_NS / window_ns(&order.case, exchange, &candidate.card)).clamp(fewest, most);
+    let travel_ns = links::travel_ns(&order.case, ground);
+    let windows = (LASTS_NS / window_ns(&order.case, exchange, &candidate.card, travel_ns)).clamp(fewest, most);
     let writes = exchange.writes.sizes().len() as u64;
     (windows * exchange.pipeline).min((MOST_WRITES / writes).max(fewest))
 }

@@ -9,6 +9,9 @@
 //! acknowledgement of it, and all that follows leaves with that. So do its answers, at the echo half: the second waits
 //! for an acknowledgement of the first, which the client half delays as it has no more to write. Whether they do
 //! depends on which end runs first, so that windows of 0.1 ms and of 44 ms are found in one round.
+//!
+//! Over a link a window takes as long as a message and its answer are on their way, `travel_ns`, and as long again for
+//! each acknowledgement that is waited for. On the loopback that is 0.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
@@ -43,15 +46,16 @@ const LONGEST_WARM_UP_NS: u64 = 150_000_000;
 
 /// How long a window takes once the connection is past its start, in ns.
 #[must_use]
-pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card) -> u64 {
+pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let writes = exchange.sizes_written().len() as u64;
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
     let calls_ns = writes * if alone { SEGMENT_NS } else { WRITE_NS };
     // A copy runs at gigabytes a second, so a byte is taken for a nanosecond.
     let bytes_ns = case.size_bytes.saturating_add(case.reply_size_bytes);
     let work_ns = calls_ns.saturating_add(bytes_ns).saturating_add(pauses_ns(exchange));
-    let stalls_ns = if is_held_by_cork(exchange) { FORGOTTEN_CORK_NS } else { nagle_ns(exchange, card) };
-    work_ns.saturating_mul(exchange.pipeline.max(1)).saturating_add(ROUND_TRIP_NS + stalls_ns)
+    let stalls_ns = if is_held_by_cork(exchange) { FORGOTTEN_CORK_NS } else { nagle_ns(exchange, card, travel_ns) };
+    let waits_ns = stalls_ns.saturating_add(travel_ns).saturating_add(ROUND_TRIP_NS);
+    work_ns.saturating_mul(exchange.pipeline.max(1)).saturating_add(waits_ns)
 }
 
 /// How long one request pauses between its writes, in ns.
@@ -65,9 +69,10 @@ fn is_held_by_cork(exchange: &Exchange) -> bool {
 }
 
 /// How long Nagle's algorithm may hold a window, at both ends together, in ns.
-fn nagle_ns(exchange: &Exchange, card: &Card) -> u64 {
+fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let held = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
-    held.into_iter().map(|held| if held { STALL_NS } else { 0 }).sum()
+    let stall_ns = travel_ns.saturating_add(STALL_NS);
+    held.into_iter().map(|held| if held { stall_ns } else { 0 }).fold(0, u64::saturating_add)
 }
 
 /// By Nagle's algorithm at the client half.
@@ -87,8 +92,8 @@ fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
 /// windows: 3 to 200 of them, but no more than fit 150 ms, and one in any case. It is that time itself where it cannot
 /// be said what a window takes.
 #[must_use]
-pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card) -> Extent {
-    let window_ns = window_ns(case, exchange, card);
+pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> Extent {
+    let window_ns = window_ns(case, exchange, card, travel_ns);
     let settled_ns = if shared::cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLED_NS };
     if answers_may_be_held(exchange, card) && !requests_are_held(exchange, card) {
         return Extent::DurationNs(settled_ns);
@@ -100,8 +105,8 @@ pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card) -> Extent {
 
 /// How long one round will take, in ns, its start included.
 #[must_use]
-pub fn round_ns(order: &RoundOrder, exchange: &Exchange, card: &Card) -> u64 {
-    let window_ns = window_ns(&order.case, exchange, card);
+pub fn round_ns(order: &RoundOrder, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
+    let window_ns = window_ns(&order.case, exchange, card, travel_ns);
     let windows = |extent: Extent| match extent {
         Extent::Count(count) => count.div_ceil(exchange.pipeline.max(1)),
         // The exchange in flight when the time is over is finished.
@@ -109,8 +114,9 @@ pub fn round_ns(order: &RoundOrder, exchange: &Exchange, card: &Card) -> u64 {
     };
     let windows = windows(order.warm_up).saturating_add(windows(order.extent));
     // The first window of a connection is acknowledged at once.
-    let spared_ns = if windows > 0 { nagle_ns(exchange, card) } else { 0 };
-    windows.saturating_mul(window_ns).saturating_sub(spared_ns).saturating_add(START_NS)
+    let spared_ns = if windows > 0 { nagle_ns(exchange, card, 0) } else { 0 };
+    let start_ns = START_NS.saturating_add(travel_ns);
+    windows.saturating_mul(window_ns).saturating_sub(spared_ns).saturating_add(start_ns)
 }
 
 #[cfg(test)]
@@ -141,7 +147,7 @@ mod tests {
     }
 
     fn window(exchange: &Exchange, card: &Card) -> u64 {
-        window_ns(&Case::small_writes("tcp", exchange.clone()), exchange, card)
+        window_ns(&Case::small_writes("tcp", exchange.clone()), exchange, card, 0)
     }
 
     #[test]
@@ -172,7 +178,7 @@ mod tests {
     fn a_warm_up_holds_what_settles_and_no_more_than_is_bearable() {
         let tcp = card(OptionName::ALL);
         let of = |placement, exchange: &Exchange| {
-            warm_up(&Case { placement, ..Case::small_writes("tcp", exchange.clone()) }, exchange, &tcp)
+            warm_up(&Case { placement, ..Case::small_writes("tcp", exchange.clone()) }, exchange, &tcp, 0)
         };
         let together = |remedy| of(Placement::Together, &exchange("100x2", remedy));
         assert_eq!(together(Remedy::None), Extent::Count(3));

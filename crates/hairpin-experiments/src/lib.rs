@@ -10,6 +10,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod knob;
 pub mod knobs;
+pub mod links;
 pub mod possible;
 pub mod proof;
 pub mod quantity;

@@ -1,9 +1,10 @@
 //! Which cases are possible here, and why the others are not. An impossible case is refused with its reason, not run.
 
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, Ends, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::ground::Ground;
+use hairpin_model::link::Backend;
 use hairpin_model::options::OptionName;
 
 use crate::quantity::in_bytes;
@@ -13,6 +14,7 @@ use crate::quantity::in_bytes;
 /// # Errors
 /// The first reason why not, and what would help.
 pub fn check(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
+    link(case, card, ground)?;
     waiting(case, card)?;
     if let Some(exchange) = &case.exchange {
         small_writes(case, exchange, card)?;
@@ -26,20 +28,26 @@ pub fn check(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
     if case.cpu_idle == CpuIdle::Shallow {
         ground.may_keep_cpus_awake.clone()?;
     }
-    if case.link != LOOPBACK {
-        return Err(no_such_link(&case.link));
-    }
     Ok(())
 }
 
-/// Why a link other than the loopback is refused.
-#[must_use]
-pub fn no_such_link(name: &str) -> WhyNot {
-    let near = hairpin_model::names::nearest(name, &[LOOPBACK]);
-    why(
-        format!("link `{name}` is not known; emulated links are not in this version"),
-        near.map_or_else(|| format!("the only link is `{LOOPBACK}`"), |near| format!("did you mean `{near}`?")),
-    )
+/// Whether an emulated link can be here at all is said before whether this transport crosses one.
+fn link(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
+    if !case.is_emulated() {
+        return Ok(());
+    }
+    match case.link_backend {
+        Backend::Relay => ground.links.relay.clone().map(drop)?,
+        Backend::Netem => ground.links.netem.clone().map(drop)?,
+        Backend::Sim => return Err(why("a simulated link carries no packets", "use link backend relay")),
+    }
+    if card.reach != Reach::Network {
+        return Err(why(
+            "its two ends share one machine: no link can be between them",
+            "use tcp, udp or another network transport, or --link loopback",
+        ));
+    }
+    Ok(())
 }
 
 fn why(reason: impl Into<String>, hint: impl Into<String>) -> WhyNot {

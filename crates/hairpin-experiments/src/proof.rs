@@ -34,8 +34,16 @@ fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
     let timed = like.iter().map(|record| &record.order).filter(|order| order.purpose == Purpose::Timed);
     timed.min_by_key(|order| {
         let far_in_what_stalls = remedy(&order.case) != remedy(case);
+        let far_in_link = order.case.link != case.link;
         let far_in_transport = order.case.transport != case.transport;
-        (order.case != *case, far_in_what_stalls, far_in_transport, length(order.extent), length(order.warm_up))
+        (
+            order.case != *case,
+            far_in_link,
+            far_in_what_stalls,
+            far_in_transport,
+            length(order.extent),
+            length(order.warm_up),
+        )
     })
 }
 

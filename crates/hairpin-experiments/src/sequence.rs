@@ -22,13 +22,13 @@ pub struct Planned {
     pub extent: Extent,
     /// How much to send first, unmeasured.
     pub warm_up: Extent,
+    /// How long an answer may take, in nanoseconds.
+    pub timeout_ns: u64,
 }
 
 /// What all rounds of a plan have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
-    /// How long an answer may take, in nanoseconds.
-    pub timeout_ns: u64,
     /// Samples to keep raw in each round, at most.
     pub keep_samples: u64,
     /// Go on although an option was not granted.
@@ -55,12 +55,19 @@ pub fn orders(planned: &[Planned], blocks: u64, seed: u64, common: Common) -> Re
 }
 
 /// Every template once in each of `blocks` blocks from `first_block` on, in the seeded random order of that block.
+///
+/// The seed of their links is `seed` plus the block's number: all cases of a block meet the same chances, and no two
+/// blocks do.
 #[must_use]
 pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed: u64) -> Vec<RoundOrder> {
     let numbers = (0..blocks).map(|number| first_block.saturating_add(number));
     let in_order = numbers.flat_map(|block| {
         let places = permutation(templates.len(), seed, block);
-        places.into_iter().map(move |place| RoundOrder { block, ..templates[place].clone() })
+        places.into_iter().map(move |place| {
+            let template = &templates[place];
+            let link_seed = if template.case.is_emulated() { seed.wrapping_add(u64::from(block)) } else { 0 };
+            RoundOrder { block, link_seed, ..template.clone() }
+        })
     });
     in_order.collect()
 }
@@ -72,7 +79,7 @@ fn order(planned: &Planned, common: Common) -> RoundOrder {
         block: 0,
         extent: planned.extent,
         warm_up: planned.warm_up,
-        timeout_ns: common.timeout_ns,
+        timeout_ns: planned.timeout_ns,
         keep_samples: common.keep_samples,
         allow_unmet_options: common.allow_unmet_options,
         port: common.port,

@@ -2,12 +2,13 @@
 
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern, Placement, Plant, Waiting};
+use hairpin_model::ground::Ground;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Extent;
 
 use crate::knob::{EVERY, Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
-use crate::possible;
+use crate::links::{self, LinkChoice};
 use crate::quantity::{DAY_NS, SECOND_NS};
 use crate::refused::Refused;
 use crate::selection;
@@ -22,6 +23,7 @@ pub const AUTO: &str = "auto";
 const WAITINGS: &[&str] = &["block", "poll", "spin"];
 const PLACEMENTS: &[&str] = &["together", "apart", "free"];
 const ENDS_WORDS: &[&str] = &["processes", "threads"];
+const LINK_BACKENDS: &[&str] = &["relay", "netem"];
 const CPU_IDLES: &[&str] = &["deep", "shallow"];
 
 /// Sizes of messages and answers.
@@ -63,10 +65,24 @@ pub const OPTION: Knob = Knob::new(
 .repeat();
 
 /// The path between the ends.
-pub const LINK: Knob =
-    Knob::new("link", "NAME", KnobKind::Link, "The path between the ends; this version has the loopback only")
-        .many()
-        .or(&[LOOPBACK]);
+pub const LINK: Knob = Knob::new(
+    "link",
+    "PROFILE",
+    KnobKind::Link,
+    "The path between the ends: a profile such as home-uplink, its figures, or all; repeat it to compare several",
+)
+.repeat()
+.or(&[LOOPBACK]);
+
+/// What carries the packets of an emulated link.
+pub const LINK_BACKEND: Knob = Knob::new(
+    "link-backend",
+    "NAME",
+    KnobKind::Words(LINK_BACKENDS),
+    "What carries a link's packets: relay (Hairpin's own, exact), netem (the kernel's emulator), or all",
+)
+.many()
+.or(&["relay"]);
 
 /// How deep idle CPUs may sleep.
 pub const CPU_IDLE: Knob =
@@ -95,9 +111,8 @@ pub const TIMEOUT: Knob = Knob::new(
     "timeout",
     "TIME",
     KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS },
-    "How long an answer may take",
-)
-.or(&["2s"]);
+    "How long an answer may take; without it 2s, and if more over a link 10 round trips, its full queue and 1s",
+);
 
 /// Raw samples kept.
 pub const KEEP_SAMPLES: Knob = Knob::new(
@@ -140,6 +155,7 @@ pub struct Circumstances {
     placements: Vec<Placement>,
     ends: Vec<Ends>,
     ends_given: bool,
+    links: Vec<LinkChoice>,
     option_sets: Vec<Options>,
     /// `--option all`: each option that is worth a trial, alone.
     trials: Vec<OptionName>,
@@ -153,9 +169,8 @@ impl Circumstances {
     /// Reads the shared knobs. `tried` are the options that `--option all` tries one by one.
     ///
     /// # Errors
-    /// [`Refused`] for an unknown link, or a value that does not fit its knob.
-    pub fn read(knobs: &Knobs, tried: impl Fn(OptionName) -> bool) -> Result<Self, Refused> {
-        refuse_links(knobs.texts("link"))?;
+    /// [`Refused`] for a link that cannot be read, or a value that does not fit its knob.
+    pub fn read(knobs: &Knobs, ground: &Ground, tried: impl Fn(OptionName) -> bool) -> Result<Self, Refused> {
         let (option_sets, every_option) = option_sets(knobs.texts("option"))?;
         let plant_twin = knobs.plant("plant-twin")?;
         let twins = if knobs.is_on("twin") || plant_twin.is_some() { vec![0, 1] } else { vec![0] };
@@ -165,6 +180,7 @@ impl Circumstances {
             placements: knobs.words("placement", Placement::ALL)?,
             ends: knobs.words("ends", Ends::ALL)?,
             ends_given: knobs.is_given("ends"),
+            links: links::asked(knobs, ground)?,
             option_sets,
             trials: trials.collect(),
             cpu_idles: knobs.words("cpu-idle", CpuIdle::ALL)?,
@@ -182,6 +198,7 @@ impl Circumstances {
             self.waitings.len(),
             self.placements.len(),
             self.ends.len(),
+            self.links.len(),
             option_sets,
             self.cpu_idles.len(),
             self.twins.len(),
@@ -193,10 +210,11 @@ impl Circumstances {
         self.option_sets.iter().flat_map(Options::iter)
     }
 
-    /// Every case with every set of options, waiting, placement and kind of ends.
+    /// Every case over every link, with every set of options, waiting, placement and kind of ends.
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
-        let cases = each(cases, &self.options_for(card), |case, options| case.options = options);
+        let cases = each(cases, &self.links, |case, link| link.set(case));
+        let cases = each(&cases, &self.options_for(card), |case, options| case.options = options);
         let cases = each(&cases, &self.waitings, |case, waiting| case.waiting = waiting);
         let cases = each(&cases, &self.placements, |case, placement| case.placement = placement);
         each(&cases, &self.ends, |case, ends| case.ends = selection::ends(card, ends, self.ends_given))
@@ -253,13 +271,13 @@ pub fn refuse_too_many(combinations: u64) -> Result<(), Refused> {
 }
 
 /// Whether a CPU may fall asleep between two messages: an end sleeps while it waits, and either the ends are not on
-/// one CPU or the pattern pauses.
+/// one CPU, or a link is between them, or the pattern pauses.
 #[must_use]
 pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
     let pauses = matches!(case.pattern, Pattern::Paced { .. })
         || case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
     let hands_over_to_another_cpu = case.placement != Placement::Together && card.answered_by == AnsweredBy::EchoHalf;
-    case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu)
+    case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.is_emulated())
 }
 
 /// How much a round measures, by the knob `count` or by `duration`, where one of them is given.
@@ -292,18 +310,10 @@ pub fn warm_up(knobs: &Knobs) -> Result<Option<Extent>, Refused> {
 pub fn common(knobs: &Knobs) -> Result<Common, Refused> {
     let port = knobs.whole("port")?.unwrap_or(0);
     Ok(Common {
-        timeout_ns: knobs.duration_ns("timeout")?.unwrap_or(2 * SECOND_NS),
         keep_samples: knobs.whole("keep-samples")?.unwrap_or(0),
         allow_unmet_options: knobs.is_on("allow-unmet-options"),
         port: u16::try_from(port).unwrap_or(0),
     })
-}
-
-fn refuse_links(links: &[String]) -> Result<(), Refused> {
-    match links.iter().find(|link| *link != LOOPBACK && *link != EVERY) {
-        Some(link) => Err(possible::no_such_link(link).into()),
-        None => Ok(()),
-    }
 }
 
 /// The sets in the order given, none and each once; and whether each option is to be tried too.

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Plan, ground, measured, plan_on, running, turned};
+use common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
@@ -12,6 +12,7 @@ use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::case::{CpuIdle, Ends, LOOPBACK, Pattern, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::ground::Ground;
+use hairpin_model::link::Backend;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use proptest::prelude::*;
@@ -32,7 +33,12 @@ fn assert_valid(order: &RoundOrder, ground: &Ground) {
     }
     assert!(case.placement != Placement::Apart || ground.cpus.len() >= 2, "{label}");
     assert!(case.cpu_idle == CpuIdle::Deep || ground.may_keep_cpus_awake.is_ok(), "{label}");
-    assert_eq!(case.link, LOOPBACK);
+    if case.link == LOOPBACK {
+        assert!(case.link_name.is_none() && case.link_backend == Backend::Relay && order.link_seed == 0, "{label}");
+    } else {
+        assert!(card.reach == Reach::Network && case.link_backend == Backend::Relay, "{label}: no netem is here");
+        assert!(ground.links.relay.is_ok(), "{label}");
+    }
     if card.answered_by == AnsweredBy::Kernel {
         assert!(case.size_bytes == case.reply_size_bytes && case.plant.is_none(), "{label}");
         assert!(case.ends == Ends::Processes && case.placement != Placement::Apart, "{label}");
@@ -68,6 +74,9 @@ fn assert_consistent(plan: &Plan, ground: &Ground) {
         assert_eq!(block.iter().map(|order| order.case.id()).collect::<BTreeSet<_>>(), ids);
     }
     plan.rounds.iter().take(plan.cases.len()).for_each(|order| assert_valid(order, ground));
+    let emulated = plan.rounds.iter().filter(|order| order.case.is_emulated());
+    let run_seeds: BTreeSet<u64> = emulated.map(|order| order.link_seed - u64::from(order.block)).collect();
+    assert!(run_seeds.len() <= 1, "the link's seed is the run's plus the block's number: {run_seeds:?}");
 }
 
 /// The second step, where there is one: as many traced as untraced rounds of cases of the plan, in blocks of their own.
@@ -93,7 +102,7 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
         KnobKind::OptionSet => {
             vec!["all", "none", "nodelay=on", "sndbuf=4096,rcvbuf=8192", "congestion=cubic", "tos=4"]
         }
-        KnobKind::Link => vec!["loopback"],
+        KnobKind::Link => vec!["loopback", "bridged-vm", "delay=2ms", "satellite", "all", SATELLITE],
         KnobKind::Whole { .. } => vec!["1", "2", "3", "40"],
         KnobKind::Bytes { .. } => vec!["1", "4", "1,64KiB", "65508", "1GiB", "4,200001"],
         KnobKind::Duration { .. } => vec!["40ms", "1s"],
@@ -124,12 +133,16 @@ fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
 }
 
 fn some_ground() -> impl Strategy<Value = Ground> {
-    (1_usize..3, any::<bool>(), prop::collection::vec(any::<bool>(), 12)).prop_map(|(cpus, may, can_run)| {
+    let may = (any::<bool>(), prop::bool::weighted(0.8));
+    (1_usize..3, may, prop::collection::vec(any::<bool>(), 12)).prop_map(|(cpus, (may, may_relay), can_run)| {
         let mut ground = ground();
         ground.cpus.truncate(cpus);
         let why = || hairpin_model::card::WhyNot { reason: "refused".to_owned(), hint: "run as root".to_owned() };
         if !may {
             ground.may_keep_cpus_awake = Err(why());
+        }
+        if !may_relay {
+            ground.links.relay = Err(why());
         }
         for (candidate, can_run) in ground.candidates.iter_mut().zip(can_run) {
             if !can_run {

@@ -231,14 +231,8 @@ fn bad_input_is_refused_with_a_hint_before_anything_runs() {
             &[("option", "nodelay")],
             "--option: option `nodelay` has no value (hint: write name=value, for instance nodelay=on)",
         ),
-        (
-            &[("link", "lopback")],
-            "link `lopback` is not known; emulated links are not in this version (hint: did you mean `loopback`?)",
-        ),
-        (
-            &[("link", "wan")],
-            "link `wan` is not known; emulated links are not in this version (hint: the only link is `loopback`)",
-        ),
+        (&[("link", "lopback")], "link `lopback` is not known (hint: try bridged-vm)"),
+        (&[("link", "wan")], "link `wan` is not known (hint: try bridged-vm)"),
         (
             &[("count", "10"), ("duration", "1s")],
             "--count and --duration are both given, and each says how much a round measures (hint: give one of them)",

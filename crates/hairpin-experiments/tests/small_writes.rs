@@ -469,10 +469,7 @@ fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs()
             "--exchanges and --duration are both given, and each says how much a round measures \
              (hint: give one of them)",
         ),
-        (
-            &[("link", "wan")],
-            "link `wan` is not known; emulated links are not in this version (hint: the only link is `loopback`)",
-        ),
+        (&[("link", "wan")], "link `wan` is not known (hint: try bridged-vm)"),
     ]);
 }
 

@@ -17,7 +17,12 @@ fn survey(flags: &[(&str, &str)]) -> Plan {
 fn planned(plan: &Plan) -> Vec<Planned> {
     let first_block = plan.rounds.iter().filter(|order| order.block == 0);
     first_block
-        .map(|order| Planned { case: order.case.clone(), extent: order.extent, warm_up: order.warm_up })
+        .map(|order| Planned {
+            case: order.case.clone(),
+            extent: order.extent,
+            warm_up: order.warm_up,
+            timeout_ns: order.timeout_ns,
+        })
         .collect()
 }
 

@@ -6,15 +6,14 @@ use hairpin_link::stages::loss::Loss;
 use hairpin_model::card::{Receipt, WhyNot};
 use hairpin_model::ground::{KnownLink, LinkGround};
 
-use super::namespace;
+use super::{namespace, netem};
 
 /// What the experiments may plan with.
 #[must_use]
 pub fn ground() -> LinkGround {
     let relay =
         namespace::may_prepare().map(|()| Receipt { detail: "network namespaces and packet sockets".to_owned() });
-    let netem = Err(WhyNot { reason: "the kernel's emulator is not in this build".to_owned(), hint: String::new() });
-    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay, netem }
+    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay, netem: netem::can_run() }
 }
 
 /// Reads a link as a user writes it.
@@ -24,13 +23,16 @@ pub fn ground() -> LinkGround {
 pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
     let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
         let word = error.text.get(error.range.clone()).unwrap_or_default();
-        WhyNot { reason: format!("link `{text}`, at `{word}`: {}", error.problem), hint: error.hint.clone() }
+        let at = if word == text { String::new() } else { format!(", at `{word}`") };
+        WhyNot { reason: format!("link `{text}`{at}: {}", error.problem), hint: error.hint.clone() }
     })?;
     let named = builtin::ALL.iter().find(|one| one.name == text.trim());
     Ok(KnownLink {
         name: named.map(|one| one.name.to_owned()),
         line: profile.to_string(),
         round_trip_ns: profile.up.delay.base_ns.saturating_add(profile.down.delay.base_ns),
+        bits_per_s: [&profile.up, &profile.down].map(|path| path.bottleneck.rate_bits_per_s),
+        queue_ns: queue_ns(&profile.up, profile.mtu_bytes).saturating_add(queue_ns(&profile.down, profile.mtu_bytes)),
         may_lose: may_lose(&profile.up) || may_lose(&profile.down),
     })
 }
@@ -41,4 +43,40 @@ fn may_lose(path: &PathProfile) -> bool {
         || path.bottleneck.sends()
         || path.loss != Loss::default()
         || path.corrupt != PathProfile::default().corrupt
+}
+
+/// How long a full queue of packets of the MTU takes to empty, in ns.
+fn queue_ns(path: &PathProfile, mtu_bytes: u32) -> u64 {
+    let Some(bits_per_s) = path.bottleneck.rate_bits_per_s else { return 0 };
+    let limit = path.bottleneck.limit;
+    let by_packets = limit.packets.map(|packets| packets.saturating_mul(u64::from(mtu_bytes)));
+    let holds_bytes = limit.bytes.into_iter().chain(by_packets).min().unwrap_or(0);
+    let ns = u128::from(holds_bytes) * 8_000_000_000 / u128::from(bits_per_s.max(1));
+    u64::try_from(ns).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_plans_are_scaled_by_is_read_from_the_figures() {
+        let home = read("home-uplink").unwrap();
+        assert_eq!((home.name.as_deref(), home.round_trip_ns), (Some("home-uplink"), 47_000_000));
+        assert_eq!(home.bits_per_s, [Some(5_500_000), Some(87_160_000)]);
+        // 2752 KiB at 5.5 Mbit/s and 512 KiB at 87.16 Mbit/s.
+        assert_eq!(home.queue_ns, 4_098_978_909 + 48_121_890);
+        let by_packets = read("rate=12mbit queue=1MiB,10packets mtu=1000B").unwrap();
+        assert_eq!(by_packets.queue_ns, 2 * 6_666_666, "the smaller of the two limits");
+        assert_eq!(read("delay=2ms").unwrap().queue_ns, 0);
+        assert_eq!(read("loopback").unwrap().line, "loopback");
+    }
+
+    #[test]
+    fn a_name_that_is_nearly_right_gets_the_right_one() {
+        let text = read("home-uplnk").unwrap_err().to_string();
+        assert!(text.contains("home-uplink"), "{text}");
+        let text = read("home-uplink lose=1%").unwrap_err().to_string();
+        assert!(text.contains("at `lose`") && text.contains("loss"), "{text}");
+    }
 }

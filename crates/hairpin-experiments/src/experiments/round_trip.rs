@@ -11,6 +11,7 @@
 //! - warm-up `auto`: where a CPU may fall asleep between messages, the first 40 ms of a connection read differently
 //!   from the rest, so 40 ms; elsewhere [`WARM_UP_MESSAGES`] messages, since 40 ms of a fast transport would be more
 //!   messages than are kept.
+//! - over a link both are fewer by its round trip, see [`links`].
 
 use hairpin_model::card::Card;
 use hairpin_model::case::{Case, Pattern};
@@ -20,6 +21,7 @@ use hairpin_model::round::{Extent, RoundRecord};
 use crate::experiment::{Experiment, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
+use crate::links;
 use crate::quantity::MOST_MESSAGES;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
@@ -52,12 +54,13 @@ const KNOBS: &[Knob] = &[
     .many(),
     shared::OPTION,
     shared::LINK,
+    shared::LINK_BACKEND,
     shared::CPU_IDLE,
     Knob::new(
         "count",
         "MESSAGES",
         KnobKind::Whole { min: 1, max: MOST_MESSAGES },
-        "Messages measured in each round, 2000 unless --duration is given",
+        "Messages measured in each round; 2000, over a link as many as fit 1s, unless --duration is given",
     ),
     Knob::new("duration", "TIME", shared::LASTS, "How long each round measures, instead of --count"),
     shared::ROUNDS.or(&["10"]),
@@ -98,13 +101,13 @@ impl Experiment for RoundTrip {
         if !done.is_empty() {
             return Ok(Step::Done);
         }
-        let asked = Asked::read(knobs)?;
+        let asked = Asked::read(knobs, ground)?;
         let candidates = selection::candidates(knobs.texts("transport"), ground)?;
         asked.refuse_too_many(candidates.len())?;
         let mut sieve = Sieve::new(ground);
         for candidate in sieve.runnable(&candidates) {
             for case in asked.cases(&candidate.card) {
-                sieve.offer(&candidate.card, asked.planned(case, &candidate.card));
+                sieve.offer(&candidate.card, asked.planned(case, &candidate.card, ground));
             }
         }
         let (planned, skipped) = sieve.finish()?;
@@ -120,19 +123,20 @@ struct Asked {
     sizes: Vec<u64>,
     reply_sizes: Vec<u64>,
     patterns: Vec<Pattern>,
-    extent: Extent,
+    extent: Option<Extent>,
     warm_up: Option<Extent>,
+    timeout_ns: Option<u64>,
     rounds: u64,
     seed: u64,
     common: Common,
 }
 
 impl Asked {
-    fn read(knobs: &Knobs) -> Result<Self, Refused> {
-        let circumstances = Circumstances::read(knobs, |_| true)?;
+    fn read(knobs: &Knobs, ground: &Ground) -> Result<Self, Refused> {
+        let circumstances = Circumstances::read(knobs, ground, |_| true)?;
         let rates = knobs.rates_per_s("rate")?;
-        let extent = shared::extent(knobs, "count")?.unwrap_or(Extent::Count(DEFAULT_COUNT));
-        refuse_more_than_a_day(extent, &rates)?;
+        let extent = shared::extent(knobs, "count")?;
+        refuse_more_than_a_day(extent.unwrap_or(Extent::Count(DEFAULT_COUNT)), &rates)?;
         let closed_loop = vec![Pattern::PingPong];
         let paced = rates.iter().map(|rate_per_s| Pattern::Paced { rate_per_s: *rate_per_s }).collect();
         Ok(Self {
@@ -142,6 +146,7 @@ impl Asked {
             patterns: if rates.is_empty() { closed_loop } else { paced },
             extent,
             warm_up: shared::warm_up(knobs)?,
+            timeout_ns: knobs.duration_ns("timeout")?,
             rounds: knobs.whole("rounds")?.unwrap_or(1),
             seed: knobs.seed()?,
             common: shared::common(knobs)?,
@@ -168,16 +173,29 @@ impl Asked {
         self.circumstances.with_twins(&cases)
     }
 
-    fn planned(&self, case: Case, card: &Card) -> Planned {
-        let warm_up = self.warm_up.unwrap_or_else(|| warm_up(&case, card));
-        Planned { case, extent: self.extent, warm_up }
+    fn planned(&self, case: Case, card: &Card, ground: &Ground) -> Planned {
+        let travel_ns = links::travel_ns(&case, ground);
+        let count =
+            if case.pattern == Pattern::PingPong { links::count(DEFAULT_COUNT, travel_ns) } else { DEFAULT_COUNT };
+        Planned {
+            extent: self.extent.unwrap_or(Extent::Count(count)),
+            warm_up: self.warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns)),
+            timeout_ns: self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground)),
+            case,
+        }
     }
 }
 
 /// The warm-up of `auto`.
-fn warm_up(case: &Case, card: &Card) -> Extent {
+fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     let large = case.size_bytes.max(case.reply_size_bytes) > LARGE_BYTES;
-    if large || shared::cpus_may_sleep(case, card) {
+    let is_closed_loop = case.pattern == Pattern::PingPong;
+    if case.is_emulated() && is_closed_loop {
+        Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns))
+    } else if case.is_emulated() {
+        // An open loop is past its start when the first answer is back.
+        Extent::DurationNs(WARM_UP_NS.max(travel_ns))
+    } else if large || shared::cpus_may_sleep(case, card) {
         Extent::DurationNs(WARM_UP_NS)
     } else {
         Extent::Count(WARM_UP_MESSAGES)

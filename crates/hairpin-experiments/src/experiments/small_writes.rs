@@ -11,6 +11,7 @@
 //!   another 0.05 ms, so no count suits both.
 //! - warm-up by [`exchange_time::warm_up`]: three exchanges where they stall, one where a forgotten cork holds them
 //!   (its first is as slow as its others), 10 ms worth of exchanges elsewhere.
+//! - over a link a round lasts longer, up to 1 s, see [`links`].
 //! - evidence rounds, [`evidence::rounds`], after the timed ones and apart from them.
 //!
 //! The arithmetic of a run without flags, by [`estimate`]: a round costs 15 ms for two processes and a connection, its
@@ -41,6 +42,7 @@ use crate::exchange_time::{self, pauses_ns};
 use crate::experiment::{Experiment, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
+use crate::links;
 use crate::possible;
 use crate::quantity::{DAY_NS, MOST_MESSAGES, SECOND_NS, in_time};
 use crate::refused::Refused;
@@ -110,6 +112,7 @@ const KNOBS: &[Knob] = &[
     shared::ENDS,
     shared::OPTION,
     shared::LINK,
+    shared::LINK_BACKEND,
     shared::CPU_IDLE,
     Knob::new(
         "exchanges",
@@ -121,7 +124,7 @@ const KNOBS: &[Knob] = &[
         "duration",
         "TIME",
         shared::LASTS,
-        "How long each round measures, at least one exchange; 80ms unless --exchanges is given",
+        "How long each round measures, at least one exchange; 80ms, over a link up to 1s, unless --exchanges is given",
     ),
     shared::ROUNDS.or(&["6"]),
     Knob::new(
@@ -166,7 +169,7 @@ impl Experiment for SmallWrites {
         if evidence_is_in || !done.is_empty() && !knobs.is_on("trace") {
             return Ok(Step::Done);
         }
-        let asked = Asked::read(knobs)?;
+        let asked = Asked::read(knobs, ground)?;
         let (planned, skipped) = asked.plan(knobs, ground)?;
         if done.is_empty() {
             let rounds = sequence::orders(&planned, asked.rounds, asked.seed, asked.common)?;
@@ -186,7 +189,8 @@ impl Experiment for SmallWrites {
 pub fn estimate(orders: &[RoundOrder], ground: &Ground) -> u64 {
     let round_ns = |order: &RoundOrder| {
         let card = &ground.candidate(&order.case.transport)?.card;
-        Some(exchange_time::round_ns(order, order.case.exchange.as_ref()?, card))
+        let travel_ns = links::travel_ns(&order.case, ground);
+        Some(exchange_time::round_ns(order, order.case.exchange.as_ref()?, card, travel_ns))
     };
     orders.iter().filter_map(round_ns).fold(0, u64::saturating_add)
 }
@@ -199,16 +203,17 @@ struct Asked {
     pipeline: u64,
     reply_size_bytes: u64,
     remedies: Vec<Remedy>,
-    extent: Extent,
+    extent: Option<Extent>,
     warm_up: Option<Extent>,
+    timeout_ns: Option<u64>,
     rounds: u64,
     seed: u64,
     common: Common,
 }
 
 impl Asked {
-    fn read(knobs: &Knobs) -> Result<Self, Refused> {
-        let circumstances = Circumstances::read(knobs, |name| !OF_REMEDIES.contains(&name))?;
+    fn read(knobs: &Knobs, ground: &Ground) -> Result<Self, Refused> {
+        let circumstances = Circumstances::read(knobs, ground, |name| !OF_REMEDIES.contains(&name))?;
         refuse_options_of_remedies(&circumstances)?;
         let every_remedy: Vec<Remedy> = Remedy::PLAIN.iter().copied().chain([BATCH]).collect();
         let asked = Self {
@@ -218,13 +223,14 @@ impl Asked {
             pipeline: knobs.whole("pipeline")?.unwrap_or(1),
             reply_size_bytes: knobs.bytes("reply")?.first().copied().unwrap_or(4),
             remedies: knobs.words("remedy", &every_remedy)?,
-            extent: shared::extent(knobs, "exchanges")?.unwrap_or(Extent::DurationNs(DURATION_NS)),
+            extent: shared::extent(knobs, "exchanges")?,
             warm_up: shared::warm_up(knobs)?,
+            timeout_ns: knobs.duration_ns("timeout")?,
             rounds: knobs.whole("rounds")?.unwrap_or(ROUNDS),
             seed: knobs.seed()?,
             common: shared::common(knobs)?,
         };
-        asked.refuse_long_gaps()?;
+        asked.refuse_endless_gaps()?;
         Ok(asked)
     }
 
@@ -237,10 +243,12 @@ impl Asked {
         for candidate in sieve.runnable(&candidates) {
             let remedies = self.remedies_for(&candidate.card, knobs);
             for case in self.cases(&candidate.card, &remedies) {
-                sieve.offer(&candidate.card, self.planned(case, &candidate.card));
+                sieve.offer(&candidate.card, self.planned(case, &candidate.card, ground));
             }
         }
-        sieve.finish()
+        let (planned, skipped) = sieve.finish()?;
+        planned.iter().try_for_each(|planned| self.refuse_a_long_gap(planned.timeout_ns))?;
+        Ok((planned, skipped))
     }
 
     /// The remedies offered to a transport: all to TCP; to a control what is asked of it.
@@ -277,15 +285,19 @@ impl Asked {
         self.circumstances.with_twins(&cases)
     }
 
-    fn planned(&self, case: Case, card: &Card) -> Planned {
-        let auto = case.exchange.as_ref().map(|exchange| exchange_time::warm_up(&case, exchange, card));
-        let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
-        Planned { case, extent: self.extent, warm_up }
+    fn planned(&self, case: Case, card: &Card, ground: &Ground) -> Planned {
+        let travel_ns = links::travel_ns(&case, ground);
+        let auto = case.exchange.as_ref().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
+        Planned {
+            extent: self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns))),
+            warm_up: self.warm_up.or(auto).unwrap_or(Extent::Count(0)),
+            timeout_ns: self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground)),
+            case,
+        }
     }
 
-    /// Refuses pauses in which the echo half would give up, and rounds that pause for more than a day.
-    fn refuse_long_gaps(&self) -> Result<(), Refused> {
-        let timeout_ns = self.common.timeout_ns;
+    /// Refuses pauses in which the echo half would give up.
+    fn refuse_a_long_gap(&self, timeout_ns: u64) -> Result<(), Refused> {
         if self.gap_ns >= timeout_ns {
             let what = format!(
                 "a gap of {} is not shorter than the time-out of {}, so the echo half would give up",
@@ -294,11 +306,16 @@ impl Asked {
             );
             return Err(Refused::new(what, "raise --timeout, or lower --gap"));
         }
+        Ok(())
+    }
+
+    /// Refuses rounds that pause for more than a day.
+    fn refuse_endless_gaps(&self) -> Result<(), Refused> {
         let count = |extent: Option<Extent>| match extent {
             Some(Extent::Count(count)) => count,
             Some(Extent::DurationNs(_)) | None => 0,
         };
-        let exchanges = count(self.warm_up).saturating_add(count(Some(self.extent))).max(self.pipeline);
+        let exchanges = count(self.warm_up).saturating_add(count(self.extent)).max(self.pipeline);
         for writes in &self.writes {
             let (gap_ns, remedy) = (self.gap_ns, Remedy::None);
             let one_ns = pauses_ns(&Exchange { writes: writes.clone(), gap_ns, pipeline: self.pipeline, remedy });

@@ -11,7 +11,7 @@
 //! for p99.9; samples for that (10 000) would cost four more seconds.
 
 use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::{Case, CpuIdle, Ends, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Waiting};
 use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{Extent, RoundRecord};
 
@@ -19,11 +19,12 @@ use crate::experiment::{Experiment, Step};
 use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
+use crate::links::{self, LinkChoice};
 use crate::quantity::SECOND_NS;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{self, Common, Planned};
-use crate::shared::{PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
+use crate::shared::{LINK, LINK_BACKEND, PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
@@ -196,7 +197,13 @@ pub fn round_ns(planned: &Planned) -> u64 {
 /// no second way to go. `round-trip` and `small-writes` measure it.
 pub const LEFT_OUT: &[&str] = &["mptcp"];
 
+/// The lines that are measured over an emulated link: the path and its A/A pair. The others are about waking a CPU
+/// and spinning, which a link of milliseconds hides.
+pub const OVER_LINKS: &[&str] = &["path", "again"];
+
 const KNOBS: &[Knob] = &[
+    LINK,
+    LINK_BACKEND,
     SEED,
     Knob::switch("quick", "Three rounds of each case instead of ten: a few seconds, wide intervals"),
     PLANT,
@@ -225,11 +232,14 @@ impl Experiment for Survey {
         let mut candidates = selection::candidates(&[], ground)?;
         candidates.retain(|candidate| !LEFT_OUT.contains(&candidate.card.name));
         let runnable = sieve.runnable(&candidates);
-        for line in LINES {
-            for candidate in over(line, &runnable) {
-                let mut planned = planned(line, candidate);
-                planned.case.plant = if line.twin == 1 { plant_twin.or(plant) } else { plant };
-                sieve.offer(&candidate.card, planned);
+        for link in links::asked(knobs, ground)? {
+            let is_emulated = link.link.line != LOOPBACK;
+            for line in LINES.iter().filter(|line| !is_emulated || OVER_LINKS.contains(&line.name)) {
+                for candidate in over(line, &runnable) {
+                    let mut case = case(line, candidate, link.clone());
+                    case.plant = if line.twin == 1 { plant_twin.or(plant) } else { plant };
+                    sieve.offer(&candidate.card, planned(line, case, ground));
+                }
             }
         }
         let (planned, skipped) = sieve.finish()?;
@@ -240,8 +250,7 @@ impl Experiment for Survey {
     }
 }
 
-const COMMON: Common =
-    Common { timeout_ns: 2 * SECOND_NS, keep_samples: 100_000, allow_unmet_options: false, port: 0 };
+const COMMON: Common = Common { keep_samples: 100_000, allow_unmet_options: false, port: 0 };
 
 /// The candidates that a line is about. A waiting that a card does not have is no news in a survey: it is left out
 /// without a word, and `hairpin list` shows it.
@@ -260,8 +269,8 @@ fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     chosen
 }
 
-fn planned(line: &Line, candidate: &Candidate) -> Planned {
-    let case = Case {
+fn case(line: &Line, candidate: &Candidate, link: LinkChoice) -> Case {
+    let mut case = Case {
         waiting: line.waiting,
         placement: line.placement,
         ends: selection::ends(&candidate.card, Ends::Processes, false),
@@ -269,5 +278,17 @@ fn planned(line: &Line, candidate: &Candidate) -> Planned {
         twin: line.twin,
         ..Case::ping_pong(candidate.card.name)
     };
-    Planned { case, extent: Extent::Count(line.count), warm_up: line.warm_up }
+    link.set(&mut case);
+    case
+}
+
+fn planned(line: &Line, case: Case, ground: &Ground) -> Planned {
+    let travel_ns = links::travel_ns(&case, ground);
+    let over_a_link = Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns));
+    Planned {
+        extent: Extent::Count(links::count(line.count, travel_ns)),
+        warm_up: if case.is_emulated() { over_a_link } else { line.warm_up },
+        timeout_ns: links::timeout_ns(&case, ground),
+        case,
+    }
 }

@@ -74,16 +74,31 @@ pub fn ladder() -> Vec<Card> {
     ]
 }
 
-/// Two links are known: the loopback, and `bridged-vm` of 4 ms.
+/// The links that are known, by name and by line: the loopback, one of 4 ms without a rate, and one of 600 ms with it.
 fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
-    let (name, line, round_trip_ns) = match text {
-        "loopback" => (None, "loopback", 0),
-        "bridged-vm" => (Some("bridged-vm".to_owned()), "delay=2ms", 4_000_000),
-        "delay=2ms" => (None, "delay=2ms", 4_000_000),
-        _ => return Err(WhyNot { reason: format!("link `{text}` is not known"), hint: "try bridged-vm".to_owned() }),
+    let plain = |name: Option<&str>, line: &str, round_trip_ns| KnownLink {
+        name: name.map(str::to_owned),
+        line: line.to_owned(),
+        round_trip_ns,
+        bits_per_s: [None; 2],
+        queue_ns: 0,
+        may_lose: false,
     };
-    Ok(KnownLink { name, line: line.to_owned(), round_trip_ns, may_lose: false })
+    match text {
+        "loopback" => Ok(plain(Some("loopback"), "loopback", 0)),
+        "bridged-vm" => Ok(plain(Some("bridged-vm"), "delay=2ms", 4_000_000)),
+        "delay=2ms" => Ok(plain(None, "delay=2ms", 4_000_000)),
+        "satellite" | SATELLITE => Ok(KnownLink {
+            bits_per_s: [Some(10_000_000), Some(100_000_000)],
+            queue_ns: 1_300_000_000,
+            ..plain((text == "satellite").then_some("satellite"), SATELLITE, 600_000_000)
+        }),
+        _ => Err(WhyNot { reason: format!("link `{text}` is not known"), hint: "try bridged-vm".to_owned() }),
+    }
 }
+
+/// The figures of the link `satellite`.
+pub const SATELLITE: &str = "up=10mbit down=100mbit queue=500packets delay=300ms";
 
 /// Two CPUs, everything can run, everything may be asked.
 pub fn ground() -> Ground {
@@ -95,10 +110,10 @@ pub fn ground() -> Ground {
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),
         links: LinkGround {
-            names: vec!["loopback", "bridged-vm"],
+            names: vec!["loopback", "bridged-vm", "satellite"],
             read: read_link,
             relay: Ok(Receipt { detail: "here".to_owned() }),
-            netem: Err(WhyNot { reason: "no".to_owned(), hint: String::new() }),
+            netem: Err(WhyNot { reason: "no netem".to_owned(), hint: "use relay".to_owned() }),
         },
     }
 }

@@ -219,7 +219,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     assert!(journey.interrupted);
     // Requests take 1020 ns; the fourth gap, which is in the second window, ends past 4000 ns.
     assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
-    assert_eq!(journey.tally.ledger(true, &[], &[]).unexplained, 0);
+    assert_eq!(journey.tally.ledger(true, &[], &[], None).unexplained, 0);
     assert_eq!(journey.exchange_counts.map(|counts| counts.exchanges), Some(3));
 }
 

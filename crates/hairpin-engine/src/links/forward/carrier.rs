@@ -46,6 +46,9 @@ pub(super) trait Interfaces {
     /// Lets frames go this way, at most [`BATCH`] of them; says how many went. The one after these is refused.
     fn send(&mut self, direction: Direction, frames: &[&[u8]]) -> usize;
 
+    /// Passes some time on the CPU: something is due at that time, and waiting could take longer.
+    fn spin(&mut self, until_ns: u64);
+
     /// Waits until a frame has come or the end, at most so long, for ever without; says whether it is the end.
     ///
     /// # Errors
@@ -69,7 +72,7 @@ pub(super) struct Arrival<'a> {
 /// A link with the packets that are inside.
 pub(super) struct Carrier {
     link: Link,
-    kept: KeptPackets,
+    pub(super) kept: KeptPackets,
     messages: Option<Messages>,
     log: Option<Log>,
     lateness: Lateness,
@@ -119,24 +122,21 @@ impl Carrier {
         loop {
             let moved = self.pass(interfaces);
             let now_ns = interfaces.now_ns();
-            let ahead_ns = self.link.next_event_ns().map(|next_ns| next_ns.saturating_sub(now_ns));
-            let wait_ns = match ahead_ns {
-                _ if moved => Some(0),
-                None => None,
-                Some(ahead_ns) => Some(margins.wait_ns(ahead_ns).unwrap_or(0)),
-            };
-            if wait_ns == Some(0) && now_ns.saturating_sub(looked_ns) < LOOK_NS {
-                std::hint::spin_loop();
+            let next_ns = if moved { Some(now_ns) } else { self.link.next_event_ns() };
+            let ahead_ns = next_ns.map(|next_ns| next_ns.saturating_sub(now_ns));
+            let wait_ns = ahead_ns.map(|ahead_ns| margins.wait_ns(ahead_ns));
+            if let (Some(next_ns), Some(0)) = (next_ns, wait_ns)
+                && now_ns.saturating_sub(looked_ns) < LOOK_NS
+            {
+                interfaces.spin(next_ns);
                 continue;
             }
             if interfaces.wait(wait_ns)? {
                 break;
             }
             looked_ns = interfaces.now_ns();
-            let over_ns =
-                wait_ns.filter(|wait_ns| *wait_ns > 0).and_then(|wait_ns| (looked_ns - now_ns).checked_sub(wait_ns));
-            if let (Some(ahead_ns), Some(over_ns)) = (ahead_ns, over_ns) {
-                margins.woke(ahead_ns, over_ns);
+            if let (Some(ahead_ns), Some(wait_ns)) = (ahead_ns, wait_ns) {
+                margins.woke(ahead_ns, wait_ns, looked_ns - now_ns);
             }
         }
         let _ = (0..LAST_PASSES).find(|_| !self.pass(interfaces));

@@ -95,6 +95,12 @@ impl KeptPackets {
         self.packets.iter().flat_map(HashMap::values)
     }
 
+    /// What all pieces take, those that nobody uses included.
+    #[cfg(test)]
+    pub(super) fn taken_bytes(&self) -> usize {
+        self.taken_bytes
+    }
+
     /// A piece of that size, used or new.
     fn piece(&mut self, size: usize) -> Option<Box<[u8]>> {
         if let Some(piece) = self.free[size].pop() {

@@ -47,14 +47,16 @@ impl Margins {
         Self { short_ns: 100_000, long_ns: 250_000 }
     }
 
-    /// How long to wait for something that is due in `ahead_ns`; null to spin.
-    pub(super) fn wait_ns(&self, ahead_ns: u64) -> Option<u64> {
+    /// How long to wait for something that is due in `ahead_ns`; 0 to spin.
+    pub(super) fn wait_ns(&self, ahead_ns: u64) -> u64 {
         let margin_ns = if ahead_ns < LONG_NS { self.short_ns } else { self.long_ns };
-        ahead_ns.checked_sub(margin_ns).filter(|wait_ns| *wait_ns > 0)
+        ahead_ns.saturating_sub(margin_ns)
     }
 
-    /// A wait for something that was due in `ahead_ns` was longer than asked for by `over_ns`.
-    pub(super) fn woke(&mut self, ahead_ns: u64, over_ns: u64) {
+    /// Something was due in `ahead_ns`, and a wait of `asked_ns` took `took_ns`. Nothing is learnt where it was shorter:
+    /// then a packet came.
+    pub(super) fn woke(&mut self, ahead_ns: u64, asked_ns: u64, took_ns: u64) {
+        let Some(over_ns) = took_ns.checked_sub(asked_ns).filter(|_| asked_ns > 0) else { return };
         let margin_ns = if ahead_ns < LONG_NS { &mut self.short_ns } else { &mut self.long_ns };
         let next_ns =
             if over_ns > *margin_ns { *margin_ns + ON_TIME * STEP_NS } else { margin_ns.saturating_sub(STEP_NS) };
@@ -80,22 +82,24 @@ mod tests {
     #[test]
     fn a_margin_settles_where_one_wake_up_of_twenty_is_later() {
         let mut margins = Margins::new();
-        assert_eq!(margins.wait_ns(100_000), None);
-        assert_eq!(margins.wait_ns(101_000), Some(1_000));
-        assert_eq!(margins.wait_ns(LONG_NS), Some(LONG_NS - 250_000));
+        assert_eq!(margins.wait_ns(100_000), 0);
+        assert_eq!(margins.wait_ns(101_000), 1_000);
+        assert_eq!(margins.wait_ns(LONG_NS), LONG_NS - 250_000);
         // Wake-ups late by 0, 1, ... 199 us, in a scattered order.
         for turn in 0..10_000_u64 {
-            margins.woke(1_000_000, turn * 77 % 200 * 1_000);
+            margins.woke(1_000_000, 900_000, 900_000 + turn * 77 % 200 * 1_000);
         }
         assert!((150_000..220_000).contains(&margins.short_ns), "{}", margins.short_ns);
+        margins.woke(LONG_NS, 1_000, 999);
+        margins.woke(LONG_NS, 0, 1_000_000);
         assert_eq!(margins.long_ns, 250_000, "of long waits nothing was learnt");
     }
 
     #[test]
     fn margins_stay_within_their_bounds() {
         let mut margins = Margins::new();
-        (0..1_000).for_each(|_| margins.woke(0, 0));
-        (0..1_000).for_each(|_| margins.woke(LONG_NS, u64::MAX));
+        (0..1_000).for_each(|_| margins.woke(1_000_000, 900_000, 900_000));
+        (0..1_000).for_each(|_| margins.woke(LONG_NS, 1, u64::MAX));
         assert_eq!((margins.short_ns, margins.long_ns), (20_000, 300_000));
     }
 }

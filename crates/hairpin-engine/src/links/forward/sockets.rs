@@ -92,6 +92,10 @@ impl Interfaces for SocketsUntil<'_> {
         }
     }
 
+    fn spin(&mut self, _until_ns: u64) {
+        std::hint::spin_loop();
+    }
+
     fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure> {
         packet_socket::wait([&self.sockets.near, &self.sockets.far], self.end, at_most_ns)
             .map_err(|error| Failure { cause: format!("cannot wait for packets: {error}"), hint: String::new() })

@@ -1,1 +1,126 @@
-//! Tests of the loop.
+//! Tests of the loop on made-up interfaces and a clock that stands still.
+
+mod hostile;
+mod loops;
+mod messages;
+mod packets;
+
+use std::collections::VecDeque;
+
+use hairpin_link::Direction;
+use hairpin_link::link::Link;
+use hairpin_model::round::Failure;
+
+use super::carrier::{Arrival, Carried, Carrier, Interfaces};
+use super::kept::{BOUND_BYTES, KeptPackets};
+use super::log::Log;
+use super::messages::Messages;
+use crate::links::Numbered;
+
+/// A frame that comes to an interface at a time.
+#[derive(Clone, Debug)]
+pub(super) struct Coming {
+    pub(super) at_ns: u64,
+    pub(super) direction: Direction,
+    pub(super) bytes: Vec<u8>,
+    /// What the interface says of its length.
+    pub(super) length_bytes: usize,
+    pub(super) had_tag: bool,
+}
+
+/// A whole frame.
+pub(super) fn coming(at_ns: u64, direction: Direction, bytes: Vec<u8>) -> Coming {
+    Coming { at_ns, direction, length_bytes: bytes.len(), bytes, had_tag: false }
+}
+
+/// A frame that was let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gone {
+    pub(super) at_ns: u64,
+    pub(super) direction: Direction,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Interfaces that give what they were given, on a clock that moves only when nothing else is to be done.
+pub(super) struct MadeUp {
+    now_ns: u64,
+    ends_ns: u64,
+    coming: [VecDeque<Coming>; 2],
+    pub(super) gone: Vec<Gone>,
+    /// Which sends are refused, counted from 0.
+    refused: fn(usize) -> bool,
+    sends: usize,
+}
+
+impl MadeUp {
+    pub(super) fn new(mut all: Vec<Coming>, ends_ns: u64) -> Self {
+        all.sort_by_key(|one| one.at_ns);
+        let of = |direction| all.iter().filter(|one| one.direction == direction).cloned().collect();
+        let coming = [of(Direction::Up), of(Direction::Down)];
+        Self { now_ns: 0, ends_ns, coming, gone: Vec::new(), refused: |_| false, sends: 0 }
+    }
+
+    pub(super) fn refusing(mut self, refused: fn(usize) -> bool) -> Self {
+        self.refused = refused;
+        self
+    }
+
+    /// Goes on to that time, or to the next frame if it is sooner.
+    fn go_on(&mut self, until_ns: u64) {
+        let next = self.coming.iter().filter_map(|coming| coming.front()).map(|next| next.at_ns);
+        let sooner_ns = next.chain([until_ns]).min().unwrap_or(until_ns);
+        self.now_ns = self.now_ns.max(sooner_ns);
+    }
+}
+
+impl Interfaces for MadeUp {
+    fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn receive(&mut self, direction: Direction, take: impl FnOnce(&Arrival<'_>)) -> bool {
+        let coming = &mut self.coming[direction as usize];
+        let Some(next) = coming.pop_front_if(|next| next.at_ns <= self.now_ns) else { return false };
+        take(&Arrival {
+            arrived_ns: next.at_ns,
+            bytes: &next.bytes,
+            length_bytes: next.length_bytes,
+            had_tag: next.had_tag,
+        });
+        true
+    }
+
+    fn send(&mut self, direction: Direction, frames: &[&[u8]]) -> usize {
+        for (place, frame) in frames.iter().enumerate() {
+            self.sends += 1;
+            if (self.refused)(self.sends - 1) {
+                return place;
+            }
+            self.gone.push(Gone { at_ns: self.now_ns, direction, bytes: frame.to_vec() });
+        }
+        frames.len()
+    }
+
+    fn spin(&mut self, until_ns: u64) {
+        self.go_on(until_ns);
+    }
+
+    fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure> {
+        let until_ns = at_most_ns.map_or(u64::MAX, |at_most_ns| self.now_ns.saturating_add(at_most_ns));
+        self.go_on(until_ns.min(self.ends_ns));
+        Ok(self.now_ns >= self.ends_ns)
+    }
+}
+
+/// A carrier of that link.
+pub(super) fn carrier(line: &str, bound_bytes: usize, numbered: Option<Numbered>, log: Option<Log>) -> Carrier {
+    let link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
+    Carrier::new(link, KeptPackets::new(bound_bytes, 1514, 4), numbered.map(Messages::new), log)
+}
+
+/// Carries all of it: what was let go, and what is left.
+pub(super) fn carried(line: &str, numbered: Option<Numbered>, mut interfaces: MadeUp) -> (Vec<Gone>, Carried) {
+    let mut carrier = carrier(line, BOUND_BYTES, numbered, None);
+    carrier.carry(&mut interfaces).unwrap();
+    (interfaces.gone, carrier.finish())
+}

@@ -1,0 +1,169 @@
+//! What the loop does with packets: times, batches, refusals, memory, the log.
+
+use hairpin_link::Direction::{self, Down, Up};
+use hairpin_link::link::Link;
+use hairpin_link::packet::Packet;
+use hairpin_link::simulate::{Arrival, simulate};
+
+use super::packets::{udp, udp_in_parts};
+use super::{Coming, MadeUp, carried, carrier, coming};
+use crate::links::forward::kept::BOUND_BYTES;
+use crate::links::forward::log::Log;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+
+/// Packets of `bytes` as IP packets, one every `gap_ns`, each with its number in it.
+fn stream(direction: Direction, count: u64, gap_ns: u64, bytes: usize) -> Vec<Coming> {
+    let one = |number: u64| {
+        let mut payload = vec![0; bytes - 28];
+        payload[..8].copy_from_slice(&number.to_le_bytes());
+        coming(number * gap_ns, direction, udp(&payload))
+    };
+    (0..count).map(one).collect()
+}
+
+#[test]
+fn a_packet_leaves_at_the_other_side_exactly_when_it_is_due() {
+    let packets = [stream(Up, 3, 10 * MS, 100), stream(Down, 2, MS, 60)].concat();
+    let (gone, left) = carried("up.delay=5ms down.delay=20ms", None, MadeUp::new(packets.clone(), SECOND));
+    let times: Vec<_> = gone.iter().map(|gone| (gone.at_ns / MS, gone.direction)).collect();
+    assert_eq!(times, [(5, Up), (15, Up), (20, Down), (21, Down), (25, Up)]);
+    assert!(gone.iter().all(|gone| gone.at_ns % MS == 0));
+    assert_eq!(gone[0].bytes, packets[0].bytes);
+    let late = left.record.lateness_ns.unwrap();
+    assert_eq!((late.p50, late.p99, late.max), (1, 1, 1), "the histogram's least");
+    assert_eq!((left.record.packets.entered, left.record.packets.out), (5, 5));
+    assert_eq!(left.record.packets.unexplained(), 0);
+}
+
+#[test]
+fn the_log_is_that_of_the_simulation() {
+    let line = "mtu=600B outage=30ms-40ms rate=10mbit queue=20packets loss=3% corrupt=5% duplicate=5% delay=8ms±3ms \
+                order=free reorder=4%/2ms";
+    let streams = [stream(Up, 400, 290_000, 500), stream(Down, 200, 500_000, 601), stream(Down, 90, 3_100_001, 300)];
+    let mut packets = streams.concat();
+    packets.sort_by_key(|one| one.at_ns);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = Log::new(&path, &[]).unwrap();
+    let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
+    let mut interfaces = MadeUp::new(packets.clone(), 2 * SECOND);
+    relay.carry(&mut interfaces).unwrap();
+    let left = relay.finish();
+    assert_eq!(left.log_problem, None);
+
+    let mut numbers = [0; 2];
+    let arrivals: Vec<Arrival> = packets
+        .iter()
+        .map(|one| {
+            let number = numbers[one.direction as usize];
+            numbers[one.direction as usize] += 1;
+            let size_bytes = u32::try_from(one.bytes.len() - 14).unwrap();
+            let packet = Packet { number, size_bytes, carries_data: true };
+            Arrival { at_ns: one.at_ns, direction: one.direction, packet }
+        })
+        .collect();
+    let mut link = Link::new(&line.parse().unwrap(), 7, &[]).unwrap();
+    let mut expected: Vec<String> = simulate(&mut link, &arrivals).iter().map(ToString::to_string).collect();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut written: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+    // Drops are told when the loop next looks, so lines of one direction may come before those of the other.
+    expected.sort();
+    written.sort();
+    assert_eq!(written, expected);
+    assert_eq!(left.record.packets, link.record(hairpin_model::link::Backend::Sim, None).packets);
+    assert_eq!(u64::try_from(interfaces.gone.len()).unwrap(), left.record.packets.out);
+}
+
+#[test]
+fn a_damaged_packet_and_its_copy_have_the_same_bit_flipped() {
+    let packets = stream(Up, 50, MS, 200);
+    let line = "up.corrupt=100% up.duplicate=100% delay=3ms";
+    let (gone, left) = carried(line, None, MadeUp::new(packets.clone(), SECOND));
+    assert_eq!((left.record.packets.corrupted, left.record.packets.out), (50, 100));
+    for (sent, gone) in packets.iter().zip(gone.chunks(2)) {
+        let flipped: u32 = sent.bytes.iter().zip(&gone[0].bytes).map(|(sent, gone)| (sent ^ gone).count_ones()).sum();
+        assert_eq!(flipped, 1);
+        assert_eq!(sent.bytes[..14], gone[0].bytes[..14], "the link header is no part of the packet");
+        assert_eq!(gone[0], gone[1]);
+    }
+}
+
+#[test]
+fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
+    let packets = [stream(Up, 300, 10, 100), stream(Down, 5, MS, 100)].concat();
+    let interfaces = MadeUp::new(packets, SECOND).refusing(|send| send % 10 == 3);
+    let (gone, left) = carried("up.duplicate=50% up.loss=10% delay=2ms", None, interfaces);
+    let (up, down) = (&left.record.up, &left.record.down);
+    let refused = up.packets.dropped["release"] + down.packets.dropped.get("release").copied().unwrap_or(0);
+    assert!(refused > 30);
+    for counts in [&left.record.packets, &up.packets, &down.packets] {
+        assert_eq!(counts.unexplained(), 0);
+    }
+    assert_eq!(u64::try_from(gone.len()).unwrap(), left.record.packets.out);
+    let last = up.stages.last().unwrap();
+    assert_eq!((last.stage.as_str(), last.unexplained(), last.out), ("release", 0, up.packets.out));
+    assert_eq!(last.dropped["refused"], up.packets.dropped["release"]);
+    assert_eq!(left.record.packets.dropped["release"], refused);
+
+    let (gone, left) = carried("delay=2ms", None, MadeUp::new(stream(Up, 200, 10, 100), SECOND).refusing(|_| true));
+    assert_eq!((gone.len(), left.record.packets.out, left.record.packets.dropped["release"]), (0, 0, 200));
+}
+
+#[test]
+fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_its_first_moment() {
+    let taken_after = |seconds: u64| {
+        let packets = stream(Up, seconds * 2_000, MS / 2, 1_500);
+        let mut relay = carrier("rate=1mbit queue=64KiB delay=50ms", BOUND_BYTES, None, None);
+        let mut interfaces = MadeUp::new(packets, seconds * SECOND + SECOND);
+        relay.carry(&mut interfaces).unwrap();
+        let (taken, inside) = (relay.kept.taken_bytes(), relay.kept.all().count());
+        let left = relay.finish();
+        assert_eq!(left.record.packets.unexplained(), 0);
+        assert_eq!(left.record.packets.inside, 0);
+        assert_eq!(inside, 0);
+        (taken, left.record.packets.dropped["queue"])
+    };
+    let ((second, _), (minute, dropped)) = (taken_after(2), taken_after(60));
+    assert_eq!(second, minute);
+    assert!(dropped > 100_000);
+}
+
+#[test]
+fn beyond_the_bound_packets_do_not_enter_and_are_counted() {
+    let mut relay = carrier("delay=1min", 100 * (256 + 2048), None, None);
+    let mut interfaces = MadeUp::new(stream(Up, 150, MS, 1_500), 61 * SECOND);
+    relay.carry(&mut interfaces).unwrap();
+    let left = relay.finish();
+    assert_eq!((left.overrun, left.record.packets.entered, left.record.packets.out), (50, 100, 100));
+}
+
+#[test]
+fn what_is_no_ip_goes_beside_the_link_or_not_at_all() {
+    let with_type = |kind: u16| [vec![0; 12], kind.to_be_bytes().to_vec(), vec![1; 46]].concat();
+    let mut tagged = coming(2 * MS, Up, udp(&[1; 10]));
+    tagged.had_tag = true;
+    let packets = vec![
+        coming(MS, Up, with_type(0x0806)),
+        coming(MS, Down, with_type(0x0806)),
+        coming(MS, Up, with_type(0x88cc)),
+        tagged,
+        coming(3 * MS, Up, vec![0; 5]),
+    ];
+    let (gone, left) = carried("loss=100%", None, MadeUp::new(packets, SECOND));
+    assert_eq!(gone.iter().map(|gone| (gone.at_ns, gone.direction)).collect::<Vec<_>>(), [(MS, Up), (MS, Down)]);
+    assert_eq!((left.record.packets.entered, gone[0].bytes.len()), (0, 60));
+}
+
+#[test]
+fn what_came_before_the_end_is_in_the_ledger() {
+    let packets = [
+        stream(Up, 500, 0, 100),
+        udp_in_parts(1, &[1; 3_000], 1_480).into_iter().map(|part| coming(0, Down, part)).collect(),
+    ]
+    .concat();
+    let (gone, left) = carried("up.delay=1ms down.delay=1s", None, MadeUp::new(packets, 0));
+    assert_eq!((gone.len(), left.record.packets.entered, left.record.packets.inside), (0, 503, 503));
+    assert_eq!(left.record.packets.unexplained(), 0);
+}

@@ -1,0 +1,226 @@
+//! Messages lost on made-up links.
+
+use std::collections::BTreeMap;
+
+use hairpin_link::Direction::{self, Down, Up};
+
+use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
+use super::{Coming, MadeUp, carried, carrier, coming};
+use crate::links::Numbered;
+
+const MS: u64 = 1_000_000;
+const END: u64 = 10_000 * MS;
+const WIDE: Numbered = Numbered { message_bytes: 8, answer_bytes: 8 };
+
+/// A message and, 100 ms later, its answer: both as one datagram of `bytes` of payload.
+fn exchange(number: u64, bytes: usize) -> [Coming; 2] {
+    let mut payload = vec![7; bytes.max(8)];
+    payload[..8].copy_from_slice(&number.to_le_bytes());
+    let frame = udp(&payload[..bytes]);
+    [coming(number * MS, Up, frame.clone()), coming(number * MS + 100 * MS, Down, frame)]
+}
+
+fn exchanges(count: u64) -> Vec<Coming> {
+    (0..count).flat_map(|number| exchange(number, 32)).collect()
+}
+
+fn lost(line: &str, numbered: Numbered, packets: Vec<Coming>) -> BTreeMap<String, u64> {
+    lost_refusing(line, numbered, packets, |_| false)
+}
+
+fn lost_refusing(
+    line: &str,
+    numbered: Numbered,
+    packets: Vec<Coming>,
+    refused: fn(usize) -> bool,
+) -> BTreeMap<String, u64> {
+    carried(line, Some(numbered), MadeUp::new(packets, END).refusing(refused)).1.lost_messages
+}
+
+fn causes<const N: usize>(causes: [(&str, u64); N]) -> BTreeMap<String, u64> {
+    causes.into_iter().map(|(cause, count)| (cause.to_owned(), count)).collect()
+}
+
+/// Without the answers to these messages.
+fn unanswered(mut packets: Vec<Coming>, numbers: &[u64]) -> Vec<Coming> {
+    let answers: Vec<u64> = numbers.iter().map(|number| number * MS + 100 * MS).collect();
+    packets.retain(|one| one.direction == Up || !answers.contains(&one.at_ns));
+    packets
+}
+
+#[test]
+fn a_message_is_lost_on_its_way_up_or_its_answer_on_the_way_down() {
+    assert_eq!(lost("delay=1ms", WIDE, exchanges(20)), causes([]));
+    let up = unanswered(exchanges(20), &[3, 5]);
+    assert_eq!(lost("up.drop=3,5", WIDE, up), causes([("link-loss", 2)]));
+    assert_eq!(
+        lost("down.drop=0,19 down.outage=105ms-107ms", WIDE, exchanges(20)),
+        causes([("link-loss", 2), ("link-outage", 2)])
+    );
+    // What was not lost on the link, but is not answered, is another's loss.
+    assert_eq!(lost("up.drop=3", WIDE, unanswered(exchanges(20), &[3, 8, 9])), causes([("link-loss", 1)]));
+    let too_large = vec![exchange(0, 1_480)[0].clone()];
+    assert_eq!(lost("delay=1ms", WIDE, too_large), causes([("link-mtu", 1)]));
+}
+
+#[test]
+fn greetings_and_errors_are_no_messages() {
+    let hello = [0xb51e_7c0f_93d2_48a6_8f6b_d10e_2a75_c43d_u128, 0xc2a9_04e8_5d37_b61f_e470_196c_8bd3_f52a]
+        .map(|greeting| udp(&greeting.to_be_bytes()));
+    let [hello, welcome] = hello;
+    let unreachable = ipv4(1, &datagram(3, &udp(&[0; 8])));
+    let packets = vec![
+        coming(0, Up, hello),
+        coming(1, Down, welcome),
+        coming(2, Down, unreachable),
+        coming(3, Up, ipv4(6, &[0; 40])),
+        coming(4, Down, udp(&[0; 8])),
+    ];
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1 };
+    assert_eq!(lost("loss=100%", narrow, packets), causes([]), "nor is the answer to no message");
+}
+
+#[test]
+fn of_a_message_and_its_copy_both_must_be_lost() {
+    // Each of the four packets of an exchange is sent at once: message, copy, answer, copy of the answer.
+    let line = "duplicate=100% delay=1ms";
+    let one = || exchanges(1);
+    assert_eq!(lost_refusing(line, WIDE, one(), |send| send == 0), causes([]));
+    assert_eq!(lost_refusing(line, WIDE, one(), |send| send == 3), causes([]));
+    let no_answer = unanswered(one(), &[0]);
+    assert_eq!(lost_refusing(line, WIDE, no_answer, |send| send < 2), causes([("link-release", 1)]));
+    assert_eq!(lost_refusing(line, WIDE, one(), |send| send >= 2), causes([("link-release", 1)]));
+    assert_eq!(lost_refusing(line, WIDE, one(), |send| send % 2 == 0), causes([]));
+}
+
+#[test]
+fn of_two_answers_both_must_be_lost() {
+    let [message, answer] = exchange(0, 32);
+    let both = vec![message, answer.clone(), Coming { at_ns: answer.at_ns + MS, ..answer }];
+    assert_eq!(lost("down.drop=0", WIDE, both.clone()), causes([]));
+    assert_eq!(lost("down.drop=1", WIDE, both.clone()), causes([]));
+    assert_eq!(lost("down.drop=0,1", WIDE, both.clone()), causes([("link-loss", 1)]));
+    let later = vec![both[0].clone(), both[1].clone(), Coming { at_ns: END - MS, ..both[2].clone() }];
+    assert_eq!(lost("down.drop=0 down.delay=5ms", WIDE, later), causes([("link-inside", 1)]));
+}
+
+#[test]
+fn a_damaged_packet_is_lost_where_a_checksum_covers_the_bit() {
+    let ipv4 = unanswered(exchanges(50), &(0..50).collect::<Vec<_>>());
+    assert_eq!(lost("up.corrupt=100%", WIDE, ipv4), causes([("link-corrupt", 50)]));
+    let count = 2_000_u64;
+    let message = |number: u64| coming(number * MS, Up, ipv6(17, &datagram(0, &number.to_le_bytes())));
+    let (gone, left) = carried("up.corrupt=100%", Some(WIDE), MadeUp::new((0..count).map(message).collect(), END));
+    let is_noticed = |(number, gone): (u64, &super::Gone)| {
+        let mut differs = message(number).bytes.into_iter().zip(&gone.bytes).map(|(sent, gone)| sent ^ gone).skip(14);
+        let (at, byte) = (0..).zip(differs.by_ref()).find(|(_, byte)| *byte != 0).unwrap();
+        // Version, payload length, next header and addresses are covered; class, label and hop limit are not.
+        !(matches!(at, 1..=3 | 7) || at == 0 && byte < 0x10)
+    };
+    let noticed = (0..).zip(&gone).filter(|one| is_noticed(*one)).count();
+    assert!(noticed < 2_000);
+    assert_eq!(left.lost_messages, causes([("link-corrupt", u64::try_from(noticed).unwrap())]));
+    // A copy is damaged as the packet is.
+    let copied = unanswered(exchanges(5), &(0..5).collect::<Vec<_>>());
+    assert_eq!(lost("up.corrupt=100% up.duplicate=100%", WIDE, copied), causes([("link-corrupt", 5)]));
+}
+
+#[test]
+fn a_message_in_parts_is_lost_with_any_of_them() {
+    let parts = |at_ns: u64, direction: Direction, number: u64| {
+        let mut payload = vec![3; 3_000];
+        payload[..8].copy_from_slice(&number.to_le_bytes());
+        let identification = u16::try_from(number).unwrap() * 2 + u16::from(direction == Down);
+        udp_in_parts(identification, &payload, 1_480).into_iter().map(move |part| coming(at_ns, direction, part))
+    };
+    let up: Vec<_> = (0..10).flat_map(|number| parts(number * MS, Up, number)).collect();
+    let down = (0..10).flat_map(|number| parts(number * MS + 100 * MS, Down, number));
+    let both: Vec<_> = up.iter().cloned().chain(down).collect();
+    assert_eq!(lost("delay=1ms", WIDE, both.clone()), causes([]));
+    assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "two parts of one, and one of two");
+    assert_eq!(lost("down.drop=0,13,14", WIDE, both.clone()), causes([("link-loss", 2)]));
+    // Both answers to a message came in parts: one of each is lost.
+    let mut twice = both;
+    twice.extend(parts(105 * MS, Down, 5).map(|part| Coming { at_ns: 200 * MS, ..part }));
+    assert_eq!(lost("down.drop=16", WIDE, twice.clone()), causes([]));
+    assert_eq!(lost("down.drop=16,31", WIDE, twice), causes([("link-loss", 1)]));
+}
+
+#[test]
+fn numbers_that_are_cut_are_told_apart_by_the_newest() {
+    for (bytes, count) in [(1, 1_000_u64), (2, 70_000)] {
+        let numbered = Numbered { message_bytes: bytes, answer_bytes: bytes };
+        let packets: Vec<_> = (0..count)
+            .flat_map(|number| {
+                let frame = udp(&number.to_le_bytes()[..bytes]);
+                [coming(number * 1_000, Up, frame.clone()), coming(number * 1_000 + 50_000, Down, frame)]
+            })
+            .collect();
+        let line = format!("delay=1us up.drop=0,300-302 down.drop={}-{}", count - 14, count - 5);
+        let gone = |one: &Coming| {
+            one.direction == Down && [0, 300, 301, 302].map(|lost| lost * 1_000 + 50_000).contains(&one.at_ns)
+        };
+        let answered = packets.into_iter().filter(|one| !gone(one)).collect();
+        assert_eq!(lost(&line, numbered, answered), causes([("link-loss", 14)]), "{bytes}");
+    }
+    // The relay missed so many that the next is nearer to an older number: it counts as a new one all the same.
+    let narrow = Numbered { message_bytes: 1, answer_bytes: 1 };
+    let packets = vec![coming(0, Up, udp(&[3])), coming(1, Up, udp(&[200]))];
+    assert_eq!(lost("up.drop=1", narrow, packets), causes([("link-loss", 1)]));
+}
+
+#[test]
+fn an_answer_may_have_a_shorter_number_than_its_message() {
+    let numbered = Numbered { message_bytes: 8, answer_bytes: 1 };
+    let packets = (0..600_u64).flat_map(|number| {
+        let [message, answer] = exchange(number, 8);
+        [
+            message,
+            Coming { at_ns: number * MS + 500_000, ..coming(answer.at_ns, Down, udp(&number.to_le_bytes()[..1])) },
+        ]
+    });
+    assert_eq!(lost("down.drop=10,400-410", numbered, packets.collect()), causes([("link-loss", 12)]));
+}
+
+#[test]
+fn echo_requests_and_replies_are_messages_too() {
+    type Make = fn(u8, &[u8]) -> Vec<u8>;
+    for (make, protocol, request, reply) in [(ipv4 as Make, 1, 8, 0), (ipv6 as Make, 58, 128, 129)] {
+        let frame = |kind, number: u64| make(protocol, &datagram(kind, &number.to_le_bytes()));
+        let packets = (0..10_u64)
+            .flat_map(|number| {
+                [
+                    coming(number * MS, Up, frame(request, number)),
+                    coming(number * MS + 500_000, Down, frame(reply, number)),
+                ]
+            })
+            .collect();
+        assert_eq!(lost("down.drop=2,4", WIDE, packets), causes([("link-loss", 2)]));
+    }
+}
+
+#[test]
+fn what_is_inside_at_the_end_is_lost_inside() {
+    let packets = vec![exchange(0, 32)[0].clone(), exchange(1, 32)[0].clone(), exchange(0, 32)[1].clone()];
+    let (gone, left) =
+        carried("up.delay=90ms down.delay=1min up.drop=1", Some(WIDE), MadeUp::new(packets.clone(), END));
+    assert_eq!((gone.len(), left.lost_messages), (1, causes([("link-inside", 1), ("link-loss", 1)])));
+    let (_, left) = carried("up.delay=1min", Some(WIDE), MadeUp::new(packets, 50 * MS));
+    assert_eq!(left.lost_messages, causes([("link-inside", 2)]));
+}
+
+#[test]
+fn what_finds_no_memory_is_lost_by_the_relay() {
+    let mut relay = carrier("delay=1s", 4 * (256 + 128), Some(WIDE), None);
+    let packets = unanswered(exchanges(10), &(0..10).collect::<Vec<_>>());
+    relay.carry(&mut MadeUp::new(packets, END)).unwrap();
+    let left = relay.finish();
+    assert_eq!((left.overrun, left.lost_messages), (6, causes([("link-overrun", 6)])));
+}
+
+#[test]
+fn numbers_beyond_what_is_followed_are_nobodys_message() {
+    let frame = |number: u64| udp(&number.to_le_bytes());
+    let packets = [u64::MAX, 1 << 24, (1 << 24) - 1, 5].map(|number| coming(0, Up, frame(number)));
+    assert_eq!(lost("loss=100%", WIDE, packets.to_vec()), causes([("link-loss", 2)]));
+}

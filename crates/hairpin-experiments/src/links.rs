@@ -1,0 +1,136 @@
+//! Links in a plan: which are asked for, and what their length means for how much a round does.
+//!
+//! What suits the loopback, where a round trip takes microseconds, measures nothing or takes for ever where it takes
+//! 600 ms. So every default of a plan that is about time is scaled here, by the way there and back, and nothing is
+//! where the user says how much. The number of rounds stays: intervals rest on it.
+//!
+//! Of a link only what [`KnownLink`] says is known: no jitter, no losses, and its queue only in time-outs.
+
+use hairpin_model::case::{Case, LOOPBACK};
+use hairpin_model::ground::{Ground, KnownLink};
+use hairpin_model::link::Backend;
+
+use crate::knob::EVERY;
+use crate::knobs::Knobs;
+use crate::quantity::SECOND_NS;
+use crate::refused::Refused;
+use crate::shared::{LONGEST_TIMEOUT_NS, WARM_UP_NS};
+
+/// How long a round over a link measures at most where the user does not say, in ns, unless [`FEWEST`] take longer.
+pub const LASTS_NS: u64 = SECOND_NS;
+/// The fewest messages of such a round.
+pub const FEWEST: u64 = 2;
+/// How many ways there and back exchanges are measured for, where that is less than [`LASTS_NS`].
+const TRAVELS: u64 = 20;
+/// The time-out without a link, and the shortest with one, in ns.
+pub const TIMEOUT_NS: u64 = 2 * SECOND_NS;
+/// How many round trips the time-out of a link holds: a lost segment is sent again after one to three, and a second
+/// loss doubles that (RFC 6298).
+const TIMEOUT_ROUND_TRIPS: u64 = 10;
+/// The time-out also holds a wait that no round trip shortens: the first retransmission of a connection comes after
+/// 1 s (RFC 6298, section 2.1).
+const FIRST_RETRANSMISSION_NS: u64 = SECOND_NS;
+
+/// The backends that a plan may ask for.
+pub const BACKENDS: &[Backend] = &[Backend::Relay, Backend::Netem];
+
+/// A link and what carries its packets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkChoice {
+    /// The link.
+    pub link: KnownLink,
+    /// What carries its packets.
+    pub backend: Backend,
+}
+
+impl LinkChoice {
+    /// Puts the case on this link.
+    pub fn set(self, case: &mut Case) {
+        case.link_name = self.link.name.filter(|_| self.link.line != LOOPBACK);
+        case.link = self.link.line;
+        case.link_backend = self.backend;
+    }
+}
+
+/// Every link of the knob `link` by every backend of `link-backend`, in the order given and each once. The loopback
+/// has no backend.
+///
+/// # Errors
+/// [`Refused`] for a link that cannot be read, with the reader's reason.
+pub fn asked(knobs: &Knobs, ground: &Ground) -> Result<Vec<LinkChoice>, Refused> {
+    let mut links: Vec<KnownLink> = Vec::new();
+    for text in knobs.texts("link") {
+        let words = if text == EVERY { ground.links.names.clone() } else { vec![text.as_str()] };
+        for word in words {
+            let read = (ground.links.read)(word)?;
+            match links.iter_mut().find(|link| link.line == read.line) {
+                Some(same) => same.name = same.name.take().or(read.name),
+                None => links.push(read),
+            }
+        }
+    }
+    let backends = knobs.words("link-backend", BACKENDS)?;
+    let by_backends = |link: KnownLink| {
+        let carried_by = if link.line == LOOPBACK { vec![Backend::Relay] } else { backends.clone() };
+        carried_by.into_iter().map(move |backend| LinkChoice { link: link.clone(), backend })
+    };
+    Ok(links.into_iter().flat_map(by_backends).collect())
+}
+
+/// The link between the ends of the case; `None` on the loopback.
+fn between(case: &Case, ground: &Ground) -> Option<KnownLink> {
+    if case.is_emulated() { (ground.links.read)(&case.link).ok() } else { None }
+}
+
+/// How long a message of the case and its answer are on their way, in ns: the round trip of the delays, and the time
+/// in which the rates send the bytes, without headers. 0 on the loopback.
+#[must_use]
+pub fn travel_ns(case: &Case, ground: &Ground) -> u64 {
+    between(case, ground).map_or(0, |link| on_the_way_ns(case, &link))
+}
+
+fn on_the_way_ns(case: &Case, link: &KnownLink) -> u64 {
+    let sizes = [case.size_bytes, case.reply_size_bytes];
+    let sent_ns = sizes.into_iter().zip(link.bits_per_s).map(|(bytes, rate)| match rate {
+        Some(bits_per_s) => saturated(u128::from(bytes) * 8 * u128::from(SECOND_NS) / u128::from(bits_per_s.max(1))),
+        None => 0,
+    });
+    sent_ns.fold(link.round_trip_ns, u64::saturating_add)
+}
+
+fn saturated(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
+}
+
+/// How many messages a round of a closed loop measures: `most`, or what fits [`LASTS_NS`], but at least [`FEWEST`].
+#[must_use]
+pub fn count(most: u64, travel_ns: u64) -> u64 {
+    fitting(LASTS_NS, travel_ns).clamp(FEWEST.min(most), most)
+}
+
+/// The unmeasured messages before them: `most`, or what fits the time in which CPUs settle, but at least one.
+#[must_use]
+pub fn warm_up_count(most: u64, travel_ns: u64) -> u64 {
+    fitting(WARM_UP_NS, travel_ns).clamp(1.min(most), most)
+}
+
+fn fitting(time_ns: u64, travel_ns: u64) -> u64 {
+    time_ns.checked_div(travel_ns).unwrap_or(u64::MAX)
+}
+
+/// How long a round measures exchanges, in ns: `least_ns`, or as long as some ways there and back take, up to
+/// [`LASTS_NS`].
+#[must_use]
+pub fn duration_ns(least_ns: u64, travel_ns: u64) -> u64 {
+    travel_ns.saturating_mul(TRAVELS).clamp(least_ns, LASTS_NS.max(least_ns))
+}
+
+/// How long an answer may take where the user does not say, in ns: [`TIMEOUT_NS`], or where that is more ten ways
+/// there and back, full queues and a first retransmission.
+#[must_use]
+pub fn timeout_ns(case: &Case, ground: &Ground) -> u64 {
+    let Some(link) = between(case, ground) else { return TIMEOUT_NS };
+    let travels_ns = on_the_way_ns(case, &link).saturating_mul(TIMEOUT_ROUND_TRIPS);
+    let needed_ns = travels_ns.saturating_add(link.queue_ns).saturating_add(FIRST_RETRANSMISSION_NS);
+    needed_ns.clamp(TIMEOUT_NS, LONGEST_TIMEOUT_NS)
+}
