@@ -225,7 +225,8 @@ fn what_the_profile_says_happens_to_the_packets() {
     }
     let place = Place::new();
     // Of twenty datagrams the fifth and the last but one are named in the profile, so eighteen are answered.
-    let script = "exec 4<>/dev/udp/$HAIRPIN_FAR/7; for i in {1..20}; do printf x >&4; done; timeout 60 head -c 18 <&4";
+    let script =
+        "exec 4<>/dev/udp/$HAIRPIN_FAR/7; for i in {1..20}; do printf x >&4; done; timeout 60 head -c 18 <&4";
     let flags = ["--link", "delay=3ms up.drop=4,18", "--seed", "1", "--log", "packets"];
     let record = &told(&place, &flags, script)["link"];
     assert_closes(record);

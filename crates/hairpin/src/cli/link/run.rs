@@ -13,11 +13,11 @@ use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foreground};
 use hairpin_engine::links::{LinkEnd, LinkOrder, RunningLink, namespace};
 use hairpin_engine::placement::Cpus;
-use hairpin_model::link::{Backend, LinkRecord};
+use hairpin_model::link::Backend;
 use hairpin_model::round::Failure;
 use serde_json::json;
 
-use super::super::exit::{Exit, Stopped};
+use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::measure::drawn_seed;
 use super::super::output;
 use super::far::{Far, Readiness, to_standard_error};
@@ -68,9 +68,10 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let exit = match &outcome {
         Outcome::Ended(status) => Exit::Of(code(*status)),
         Outcome::NotRun(error) => return Err(not_run(&wish.command[0], error)),
-        Outcome::Interrupted | Outcome::LinkFailed => Exit::Interrupted,
+        Outcome::Interrupted => Exit::Interrupted,
+        Outcome::LinkFailed => Exit::Of(LINK_FAILED),
     };
-    tell(&wish, exit, &end.record);
+    tell(&wish, exit, &end);
     Ok(exit)
 }
 
@@ -201,12 +202,16 @@ impl Wish {
 }
 
 /// Tells what became of the link, and warns of what makes it worthless.
-fn tell(wish: &Wish, exit: Exit, record: &LinkRecord) {
+fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
+    let record = &end.record;
     if !wish.quiet {
         output::note(&account::after(record));
     }
     if let Some(warning) = account::warning(record) {
         output::note(&warning);
+    }
+    if let Some(problem) = &end.log_problem {
+        output::note(&format!("warning: the log is not whole: {problem}"));
     }
     let Exit::Of(code) = exit else { return };
     if wish.json {
