@@ -11,6 +11,8 @@ mod faults;
 mod formats;
 mod json_contract;
 mod leftovers;
+mod link_run;
+mod links;
 mod lists;
 mod saved;
 mod small_writes;
