@@ -40,9 +40,6 @@ const TO_NEAR: Interface = Interface { name: "near", index: 11, mac: [2, 0, 0, 0
 const TO_FAR: Interface = Interface { name: "far", index: 21, mac: [2, 0, 0, 0, 0, 0x21] };
 const FAR_END: Interface = Interface { name: END_INTERFACE, index: 20, mac: [2, 0, 0, 0, 0, 0x20] };
 
-/// The name of the interface of both ends.
-pub(super) const END_INTERFACE: &str = NEAR_END.name;
-
 /// The names of the relay's interfaces towards the near and the far end.
 pub(super) const RELAY_INTERFACES: [&str; 2] = [TO_NEAR.name, TO_FAR.name];
 
