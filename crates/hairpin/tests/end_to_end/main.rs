@@ -11,6 +11,7 @@ mod faults;
 mod formats;
 mod json_contract;
 mod leftovers;
+mod link_process;
 mod lists;
 mod saved;
 mod small_writes;
