@@ -80,6 +80,7 @@ mod tests {
     use hairpin_model::round::Purpose;
 
     use super::*;
+    use crate::made_up::links::over;
     use crate::made_up::{MadeUp, back_to_back, small_writes};
 
     fn counted(measured: &mut Measured) {
@@ -109,6 +110,21 @@ mod tests {
         let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_none.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
+    }
+
+    #[test]
+    fn the_speed_up_is_that_over_the_same_link() {
+        let mut made_up = MadeUp::new();
+        let links = ["loopback", "delay=2ms", "delay=20ms"];
+        for (link, slow) in links.iter().zip([44_000_000, 10_000_000, 80_000_000]) {
+            made_up.rounds_of(&over(link, small_writes("none")), &[slow; 6]);
+        }
+        made_up.rounds_of(&over("delay=2ms", small_writes("nodelay")), &[4_000_000; 6]);
+        made_up.rounds_of(&over("delay=5ms", small_writes("nodelay")), &[10_000_000; 6]);
+        let run = made_up.run();
+        let speed_up = |place: usize| run.cases[place].exchanges.as_ref().unwrap().speed_up_against_none;
+        assert!((speed_up(3).unwrap().value - 2.5).abs() < 0.001, "{:?}", speed_up(3));
+        assert_eq!(speed_up(4), None, "nothing was measured with remedy none over that link");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! What a link did to a case over its rounds.
 
 use hairpin_model::case::Case;
-use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord, LinkSummary, PacketCounts, ShownLink};
+use hairpin_model::link::{
+    DirectionRecord, LatenessNs, LinkRecord, LinkSummary, PacketCounts, ShownLink, StageRecord,
+};
 use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
 
 use crate::counted::left_out;
@@ -67,6 +69,20 @@ fn shown(links: &[(&RoundRecord, &LinkRecord)]) -> Option<Box<ShownLink>> {
     // Of equals `max_by_key` takes the last.
     let (round, link) = links.iter().rev().max_by_key(|(_, link)| dropped(link))?;
     Some(Box::new(ShownLink { round: round.number, up: link.up.clone(), down: link.down.clone() }))
+}
+
+/// The line of the link without that stage in either direction; null where it has none that can be left out.
+pub(crate) fn line_without<'l>(link: &'l LinkSummary, stage: &str) -> Option<&'l str> {
+    stages(link).filter(|one| one.stage == stage).find_map(|one| one.line_without.as_deref())
+}
+
+/// Whether that is the line of the link without one of its stages.
+pub(crate) fn is_without_a_stage(link: &LinkSummary, line: &str) -> bool {
+    stages(link).any(|one| one.line_without.as_deref() == Some(line))
+}
+
+fn stages(link: &LinkSummary) -> impl Iterator<Item = &StageRecord> {
+    link.shown.iter().flat_map(|shown| shown.up.stages.iter().chain(&shown.down.stages))
 }
 
 /// Both directions of a link.

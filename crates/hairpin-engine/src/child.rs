@@ -89,6 +89,11 @@ impl TalkingChild {
         }
     }
 
+    /// Whether it has said its next word, or has ended.
+    pub(crate) fn has_word(&self) -> bool {
+        !self.words.buffer().is_empty() || process::readable(self.words.get_ref().as_fd(), 0).unwrap_or(true)
+    }
+
     /// Closes its standard input.
     pub(crate) fn release(&mut self) {
         drop(self.child.stdin.take());

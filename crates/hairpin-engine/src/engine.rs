@@ -1,6 +1,7 @@
 //! One round from order to record.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,11 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{CpuIdle, Ends};
 use hairpin_model::ground::{Candidate, Ground};
-use hairpin_model::round::{EndReport, Failure, Finished, Measured, Outcome, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::link::LinkRecord;
+use hairpin_model::round::{
+    EndReport, Failure, Finished, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord,
+};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::RoundFigures;
 use hairpin_model::trace::{End, EndTrace, RoundTrace};
-use hairpin_transports::{Transport, Wire};
+use hairpin_transports::Transport;
 
 use crate::clock::{Clock, RealClock};
 use crate::ends::EchoEnd;
@@ -22,11 +26,16 @@ use crate::ends::process::EchoProcess;
 use crate::ends::thread::EchoThread;
 use crate::halves::{Client, Journey, run_client};
 use crate::keep_awake;
+use crate::links::LinkEnd;
+use crate::links::addresses::FAR;
+use crate::links::traces::Traces;
 use crate::noise::Reading;
+use crate::parting::{Parted, Parting};
+use crate::path::Link;
 use crate::placement::{Cpus, place};
 use crate::system::cpu;
 use crate::tracing::Observed;
-use crate::tracing::round::{About, Watch};
+use crate::tracing::round::{About, Watch, Watched};
 use crate::usage::Usage;
 
 /// Runs rounds on this machine.
@@ -42,6 +51,8 @@ pub struct Engine {
     pub started_ns: u64,
     /// Raised when the user ends the run: the round in flight stops early.
     pub stop: Arc<AtomicBool>,
+    /// What links replay.
+    pub traces: Traces,
 }
 
 impl Engine {
@@ -51,7 +62,14 @@ impl Engine {
     /// The kernel does not tell which CPUs are allowed.
     pub fn new(echo_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let clock = RealClock::calibrated();
-        Ok(Self { clock, cpus: Cpus::choose()?, echo_program, started_ns: clock.now_ns(), stop })
+        Ok(Self {
+            clock,
+            cpus: Cpus::choose()?,
+            echo_program,
+            started_ns: clock.now_ns(),
+            stop,
+            traces: Traces::default(),
+        })
     }
 
     /// Nanoseconds since the run began.
@@ -120,34 +138,35 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
         CpuIdle::Deep => None,
         CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
     };
-    // The echo half starts before this thread is pinned: it inherits where it may run.
-    let mut echo = start_echo(engine, order, &card)?;
+    // The link and the echo half start before this thread is pinned: they inherit where they may run.
+    let mut link = Link::open(engine, order, &card)?;
+    let mut echo = start_echo(engine, order, &card, link.as_ref())?;
     let pinned = engine.cpus.cpu_for(order.case.placement, true);
     place(pinned, &engine.cpus.allowed).map_err(|error| far::unplaced(pinned, &error))?;
     cpu::sharpen_timers();
-    let noise = Reading::now();
-    let begin_ns = engine.clock.now_ns();
 
-    let near = near_half(engine, order, &card, transport, echo.as_deref_mut(), pinned);
+    let near = near_half(engine, order, &card, transport, echo.as_deref_mut(), &mut link, pinned);
 
-    let noise = noise.until(&Reading::now(), engine.clock.now_ns() - begin_ns);
     drop(awake);
     let near = near.map_err(|failure| explained(failure, echo.as_deref_mut()))?;
-    let echo_report = echo.as_deref_mut().map(<dyn EchoEnd>::report).transpose()?;
-    let Near { journey, setup_ns, mut report, watched } = near;
-    let mut echo_report = echo_report;
+    let Near { journey, setup_ns, mut report, noise, mut echo_report, watched, link } = near;
     for end in [Some(&mut report), echo_report.as_mut()].into_iter().flatten() {
         end.cpu_ns = journey.tally.measured_part(end.cpu_ns);
     }
     let echo_facts = echo_report.as_ref().map_or(&[][..], |report| &report.facts);
-    let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts);
+    let lost_messages = link.as_ref().map(|link| &link.lost_messages);
+    let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts, lost_messages);
+    let link = link.map(|LinkEnd { record, started_ns, .. }| LinkRecord {
+        samples_began_ns: Some(journey.origin_ns.saturating_sub(started_ns)),
+        ..record
+    });
     let first_message_ns = journey.recorder.first_message_ns();
     let samples = journey.recorder.finish(journey.origin_ns);
     let far_trace = echo_report.as_mut().and_then(|report| report.trace.take()).unwrap_or_default();
     let trace = watched.map(|(watch, near_trace)| {
         let about =
             About { case: &order.case, samples: &samples, began_ns: journey.origin_ns, near_facts: &report.facts };
-        watch.finish(near_trace, *far_trace, &about)
+        watch.trace(near_trace, *far_trace, &about)
     });
     let measured = Measured {
         figures: RoundFigures::default(),
@@ -159,7 +178,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
         echo: echo_report,
         noise,
         samples_file: None,
-        link: None,
+        link,
         samples_kept: samples.kept() as u64,
         exchange_counts: journey.exchange_counts,
         traced: None,
@@ -174,30 +193,42 @@ struct Near {
     journey: Journey,
     setup_ns: u64,
     report: EndReport,
-    /// What watches the round, and the client half's own trace, where the round is traced.
-    watched: Option<(Watch, EndTrace)>,
+    /// The machine meanwhile.
+    noise: Noise,
+    /// The echo half's report.
+    echo_report: Option<EndReport>,
+    /// What was watched of the round, and the client half's own trace, where the round is traced.
+    watched: Option<(Watched, EndTrace)>,
+    /// What the link between the ends left.
+    link: Option<LinkEnd>,
 }
 
-/// Connects, runs the client half and closes the wire, which tells the echo half to end.
+/// Connects, runs the client half, and parts from the echo half. Under a link the calling thread is at its near end
+/// meanwhile.
 fn near_half(
     engine: &Engine,
     order: &RoundOrder,
     card: &Card,
     transport: &dyn Transport,
     mut echo: Option<&mut (dyn EchoEnd + 'static)>,
+    link: &mut Option<Link>,
     pinned: Option<usize>,
 ) -> Result<Near, Failure> {
+    let (before, begin_ns) = (Reading::now(), engine.clock.now_ns());
+    let _visit = link.as_ref().map(Link::visit_near).transpose()?;
     let address = match echo.as_deref_mut() {
         Some(echo) => echo.address()?,
-        None => "127.0.0.1".to_owned(),
+        None if order.case.is_emulated() => FAR.v4.to_string(),
+        None => Ipv4Addr::LOCALHOST.to_string(),
     };
-    let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(engine.clock, card, &address));
+    let far = link.as_ref().map(Link::far);
+    let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(engine.clock, card, &address, far));
     let connect_ns = engine.clock.now_ns();
     let opened = transport.connect(&address, &far::setup(order, End::Near));
     let setup_ns = engine.clock.now_ns() - connect_ns;
     let mut wire = opened.map_err(|error| far::unopened("client half", &error))?;
-    let before = wire.effective();
-    far::check_options(End::Near, card, order, &before)?;
+    let options_before = wire.effective();
+    far::check_options(End::Near, card, order, &options_before)?;
     if let Some(echo) = echo.as_deref_mut() {
         echo.ready()?;
     }
@@ -212,23 +243,28 @@ fn near_half(
     let usage = Usage::now();
     let journey = run_client(&client, observed.wire());
     let report = usage.since(pinned);
+    let noise = before.until(&Reading::now(), engine.clock.now_ns() - begin_ns);
     let trace = if journey.is_ok() { observed.finish() } else { Ok(None) };
-    let facts = wire.effective();
-    close(wire, echo);
-    let options = far::effective(card, &far::asked(&order.case, End::Near), &before, &facts);
-    let (journey, watched) = (journey?, watch.zip(trace?));
+    let parting = Parting { clock: &engine.clock, order, card, wire, echo, link, watch };
+    let (mut journey, trace) = match (journey, trace) {
+        (Ok(journey), Ok(trace)) => (journey, trace),
+        (Err(failure), _) | (_, Err(failure)) => {
+            parting.close();
+            return Err(failure);
+        }
+    };
+    let Parted { facts, echo: echo_report, watched, link } = parting.part(&mut journey)?;
+    let options = far::effective(card, &far::asked(&order.case, End::Near), &options_before, &facts);
     let report = EndReport { options, facts: far::counters(facts), ..report };
-    Ok(Near { journey, setup_ns, report, watched })
+    Ok(Near { journey, setup_ns, report, noise, echo_report, watched: watched.zip(trace), link })
 }
 
-fn close(wire: Box<dyn Wire>, echo: Option<&mut (dyn EchoEnd + 'static)>) {
-    drop(wire);
-    if let Some(echo) = echo {
-        echo.release();
-    }
-}
-
-fn start_echo(engine: &Engine, order: &RoundOrder, card: &Card) -> Result<Option<Box<dyn EchoEnd>>, Failure> {
+fn start_echo(
+    engine: &Engine,
+    order: &RoundOrder,
+    card: &Card,
+    link: Option<&Link>,
+) -> Result<Option<Box<dyn EchoEnd>>, Failure> {
     if card.answered_by == AnsweredBy::Kernel {
         return Ok(None);
     }
@@ -237,6 +273,7 @@ fn start_echo(engine: &Engine, order: &RoundOrder, card: &Card) -> Result<Option
         cpu: engine.cpus.cpu_for(order.case.placement, false),
         allowed_cpus: engine.cpus.allowed.clone(),
         clock: engine.clock,
+        namespace: link.map(|link| link.far().to_owned()),
     };
     Ok(Some(match order.case.ends {
         Ends::Processes => Box::new(EchoProcess::start(&engine.echo_program, &echo_order)?),

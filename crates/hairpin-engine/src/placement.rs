@@ -48,6 +48,17 @@ impl Cpus {
     }
 }
 
+impl Cpus {
+    /// Where a link's relay is pinned while the ends are placed so: away from both of them where there is such a CPU,
+    /// else beside the far end.
+    #[must_use]
+    pub fn cpu_for_relay(&self, placement: Placement) -> Option<usize> {
+        let ends = [true, false].map(|is_client| self.cpu_for(placement, is_client));
+        let [Some(client), Some(echo)] = ends else { return None };
+        Some(self.allowed.iter().copied().find(|cpu| *cpu != client && *cpu != echo).unwrap_or(echo))
+    }
+}
+
 /// Pins the calling thread to `cpu`, or frees it to run on all of `allowed`.
 ///
 /// # Errors
@@ -88,6 +99,17 @@ mod tests {
         assert_eq!(cpus.cpu_for(Placement::Apart, false), Some(1));
         assert_eq!(cpus.cpu_for(Placement::Together, true), cpus.cpu_for(Placement::Together, false));
         assert_eq!(cpus.cpu_for(Placement::Free, true), None);
+    }
+
+    #[test]
+    fn a_relay_is_away_from_both_ends_where_it_can_be() {
+        let relay =
+            |allowed: &[usize], placement| Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(placement);
+        assert_eq!(relay(&[0, 1], Placement::Together), Some(0), "the ends share the other");
+        assert_eq!(relay(&[0, 1], Placement::Apart), Some(1), "beside the far end");
+        assert_eq!(relay(&[0, 1, 2], Placement::Apart), Some(2));
+        assert_eq!(relay(&[3], Placement::Apart), Some(3));
+        assert_eq!(relay(&[0, 1, 2], Placement::Free), None);
     }
 
     #[test]

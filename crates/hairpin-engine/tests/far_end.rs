@@ -232,7 +232,7 @@ fn a_udp_peer_that_answers_nothing_is_loss() {
         let journey = travel("udp", &answering_udp_peer(Answer::Nothing), pattern).expect("datagrams may be lost");
         let tally = &journey.tally;
         assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (COUNT, 0, 0, 0), "{pattern:?}");
-        assert_eq!(tally.ledger(false, &[], &[]).unexplained, 3, "no counter has a cause for it");
+        assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 3, "no counter has a cause for it");
         assert_eq!(journey.recorder.measured(), COUNT, "each is on record as lost");
     }
 }

@@ -38,7 +38,7 @@ fact_names! {
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Segments sent again because of acknowledgements that came (`TCPFastRetrans`). Read under a link only, where the
-        /// network namespace carries this connection and no other; so are the next four.
+        /// network namespace carries this connection and no other; so are the next five.
         FAST_RETRANSMITS = "netstat.TCPFastRetrans",
         /// Times that the retransmission timer ran out (`TCPTimeouts`).
         RETRANSMISSION_TIMEOUTS = "netstat.TCPTimeouts",
@@ -48,6 +48,9 @@ fact_names! {
         SLOW_START_RETRANSMITS = "netstat.TCPSlowStartRetrans",
         /// Datagrams thrown away for a wrong checksum (`Udp: InCsumErrors` of /proc/net/snmp).
         UDP_CHECKSUM_ERRORS = "snmp.UdpInCsumErrors",
+        /// Datagrams thrown away because the receive buffer was full (`Udp: RcvbufErrors`). The socket's own counter adds
+        /// wrong checksums to them.
+        UDP_BUFFER_ERRORS = "snmp.UdpRcvbufErrors",
     }
     /// Quantities: the median over rounds counts.
     QUANTITIES {

@@ -39,7 +39,7 @@ pub struct RoundTrace {
     pub far: EndTrace,
     /// What became of the capture.
     pub capture: Capture,
-    /// The connection's packets in the order in which they passed the interface; empty without a capture.
+    /// The connection's packets in the order in which they were sent; empty without a capture.
     pub packets: Vec<Packet>,
 }
 
@@ -115,8 +115,12 @@ pub struct Stamp {
 /// One packet of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Packet {
-    /// When it passed the interface.
+    /// When it passed the interface; across a link, that of its sender.
     pub at_ns: u64,
+    /// Across a link, when it passed the interface of the other end: null where it never did. On the loopback both are one
+    /// interface, and it is null for every packet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived_ns: Option<u64>,
     /// Who sent it.
     pub from: End,
     /// It opens the connection.

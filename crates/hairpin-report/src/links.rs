@@ -61,6 +61,25 @@ pub(crate) fn over(case: &Case) -> Option<String> {
     case.is_emulated().then(|| format!("over {}{by}", name(case)))
 }
 
+/// The same for a headline: of a long line that has no name only the begin, where no other case of the run has a link
+/// that begins alike.
+pub(crate) fn over_in_short(case: &Case, run: &Run) -> Option<String> {
+    /// Letters that a headline has room for.
+    const LETTERS: usize = 30;
+    let begin = |case: &Case| {
+        let mut begin = String::new();
+        for word in name(case).split(' ') {
+            if !begin.is_empty() && begin.chars().count() + word.chars().count() >= LETTERS {
+                return format!("{begin}and more");
+            }
+            begin.push_str(&format!("{word} "));
+        }
+        begin.trim_end().to_owned()
+    };
+    let unique = !run.cases.iter().any(|row| begin(&row.case) == begin(case) && row.case.link != case.link);
+    over(case).map(|over| if unique { over.replacen(name(case), &begin(case), 1) } else { over })
+}
+
 /// Whether the cases of a run have more than one path, so that each must say which.
 pub(crate) fn several(run: &Run) -> bool {
     run.cases.windows(2).any(|pair| !alike(&pair[0].case, &pair[1].case))
@@ -87,7 +106,8 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
         let (many, first) = (whys.len() as u64, whys.first()?);
         let (are, their) = if many == 1 { ("is", "its") } else { ("are", "their") };
         let cases = wording::counted(many, "case");
-        Some(format!("{cases} {are} invalid because of {their} link, {}: {first}.", link.name))
+        let over = over_in_short(&link.rows[0].case, run).unwrap_or_default();
+        Some(format!("{cases} {over} {are} invalid because of {their} link: {first}."))
     };
     of(run).iter().filter_map(spoiled).collect()
 }
@@ -193,13 +213,13 @@ fn relay_cpu(summaries: &[&LinkSummary], micro: Micro) -> Option<String> {
 }
 
 /// The fastest over each path, in one sentence; null where they are not at least two.
-pub(crate) fn fastest_of_each(fastest: &[&CaseSummary], micro: Micro) -> Option<String> {
+pub(crate) fn fastest_of_each(run: &Run, fastest: &[&CaseSummary], micro: Micro) -> Option<String> {
     let first = fastest.first().filter(|_| fastest.len() > 1)?;
     let who = |row: &CaseSummary| (ladder::row_name(row), row.case.waiting, row.case.placement);
     let one_for_all = fastest.iter().all(|row| who(row) == who(first));
     let said = |row: &&CaseSummary| {
         let p50 = quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
-        let path = over(&row.case).unwrap_or_else(|| "without a link".to_owned());
+        let path = over_in_short(&row.case, run).unwrap_or_else(|| "without a link".to_owned());
         let (name, waiting, placement) = who(row);
         let whose = if one_for_all { String::new() } else { format!(" ({name}, {waiting}, {placement})") };
         format!("{p50} {path}{whose}")

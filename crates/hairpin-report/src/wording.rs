@@ -33,7 +33,7 @@ pub(crate) fn answer(run: &Run, micro: Micro) -> Answer {
     if let [only] = run.cases.as_slice() {
         return Answer { lead: single(only, micro), more: wake_up(run).into_iter().collect() };
     }
-    if let Some(lead) = links::fastest_of_each(&fastest_over_each_path(&spoken), micro) {
+    if let Some(lead) = links::fastest_of_each(run, &fastest_over_each_path(&spoken), micro) {
         return Answer { lead, more: wake_up(run).into_iter().collect() };
     }
     let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
@@ -42,7 +42,7 @@ pub(crate) fn answer(run: &Run, micro: Micro) -> Answer {
         return exchanges::answer(run, micro).unwrap_or_else(|| Answer { lead: nothing(run), more: Vec::new() });
     };
     let between = if of_processes.is_some() { " between two processes" } else { "" };
-    let path = links::over(&first.case).unwrap_or_else(|| "here".to_owned());
+    let path = links::over_in_short(&first.case, run).unwrap_or_else(|| "here".to_owned());
     let lead = format!("The fastest round trip{between} {path} is {}.", placed(first, micro));
     let more = [beside_tcp(first, &spoken, micro), wake_up(run)].into_iter().flatten().collect();
     Answer { lead, more }

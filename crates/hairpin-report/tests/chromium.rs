@@ -173,6 +173,36 @@ fn time_sequences_show_packets_and_waits_in_a_browser() {
 }
 
 #[test]
+fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
+    let Some(browser) = chromium() else {
+        eprintln!(
+            "skipped links_show_their_path_their_queue_and_their_drops_in_a_browser: no Chromium (hint: install it)"
+        );
+        return;
+    };
+    let style = "<style>.top,.answer,footer,main>section:not(#links){display:none}</style></head>";
+    let page = hairpin_report::html::render(&support::links::run()).replacen("</head>", style, 1);
+    for (width, dark) in [(1200, false), (500, true)] {
+        let picture = picture(&browser, &page, width, dark);
+        let (paper, ink) = (named_colour(&page, "paper", dark), named_colour(&page, "ink", dark));
+        let pixels = |colour: [u8; 3]| picture.rgb.iter().filter(|pixel| near(**pixel, colour)).count();
+        assert!(pixels(ink) > 1000, "ends and words at {width}: {}", pixels(ink));
+        // The surface below the queue's depth covers 28 % of the paper.
+        let depth = named_colour(&page, "s0", dark);
+        let surface = [0, 1, 2].map(|channel| {
+            let (below, above) = (f64::from(paper[channel]), f64::from(depth[channel]));
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two colours")]
+            let mixed = (below + 0.28 * (above - below)).round() as u8;
+            mixed
+        });
+        assert!(pixels(surface) > 5000, "depth at {width}: {} pixels of {surface:?}", pixels(surface));
+        let (drops, out) = (named_colour(&page, "s1", dark), named_colour(&page, "accent", dark));
+        assert!(pixels(drops) > 200, "drops at {width}: {}", pixels(drops));
+        assert!(pixels(out) > 300, "packets out at {width}: {}", pixels(out));
+    }
+}
+
+#[test]
 fn a_blank_chart_would_be_noticed() {
     let Some(browser) = chromium() else {
         eprintln!("skipped a_blank_chart_would_be_noticed: no Chromium (hint: install it, or set HAIRPIN_CHROMIUM)");

@@ -99,8 +99,8 @@ fn the_page_is_well_formed_and_its_ids_are_unique() {
 
 #[test]
 fn the_page_loads_nothing() {
-    for page in [render(&support::survey(1)), render(&support::small_writes::run(true))] {
-        assert_loads_nothing(&page);
+    for run in [support::survey(1), support::small_writes::run(true), support::links::run()] {
+        assert_loads_nothing(&render(&run));
     }
 }
 
@@ -208,6 +208,117 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
 }
 
 #[test]
+fn each_link_has_its_path_its_charts_and_its_ledger() {
+    let run = support::links::run();
+    let page = render(&run);
+    assert_well_formed(&page);
+    assert_finite(&page);
+    let count = |text: &str| page.matches(text).count();
+    let over_links = run.cases.iter().filter(|row| row.link.is_some()).count();
+    assert_eq!((count("<article class=\"link\">"), over_links), (3, 5));
+    assert_eq!(count("<ol class=\"link-path up\"") + count("<ol class=\"link-path down\""), 2 * over_links);
+    // Packets: 8 directions of 10 have a time line. Queues: not where nothing waits, or nobody saw. Drops: four up.
+    assert_eq!(count("<figcaption>Packets a second"), 8);
+    assert_eq!(count("<figcaption>Queue, "), 6);
+    assert_eq!(count("<figcaption>Dropped packets"), 4);
+    assert_eq!(count("<line class=\"limit\""), 4, "down, the depth is far below it");
+    assert_eq!(count("<details open>"), 1, "the round with the most drops");
+    let open = page.find("<details open>").expect("it is there");
+    assert!(page[open..].starts_with("<details open><summary>udp block together, round 4</summary>"));
+    for said in [
+        "home-uplink (relay, seed 7)",
+        "5.5mbit/s, 2752KiB may wait, tail drop",
+        "dropped: full 552",
+        "5\u{a0}540 (loss 20, queue 5\u{a0}520)",
+        "bound 100\u{a0}µs",
+        "packet 411, 1500 B with payload: came in at 274\u{a0}ms, dropped at 899\u{a0}ms by loss: random",
+        "deepest at 1.79\u{a0}s: 2.69 MiB in 1 879 packets",
+        "40 later drops not marked",
+        "No queue: no rate limits this direction. Nothing was dropped.",
+        "Nobody saw what happened when.",
+        "12 rounds do not count",
+    ] {
+        assert!(page.replace(' ', "\u{a0}").contains(&said.replace(' ', "\u{a0}")), "{said}");
+    }
+    assert!(!render(&support::survey(1)).contains("id=\"links\""), "no section without a link");
+}
+
+#[test]
+fn drops_at_one_place_are_one_mark_that_says_how_many() {
+    let mut run = support::links::run_over("home-uplink");
+    run.cases.truncate(1);
+    let page = render(&run);
+    let marks = page.matches("dropped from ").count();
+    assert!((5..130).contains(&marks), "{marks} marks of 552 drops");
+    let of_lane =
+        page.split("<title>").filter_map(|rest| rest.split_once(" packets, numbers ")).map(|(count, _)| count);
+    let merged: u64 = of_lane.map(|count| count.replace(' ', "").parse::<u64>().expect("a count")).sum();
+    let single = page.matches("<title>packet ").count() as u64;
+    assert_eq!(merged + single, 554, "no drop is left out");
+}
+
+#[test]
+fn a_link_that_all_share_is_said_above_the_ladder_and_one_of_several_with_each_case() {
+    let page = render(&support::links::run_over("home-uplink"));
+    assert!(page.contains("Link: home-uplink, of all cases: up=5.5mbit"));
+    assert!(page.contains("<h3 class=\"lane-group\">block, together</h3>"));
+    let page = render(&support::links::run());
+    assert!(page.contains("<h3 class=\"lane-group\">block, together, over home-uplink</h3>"));
+    assert_eq!(page.matches("<small>over home-uplink</small>").count(), 2, "in the table of figures");
+}
+
+#[test]
+fn every_tab_has_its_panel() {
+    let mut run = support::links::run();
+    let row = run.cases[1].clone();
+    for ms in 3..20 {
+        let mut more = row.clone();
+        more.case.link = format!("delay={ms}ms");
+        more.case.link_name = None;
+        run.cases.push(more);
+    }
+    let page = render(&run);
+    for tab in 1..=21 {
+        let chosen = format!(".tabs > input:nth-of-type({tab}):checked ~ .panel:nth-of-type({}) {{", tab + 1);
+        assert!(page.contains(&chosen), "{chosen}");
+    }
+    assert_eq!(page.matches("data-group=\"block, together, over delay=19ms\"").count(), 2);
+    assert!(page.contains("stand in the run"), "links beyond what a page has room for are told");
+    assert!(page.len() < 1_500_000, "{}", page.len());
+}
+
+#[test]
+fn damaged_link_records_are_shown_without_a_panic() {
+    let mut run = support::links::run();
+    for (place, row) in run.cases.iter_mut().enumerate() {
+        let Some(link) = &mut row.link else { continue };
+        link.relay_cpu_ns_per_packet = Some(f64::NAN);
+        link.packets.entered = u64::MAX / 100;
+        let up = &mut link.shown.as_mut().expect("each has one").up;
+        let Some(timeline) = &mut up.timeline else { continue };
+        match place {
+            1 => timeline.interval_ns = 0,
+            2 => timeline.interval_ns = u64::MAX,
+            3 => timeline.entered.clear(),
+            4 => timeline.queue_packets_max.clear(),
+            _ => up.stages.clear(),
+        }
+        timeline.out.truncate(3);
+        if let Some(depth) = timeline.queue_bytes_max.first_mut() {
+            *depth = u64::MAX;
+        }
+        if let Some(drop) = up.drops.first_mut() {
+            (drop.dropped_ns, drop.stage) = (u64::MAX, "beyond".to_owned());
+        }
+        up.packets.out = 0;
+    }
+    let page = render(&run);
+    assert_well_formed(&page);
+    assert_finite(&page);
+    assert!(page.contains("does not close"), "and it says that ledgers do not close");
+}
+
+#[test]
 fn a_sequence_says_in_words_what_it_shows() {
     let page = render(&support::small_writes::run(true));
     let from = page.find("aria-label=\"Time sequence of an exchange, tcp block together none").expect("the chart");
@@ -275,6 +386,20 @@ fn hostile() -> Run {
     saved.case.transport = EVIL.to_owned();
     saved.trace.as_mut().expect("it was traced").capture =
         Capture::Saved { file: EVIL.to_owned(), packets: 1, dropped: 1 };
+    run.cases.extend(support::links::run_over("home-uplink").cases);
+    let row = run.cases.last_mut().expect("it is over a link");
+    row.case.link_name = Some(EVIL.to_owned());
+    row.case.link = EVIL.to_owned();
+    row.valid = false;
+    let link = row.link.as_mut().expect("it has a link");
+    link.rounds_left_out = vec![EVIL.to_owned()];
+    link.packets.dropped.insert(EVIL.to_owned(), 1);
+    let up = &mut link.shown.as_mut().expect("a round is shown").up;
+    let timeline = up.timeline.as_mut().expect("it was seen");
+    timeline.dropped.insert(EVIL.to_owned(), vec![1; 9]);
+    up.stages[1].dropped.insert(EVIL.to_owned(), 1);
+    (up.stages[2].stage, up.stages[2].figures) = (EVIL.to_owned(), EVIL.to_owned());
+    (up.drops[0].stage, up.drops[0].reason) = (EVIL.to_owned(), EVIL.to_owned());
     run.skipped[0].reason = EVIL.to_owned();
     run.skipped[0].case = Some(EVIL.to_owned());
     run.environment.kernel = EVIL.to_owned();

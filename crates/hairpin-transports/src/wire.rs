@@ -88,6 +88,10 @@ pub trait Wire: Send {
     /// `socket.drops` and `socket.local_address` for sockets, sizes of pipes and rings.
     fn effective(&self) -> Vec<Fact>;
 
+    /// Tells the other end, where only closing would, that nothing more will be sent. What is on its way back can still
+    /// be received.
+    fn farewell(&mut self) {}
+
     /// What small writes need beyond whole messages; `None` where bytes are no stream of system calls.
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         None
@@ -194,7 +198,7 @@ pub struct Setup {
     pub options: Options,
     /// How to wait.
     pub waiting: Waiting,
-    /// How long accept, connect, send and receive may take before they time out.
+    /// How long accept, connect, send and receive may take before they time out; see [`Setup::opening_timeout`].
     pub timeout: Duration,
     /// The largest message that will be sent or received, in bytes.
     pub largest_message: usize,
@@ -202,6 +206,18 @@ pub struct Setup {
     pub port: u16,
     /// The addresses of the far end; none where both ends are on this host, at the loopback address.
     pub far: Option<FarAddresses>,
+}
+
+/// How long opening may take at least across a link: its round trips are long, and what opens a connection may be lost
+/// and sent again after 1, 2 and 4 s (RFC 6298, section 2).
+const OPENING_ACROSS_A_LINK: Duration = Duration::from_secs(10);
+
+impl Setup {
+    /// How long accept and connect may take.
+    #[must_use]
+    pub fn opening_timeout(&self) -> Duration {
+        if self.far.is_some() { self.timeout.max(OPENING_ACROSS_A_LINK) } else { self.timeout }
+    }
 }
 
 /// Where the far end of a link is.

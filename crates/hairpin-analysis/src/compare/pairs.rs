@@ -6,6 +6,8 @@ use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::summary::{CaseSummary, Role};
 
+use crate::links::is_without_a_stage;
+
 /// A pair to compare: baseline, candidate.
 pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
 
@@ -59,7 +61,7 @@ fn counter_experiments<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut pairs = Vec::new();
     for (place, first) in cases.iter().enumerate() {
         for second in &cases[place + 1..] {
-            match one_change(&first.case, &second.case) {
+            match one_change(&first.case, &second.case).or_else(|| stage_left_out(first, second)) {
                 Some(Baseline::First) => pairs.push((Role::CounterExperiment, *first, *second)),
                 Some(Baseline::Second) => pairs.push((Role::CounterExperiment, *second, *first)),
                 None => {}
@@ -74,6 +76,21 @@ fn counter_experiments<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
 enum Baseline {
     First,
     Second,
+}
+
+/// Whether the link of one of them is that of the other without a stage, and they are alike in all else; and if so, which
+/// is the baseline: the one with the stage.
+fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline> {
+    let left_out = |with: &CaseSummary, without: &CaseSummary| {
+        let Case { link, link_name, .. } = without.case.clone();
+        let less = with.link.as_ref().is_some_and(|whole| is_without_a_stage(whole, &link));
+        less && without.case.twin == 0 && Case { link, link_name, ..with.case.clone() } == without.case
+    };
+    match (left_out(first, second), left_out(second, first)) {
+        (true, _) => Some(Baseline::First),
+        (_, true) => Some(Baseline::Second),
+        _ => None,
+    }
 }
 
 /// Whether two cases differ in exactly one of CPU idle state, one option, waiting (block against spin), placement,
@@ -150,7 +167,8 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
-    use crate::made_up::{in_flight, small_writes};
+    use crate::made_up::links::{dropping, over};
+    use crate::made_up::{MadeUp, in_flight, small_writes};
 
     fn with_options(options: &str) -> Case {
         Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
@@ -212,5 +230,33 @@ mod tests {
         for other in others {
             assert_eq!(one_change(&case, &other), None, "{}", other.label());
         }
+    }
+
+    #[test]
+    fn of_links_only_one_with_and_without_a_stage_are_compared() {
+        let tcp = || Case::ping_pong("tcp");
+        let lossy = over("loss=1% delay=10ms", tcp());
+        let lossless = over("delay=10ms", tcp());
+        let mut made_up = MadeUp::new();
+        made_up
+            .rounds_with(&lossless, &[20_000_000; 6], |measured| measured.link = Some(crate::made_up::links::link()));
+        made_up.rounds_with(&lossy, &[21_000_000; 6], |measured| measured.link = Some(dropping("loss", &[])));
+        made_up.rounds_of(&over("delay=2ms", tcp()), &[4_000_000; 6]);
+        made_up.rounds_of(&over("delay=2ms", Case::ping_pong("udp")), &[3_000_000; 6]);
+        made_up.rounds_of(&Case { waiting: Waiting::Spin, ..over("delay=2ms", tcp()) }, &[3_900_000; 6]);
+        made_up.rounds_of(&Case { twin: 1, ..over("delay=3ms", tcp()) }, &[6_000_000; 6]);
+        made_up.rounds_of(&tcp(), &[10_000; 6]);
+        let run = made_up.run();
+        let label = |id: &str| run.case(id).unwrap().label.clone();
+        let compared: Vec<_> =
+            run.comparisons.iter().map(|pair| (pair.role, label(&pair.baseline), label(&pair.candidate))).collect();
+        let pair =
+            |role, one: &str, other: &str| (role, format!("{one} over delay=2ms"), format!("{other} over delay=2ms"));
+        let expected = [
+            pair(Role::Neighbours, "udp block together", "tcp block together"),
+            (Role::CounterExperiment, label(&lossy.id()), label(&lossless.id())),
+            pair(Role::CounterExperiment, "tcp block together", "tcp spin together"),
+        ];
+        assert_eq!(compared, expected);
     }
 }

@@ -92,14 +92,22 @@ fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
 }
 
 /// What the rounds were ordered to be; the same words where all were alike.
-fn orders(run: &Run) -> [(&'static str, String); 3] {
+fn orders(run: &Run) -> [(&'static str, String); 4] {
     let timed = || run.rounds.iter().map(|round| &round.order).filter(|order| order.purpose == Purpose::Timed);
     let time_outs = timed().map(|order| Extent::DurationNs(order.timeout_ns));
     [
         ("messages a round", extents(timed().map(|order| order.extent))),
         ("warm-up of a round", extents(timed().map(|order| order.warm_up))),
         ("time-out", extents(time_outs)),
+        ("links", links(run)),
     ]
+}
+
+/// Every link with what carried its packets, each once: a name alone would not tell that its figures were others.
+fn links(run: &Run) -> String {
+    let emulated = run.cases.iter().map(|row| &row.case).filter(|case| case.is_emulated());
+    let lines: BTreeSet<String> = emulated.map(|case| format!("{} by {}", case.link, case.link_backend)).collect();
+    if lines.is_empty() { "none".to_owned() } else { lines.into_iter().collect::<Vec<_>>().join("; ") }
 }
 
 /// `15 messages`; `differs between cases: 1, 15, 195 messages`. Each stands there once, as two runs are compared by it.
@@ -126,6 +134,7 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::link::Backend;
 
     use super::*;
     use crate::made_up::MadeUp;
@@ -175,6 +184,24 @@ mod tests {
             "case udp block together: - / measured",
         ];
         assert_eq!(words, expected);
+    }
+
+    #[test]
+    fn links_of_one_name_and_other_figures_are_unlike() {
+        let over = |line: &str, link_backend| {
+            let mut made_up = MadeUp::new();
+            let link_name = Some("bridged-vm".to_owned());
+            let case = Case { link: line.to_owned(), link_name, link_backend, ..Case::ping_pong("tcp") };
+            made_up.rounds_of(&case, &[4_000_000]);
+            made_up.run()
+        };
+        let one = over("delay=2ms", Backend::Relay);
+        assert_eq!(unlike(&one, &over("delay=2ms", Backend::Relay)), []);
+        let differences = unlike(&one, &over("delay=3ms", Backend::Relay));
+        assert_eq!((differences.len(), differences[0].kind, differences[0].what.as_str()), (1, Kind::Plan, "links"));
+        let expected = ("delay=2ms by relay", "delay=3ms by relay");
+        assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), expected);
+        assert!(unlike(&one, &over("delay=2ms", Backend::Netem)).iter().any(|one| one.what == "links"));
     }
 
     #[test]

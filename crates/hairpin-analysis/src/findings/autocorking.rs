@@ -4,7 +4,7 @@
 //! later ones (net/ipv4/tcp.c, `tcp_should_autocork`; net.ipv4.tcp_autocorking). It saves packets, and a write then is
 //! not a segment, which is often taken for Nagle's algorithm or for a broken `TCP_NODELAY`. Evidence: `TCP_NODELAY` on as
 //! granted; the counter `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; and requests left in fewer segments
-//! than they had writes. The counter is the whole machine's. Its share is the time that writes so waited.
+//! than they had writes. The counter is the network namespace's: on the loopback the whole machine's. Its share is the time that writes so waited.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{CounterExperiment, Finding, FindingCard, Severity};
@@ -76,7 +76,8 @@ impl Detector for Autocorking {
                 "Mostly leave it: it saves packets and rarely costs time. Where every write must leave by itself, \
                      switch it off for the machine (net.ipv4.tcp_autocorking=0); where it must not, write at once."
                     .to_owned(),
-            counter_experiment: Some(CounterExperiment {
+            // The ends of a link are in network namespaces of their own, which do not have the machine's setting.
+            counter_experiment: (!first.case.case.is_emulated()).then(|| CounterExperiment {
                 command: format!("sysctl -w net.ipv4.tcp_autocorking=0 && {}", experiment.command),
                 ..experiment
             }),
@@ -107,6 +108,7 @@ mod tests {
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
+    use crate::made_up::links::over;
     use crate::made_up::traces::{self, MS, switches};
     use crate::made_up::{MadeUp, small_writes, traced_rounds};
 
@@ -138,6 +140,15 @@ mod tests {
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(experiment.command.starts_with("sysctl -w net.ipv4.tcp_autocorking=0 && hairpin small-writes "));
         assert_eq!(experiment.pair, None);
+    }
+
+    #[test]
+    fn over_a_link_the_machines_setting_changes_nothing_and_is_not_proposed() {
+        let mut made_up = MadeUp::new();
+        let case = over("delay=2ms", small_writes("nodelay"));
+        traced_rounds(&mut made_up, &case, MS, &counted(traces::more(0), 12.0), &switches("on", "off"));
+        let found = made_up.findings("autocorking");
+        assert_eq!((found.len(), &found[0].counter_experiment), (1, &None));
     }
 
     #[test]

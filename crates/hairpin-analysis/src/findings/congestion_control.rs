@@ -3,7 +3,7 @@
 //! Why: BBR spreads segments over time by its estimate of the bottleneck (draft-ietf-ccwg-bbr, pacing), which a
 //! loopback does not have, so bulk and batched figures are shaped by the default of the machine and not by the
 //! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
-//! the difference. Advice: set it for the connection, or say which one the figure is of.
+//! the difference. Over a link there is a bottleneck to estimate, so that only a measured difference is told. Advice: set it for the connection, or say which one the figure is of.
 
 use hairpin_model::case::Case;
 use hairpin_model::finding::{CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
@@ -44,6 +44,9 @@ impl Detector for CongestionControl {
         let hits = Hits::among(run, |case| {
             let pacing = effective(case).filter(|name| concerns(case) && PACING.contains(name))?;
             let other = other(run, case);
+            if case.case.is_emulated() && other.is_none() {
+                return None;
+            }
             let share = match &other {
                 Some(other) if other.change.verdict == Verdict::Faster => other.change.saved_share().value,
                 _ => 0.0,
@@ -163,6 +166,7 @@ fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made_up::links::over;
     use crate::made_up::{MadeUp, granted};
 
     fn case(size: u64, options: &str) -> Case {
@@ -211,6 +215,21 @@ mod tests {
         let found = made_up.findings("congestion-control");
         assert_eq!(found[0].severity, Severity::Note);
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "cannot-tell");
+    }
+
+    #[test]
+    fn over_a_link_only_a_measured_difference_is_told() {
+        let over_link = |options| over("rate=10mbit delay=10ms", case(65_536, options));
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &over_link(""), "bbr", 100_000_000);
+        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 40_000);
+        assert_eq!(made_up.findings("congestion-control"), []);
+        let mut made_up = MadeUp::new();
+        measure(&mut made_up, &over_link(""), "bbr", 100_000_000);
+        measure(&mut made_up, &over_link("congestion=cubic"), "cubic", 40_000_000);
+        let found = made_up.findings("congestion-control");
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!((found[0].share - 0.6).abs() < 0.01, "{}", found[0].share);
     }
 
     #[test]

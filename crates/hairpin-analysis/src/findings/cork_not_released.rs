@@ -15,7 +15,7 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Hits, Often, OtherRemedy, Traced, blank, evidence, held_ns, other_remedy};
+use super::support::{Alternative, Hits, Often, Traced, blank, evidence, held_ns, other_remedy};
 use crate::humane;
 use crate::trace::switch;
 
@@ -48,7 +48,7 @@ impl Detector for CorkNotReleased {
         let (corked, label) = (&first.with, &first.case.label);
         let words = "the same with the cork released after the last write: if it takes as long, it was not the cork";
         let other = other_remedy(run, first.case, Remedy::Cork, words, "releasing the cork");
-        let refuted = other.as_ref().is_some_and(OtherRemedy::refuted);
+        let refuted = other.as_ref().is_some_and(Alternative::refuted);
         let mut all_evidence = vec![
             evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
             evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),

@@ -8,6 +8,7 @@
 //! rounds: TCP acknowledges the first of a connection quickly and later ones late, which is no change of the machine.
 //! Advice: find what warms up, throttles or fills; take longer runs.
 
+use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
@@ -67,16 +68,17 @@ impl Detector for Drift {
 fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
     let direction = if change > 0.0 { "slower" } else { "faster" };
     let first = hits.first().map(|hit| &hit.case.case);
+    let what = if first.is_some_and(Case::is_emulated) { "The machine or the link's queue" } else { "The machine" };
     Finding {
         cases: hits.ids(),
         summary: format!(
-            "The machine did not stay the same: {words} {direction} by {}.{}",
+            "{what} did not stay the same: {words} {direction} by {}.{}",
             humane::share(change.abs()),
             hits.others()
         ),
         advice:
             "Read the rounds over time in the report before you quote one figure. Look for what warms up, throttles \
-                 or fills (CPU frequency, another program, memory), and measure for longer."
+                 or fills (CPU frequency, another program, memory, the queue of a link), and measure for longer."
                 .to_owned(),
         counter_experiment: first.map(|case| {
             counter_experiment("more rounds: a drift goes on, chance does not", &[case], "rounds", &["30".to_owned()])
@@ -118,8 +120,8 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
-
+    use super::*;
+    use crate::made_up::links::over;
     use crate::made_up::{MadeUp, back_to_back};
 
     #[test]
@@ -146,6 +148,23 @@ mod tests {
         let found = made_up.findings("drift");
         assert_eq!(found.len(), 1);
         assert!(found[0].summary.contains("within each round tcp block together became faster by 16 %"), "{found:?}");
+    }
+
+    #[test]
+    fn over_a_link_its_queue_may_be_what_moved() {
+        let mut made_up = MadeUp::new();
+        let filling: Vec<u64> = (0..100).map(|k| 20_000_000 + 500_000 * k).collect();
+        for block in 0..6 {
+            made_up.round(
+                &over("rate=1mbit delay=10ms", Case::ping_pong("tcp")),
+                block,
+                &back_to_back(&[], &filling),
+            );
+        }
+        let found = made_up.findings("drift");
+        assert!(
+            found[0].summary.starts_with("The machine or the link's queue did not stay the same: within each round")
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
-use super::support::{Hits, OtherRemedy, Traced, blank, evidence, other_remedy};
+use super::support::{Alternative, Hits, Traced, blank, evidence, other_remedy};
 use crate::humane;
 use crate::trace::switch;
 
@@ -52,7 +52,7 @@ impl Detector for ManySmallSegments {
         });
         let Some(first) = hits.first() else { return Vec::new() };
         let (many, other) = (&first.with, experiment(first.case));
-        let refuted = other.as_ref().is_some_and(OtherRemedy::refuted);
+        let refuted = other.as_ref().is_some_and(Alternative::refuted);
         let shapes = first.share > 0.0 && !refuted;
         vec![Finding {
             cases: hits.ids(),

@@ -19,11 +19,14 @@ mod delayed_ack;
 mod drift;
 mod echo_stalled;
 mod generator_late;
+mod link_late;
+mod link_saturated;
 mod many_small_segments;
 mod nagle_meets_delayed_ack;
 mod noisy_machine;
 mod placement_lottery;
 mod rate_not_reached;
+mod retransmission;
 mod unexplained_loss;
 mod wake_up_dominated;
 
@@ -47,11 +50,14 @@ pub const ALL: &[&dyn Detector] = &[
     &drift::Drift,
     &echo_stalled::EchoStalled,
     &generator_late::GeneratorLate,
+    &link_late::LinkLate,
+    &link_saturated::LinkSaturated,
     &many_small_segments::ManySmallSegments,
     &nagle_meets_delayed_ack::NagleMeetsDelayedAck,
     &noisy_machine::NoisyMachine,
     &placement_lottery::PlacementLottery,
     &rate_not_reached::RateNotReached,
+    &retransmission::Retransmission,
     &unexplained_loss::UnexplainedLoss,
     &wake_up_dominated::WakeUpDominated,
 ];

@@ -16,7 +16,7 @@ use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Hit, Hits, OtherRemedy, Stall, blank, evidence, other_remedy, stall};
+use super::support::{Alternative, Hit, Hits, Stall, blank, evidence, other_remedy, stall};
 
 pub(super) struct NagleMeetsDelayedAck;
 
@@ -43,7 +43,7 @@ impl Detector for NagleMeetsDelayedAck {
         let tried = hits.0.iter().find(plain).unwrap_or(first);
         let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
         let other = other_remedy(run, tried.case, Remedy::Nodelay, words, "switching Nagle's algorithm off");
-        let refuted = other.as_ref().is_some_and(OtherRemedy::refuted);
+        let refuted = other.as_ref().is_some_and(Alternative::refuted);
         vec![Finding {
             cases: hits.ids(),
             summary: format!(

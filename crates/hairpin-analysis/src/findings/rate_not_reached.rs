@@ -23,7 +23,8 @@ const CARD: FindingCard = FindingCard {
     why: "its figures are not of that rate: they tell how far it fell behind",
 };
 
-/// Answers are behind where the queue is this many messages long at the median, and fewer than 99 % came a second.
+/// Answers are behind where the queue is this many messages long at the median, and fewer than 99 % of what could came a
+/// second.
 const QUEUE: f64 = 10.0;
 
 impl Detector for RateNotReached {
@@ -53,8 +54,14 @@ impl Detector for RateNotReached {
 fn answers_behind(case: &CaseSummary) -> Option<(f64, (f64, f64))> {
     let asked = open_loop::asked_per_s(&case.case)?;
     let (rate, p50) = (case.rate_per_s?.value, case.latency_ns.p50?.value);
-    let queued = p50 * asked / 1e9;
-    let behind = rate < open_loop::SATURATED_BELOW * asked && queued >= QUEUE;
+    // What is on its way over a link is no queue. A round lasts until its last answer is there, and what was lost was not
+    // slow.
+    let on_its_way_ns = case.curve.first().map_or(0.0, |fastest| fastest.latency_ns);
+    let queued = (p50 - on_its_way_ns) * asked / 1e9;
+    let each_round = case.ledger.sent as f64 / case.rounds.max(1) as f64;
+    let lost = case.ledger.lost.values().sum::<u64>() as f64 / case.ledger.sent.max(1) as f64;
+    let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
+    let behind = rate < open_loop::SATURATED_BELOW * possible && queued >= QUEUE;
     behind.then_some((1.0 - rate / asked, (asked, rate)))
 }
 
@@ -100,6 +107,7 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
+    use crate::made_up::links::over;
     use crate::made_up::{MadeUp, at_rate, paced};
 
     /// 1 000 messages asked for at 10 000 a second, each one `behind_ns` later than the one before.
@@ -130,6 +138,26 @@ mod tests {
         assert!(valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!(found[0].summary.contains("all were sent on time, but answers came at 8 0"), "{}", found[0].summary);
+    }
+
+    /// Ten times as many are on their way as a queue would be long; a fifth is lost.
+    #[test]
+    fn a_long_link_that_loses_is_not_behind() {
+        let case = at_rate(over("loss=20% delay=50ms", Case::ping_pong("udp")), 1_000.0);
+        let lossy = |service_ns: fn(u64) -> u64| {
+            let mut made_up = MadeUp::new();
+            let messages: Vec<(u64, u64)> = (0..800).map(|k| (0, service_ns(k))).collect();
+            made_up.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
+                measured.ledger.sent = 1000;
+                measured.ledger.lost = [("link-loss".to_owned(), 200)].into();
+                measured.ledger = measured.ledger.clone().closed();
+                // As if every fifth were lost.
+                measured.duration_ns = 1_100_000_000;
+                measured.figures.rate_per_s = 800.0 / 1.1;
+            });
+            made_up.findings(CARD.code)
+        };
+        assert_eq!(lossy(|k| 100_000_000 + 100_000 * (k % 10)), []);
     }
 
     #[test]

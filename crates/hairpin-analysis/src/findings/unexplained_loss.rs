@@ -72,11 +72,7 @@ impl Detector for UnexplainedLoss {
 
 fn missing(case: &CaseSummary) -> Option<(f64, Missing)> {
     let ledger = &case.ledger;
-    let lost = if lossless(&case.case.transport) && case.case.link == hairpin_model::case::LOOPBACK {
-        ledger.lost.values().sum()
-    } else {
-        0
-    };
+    let lost = if lossless(&case.case.transport) { ledger.lost.values().sum() } else { 0 };
     let count = ledger.unexplained.unsigned_abs().max(lost);
     let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
     (count > 0).then_some((share, Missing { unexplained: ledger.unexplained, lost }))
@@ -90,10 +86,15 @@ mod tests {
 
     use super::*;
     use crate::made_up::MadeUp;
+    use crate::made_up::links::over;
 
     fn found(transport: &str, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
+        found_in(&Case::ping_pong(transport), sent, lost)
+    }
+
+    fn found_in(case: &Case, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
         let mut made_up = MadeUp::new();
-        made_up.rounds_with(&Case::ping_pong(transport), &[10_000; 2], |measured| {
+        made_up.rounds_with(case, &[10_000; 2], |measured| {
             measured.ledger.sent = sent;
             measured.ledger.lost =
                 lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<BTreeMap<_, _>>();
@@ -122,6 +123,21 @@ mod tests {
         let (valid, found) = found("tcp", 103, &[("receive-buffer-overflow", 3)]);
         assert!(!valid);
         assert!(found[0].summary.contains("6 were lost, though tcp promises every message"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn what_a_link_lost_is_explained_but_tcp_must_bring_it_all_the_same() {
+        let lost = [("link-loss", 3), ("link-queue", 20), ("link-inside", 1)];
+        let over_link = |transport| over("rate=1mbit loss=1%", Case::ping_pong(transport));
+        assert_eq!(found_in(&over_link("udp"), 124, &lost), (true, vec![]));
+        let (_, found) = found_in(&over_link("udp"), 126, &lost);
+        assert!(
+            found[0].summary.contains("of 252 messages sent, 4 are missing without a cause"),
+            "{}",
+            found[0].summary
+        );
+        let (valid, found) = found_in(&over_link("tcp"), 124, &lost);
+        assert!(!valid && found[0].summary.contains("48 were lost, though tcp promises every message"));
     }
 
     #[test]

@@ -138,6 +138,7 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::made_up::links::over;
     use crate::made_up::{MadeUp, apart};
 
     fn around(latency: u64) -> Vec<u64> {
@@ -191,6 +192,18 @@ mod tests {
             (found[0].severity, found[0].proved.as_ref().unwrap().verdict.as_str()),
             (Severity::Note, "refuted")
         );
+    }
+
+    #[test]
+    fn a_long_way_is_not_called_waking() {
+        let mut made_up = MadeUp::new();
+        let tcp = over("delay=23.5ms", apart(Case::ping_pong("tcp")));
+        made_up.rounds_of(&tcp, &around(47_100_000));
+        made_up.rounds_of(&awake(&tcp), &around(47_020_000));
+        made_up.rounds_of(&spinning(tcp), &around(47_010_000));
+        // The same transport on the loopback is no sibling.
+        made_up.rounds_of(&awake(&apart(Case::ping_pong("tcp"))), &around(11_000));
+        assert_eq!(made_up.findings("wake-up-dominated"), []);
     }
 
     #[test]

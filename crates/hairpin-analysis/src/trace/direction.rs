@@ -14,6 +14,8 @@ const ONE_ACK_NS: u64 = 2_000;
 pub(super) struct Segment {
     /// When it left.
     pub(super) left_ns: u64,
+    /// When it was seen at the other end; null where nobody looks there, or it never came.
+    pub(super) seen_ns: Option<u64>,
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
 }
@@ -23,6 +25,8 @@ pub(super) struct Segment {
 pub(super) struct Ack {
     /// When it came.
     pub(super) at_ns: u64,
+    /// When it was seen to leave the end that acknowledges; null where nobody looks there.
+    pub(super) left_ns: Option<u64>,
     /// What it acknowledges beyond the one before it.
     pub(super) first_byte: u64,
     pub(super) end_byte: u64,
@@ -49,6 +53,8 @@ pub(super) struct Direction<'t> {
     pub(super) travel_ns: u64,
     /// Whether segments are packets seen on an interface.
     captured: bool,
+    /// Whether the packets were seen at both ends of a link, each at its own time.
+    crosses_link: bool,
 }
 
 /// The other end.
@@ -87,6 +93,7 @@ impl<'t> Direction<'t> {
             acks,
             received,
             captured: source == Source::Capture,
+            crosses_link: source == Source::Capture && crosses_link(&trace.packets),
         };
         let travels = direction.first_sent.iter().filter_map(|segment| {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
@@ -103,15 +110,24 @@ impl<'t> Direction<'t> {
         let stamp = self.received.get(stamp).map(|stamp| stamp.at_ns);
         let read = self.reads.get(self.reads.partition_point(|call| call.end_byte < end_byte));
         let read = read.map(|call| call.ended_ns);
-        let left = self
-            .left(end_byte)
-            .filter(|_| self.captured)
-            .map(|segment| segment.left_ns.saturating_add(self.travel_ns));
-        [stamp, read, left].into_iter().flatten().min()
+        [stamp, read, self.came_ns(end_byte)].into_iter().flatten().min()
     }
 
-    /// When exactly the segment arrived; null where no receive stamp is of its last byte.
+    /// The same by the interfaces alone: where both were watched, when the first segment with the last byte was seen.
+    fn came_ns(&self, end_byte: u64) -> Option<u64> {
+        if self.crosses_link {
+            let with_it = self.segments.iter().filter(|one| one.first_byte < end_byte && one.end_byte >= end_byte);
+            return with_it.filter_map(|segment| segment.seen_ns).min();
+        }
+        let left = self.left(end_byte).filter(|_| self.captured);
+        left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
+    }
+
+    /// When exactly the segment arrived; null where it was not seen and no receive stamp is of its last byte.
     pub(super) fn exact_arrival_ns(&self, segment: &Segment) -> Option<u64> {
+        if self.crosses_link {
+            return segment.seen_ns.filter(|seen_ns| *seen_ns >= segment.left_ns);
+        }
         let place = self.received.partition_point(|stamp| stamp.end_byte < segment.end_byte);
         let stamp = self.received.get(place).filter(|stamp| stamp.end_byte == segment.end_byte)?;
         (stamp.at_ns >= segment.left_ns).then_some(stamp.at_ns)
@@ -174,9 +190,17 @@ fn carrying(end: &EndTrace, kind: CallKind) -> Vec<&Call> {
 
 fn sent(packets: &[Packet], from: End) -> Vec<Segment> {
     let with_payload = packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
-    let segment =
-        |packet: &Packet| Segment { left_ns: packet.at_ns, first_byte: packet.first_byte, end_byte: packet.end_byte };
+    let segment = |packet: &Packet| Segment {
+        left_ns: packet.at_ns,
+        seen_ns: packet.arrived_ns,
+        first_byte: packet.first_byte,
+        end_byte: packet.end_byte,
+    };
     with_payload.map(segment).collect()
+}
+
+fn crosses_link(packets: &[Packet]) -> bool {
+    packets.iter().any(|packet| packet.arrived_ns.is_some())
 }
 
 /// Each byte counts with the segment that took it first.
@@ -193,8 +217,24 @@ fn first_sent(segments: &[Segment]) -> Vec<Segment> {
 }
 
 fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
-    let answers = packets.iter().filter(|packet| packet.from != from);
-    newest(answers.filter_map(|packet| Some((packet.at_ns, packet.ack_byte?, packet.end_byte == packet.first_byte))))
+    let crosses_link = crosses_link(packets);
+    let answer = |packet: &Packet| {
+        // One that a link has lost acknowledges nothing.
+        let at_ns = if crosses_link { packet.arrived_ns? } else { packet.at_ns };
+        let left_ns = crosses_link.then_some(packet.at_ns);
+        Some(Came { at_ns, left_ns, end_byte: packet.ack_byte?, bare: packet.end_byte == packet.first_byte })
+    };
+    let mut answers: Vec<Came> = packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
+    answers.sort_by_key(|came| came.at_ns);
+    newest(answers)
+}
+
+/// An acknowledgement as it came, whether or not it says anything new.
+struct Came {
+    at_ns: u64,
+    left_ns: Option<u64>,
+    end_byte: u64,
+    bare: bool,
 }
 
 /// A stamp names the last byte of a segment; it began where the one before it ended.
@@ -202,7 +242,7 @@ fn stamped_segments(sender: &EndTrace) -> Vec<Segment> {
     let stamps = in_time(sender, StampKind::Driver);
     let ends: Vec<Segment> = stamps
         .into_iter()
-        .map(|stamp| Segment { left_ns: stamp.at_ns, first_byte: 0, end_byte: stamp.end_byte })
+        .map(|stamp| Segment { left_ns: stamp.at_ns, seen_ns: None, first_byte: 0, end_byte: stamp.end_byte })
         .collect();
     first_sent(&ends)
 }
@@ -212,7 +252,7 @@ fn stamped_acks(sender: &EndTrace) -> Vec<Ack> {
     let one = stamps.chunk_by(|a, b| b.at_ns - a.at_ns <= ONE_ACK_NS);
     newest(one.filter_map(|stamps| {
         let newest = stamps.iter().map(|stamp| stamp.end_byte).max()?;
-        Some((stamps.first()?.at_ns, newest, true))
+        Some(Came { at_ns: stamps.first()?.at_ns, left_ns: None, end_byte: newest, bare: true })
     }))
 }
 
@@ -222,13 +262,13 @@ fn in_time(end: &EndTrace, kind: StampKind) -> Vec<&Stamp> {
     stamps
 }
 
-/// Of acknowledgements (when, up to which byte, without payload?) those that acknowledge something new.
-fn newest(acks: impl Iterator<Item = (u64, u64, bool)>) -> Vec<Ack> {
+/// Of acknowledgements those that acknowledge something new.
+fn newest(acks: impl IntoIterator<Item = Came>) -> Vec<Ack> {
     let mut first_byte = 0;
     let mut all = Vec::new();
-    for (at_ns, end_byte, bare) in acks.filter(|(_, end_byte, _)| *end_byte > 0) {
+    for Came { at_ns, left_ns, end_byte, bare } in acks {
         if end_byte > first_byte {
-            all.push(Ack { at_ns, first_byte, end_byte, bare });
+            all.push(Ack { at_ns, left_ns, first_byte, end_byte, bare });
             first_byte = end_byte;
         }
     }

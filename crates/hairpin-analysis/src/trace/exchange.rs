@@ -165,19 +165,20 @@ impl Reading<'_> {
     }
 }
 
-/// Acknowledgements that came by themselves, and long after what they acknowledge was there. `travel_ns` is what the
-/// acknowledgement itself was on its way.
+/// Acknowledgements that came by themselves, and that left long after what they acknowledge was there. Where it was not
+/// seen when one left, that is `travel_ns` before it came.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
     let late = direction.acks.iter().filter(|ack| ack.bare).filter_map(|ack| {
         let first = direction.left(ack.first_byte + 1)?;
         let arrived_ns = direction.arrived_ns(first.end_byte)?;
-        let late = ack.at_ns.saturating_sub(arrived_ns).saturating_sub(travel_ns) >= LATE_ACK_NS;
+        let left_ns = ack.left_ns.unwrap_or_else(|| ack.at_ns.saturating_sub(travel_ns));
+        let late = left_ns.saturating_sub(arrived_ns) >= LATE_ACK_NS;
         late.then(|| Waited {
             cause: WaitCause::DelayedAck,
             end: other(direction.from),
             from: direction.from,
             from_ns: arrived_ns,
-            until_ns: ack.at_ns,
+            until_ns: left_ns,
             bytes: ack.first_byte..ack.end_byte,
         })
     });

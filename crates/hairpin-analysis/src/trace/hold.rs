@@ -8,8 +8,9 @@ use super::direction::{Direction, Segment};
 use super::{AT_ONCE_NS, Reading};
 
 /// A corked socket lets go by itself after about 200 ms (tcp(7), `TCP_CORK`): the timer counts in ticks and is never
-/// shorter than the retransmission timeout.
+/// shorter than the retransmission timeout, which is three round trips and 200 ms at most while little varies (RFC 6298).
 const CEILING_NS: std::ops::RangeInclusive<u64> = 150_000_000..=400_000_000;
+const ROUND_TRIPS: u64 = 3;
 
 /// How an end sends: what was granted, and when it was corked.
 pub(super) struct Sending {
@@ -101,7 +102,9 @@ impl Reading<'_> {
             segment.left_ns >= release.began_ns.saturating_sub(error_ns)
                 && segment.left_ns <= release.ended_ns.saturating_add(at_once_ns)
         });
-        let by_itself = CEILING_NS.contains(&segment.left_ns.saturating_sub(from_ns));
+        let round_trip_ns: u64 = self.directions.iter().map(|direction| direction.travel_ns).sum();
+        let longest_ns = CEILING_NS.end().saturating_add(ROUND_TRIPS.saturating_mul(round_trip_ns));
+        let by_itself = (*CEILING_NS.start()..=longest_ns).contains(&segment.left_ns.saturating_sub(from_ns));
         released || by_itself
     }
 

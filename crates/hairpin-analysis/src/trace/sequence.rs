@@ -84,7 +84,7 @@ impl Reading<'_> {
             carries || (during && packet.first_byte == packet.end_byte)
         };
         let with_arrivals = move |packet: &'a Packet| {
-            let arrival_ns = self.arrival_ns(packet);
+            let arrival_ns = packet.arrived_ns.or_else(|| self.arrival_ns(packet));
             packet_events(extent, packet).into_iter().map(move |event| match event.kind {
                 EventKind::Segment => Event { until_ns: arrival_ns.map(|at_ns| extent.time(at_ns)), ..event },
                 _ => event,
@@ -140,7 +140,7 @@ fn bare(packet: &Packet) -> bool {
 fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
     let event = |kind, from: End, first_byte, end_byte| Event {
         at_ns: extent.time(packet.at_ns),
-        until_ns: None,
+        until_ns: packet.arrived_ns.map(|at_ns| extent.time(at_ns)),
         end: packet.from,
         kind,
         first_byte: extent.byte(from, first_byte),

@@ -1,5 +1,9 @@
 //! Made-up traces with the cause of every wait known, with a capture and without.
 
+mod links;
+
+use std::ops::Range;
+
 use hairpin_model::time_sequence::{EventKind, TimeSequence, TracedExchange, WaitCause};
 
 use hairpin_model::trace::{Call, CallKind, EndTrace, Packet, Stamp, StampKind};
@@ -329,7 +333,8 @@ fn any_end() -> impl Strategy<Value = EndTrace> {
 fn any_packet() -> impl Strategy<Value = Packet> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     let bytes = (any_number(), any_number(), proptest::option::of(any_number()));
-    (any_number(), any::<bool>(), flags, bytes).prop_map(|(at_ns, near, (syn, fin, rst), bytes)| Packet {
+    let times = (any_number(), proptest::option::of(any_number()));
+    (times, any::<bool>(), flags, bytes).prop_map(|((at_ns, arrived_ns), near, (syn, fin, rst), bytes)| Packet {
         at_ns,
         from: if near { End::Near } else { End::Far },
         syn,
@@ -340,6 +345,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         end_byte: bytes.1,
         ack_byte: bytes.2,
         length_bytes: 66,
+        arrived_ns,
     })
 }
 

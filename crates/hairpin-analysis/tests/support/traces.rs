@@ -79,6 +79,7 @@ impl Wiretap {
             end_byte,
             ack_byte,
             length_bytes: 66 + end_byte - first_byte,
+            arrived_ns: None,
         });
     }
 

@@ -4,6 +4,7 @@
 //! ring is read only afterwards ([`Live::finish`]), so the measured loop makes no call for it. It needs CAP_NET_RAW
 //! (capabilities(7)).
 
+mod crossing;
 mod filter;
 mod headers;
 mod packets;
@@ -92,6 +93,14 @@ impl Captured {
         packets::packets(&self.frames, near_port, self.port, map)
     }
 
+    /// The same across a link, when this was captured at the interface of its near end and `far` at that of its far end:
+    /// the packets in the order in which they were sent, each with the time at which it came in at the other end.
+    #[must_use]
+    pub fn packets_across(&self, far: &Self, near_port: u16, map: &RealtimeMap) -> Vec<Packet> {
+        let crossings = crossing::crossings(&self.frames, &far.frames, near_port, self.port);
+        packets::crossed(crossings, near_port, self.port, map)
+    }
+
     /// All packets as a pcapng file.
     #[must_use]
     pub fn pcapng(&self) -> Vec<u8> {
@@ -109,11 +118,13 @@ impl Captured {
         pcapng::file(&about, &self.frames)
     }
 
-    /// What became of the capture, for the trace. Its file has no name before the run folder saves it.
+    /// What became of the capture, for the trace: of this one, and of that at the other end of a link. Its file has no
+    /// name before the run folder saves it.
     #[must_use]
-    pub fn outcome(&self) -> Capture {
+    pub fn outcome(&self, other: Option<&Self>) -> Capture {
         let packets = u64::try_from(self.frames.len()).expect("a ring is small");
-        Capture::Saved { file: String::new(), packets, dropped: self.dropped }
+        let dropped = self.dropped + other.map_or(0, |other| other.dropped);
+        Capture::Saved { file: String::new(), packets, dropped }
     }
 }
 

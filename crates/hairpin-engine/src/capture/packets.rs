@@ -2,6 +2,7 @@
 
 use hairpin_model::trace::{End, Packet};
 
+use super::crossing::Crossing;
 use super::headers::{Segment, segment};
 use crate::realtime::RealtimeMap;
 use crate::system::packet_ring::Frame;
@@ -9,8 +10,19 @@ use crate::system::packet_ring::Frame;
 /// The packets between the two ports, in the order in which they passed the interface. Frames without a whole TCP
 /// header are left out, as are those of a direction whose SYN was not captured: their bytes cannot be counted.
 pub(super) fn packets(frames: &[Frame], near_port: u16, far_port: u16, map: &RealtimeMap) -> Vec<Packet> {
+    let passed = frames.iter().map(|frame| Crossing { frame, arrived_realtime_ns: None });
+    crossed(passed, near_port, far_port, map)
+}
+
+/// The same of packets that crossed a link, in the order in which they were sent.
+pub(super) fn crossed<'f>(
+    crossings: impl IntoIterator<Item = Crossing<'f>>,
+    near_port: u16,
+    far_port: u16,
+    map: &RealtimeMap,
+) -> Vec<Packet> {
     let (mut near, mut far) = (None, None);
-    let one = |frame: &Frame| {
+    let one = |Crossing { frame, arrived_realtime_ns }: Crossing<'_>| {
         let segment = segment(&frame.bytes, frame.length_bytes)?;
         let ports = (segment.source_port, segment.destination_port);
         let (from, own, other) = if ports == (near_port, far_port) {
@@ -26,6 +38,7 @@ pub(super) fn packets(frames: &[Frame], near_port: u16, far_port: u16, map: &Rea
         let (first_byte, end_byte) = own.as_mut()?.range(&segment);
         Some(Packet {
             at_ns: map.engine_ns(frame.realtime_ns),
+            arrived_ns: arrived_realtime_ns.map(|ns| map.engine_ns(ns)),
             from,
             syn: segment.syn,
             fin: segment.fin,
@@ -37,7 +50,7 @@ pub(super) fn packets(frames: &[Frame], near_port: u16, far_port: u16, map: &Rea
             length_bytes: u64::from(frame.length_bytes),
         })
     };
-    frames.iter().filter_map(one).collect()
+    crossings.into_iter().filter_map(one).collect()
 }
 
 fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {

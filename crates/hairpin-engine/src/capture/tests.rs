@@ -5,8 +5,9 @@ use std::io;
 use hairpin_model::trace::{End, Packet};
 use proptest::prelude::*;
 
+use super::crossing::crossings;
 use super::headers::{Segment, segment};
-use super::packets::packets;
+use super::packets::{crossed, packets};
 use super::why_not;
 use crate::realtime::{Bracket, RealtimeMap};
 use crate::system::packet_ring::Frame;
@@ -215,4 +216,40 @@ proptest! {
             prop_assert!(packet.first_byte <= packet.end_byte);
         }
     }
+}
+
+/// The frame at another time, with the Ethernet header of another interface.
+fn at(realtime_ns: u64, frame: &Frame) -> Frame {
+    let mut frame = Frame { realtime_ns, ..frame.clone() };
+    frame.bytes[0] = 7;
+    frame
+}
+
+#[test]
+fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
+    let [syn, answer] = [sent(true, SYN, 100, 0, 0), sent(false, SYN | ACK, 900, 101, 0)];
+    let [lost, ack] = [sent(true, ACK, 101, 901, 5), sent(false, ACK, 901, 106, 0)];
+    // The second copy of the segment came in twice, and the far end's acknowledgement is still on its way.
+    let near = [at(10, &syn), at(40, &answer), at(50, &lost), at(90, &lost)];
+    let far = [at(20, &syn), at(30, &answer), at(100, &lost), at(101, &lost), at(110, &ack)];
+    let crossings = crossings(&near, &far, 5, 4000);
+    let told: Vec<_> =
+        crossed(crossings, 5, 4000, &map()).iter().map(|one| (one.at_ns, one.arrived_ns, one.from)).collect();
+    let expected = [
+        (10, Some(20), End::Near),
+        (30, Some(40), End::Far),
+        (50, Some(100), End::Near),
+        (90, Some(101), End::Near),
+        (110, None, End::Far),
+    ];
+    assert_eq!(told, expected, "two alike cannot be told apart: the earlier is taken for the earlier");
+    let mut other = lost.clone();
+    other.bytes[18] = 1;
+    let near = [at(10, &syn), at(50, &lost), at(90, &other)];
+    let far = [at(20, &syn), at(100, &other)];
+    let told: Vec<_> = super::crossing::crossings(&near, &far, 5, 4000)
+        .iter()
+        .map(|crossing| (crossing.frame.realtime_ns, crossing.arrived_realtime_ns))
+        .collect();
+    assert_eq!(told, [(10, Some(20)), (50, None), (90, Some(100))], "the identification of IP tells them apart");
 }

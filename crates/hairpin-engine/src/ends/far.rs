@@ -1,6 +1,6 @@
 //! What the echo half does from its order to its last word, wherever it runs.
 
-use std::sync::atomic::AtomicBool;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use hairpin_model::card::Card;
@@ -9,12 +9,14 @@ use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::{Setup, Transport, options};
+use hairpin_transports::{Setup, Transport, Wire, options};
 use serde::{Deserialize, Serialize};
 
 use super::Word;
 use crate::clock::RealClock;
 use crate::halves::echo::Echo;
+use crate::links::{addresses, namespace};
+use crate::netstat;
 use crate::placement::place;
 use crate::tracing::Observed;
 use crate::usage::Usage;
@@ -30,22 +32,38 @@ pub struct EchoOrder {
     pub allowed_cpus: Vec<usize>,
     /// The client half's clock.
     pub clock: RealClock,
+    /// The network namespace to be in, where the echo half is at the far end of a link.
+    pub namespace: Option<PathBuf>,
 }
 
-/// Listens, accepts and echoes until the other end closes; `say` carries its words to the client half.
-pub fn serve(order: &EchoOrder, stop: &AtomicBool, mut say: impl FnMut(Word)) {
-    match attempt(order, stop, &mut say) {
+/// Across a link a lossy transport may lose the farewell. So the echo half asks after so long a silence whether it is
+/// still wanted.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// Listens, accepts and echoes until the other end closes; `say` carries its words to the client half, and
+/// `is_released` says whether that has let go.
+pub fn serve(order: &EchoOrder, is_released: &dyn Fn() -> bool, mut say: impl FnMut(Word)) {
+    match attempt(order, is_released, &mut say) {
         Ok(report) => say(Word::Done(Box::new(report))),
         Err(failure) => say(Word::Failed(failure)),
     }
 }
 
-fn attempt(order: &EchoOrder, stop: &AtomicBool, say: &mut impl FnMut(Word)) -> Result<EndReport, Failure> {
+fn attempt(
+    order: &EchoOrder,
+    is_released: &dyn Fn() -> bool,
+    say: &mut impl FnMut(Word),
+) -> Result<EndReport, Failure> {
     let case = &order.round.case;
     let transport = transport(&case.transport)?;
     let card = transport.card();
     place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
-    let accept = transport.listen(&setup(&order.round, End::Far)).map_err(|error| unopened("echo half", &error))?;
+    order.namespace.as_deref().map(namespace::enter).transpose()?;
+    let mut setup = setup(&order.round, End::Far);
+    if case.is_emulated() && !card.lossless {
+        setup.timeout = setup.timeout.min(SILENCE);
+    }
+    let accept = transport.listen(&setup).map_err(|error| unopened("echo half", &error))?;
     say(Word::Listening(accept.address()));
     let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
     let before = wire.effective();
@@ -53,10 +71,11 @@ fn attempt(order: &EchoOrder, stop: &AtomicBool, say: &mut impl FnMut(Word)) -> 
     let mut observed = Observed::begin(&order.round, End::Far, &mut *wire, &order.clock);
     let usage = Usage::now();
     say(Word::Ready);
-    let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, stop }.run(observed.wire())?;
+    let turnaround =
+        Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released }.run(observed.wire())?;
     let report = usage.since(order.cpu);
     let trace = observed.finish()?.map(Box::new);
-    let facts = wire.effective();
+    let facts = facts(case, &card, &*wire);
     Ok(EndReport {
         options: effective(&card, &asked(case, End::Far), &before, &facts),
         facts: counters(facts),
@@ -95,7 +114,7 @@ pub fn setup(round: &RoundOrder, end: End) -> Setup {
         timeout: Duration::from_nanos(round.timeout_ns),
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,
-        far: None,
+        far: case.is_emulated().then_some(addresses::FAR),
     }
 }
 
@@ -135,6 +154,16 @@ pub fn effective(card: &Card, asked: &Options, before: &[Fact], after: &[Fact]) 
 #[must_use]
 pub fn counters(facts: Vec<Fact>) -> Vec<Fact> {
     facts.into_iter().filter(|fact| !fact.name.starts_with("option.")).collect()
+}
+
+/// What the kernel says at an end: of its wire, and under a link of its network namespace.
+#[must_use]
+pub fn facts(case: &Case, card: &Card, wire: &dyn Wire) -> Vec<Fact> {
+    let mut facts = wire.effective();
+    if case.is_emulated() {
+        facts.extend(netstat::of_the_connection(card));
+    }
+    facts
 }
 
 /// Refuses to go on when an option was not granted, unless that is allowed.

@@ -29,6 +29,9 @@ pub trait EchoEnd {
     /// It failed, is gone, or said nothing in time.
     fn next_word(&mut self) -> Result<Word, Failure>;
 
+    /// Whether it has said its next word, or has ended.
+    fn has_word(&mut self) -> bool;
+
     /// Tells it that the wire is closed and that it is no longer wanted.
     fn release(&mut self);
 

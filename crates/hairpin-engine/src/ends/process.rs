@@ -4,8 +4,8 @@
 //! standard output. It can never be left behind: the kernel kills it when the thread that started it ends, and it
 //! leaves when its standard input closes.
 
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hairpin_model::round::Failure;
@@ -59,6 +59,10 @@ impl EchoEnd for EchoProcess {
         self.word_within(self.patience)
     }
 
+    fn has_word(&mut self) -> bool {
+        self.child.has_word()
+    }
+
     fn release(&mut self) {
         self.child.release();
     }
@@ -82,8 +86,8 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     }
     process::ignore_interrupts();
     let order: EchoOrder = child::hear_order()?;
-    // A datagram's farewell can be lost; the parent then kills this process, so nothing needs to raise this.
-    let stop = AtomicBool::new(false);
-    serve(&order, &stop, |word| child::say(&word));
+    // Nothing follows the order, so what can be read after it is its end.
+    let is_released = || process::readable(std::io::stdin().as_fd(), 0).unwrap_or(true);
+    serve(&order, &is_released, |word| child::say(&word));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use super::{EchoEnd, Word};
 /// The thread, and the way its words come.
 pub struct EchoThread {
     words: Receiver<Word>,
+    /// One that was seen and not yet taken.
+    waiting: Option<Word>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     patience: Duration,
@@ -31,25 +33,28 @@ impl EchoThread {
         let raised = Arc::clone(&stop);
         let serve = move || {
             // The client half may have gone: then nobody is left to hear it.
-            serve(&order, &raised, |word| drop(tell.send(word)));
+            serve(&order, &|| raised.load(Ordering::Relaxed), |word| drop(tell.send(word)));
         };
         let thread =
             std::thread::Builder::new().name("hairpin-echo".to_owned()).spawn(serve).map_err(|error| Failure {
                 cause: format!("cannot start the echo half's thread: {error}"),
                 hint: "is a limit on threads (ulimit -u) reached?".to_owned(),
             })?;
-        Ok(Self { words, stop, thread: Some(thread), patience })
+        Ok(Self { words, waiting: None, stop, thread: Some(thread), patience })
     }
 }
 
-/// How long to wait for a word: the wire's own time-outs come first, so this only ends a hang.
+/// How long to wait for a word: the wire's own time-outs come first, so this only ends a hang. Across a link opening and
+/// closing have round trips of their own, some of which are lost.
 pub(super) fn patience(order: &EchoOrder) -> Duration {
-    Duration::from_nanos(order.round.timeout_ns) * 2 + Duration::from_secs(5)
+    let links = Duration::from_secs(if order.namespace.is_some() { 60 } else { 0 });
+    Duration::from_nanos(order.round.timeout_ns) * 2 + Duration::from_secs(5) + links
 }
 
 impl EchoEnd for EchoThread {
     fn next_word(&mut self) -> Result<Word, Failure> {
-        match self.words.recv_timeout(self.patience) {
+        let waiting = self.waiting.take().map(Ok);
+        match waiting.unwrap_or_else(|| self.words.recv_timeout(self.patience)) {
             Ok(Word::Failed(failure)) => Err(failure),
             Ok(word) => Ok(word),
             Err(RecvTimeoutError::Timeout) => Err(Failure {
@@ -61,6 +66,17 @@ impl EchoEnd for EchoThread {
                 hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
             }),
         }
+    }
+
+    fn has_word(&mut self) -> bool {
+        if self.waiting.is_none() {
+            match self.words.try_recv() {
+                Ok(word) => self.waiting = Some(word),
+                Err(TryRecvError::Disconnected) => return true,
+                Err(TryRecvError::Empty) => {}
+            }
+        }
+        self.waiting.is_some()
     }
 
     fn release(&mut self) {

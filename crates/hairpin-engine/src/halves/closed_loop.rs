@@ -10,6 +10,7 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Segments, Wire, WireError};
 
 use super::message::{Message, patterned};
+use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
 use super::{Client, Journey, broken, garbage, is_done, recorder};
 use crate::clock::Clock;
@@ -30,15 +31,10 @@ pub(super) struct ClosedLoop<'a, C> {
     unanswered: VecDeque<Unanswered>,
 }
 
-/// A message that timed out; its answer may still come.
-struct Unanswered {
-    sequence: u64,
-    sent_ns: u64,
-    measured: bool,
-}
-
 /// How many unanswered messages are remembered; an answer to an older one counts as duplicated.
 const REMEMBERED: usize = 256;
+/// The same where a link is between the ends, which may hold many of them.
+const REMEMBERED_OF_A_LINK: usize = 1 << 16;
 
 impl<'a, C: Clock> ClosedLoop<'a, C> {
     /// A loop in which the sender itself makes pauses of `pauses_ns` before an answer can come.
@@ -56,7 +52,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             sequence: 0,
             measuring: false,
             in_time_ns: client.order.timeout_ns.saturating_add(pauses_ns),
-            unanswered: VecDeque::with_capacity(REMEMBERED),
+            unanswered: VecDeque::with_capacity(if case.is_emulated() { REMEMBERED_OF_A_LINK } else { REMEMBERED }),
         }
     }
 
@@ -94,9 +90,10 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         };
         let exchange_counts =
             counts_exchanges.then(|| Counted::read(wire, true).since(counted, self.recorder.measured()));
-        let Self { recorder, tally, .. } = self;
+        let Self { recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
         let duration_ns = now_ns - begin_ns;
-        Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts })
+        let stragglers = Stragglers::new(message, reply, unanswered, sequence, in_time_ns);
+        Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, stragglers })
     }
 
     /// The number of the message to send now, which stands in its bytes.
@@ -145,13 +142,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     fn answered(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
         let in_time = received_ns - sent_ns <= self.in_time_ns;
         let fate = if in_time { Fate::Received } else { Fate::Late };
-        let count = match (self.measuring, in_time) {
-            (true, true) => &mut self.tally.received,
-            (true, false) => &mut self.tally.late,
-            (false, true) => &mut self.tally.warm_up_received,
-            (false, false) => &mut self.tally.warm_up_late,
-        };
-        *count += 1;
+        self.tally.answered(self.measuring, in_time);
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns, fate });
     }
 
@@ -173,7 +164,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             return Ok(());
         };
         let Unanswered { sent_ns, measured, .. } = self.unanswered.remove(place).expect("its place was just found");
-        *(if measured { &mut self.tally.late } else { &mut self.tally.warm_up_late }) += 1;
+        self.tally.answered(measured, false);
         let stamps = Stamps { sequence: earlier, due_ns: sent_ns, sent_ns, received_ns, fate: Fate::Late };
         self.recorder.arrived_late(stamps, measured);
         Ok(())
@@ -181,10 +172,10 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
 
     /// Gives a message up; its answer may still come.
     fn give_up(&mut self, sequence: u64, sent_ns: u64) {
-        if self.unanswered.len() == REMEMBERED {
+        if self.unanswered.len() == self.unanswered.capacity() {
             self.unanswered.pop_front();
         }
-        self.unanswered.push_back(Unanswered { sequence, sent_ns, measured: self.measuring });
+        self.unanswered.push_back(Unanswered { sequence, due_ns: sent_ns, sent_ns, measured: self.measuring });
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns: 0, fate: Fate::Lost });
     }
 

@@ -1,6 +1,5 @@
 //! The echo half: it sends every message back, or its beginning, or more, as the order says.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hairpin_model::case::{Case, Plant, Waiting};
@@ -22,8 +21,8 @@ pub struct Echo<'a, C> {
     pub case: &'a Case,
     /// The transport keeps message boundaries.
     pub boundaries: bool,
-    /// Raised when the client half is done and its farewell may have been lost.
-    pub stop: &'a AtomicBool,
+    /// Whether the client half has let go: its farewell may have been lost. Asked when nothing has come in time.
+    pub is_released: &'a dyn Fn() -> bool,
 }
 
 impl<C: Clock> Echo<'_, C> {
@@ -80,7 +79,7 @@ impl<C: Clock> Echo<'_, C> {
                 }
                 Err(WireError::Closed) => return Ok(false),
                 // Silence is the client half's to judge; the echo half only asks whether it is still wanted.
-                Err(WireError::TimedOut { .. }) if !self.stop.load(Ordering::Relaxed) => {}
+                Err(WireError::TimedOut { .. }) if !(self.is_released)() => {}
                 Err(WireError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(broken("receive", number, &error)),
             }

@@ -9,6 +9,7 @@ pub mod ping_pong;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod small_writes;
+pub mod stragglers;
 pub mod tally;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use hairpin_transports::{Wire, WireError};
 
 use crate::clock::Clock;
 use crate::recorder::Recorder;
+use stragglers::Stragglers;
 use tally::Tally;
 
 /// What the client half needs besides its wire.
@@ -52,6 +54,8 @@ pub struct Journey {
     pub interrupted: bool,
     /// What the measured exchanges took, where the pattern has exchanges.
     pub exchange_counts: Option<ExchangeCounts>,
+    /// What may still come back.
+    pub stragglers: Stragglers,
 }
 
 /// Runs the client half over `wire` to its end.

@@ -12,6 +12,7 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
 use super::message::{Message, patterned};
+use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
 use super::{Client, Journey, broken, garbage, is_done, recorder};
 use crate::clock::Clock;
@@ -94,10 +95,12 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
     if !interrupted {
         this.drain(wire)?;
     }
+    let unanswered: Vec<Unanswered> = this.unanswered().collect();
     this.give_up_to(this.next);
     let duration_ns = this.last_progress_ns.saturating_sub(begin_ns);
-    let Paced { recorder, tally, .. } = this;
-    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None })
+    let Paced { recorder, tally, message, reply, next, .. } = this;
+    let stragglers = Stragglers::new(message, reply, unanswered, next, client.order.timeout_ns);
+    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, stragglers })
 }
 
 /// A generator that cannot keep up ends a round of a given length one time-out after it: the messages that are still
@@ -231,13 +234,7 @@ impl<'a, C: Clock> Paced<'a, C> {
     fn answered(&mut self, flying: Flying, received_ns: u64) {
         let Flying { sequence, due_ns, sent_ns, measured, .. } = flying;
         let in_time = received_ns.saturating_sub(sent_ns) <= self.client.order.timeout_ns;
-        let count = match (measured, in_time) {
-            (true, true) => &mut self.tally.received,
-            (true, false) => &mut self.tally.late,
-            (false, true) => &mut self.tally.warm_up_received,
-            (false, false) => &mut self.tally.warm_up_late,
-        };
-        *count += 1;
+        self.tally.answered(measured, in_time);
         let fate = if in_time { Fate::Received } else { Fate::Late };
         self.recorder.record_as(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
     }
@@ -252,6 +249,19 @@ impl<'a, C: Clock> Paced<'a, C> {
             self.listen(wire, until_ns)?;
         }
         Ok(())
+    }
+
+    /// The messages in flight.
+    fn unanswered(&self) -> impl Iterator<Item = Unanswered> + '_ {
+        (self.oldest..self.next)
+            .map(|sequence| self.flying[self.slot(sequence)])
+            .filter(|flying| !flying.answered)
+            .map(|Flying { sequence, due_ns, sent_ns, measured, .. }| Unanswered {
+                sequence,
+                due_ns,
+                sent_ns,
+                measured,
+            })
     }
 
     /// Records every message before `end` that was never answered as lost.

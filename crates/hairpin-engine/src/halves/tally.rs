@@ -26,6 +26,18 @@ pub struct Tally {
 }
 
 impl Tally {
+    /// Counts an answer to a message that was sent after the warm-up, or in it.
+    #[inline]
+    pub fn answered(&mut self, measured: bool, in_time: bool) {
+        let count = match (measured, in_time) {
+            (true, true) => &mut self.received,
+            (true, false) => &mut self.late,
+            (false, true) => &mut self.warm_up_received,
+            (false, false) => &mut self.warm_up_late,
+        };
+        *count += 1;
+    }
+
     /// The measured messages' part of something that was counted over all messages, shared out by their number: the
     /// echo half cannot know when the warm-up ended.
     #[must_use]
@@ -35,24 +47,27 @@ impl Tally {
         u64::try_from(part).expect("a part is not more than the whole")
     }
 
-    /// Closes the ledger with the kernel's own counters of both ends.
+    /// Closes the ledger with the kernel's own counters of both ends, and with the messages that the link kept from being
+    /// answered, by cause.
     ///
     /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
-    /// else it covers the measured messages only. On a lossless transport what a socket dropped was sent again, so it
-    /// is no cause of a loss.
+    /// else it covers the measured messages only. On a lossless transport what a socket or the link dropped was sent
+    /// again, so it is no cause of a loss.
     #[must_use]
-    pub fn ledger(&self, lossless: bool, client: &[Fact], echo: &[Fact]) -> Ledger {
+    pub fn ledger(
+        &self,
+        lossless: bool,
+        client: &[Fact],
+        echo: &[Fact],
+        link: Option<&BTreeMap<String, u64>>,
+    ) -> Ledger {
         let warm_up_lost = self.warm_up_received != self.warm_up_sent;
         let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
-        let mut lost = BTreeMap::new();
+        let mut lost = link.filter(|_| !lossless).cloned().unwrap_or_default();
+        lost.retain(|_, count| *count > 0);
         let counted = [("receive-buffer-overflow-echo", echo), ("receive-buffer-overflow-client", client)];
         for (cause, facts) in counted.into_iter().filter(|_| !lossless) {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "a kernel counter of 32 bits"
-            )]
-            let drops = fact::number(facts, fact_names::SOCKET_DROPS).unwrap_or(0.0) as u64;
+            let drops = overflown(facts);
             if drops > 0 {
                 lost.insert(cause.to_owned(), drops);
             }
@@ -69,6 +84,16 @@ impl Tally {
     }
 }
 
+/// Messages that an end's receive buffer had no room for. Where the kernel counts these alone, that counts: a socket's own
+/// counter adds those with a wrong checksum, which a link damaged and has counted.
+fn overflown(facts: &[Fact]) -> u64 {
+    let alone = fact::number(facts, fact_names::UDP_BUFFER_ERRORS);
+    let drops = alone.or_else(|| fact::number(facts, fact_names::SOCKET_DROPS)).unwrap_or(0.0);
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a kernel's count of messages")]
+    let drops = drops as u64;
+    drops
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +108,7 @@ mod tests {
     #[test]
     fn a_clean_warm_up_stays_out_of_the_ledger() {
         let tally = Tally { sent: 10, received: 9, warm_up_sent: 5, warm_up_received: 5, ..Tally::default() };
-        let ledger = tally.ledger(false, &[], &[Fact::number(fact_names::SOCKET_DROPS, 1.0)]);
+        let ledger = tally.ledger(false, &[], &[Fact::number(fact_names::SOCKET_DROPS, 1.0)], None);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (10, 9, 0));
         assert_eq!(ledger.lost, BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 1)]));
     }
@@ -95,14 +120,29 @@ mod tests {
             true,
             &[Fact::number(fact_names::SOCKET_DROPS, 3.0)],
             &[Fact::number(fact_names::SOCKET_DROPS, 1.0)],
+            Some(&BTreeMap::from([("link-loss".to_owned(), 2)])),
         );
         assert_eq!((ledger.lost.len(), ledger.unexplained), (0, 0));
     }
 
     #[test]
+    fn what_the_link_lost_stands_beside_what_the_buffers_had_no_room_for() {
+        let tally = Tally { sent: 20, received: 12, late: 1, duplicated: 3, ..Tally::default() };
+        let echo = [Fact::number(fact_names::SOCKET_DROPS, 5.0), Fact::number(fact_names::UDP_BUFFER_ERRORS, 2.0)];
+        let link =
+            ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
+        let ledger = tally.ledger(false, &[], &echo, Some(&link));
+        assert_eq!(ledger.unexplained, 0, "the socket's own counter has the damaged ones too: {ledger:?}");
+        assert_eq!(
+            ledger.lost.keys().collect::<Vec<_>>(),
+            ["link-corrupt", "link-loss", "receive-buffer-overflow-echo"]
+        );
+    }
+
+    #[test]
     fn a_warm_up_that_lost_messages_is_covered_too() {
         let tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received: 3, ..Tally::default() };
-        let ledger = tally.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, 2.0)], &[]);
+        let ledger = tally.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, 2.0)], &[], None);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
     }
 }

@@ -63,7 +63,7 @@ fn loss_is_counted_and_the_loop_goes_on() {
     let journey = travel(&order, &acts, true).unwrap();
     let tally = &journey.tally;
     assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (4, 3, 0, 1));
-    assert_eq!(tally.ledger(false, &[], &[]).unexplained, 1, "no counter of the kernel tells where it went");
+    assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 1, "no counter of the kernel tells where it went");
     let samples = journey.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Received, Fate::Lost, Fate::Received, Fate::Received]);
 }
@@ -74,7 +74,7 @@ fn an_answer_after_the_time_out_is_late_and_not_lost() {
     let acts = [Act::After(TIMEOUT_NS + 50), Act::After(100), Act::After(100)];
     let journey = travel(&order, &acts, true).unwrap();
     assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.late), (3, 2, 1));
-    assert_eq!(journey.tally.ledger(false, &[], &[]).unexplained, 0);
+    assert_eq!(journey.tally.ledger(false, &[], &[], None).unexplained, 0);
     let samples = journey.recorder.finish(0);
     assert_eq!(samples.fate, [Fate::Late, Fate::Received, Fate::Received]);
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [TIMEOUT_NS + 50, 100, 100]);

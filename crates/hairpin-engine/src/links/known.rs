@@ -6,15 +6,14 @@ use hairpin_link::stages::loss::Loss;
 use hairpin_model::card::{Receipt, WhyNot};
 use hairpin_model::ground::{KnownLink, LinkGround};
 
-use super::namespace;
+use super::{namespace, netem};
 
 /// What the experiments may plan with.
 #[must_use]
 pub fn ground() -> LinkGround {
     let relay =
         namespace::may_prepare().map(|()| Receipt { detail: "network namespaces and packet sockets".to_owned() });
-    let netem = Err(WhyNot { reason: "the kernel's emulator is not in this build".to_owned(), hint: String::new() });
-    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay, netem }
+    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay, netem: netem::can_run() }
 }
 
 /// Reads a link as a user writes it.

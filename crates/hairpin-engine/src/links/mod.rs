@@ -10,6 +10,7 @@ mod forward;
 pub mod guest;
 pub mod known;
 pub mod namespace;
+mod netem;
 mod netlink;
 pub mod process;
 mod sweep;

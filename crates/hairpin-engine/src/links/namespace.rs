@@ -64,7 +64,6 @@ pub fn may_prepare() -> Result<(), WhyNot> {
 ///
 /// # Errors
 /// As [`prepare`], or it is not in this kernel.
-#[expect(dead_code, reason = "the backend netem, which needs it, is not built yet")]
 pub(super) fn may_emulate() -> Result<(), WhyNot> {
     attempt(true)
 }

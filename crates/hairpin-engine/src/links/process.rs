@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
-use hairpin_model::link::Backend;
+use hairpin_model::link::{Backend, LinkRecord};
 use hairpin_model::round::Failure;
 
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
-use super::{LinkEnd, LinkOrder, LinkWord, Namespaces, forward};
+use super::{LinkEnd, LinkOrder, LinkWord, Namespaces, forward, netem};
 use crate::child::{self, TalkingChild};
 use crate::clock::Clock;
 use crate::ends::far::unplaced;
@@ -128,27 +128,37 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
         cause: format!("cannot read the profile `{}`: {error}", order.profile),
         hint: "`hairpin link list` shows the words".to_owned(),
     })?;
+    if profile.is_loopback() {
+        return Err(failed("the loopback is no link", "leave --link away"));
+    }
+    place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
     match order.backend {
         Backend::Relay => {
             let ends = wiring::through_relay(profile.mtu_bytes)?;
             let [to_near, to_far] = RELAY_INTERFACES;
             let relay = forward::open(order, to_near, to_far)?;
-            place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
             let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
             say_ready(&ends);
-            let carried = relay.carry(io::stdin().as_fd()).map(|mut end| {
-                if let Some(report) = &mut end.record.relay {
-                    report.setup_ns = setup_ns;
-                }
-                end
-            });
+            let mut carried = relay.carry(io::stdin().as_fd());
+            if let Ok(LinkEnd { record: LinkRecord { relay: Some(report), .. }, .. }) = &mut carried {
+                report.setup_ns = setup_ns;
+            }
             undone(&ends, parent).and(carried)
         }
-        Backend::Netem | Backend::Sim => Err(Failure {
-            cause: format!("a link of the backend `{}` has no process", order.backend),
-            hint: String::new(),
-        }),
+        Backend::Netem => {
+            let (ends, emulated) = netem::open(order, &profile)?;
+            say_ready(&ends);
+            let carried = emulated.carry(&ends, io::stdin().as_fd());
+            undone(&ends, parent).and(carried)
+        }
+        Backend::Sim => {
+            Err(failed("a simulated link has no process", "this is a defect of Hairpin; please report it"))
+        }
     }
+}
+
+fn failed(cause: &str, hint: &str) -> Failure {
+    Failure { cause: cause.to_owned(), hint: hint.to_owned() }
 }
 
 fn say_ready(ends: &Ends) {

@@ -1,7 +1,9 @@
 //! The trace files that a profile replays.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::queue::replay::Trace;
@@ -9,6 +11,27 @@ use hairpin_model::round::Failure;
 
 /// The longest trace that is read, in bytes: 10 Gbit/s for more than a minute.
 const LONGEST_BYTES: u64 = 64 << 20;
+
+/// The traces that the rounds of a run replay: each is read once, so that all rounds have the same.
+#[derive(Clone, Debug, Default)]
+pub struct Traces(Arc<Mutex<BTreeMap<String, Vec<(String, String)>>>>);
+
+impl Traces {
+    /// As [`read`], where that profile was not asked for before.
+    ///
+    /// # Errors
+    /// As [`read`].
+    pub fn of(&self, profile: &Profile) -> Result<Vec<(String, String)>, Failure> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = profile.to_string();
+        if let Some(traces) = known.get(&line) {
+            return Ok(traces.clone());
+        }
+        let traces = read(profile)?;
+        known.insert(line, traces.clone());
+        Ok(traces)
+    }
+}
 
 /// The text of each trace that the profile names, by name. They are files, relative to the current folder.
 ///
@@ -47,6 +70,19 @@ fn text(name: &str) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_rounds_of_a_run_replay_what_the_first_one_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let profile: Profile = format!("replay={}", path.display()).parse().unwrap();
+        let traces = Traces::default();
+        assert!(traces.of(&profile).is_err(), "and a file that is not there yet is looked for again");
+        std::fs::write(&path, "1\n").unwrap();
+        let first = traces.of(&profile).unwrap();
+        std::fs::write(&path, "2\n").unwrap();
+        assert_eq!((traces.clone().of(&profile).unwrap(), first[0].1.as_str()), (first.clone(), "1\n"));
+    }
 
     #[test]
     fn a_trace_is_read_once_and_a_wrong_one_is_refused_with_its_line() {

@@ -1,7 +1,6 @@
 //! What is seen of a traced round: what each end calls and what the kernel stamps for it ([`wire`]), the kernel's
 //! counters, and the packets ([`round`]). The halves know nothing of it, and other rounds pay nothing.
 
-mod netstat;
 pub mod round;
 #[cfg(test)]
 mod tests;

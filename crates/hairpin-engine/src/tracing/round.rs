@@ -1,58 +1,93 @@
 //! A traced round as a whole: both ends' traces and the packets, on one clock.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use hairpin_model::card::{Card, Reach, WhyNot};
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::fact_names;
+use hairpin_model::round::Failure;
 use hairpin_model::samples::{Fate, Samples};
 use hairpin_model::trace::{Capture, EndTrace, Packet, RoundTrace};
 
-use crate::capture::{self, Live};
+use crate::capture::{self, Captured, Live};
 use crate::clock::{Clock, RealClock};
+use crate::links::addresses::END_INTERFACE;
+use crate::links::namespace;
 use crate::realtime::{Bracket, RealtimeMap};
 
 /// The interface that the packets of this machine's own addresses pass.
-const INTERFACE: &str = "lo";
+const LOOPBACK: &str = "lo";
 
 /// What watches a round from before its connection opens until after it was closed.
 pub struct Watch {
     clock: RealClock,
     before: Bracket,
     origin_ns: u64,
-    capture: Result<Live, WhyNot>,
+    capture: Result<Capturing, WhyNot>,
+}
+
+/// The captures that run.
+enum Capturing {
+    /// Of the loopback, where a packet leaves and arrives at once.
+    OneInterface(Live),
+    /// Of a link's near and far end, where it leaves at one and arrives at the other.
+    BothEnds(Live, Live),
 }
 
 impl Watch {
-    /// Begins just before the connect call to `address`; the trace's times count from when this returns.
+    /// Begins just before the connect call to `address`; the trace's times count from when this returns. Under a link the
+    /// calling thread is at its near end, and `far` is the network namespace of the other.
     #[must_use]
-    pub fn begin(clock: RealClock, card: &Card, address: &str) -> Self {
-        let capture = begin_capture(card, address);
+    pub fn begin(clock: RealClock, card: &Card, address: &str, far: Option<&Path>) -> Self {
+        let capture = begin_capture(card, address, far);
         let before = Bracket::read(&clock);
         Self { clock, before, origin_ns: clock.now_ns(), capture }
     }
 
-    /// Ends after the connection was closed at both ends. `near` and `far` are as [`super::wire::TracingWire::finish`]
-    /// left them. Answers the trace, and the packets as a pcapng file where they were captured.
+    /// Ends after the connection was closed at both ends, and before a link between them ends.
     #[must_use]
-    pub fn finish(self, near: EndTrace, far: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
-        let captured = self.capture.and_then(Live::finish);
+    pub fn end(self) -> Watched {
+        let captured = self.capture.and_then(Capturing::finish);
         let map = RealtimeMap::between(self.before, Bracket::read(&self.clock), self.origin_ns);
+        Watched { origin_ns: self.origin_ns, captured, map }
+    }
+}
+
+/// What was watched of a round.
+pub struct Watched {
+    origin_ns: u64,
+    captured: Result<(Captured, Option<Captured>), WhyNot>,
+    map: RealtimeMap,
+}
+
+impl Watched {
+    /// Makes the trace of it: `near` and `far` are as [`super::wire::TracingWire::finish`] left them. Answers the trace,
+    /// and the packets as a pcapng file where they were captured.
+    #[must_use]
+    pub fn trace(self, near: EndTrace, far: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
+        let Self { origin_ns, captured, map } = self;
         let (capture, packets, file) = match (captured, about.near_port()) {
-            (Ok(captured), Some(port)) => (captured.outcome(), captured.packets(port, &map), Some(captured.pcapng())),
+            (Ok((near, far)), Some(port)) => {
+                let packets = match &far {
+                    Some(far) => near.packets_across(far, port, &map),
+                    None => near.packets(port, &map),
+                };
+                (near.outcome(far.as_ref()), packets, Some(near.pcapng()))
+            }
             (Ok(_), None) => skipped("the near end does not tell its port".to_owned()),
             (Err(why), _) => skipped(why.to_string()),
         };
-        let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(self.origin_ns);
+        let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(origin_ns);
         let trace = RoundTrace {
             exchange_began_ns: about.answered().map(|row| since_origin(about.samples.sent_ns[row])).collect(),
             exchange_ended_ns: about.answered().map(|row| since_origin(about.samples.received_ns[row])).collect(),
             request_bytes: about.case.size_bytes,
             reply_bytes: about.case.reply_size_bytes,
             clock_error_ns: map.error_ns(),
-            near: on_one_clock(near, self.origin_ns, &map),
-            far: on_one_clock(far, self.origin_ns, &map),
+            near: on_one_clock(near, origin_ns, &map),
+            far: on_one_clock(far, origin_ns, &map),
             capture,
             packets,
         };
@@ -91,15 +126,28 @@ impl About<'_> {
     }
 }
 
+impl Capturing {
+    fn finish(self) -> Result<(Captured, Option<Captured>), WhyNot> {
+        match self {
+            Self::OneInterface(live) => Ok((live.finish()?, None)),
+            Self::BothEnds(near, far) => Ok((near.finish()?, Some(far.finish()?))),
+        }
+    }
+}
+
 /// Only a stream between machines is TCP, which is what the capture's filter lets through.
-fn begin_capture(card: &Card, address: &str) -> Result<Live, WhyNot> {
-    match port(address) {
-        Some(port) if card.reach == Reach::Network && !card.boundaries => capture::begin(INTERFACE, port),
-        _ => Err(WhyNot {
+fn begin_capture(card: &Card, address: &str, far: Option<&Path>) -> Result<Capturing, WhyNot> {
+    let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
+        return Err(WhyNot {
             reason: format!("{} sends no TCP segments that could be captured", card.name),
             hint: "tcp, tcp6 and mptcp do".to_owned(),
-        }),
-    }
+        });
+    };
+    let Some(far) = far else { return capture::begin(LOOPBACK, port).map(Capturing::OneInterface) };
+    let near = capture::begin(END_INTERFACE, port)?;
+    // A packet socket belongs to the namespace in which it was opened, wherever it is read.
+    let _visit = namespace::visit(far).map_err(|Failure { cause, hint }| WhyNot { reason: cause, hint })?;
+    Ok(Capturing::BothEnds(near, capture::begin(END_INTERFACE, port)?))
 }
 
 fn port(address: &str) -> Option<u16> {

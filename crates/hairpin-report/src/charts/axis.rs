@@ -87,6 +87,12 @@ impl Axis {
     /// Ticks for an axis of nanoseconds, `at_most` of them or a few more.
     #[must_use]
     pub fn time_ticks(&self, at_most: usize) -> Vec<Tick> {
+        self.ticks(at_most, |ns| quantities::round_duration(ns, Micro::Sign))
+    }
+
+    /// Ticks with labels of their own, `at_most` of them or a few more.
+    #[must_use]
+    pub fn ticks(&self, at_most: usize, label: impl Fn(f64) -> String) -> Vec<Tick> {
         let values = match self.scale {
             Scale::Log if self.high / self.low >= 8.0 => self.decades(at_most),
             Scale::Log | Scale::Linear => self.steps(at_most),
@@ -94,7 +100,7 @@ impl Axis {
         let tick = |value: f64| Tick {
             value,
             place: self.place(value),
-            label: quantities::round_duration(value, Micro::Sign),
+            label: label(value),
             major: self.scale == Scale::Linear || self.high / self.low < 8.0 || is_power_of_ten(value),
         };
         values.into_iter().map(tick).collect()

@@ -5,6 +5,7 @@
 
 mod claims;
 mod facts;
+mod links;
 mod table;
 mod time_sequence;
 
@@ -31,7 +32,7 @@ const SCRIPT: &str = include_str!("script.js");
 /// What the template gets. Fields that end in `_html` are markup, everything else is text and is escaped.
 #[derive(Serialize)]
 struct View {
-    style_html: &'static str,
+    style_html: String,
     script_html: &'static str,
     symbols_html: String,
     title: String,
@@ -47,6 +48,9 @@ struct View {
     /// Whether it has exchanges, whose order is that of what they move.
     by_bytes: bool,
     ladder_html: Option<String>,
+    /// The link that all cases share.
+    shared_link: Option<String>,
+    links: Vec<links::LinkView>,
     curves: Vec<Panel>,
     courses: Vec<Panel>,
     chains: Vec<Chain>,
@@ -153,7 +157,7 @@ fn view(run: &Run) -> View {
     let (sequences, sequences_left_out) = time_sequence::of(run);
     let calibration = |(good, text): (bool, String)| Calibration { good, text: tied(&text) };
     View {
-        style_html: STYLE,
+        style_html: format!("{STYLE}{}", tab_rules(groups.len())),
         script_html: SCRIPT,
         symbols_html: svg::symbols(),
         title: format!("Hairpin: {}", run.plan.experiment),
@@ -162,11 +166,13 @@ fn view(run: &Run) -> View {
         partial: wording::partial(run).into_iter().collect(),
         lead: tied(&answer.lead),
         more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
-        cautions: wording::cautions(run).into_iter().chain(wording::busy(run)).collect(),
+        cautions: wording::cautions(run).into_iter().chain(wording::busy(run)).map(|said| tied(&said)).collect(),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         things: ladder::things(run),
         by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         ladder_html: ladder_chart::chart(run, &looks),
+        shared_link: crate::links::shared(run),
+        links: links::of(run),
         curves,
         courses,
         chains: chains(run, &groups),
@@ -191,6 +197,19 @@ fn view(run: &Run) -> View {
         format: run.format,
         tool: wording::tool_line(run),
     }
+}
+
+/// Which panel is shown and which label is marked while a tab is chosen, for so many tabs.
+fn tab_rules(tabs: usize) -> String {
+    let rule = |tab: usize| {
+        let chosen = format!(".tabs > input:nth-of-type({tab}):checked");
+        format!(
+            "{chosen} ~ .panel:nth-of-type({}) {{ display: block; }}\n{chosen} ~ .tab-labels > :nth-child({tab}) {{ \
+             background: var(--ink); border-color: var(--ink); color: var(--paper); }}\n",
+            tab + 1
+        )
+    };
+    (1..=tabs).map(rule).collect()
 }
 
 /// The text as a page has it: blanks that do not break between a number and its unit, and between the thousands of a

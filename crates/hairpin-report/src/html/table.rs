@@ -84,8 +84,8 @@ pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
         let rows: Vec<Row> = groups
             .iter()
             .filter(|group| group.kind == kind)
-            .flat_map(|group| &group.rows)
-            .map(|row| table_row(row, columns.iter().map(|(_, cell)| cell(row)).collect()))
+            .flat_map(|group| group.rows.iter().map(move |row| (group, *row)))
+            .map(|(group, row)| table_row(group, row, columns.iter().map(|(_, cell)| cell(row)).collect()))
             .collect();
         let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
         SummaryTable { title: kind.title(), titles, rows }
@@ -95,27 +95,29 @@ pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
 
 /// The first exchanges of a connection, where one of them differs from the steady state; null where none does.
 pub(super) fn first_exchanges(groups: &[Group<'_>]) -> Option<SummaryTable> {
-    let rows = || groups.iter().flat_map(|group| &group.rows).copied().filter(|row| exchanges::first_differ(row));
+    let all = || groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
+    let rows = || all().filter(|(_, row)| exchanges::first_differ(row));
     let early =
         |row: &CaseSummary| row.exchanges.as_ref().map(|of| of.early_exchanges_ns.clone()).unwrap_or_default();
-    let most = rows().map(|row| early(row).len()).max()?;
-    let table_row = |row: &CaseSummary| {
+    let most = rows().map(|(_, row)| early(row).len()).max()?;
+    let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let early = early(row);
         let cells =
             (0..most).map(|place| time_cell(early.get(place).copied())).chain([time_cell(row.latency_ns.p50)]);
-        table_row(row, cells.collect())
+        table_row(group, row, cells.collect())
     };
     let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
     Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
 }
 
-fn table_row(row: &CaseSummary, cells: Vec<Cell>) -> Row {
+fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
     let mut words = ladder::row_words(row);
     let name = words.remove(0);
     if let Some(exchange) = &case.exchange {
         words.insert(0, format!("{} {}", case.transport, ladder::request(case, exchange)));
     }
+    words.extend(group.path.clone());
     Row {
         name,
         details: super::tied(&words.join(" ")),

@@ -160,8 +160,8 @@ struct Crossed {
 /// `count` packets, one every `gap_ns`, through a queue of `limit` bytes that sends one in `service_ns`; those that
 /// `lost` are lost behind it.
 fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) -> Crossed {
-    const INTERVALS: usize = 250;
-    let interval_ns = 16 * MS;
+    const INTERVALS: usize = 205;
+    let interval_ns = 32 * MS;
     let at = |ns: u64| usize::try_from(ns / interval_ns).expect("a small count").min(INTERVALS - 1);
     let (mut entered, mut out) = (vec![0; INTERVALS], vec![0; INTERVALS]);
     let (mut full, mut random, mut depth) = (vec![0; INTERVALS], vec![0; INTERVALS], vec![0_u64; INTERVALS]);

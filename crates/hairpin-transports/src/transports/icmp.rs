@@ -4,7 +4,7 @@
 //! telling our replies from those of others are left to us.
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,6 +18,7 @@ use crate::options::{self, Family, Moment};
 use crate::system::{socket, sockopt};
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
 use crate::wires::descriptor::{DescriptorWire, Miss, Port};
+use crate::wires::internet::far_end;
 use crate::wires::socket::{facts, loopback_detail};
 use crate::wires::{bad_address, check, failed};
 
@@ -68,7 +69,10 @@ impl Transport for Icmp {
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let to: Ipv4Addr = address.parse().map_err(|_| bad_address(address, "127.0.0.1"))?;
+        let at = far_end(Family::V4, setup);
+        let is_there = |parsed: &Ipv4Addr| IpAddr::V4(*parsed) == at;
+        let to = address.parse::<Ipv4Addr>().ok().filter(is_there);
+        let to = to.ok_or_else(|| bad_address(address, &at.to_string()))?;
         let (socket, is_raw) = open().map_err(|source| failed("open", "an ICMP socket", source, HINT))?;
         options::apply(socket.as_fd(), Family::V4, &setup.options, Moment::Opened)?;
         let (number, identifier) = new_number_and_identifier();

@@ -3,7 +3,6 @@
 //! An end that has closed answers what still comes with no reset, so its peer learns of it by receiving, not by
 //! sending. A congestion control that the kernel does not have is refused once there is a connection, not before.
 
-use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsFd;
 
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
@@ -15,14 +14,12 @@ use super::tcp::bound;
 use crate::options::Family;
 use crate::system::sockopt;
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
-use crate::wires::internet::{no_loopback, parse};
+use crate::wires::internet::{far_end, no_loopback, parse};
 use crate::wires::socket::{Kind, connect, listen, loopback_detail};
 use crate::wires::{check, trial};
 
 /// `mptcp`.
 pub(super) struct Mptcp;
-
-const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// All but `TCP_QUICKACK`, which the kernel neither sets nor reads here (net/mptcp/sockopt.c).
 const OPTIONS: &[OptionName] = &[
@@ -59,7 +56,7 @@ impl Transport for Mptcp {
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         Socket::new(socket2::Domain::IPV4, Type::STREAM, KIND.protocol).map_err(|error| refused(&error))?;
-        let socket = bound(&KIND, LOOPBACK, &trial()).map_err(|error| no_loopback(LOOPBACK, &error))?;
+        let socket = bound(&KIND, &trial()).map_err(|error| no_loopback(KIND.family, &error))?;
         let congestion = sockopt::get_text(socket.as_fd(), sockopt::CONGESTION);
         let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
         Ok(Receipt { detail: format!("{}{control}", loopback_detail("IPv4")) })
@@ -67,12 +64,12 @@ impl Transport for Mptcp {
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
         check(&self.card(), setup)?;
-        listen(bound(&KIND, LOOPBACK, setup)?, &KIND, setup)
+        listen(bound(&KIND, setup)?, &KIND, setup)
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let to = parse(address, LOOPBACK)?;
+        let to = parse(address, far_end(KIND.family, setup))?;
         connect(&to.into(), address, &KIND, setup)
     }
 }

@@ -1,6 +1,6 @@
 //! TCP over the loopback device, IPv4 and IPv6 (tcp(7)). Nagle's algorithm is left on, as the kernel has it.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
@@ -10,7 +10,7 @@ use socket2::{Protocol, Socket, Type};
 use crate::options::Family;
 use crate::system::sockopt;
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
-use crate::wires::internet::{cannot_bind, no_loopback, parse};
+use crate::wires::internet::{cannot_bind, far_end, no_loopback, parse};
 use crate::wires::socket::{Kind, connect, listen, loopback_detail};
 use crate::wires::{check, trial};
 
@@ -19,24 +19,15 @@ pub(super) struct Tcp {
     name: &'static str,
     summary: &'static str,
     family: Family,
-    loopback: IpAddr,
 }
 
 /// `tcp`.
-pub(super) const TCP: Tcp = Tcp {
-    name: "tcp",
-    summary: "TCP over IPv4, through the loopback device",
-    family: Family::V4,
-    loopback: IpAddr::V4(Ipv4Addr::LOCALHOST),
-};
+pub(super) const TCP: Tcp =
+    Tcp { name: "tcp", summary: "TCP over IPv4, through the loopback device", family: Family::V4 };
 
 /// `tcp6`.
-pub(super) const TCP6: Tcp = Tcp {
-    name: "tcp6",
-    summary: "TCP over IPv6, through the loopback device",
-    family: Family::V6,
-    loopback: IpAddr::V6(Ipv6Addr::LOCALHOST),
-};
+pub(super) const TCP6: Tcp =
+    Tcp { name: "tcp6", summary: "TCP over IPv6, through the loopback device", family: Family::V6 };
 
 impl Tcp {
     fn kind(&self) -> Kind {
@@ -44,9 +35,9 @@ impl Tcp {
     }
 }
 
-/// A new socket at the setup's port of that address.
-pub(super) fn bound(kind: &Kind, loopback: IpAddr, setup: &Setup) -> Result<Socket, TransportError> {
-    let address = SocketAddr::new(loopback, setup.port);
+/// A new socket at the address and port of the setup's far end.
+pub(super) fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+    let address = SocketAddr::new(far_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
     // So that the same port can be used for one round after the other: connections of the last one linger.
     socket
@@ -74,8 +65,7 @@ impl Transport for Tcp {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let socket =
-            bound(&self.kind(), self.loopback, &trial()).map_err(|error| no_loopback(self.loopback, &error))?;
+        let socket = bound(&self.kind(), &trial()).map_err(|error| no_loopback(self.family, &error))?;
         let congestion = sockopt::get_text(std::os::fd::AsFd::as_fd(&socket), sockopt::CONGESTION);
         let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
         let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
@@ -84,12 +74,12 @@ impl Transport for Tcp {
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
         check(&self.card(), setup)?;
-        listen(bound(&self.kind(), self.loopback, setup)?, &self.kind(), setup)
+        listen(bound(&self.kind(), setup)?, &self.kind(), setup)
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let to = parse(address, self.loopback)?;
+        let to = parse(address, far_end(self.family, setup))?;
         connect(&to.into(), address, &self.kind(), setup)
     }
 }

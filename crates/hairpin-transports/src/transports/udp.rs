@@ -1,6 +1,6 @@
 //! UDP over the loopback device, IPv4 and IPv6 (udp(7)): datagrams may be lost, and overtake each other.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
@@ -9,7 +9,7 @@ use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
-use crate::wires::internet::{cannot_bind, no_loopback, parse};
+use crate::wires::internet::{cannot_bind, far_end, no_loopback, parse};
 use crate::wires::socket::{Kind, connect_datagram, listen_datagram, loopback_detail};
 use crate::wires::{check, trial};
 
@@ -18,7 +18,6 @@ pub(super) struct Udp {
     name: &'static str,
     summary: &'static str,
     family: Family,
-    loopback: IpAddr,
     max_message_bytes: u64,
 }
 
@@ -27,7 +26,6 @@ pub(super) const UDP: Udp = Udp {
     name: "udp",
     summary: "UDP over IPv4, through the loopback device",
     family: Family::V4,
-    loopback: IpAddr::V4(Ipv4Addr::LOCALHOST),
     // The length field of IPv4 counts 65535 bytes, 20 of them its own header and 8 of them UDP's (RFC 791, RFC 768).
     max_message_bytes: 65_507,
 };
@@ -37,7 +35,6 @@ pub(super) const UDP6: Udp = Udp {
     name: "udp6",
     summary: "UDP over IPv6, through the loopback device",
     family: Family::V6,
-    loopback: IpAddr::V6(Ipv6Addr::LOCALHOST),
     // IPv6's length field does not count its own header (RFC 8200): only UDP's 8 bytes go off.
     max_message_bytes: 65_527,
 };
@@ -48,7 +45,7 @@ impl Udp {
     }
 
     fn bound(&self, setup: &Setup) -> Result<Socket, TransportError> {
-        let address = SocketAddr::new(self.loopback, setup.port);
+        let address = SocketAddr::new(far_end(self.family, setup), setup.port);
         let socket = self.kind().open(setup)?;
         socket.bind(&address.into()).map_err(|source| cannot_bind(address, source))?;
         Ok(socket)
@@ -80,7 +77,7 @@ impl Transport for Udp {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let socket = self.bound(&trial()).map_err(|error| no_loopback(self.loopback, &error))?;
+        let socket = self.bound(&trial()).map_err(|error| no_loopback(self.family, &error))?;
         let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
         let buffer = socket.recv_buffer_size().unwrap_or_default();
         Ok(Receipt { detail: format!("{}, receive buffer {buffer} bytes", loopback_detail(version)) })
@@ -93,7 +90,7 @@ impl Transport for Udp {
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let to = parse(address, self.loopback)?;
+        let to = parse(address, far_end(self.family, setup))?;
         connect_datagram(self.kind().open(setup)?, &to.into(), address, &self.kind(), setup)
     }
 }

@@ -29,6 +29,8 @@ pub(crate) trait Port: Send {
     fn writable(&self) -> BorrowedFd<'_>;
     /// See [`Wire::effective`].
     fn facts(&self) -> Vec<Fact>;
+    /// See [`Wire::farewell`].
+    fn farewell(&mut self) {}
 
     /// Whether it is a byte stream; only then are the methods below called.
     fn is_stream(&self) -> bool {
@@ -374,6 +376,11 @@ impl<P: Port> Wire for DescriptorWire<P> {
     fn effective(&self) -> Vec<Fact> {
         self.port.facts()
     }
+
+    fn farewell(&mut self) {
+        self.port.farewell();
+    }
+
     fn stream(&mut self) -> Option<&mut dyn Stream> {
         if self.port.is_stream() { Some(self) } else { None }
     }

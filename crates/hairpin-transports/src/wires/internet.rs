@@ -1,20 +1,30 @@
 //! What TCP, UDP and ICMP share: addresses as texts, and clear errors about ports and loopback devices.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use hairpin_model::card::WhyNot;
 
 use super::{bad_address, failed};
-use crate::wire::TransportError;
+use crate::options::Family;
+use crate::wire::{Setup, TransportError};
 
-/// The address and port in a text such as `127.0.0.1:7777`, of the same IP version as `like`.
-pub(crate) fn parse(address: &str, like: IpAddr) -> Result<SocketAddr, TransportError> {
-    address
-        .parse::<SocketAddr>()
-        .ok()
-        .filter(|parsed| parsed.is_ipv4() == like.is_ipv4() && parsed.port() != 0)
-        .ok_or_else(|| bad_address(address, if like.is_ipv4() { "127.0.0.1:PORT" } else { "[::1]:PORT" }))
+/// Where the far end of the setup is: across a link, or on this host at the loopback address.
+pub(crate) fn far_end(family: Family, setup: &Setup) -> IpAddr {
+    match (family, setup.far) {
+        (Family::V6, Some(far)) => far.v6.into(),
+        (Family::V6, None) => Ipv6Addr::LOCALHOST.into(),
+        (_, Some(far)) => far.v4.into(),
+        (_, None) => Ipv4Addr::LOCALHOST.into(),
+    }
+}
+
+/// The address and port in a text such as `127.0.0.1:7777`, which must be those of the far end `at`.
+pub(crate) fn parse(address: &str, at: IpAddr) -> Result<SocketAddr, TransportError> {
+    address.parse::<SocketAddr>().ok().filter(|parsed| parsed.ip() == at && parsed.port() != 0).ok_or_else(|| {
+        let host = if at.is_ipv4() { at.to_string() } else { format!("[{at}]") };
+        bad_address(address, &format!("{host}:PORT"))
+    })
 }
 
 /// A failed bind; the usual cause is a port that somebody else has.
@@ -22,15 +32,15 @@ pub(crate) fn cannot_bind(address: SocketAddr, source: io::Error) -> TransportEr
     let hint = match source.kind() {
         io::ErrorKind::AddrInUse => "the port is occupied: choose another, or 0 for any that is free",
         io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose a higher one, or 0 for any",
-        io::ErrorKind::AddrNotAvailable => "the loopback device has no such address here",
+        io::ErrorKind::AddrNotAvailable => "no device of this network namespace has the address",
         _ => "",
     };
     failed("bind", &address.to_string(), source, hint)
 }
 
 /// Why a protocol cannot run over the loopback device.
-pub(crate) fn no_loopback(loopback: IpAddr, error: &TransportError) -> WhyNot {
-    let hint = if loopback.is_ipv6() {
+pub(crate) fn no_loopback(family: Family, error: &TransportError) -> WhyNot {
+    let hint = if family == Family::V6 {
         "enable IPv6 on the loopback device: sysctl net.ipv6.conf.lo.disable_ipv6=0"
     } else {
         "bring the loopback device up: ip link set lo up"

@@ -20,7 +20,7 @@ pub(crate) mod unix;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hairpin_model::card::Card;
+use hairpin_model::card::{Card, Reach};
 
 use crate::wire::{Setup, TransportError, WireError};
 
@@ -35,6 +35,11 @@ pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
     if !card.waitings.contains(&setup.waiting) {
         let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
         let text = format!("{} cannot wait by {} (hint: one of {})", card.name, setup.waiting, known.join(", "));
+        return Err(TransportError::Impossible(text));
+    }
+    if setup.far.is_some() && card.reach != Reach::Network {
+        let name = card.name;
+        let text = format!("{name} stays on one machine and crosses no link (hint: tcp, udp and icmp cross links)");
         return Err(TransportError::Impossible(text));
     }
     let sizes = card.min_message_bytes..=card.max_message_bytes;

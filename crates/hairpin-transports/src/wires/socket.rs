@@ -70,7 +70,7 @@ impl Kind {
             |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
         let greeting = self.is_datagram().then_some(side);
         let stamping = self.has_stamps().then(Stamping::default);
-        let port = SocketPort { socket, kind: *self, greeting, stamping };
+        let port = SocketPort { socket, kind: *self, greeting, crosses_link: setup.far.is_some(), stamping };
         Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
 }
@@ -120,8 +120,9 @@ impl Accept for Listener {
 
     fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
         let error = |source| failed("accept at", &self.address(), source, "");
-        if !somebody_came(&self.socket, self.setup.timeout).map_err(error)? {
-            return Err(TransportError::TimedOut { what: "connected", after: self.setup.timeout });
+        let timeout = self.setup.opening_timeout();
+        if !somebody_came(&self.socket, timeout).map_err(error)? {
+            return Err(TransportError::TimedOut { what: "connected", after: timeout });
         }
         let (socket, _) = self.socket.accept().map_err(error)?;
         self.kind.wire(socket, &self.setup, Side::Far)
@@ -149,15 +150,16 @@ pub(crate) fn connect(
     setup: &Setup,
 ) -> Result<Box<dyn Wire>, TransportError> {
     let socket = kind.open(setup)?;
+    let timeout = setup.opening_timeout().max(Duration::from_millis(1));
     let connected = if kind.family == Family::Unix {
         // A Unix socket connects at once or waits for room in the backlog as long as a send may.
-        socket.set_write_timeout(Some(setup.timeout.max(Duration::from_millis(1)))).and_then(|()| socket.connect(to))
+        socket.set_write_timeout(Some(timeout)).and_then(|()| socket.connect(to))
     } else {
-        socket.connect_timeout(to, setup.timeout.max(Duration::from_millis(1)))
+        socket.connect_timeout(to, timeout)
     };
     connected.map_err(|source| match source.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
-            TransportError::TimedOut { what: "answered", after: setup.timeout }
+            TransportError::TimedOut { what: "answered", after: setup.opening_timeout() }
         }
         _ => failed("connect to", address, source, HINT),
     })?;
@@ -194,7 +196,7 @@ impl Accept for DatagramListener {
     }
 
     fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        hello::hear(&self.socket, &self.address(), self.setup.timeout)?;
+        hello::hear(&self.socket, &self.address(), self.setup.opening_timeout())?;
         self.kind.wire(self.socket, &self.setup, Side::Far)
     }
 }
@@ -208,7 +210,7 @@ pub(crate) fn connect_datagram(
     setup: &Setup,
 ) -> Result<Box<dyn Wire>, TransportError> {
     socket.connect(to).map_err(|source| failed("connect to", address, source, HINT))?;
-    hello::say(&socket, address, setup.timeout, Duration::from_millis(250))?;
+    hello::say(&socket, address, setup.opening_timeout(), Duration::from_millis(250))?;
     kind.wire(socket, setup, Side::Near)
 }
 
@@ -234,8 +236,11 @@ pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Ve
 struct SocketPort {
     socket: Socket,
     kind: Kind,
-    /// Set for datagrams until the first message: the other end may have said its part of the greeting twice.
+    /// Set for datagrams until the first message: the other end may have said its part of the greeting twice. Across a
+    /// link it stays set.
     greeting: Option<Side>,
+    /// The way may lose, repeat and reorder datagrams.
+    crosses_link: bool,
     /// Present where the kernel stamps segments.
     stamping: Option<Stamping>,
 }
@@ -244,20 +249,27 @@ impl SocketPort {
     /// Whether the datagram of `bytes` was a greeting that came again; a far end then answers again.
     #[cold]
     fn is_greeting(&mut self, start: &[u8], bytes: usize) -> bool {
-        let expected = match self.greeting.take() {
-            Some(Side::Far) => &HELLO,
-            Some(Side::Near) => &WELCOME,
-            None => return false,
-        };
+        let Some(side) = self.greeting.take() else { return false };
+        let expected = if side == Side::Far { &HELLO } else { &WELCOME };
         let again = bytes == expected.len() && expected.starts_with(start);
-        if again && expected == &HELLO {
+        if again && side == Side::Far {
             // If this answer is lost too, another hello follows.
             let _ = socket::send(self.socket.as_fd(), &WELCOME, false);
         }
-        if again {
-            self.greeting = Some(if expected == &HELLO { Side::Far } else { Side::Near });
+        // On a link a message may have overtaken it.
+        if again || self.crosses_link {
+            self.greeting = Some(side);
         }
         again
+    }
+
+    fn say_bye(&self) {
+        let told = socket::send(self.socket.as_fd(), &[], false);
+        if told.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+            // The other end's queue is full: it is given a moment, and else finds out by its time-out.
+            let _ = poll(self.socket.as_fd(), WRITABLE, Duration::from_millis(100));
+            let _ = socket::send(self.socket.as_fd(), &[], false);
+        }
     }
 }
 
@@ -306,6 +318,13 @@ impl Port for SocketPort {
         facts
     }
 
+    fn farewell(&mut self) {
+        if self.kind.is_datagram() {
+            // One may be lost on the way.
+            (0..if self.crosses_link { 3 } else { 1 }).for_each(|_| self.say_bye());
+        }
+    }
+
     fn is_stream(&self) -> bool {
         self.kind.sort == Type::STREAM
     }
@@ -336,14 +355,8 @@ impl Port for SocketPort {
 impl Drop for SocketPort {
     /// Nothing tells a datagram's receiver that its sender has gone, so an empty datagram says bye.
     fn drop(&mut self) {
-        if !self.kind.is_datagram() {
-            return;
-        }
-        let told = socket::send(self.socket.as_fd(), &[], false);
-        if told.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
-            // The other end's queue is full: it is given a moment, and else finds out by its time-out.
-            let _ = poll(self.socket.as_fd(), WRITABLE, Duration::from_millis(100));
-            let _ = socket::send(self.socket.as_fd(), &[], false);
+        if self.kind.is_datagram() {
+            self.say_bye();
         }
     }
 }

@@ -5,6 +5,7 @@
 mod closing;
 mod delivery;
 mod ends;
+mod links;
 mod opening;
 mod options;
 mod other_process;
@@ -44,6 +45,9 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("setups that are refused", true, opening::refused_setups),
     ("an address serves one near end", false, opening::one_near_end),
     ("a port that is occupied", false, opening::occupied_port),
+    ("a far end across a link, or a clear refusal", true, links::far_end),
+    ("a farewell leaves the way back open", false, links::farewell),
+    ("a greeting that a message has overtaken", false, links::overtaken_greeting),
     ("options are granted and read back", true, options::granted),
     ("options are refused", true, options::refused),
     ("counters", true, options::counters),

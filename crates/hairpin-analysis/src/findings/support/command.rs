@@ -1,6 +1,6 @@
 //! The command of a counter-experiment.
 
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern, Plant};
+use hairpin_model::case::{Case, CpuIdle, Ends, Pattern, Plant};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
 use hairpin_model::parse::exact_duration;
@@ -41,7 +41,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     });
     knobs.extend([
         ("option", distinct(&options)),
-        ("link", where_any(&|case| case.link != LOOPBACK, &|case| Some(case.link.clone()))),
+        ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
         ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
         // One fault is planted for a whole run: that of the strongest.
         ("plant", cases.first().and_then(|case| case.plant).iter().map(Plant::to_string).collect()),
@@ -110,6 +110,11 @@ fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String
     all
 }
 
+/// The link as `--link` takes it: by its name where it has one, else as a line of figures.
+pub(in crate::findings) fn link_word(case: &Case) -> String {
+    case.link_name.clone().unwrap_or_else(|| case.link.clone())
+}
+
 /// The options asked for, as `--option` takes them; `None` where none are.
 pub(in crate::findings) fn options(case: &Case) -> Option<String> {
     let all: Vec<String> = case.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -122,6 +127,7 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
+    use crate::made_up::links::over;
 
     #[test]
     fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {
@@ -153,6 +159,17 @@ mod tests {
             command(&[&one, &other], "remedy", &["none", "nodelay"].map(str::to_owned)),
             "hairpin small-writes --transport tcp --waiting block --placement together --writes 100x2 --writes 4,3210 \
              --remedy none,nodelay --gap 1ms --pipeline 3"
+        );
+    }
+
+    #[test]
+    fn links_are_named_or_quoted() {
+        let named = Case { link_name: Some("bridged-vm".to_owned()), ..over("delay=2ms", Case::ping_pong("tcp")) };
+        let line = over("loss=1% delay=2ms", Case::ping_pong("tcp"));
+        assert_eq!(
+            command(&[&named, &line, &Case::ping_pong("tcp")], "rounds", &["20".to_owned()]),
+            "hairpin round-trip --transport tcp --waiting block --placement together --link bridged-vm \
+             --link 'loss=1% delay=2ms' --link loopback --rounds 20"
         );
     }
 

@@ -1,7 +1,7 @@
 //! What detectors share: looking cases up, the words of a finding, its counter-experiment and what came of it.
 
+mod alternative;
 mod command;
-mod remedy;
 mod stall;
 mod traced;
 
@@ -12,8 +12,8 @@ use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-pub(super) use self::command::{counter_experiment, options, paired};
-pub(super) use self::remedy::{OtherRemedy, other_remedy};
+pub(super) use self::alternative::{Alternative, other_remedy, sibling_of, without_stage};
+pub(super) use self::command::{counter_experiment, link_word, options, paired};
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::{counted, humane};

@@ -219,7 +219,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     assert!(journey.interrupted);
     // Requests take 1020 ns; the fourth gap, which is in the second window, ends past 4000 ns.
     assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
-    assert_eq!(journey.tally.ledger(true, &[], &[]).unexplained, 0);
+    assert_eq!(journey.tally.ledger(true, &[], &[], None).unexplained, 0);
     assert_eq!(journey.exchange_counts.map(|counts| counts.exchanges), Some(3));
 }
 
@@ -279,9 +279,9 @@ fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after
     use Made::{Receive, Send, Set};
     let made = |remedy| {
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
-        let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+        let clock = ManualClock::default();
         let mut wire = InPieces::default();
-        Echo { clock: &clock, case: &case, boundaries: false, stop: &stop }.run(&mut wire).unwrap();
+        Echo { clock: &clock, case: &case, boundaries: false, is_released: &|| false }.run(&mut wire).unwrap();
         wire.0
     };
     let quickly = Set(OptionName::Quickack, true);

@@ -1,0 +1,294 @@
+//! `link-late`: the relay let packets go later than the link's profile says.
+//!
+//! Why: what the relay is late by is in every round trip, and is no part of the link. Evidence: for each packet the relay
+//! notes when it was due and when it left. Rounds in which half of the packets, or one of a hundred, were later than the
+//! stated bounds are left out of all figures (METHODOLOGY.md, "Emulated links"); what is below the bounds is told where
+//! it is a part of the round trip that can be seen: each message crosses the link at least twice. The counter-experiment
+//! keeps the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, one for the
+//! relay.
+
+use hairpin_model::case::{Case, CpuIdle};
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::Detector;
+use super::support::{Hit, Hits, blank, counter_experiment, evidence, paired, sibling_of};
+use crate::compare::{by_block, difference_by_block};
+use crate::humane;
+use crate::statistics::interval::median_figure;
+
+pub(super) struct LinkLate;
+
+const CARD: FindingCard = FindingCard {
+    code: "link-late",
+    what: "the relay let packets go later than the link's profile says",
+    why: "what it is late by is in every round trip and is no part of the link",
+};
+
+/// From this part of the median, or of the p99, on it is worth a word.
+const LEAST: f64 = 0.05;
+const LEAST_OF_TAIL: f64 = 0.1;
+/// From this share of rounds left out on it is a warning.
+const MANY_LEFT_OUT: f64 = 0.1;
+/// A change takes the lateness away where no more than this part of it is left.
+const GONE: f64 = 0.5;
+
+struct Late {
+    /// Of the median packet, and of one of a hundred.
+    p50_ns: Figure,
+    p99_ns: Figure,
+    /// The part of the p50, and of the p99, that it is at least.
+    share: f64,
+    share_of_tail: f64,
+    left_out: usize,
+    rounds: usize,
+}
+
+impl Detector for LinkLate {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| late(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let grave = |hit: &Hit<'_, Late>| {
+            hit.share >= LEAST || hit.with.left_out as f64 >= MANY_LEFT_OUT * hit.with.rounds as f64
+        };
+        let severity = if hits.0.iter().any(|hit| !hit.case.valid && hit.with.left_out > 0) {
+            Severity::Problem
+        } else if hits.0.iter().any(grave) {
+            Severity::Warning
+        } else {
+            Severity::Note
+        };
+        let proved = proved(run, first.case);
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!("{}{}{}", summary(first), left_out(&hits), hits.others()),
+            evidence: all_evidence(first),
+            advice: "Stop what else runs here, and measure again. CPUs kept awake (--cpu-idle shallow) let the relay leave \
+                     its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement together. On a link \
+                     with a longer delay the same lateness is a smaller part."
+                .to_owned(),
+            counter_experiment: awake(&first.case.case).map(|awake| {
+                let words = "the same with the CPUs kept awake: if the relay is as late, it was not its waking up";
+                let values = ["deep", "shallow"].map(str::to_owned);
+                let experiment = counter_experiment(words, &[&first.case.case], "cpu-idle", &values);
+                paired(experiment, [first.case.case.clone(), awake])
+            }),
+            proved,
+            share: first.share,
+            ..blank(&CARD, severity)
+        }]
+    }
+}
+
+fn summary(first: &Hit<'_, Late>) -> String {
+    let late = &first.with;
+    format!(
+        "{}: the relay let packets go {} later than due at the median, which is {} of the p50 or more, and {} at p99.",
+        first.case.label,
+        humane::duration_figure(&late.p50_ns),
+        humane::share(late.share),
+        humane::duration(late.p99_ns.value)
+    )
+}
+
+/// ` 3 of 10 rounds of tcp are left out: round 7: the relay was late by 140 us at p50, bound 100 us; and 2 more.`
+fn left_out(hits: &Hits<'_, Late>) -> String {
+    let Some(hit) = hits.0.iter().max_by_key(|hit| hit.with.left_out).filter(|hit| hit.with.left_out > 0) else {
+        return String::new();
+    };
+    let reasons = hit.case.link.as_ref().map_or(&[][..], |link| &link.rounds_left_out);
+    let (left_out, rounds) = (hit.with.left_out, hit.with.rounds);
+    let what = if hit.case.valid { "are left out" } else { "must not be used, too many to leave them out" };
+    let more = if reasons.len() > 1 { format!("; and {} more", reasons.len() - 1) } else { String::new() };
+    let first = reasons.first().map_or("", String::as_str);
+    format!(" {left_out} of {rounds} rounds of {} {what}: {first}{more}.", hit.case.label)
+}
+
+fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
+    let (late, label) = (&first.with, &first.case.label);
+    let mut all = vec![
+        evidence(format!("lateness of the relay, median packet, {label}"), late.p50_ns, "ns"),
+        evidence(format!("lateness of the relay, p99, {label}"), late.p99_ns, "ns"),
+        evidence(format!("twice the first over the p50, {label}"), Figure::bare(late.share), "share"),
+        evidence(format!("the second over the p99, {label}"), Figure::bare(late.share_of_tail), "share"),
+        evidence(format!("rounds left out, {label}"), Figure::bare(late.left_out as f64), "count"),
+    ];
+    let link = first.case.link.as_ref();
+    all.extend(
+        link.and_then(|link| link.relay_cpu_ns_per_packet).map(|cpu_ns| {
+            evidence(format!("CPU time of the relay for a packet, {label}"), Figure::bare(cpu_ns), "ns")
+        }),
+    );
+    all
+}
+
+fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
+    if case.case.twin != 0 {
+        return None;
+    }
+    case.link.as_ref()?;
+    let mut rounds = 0;
+    let mut left_out = 0;
+    let (mut p50s, mut p99s) = (Vec::new(), Vec::new());
+    for measured in run.rounds.iter().filter(|round| round.case_id == case.id).filter_map(|round| round.measured()) {
+        let Some(link) = &measured.link else { continue };
+        rounds += 1;
+        left_out += usize::from(link.why_invalid().is_some());
+        if link.why_invalid().is_none() || !case.valid {
+            p50s.extend(link.lateness_ns.map(|late| late.p50 as f64));
+            p99s.extend(link.lateness_ns.map(|late| late.p99 as f64));
+        }
+    }
+    let figure = |name: &str, values: &[f64]| median_figure(values, run.seed, &format!("{} late {name}", case.id));
+    let (p50_ns, p99_ns) = (figure("p50", &p50s)?, figure("p99", &p99s)?);
+    let part =
+        |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
+    let share = part(2.0 * p50_ns.value, case.latency_ns.p50);
+    let share_of_tail = part(p99_ns.value, case.latency_ns.p99);
+    let worth_a_word = left_out > 0 || share >= LEAST || share_of_tail >= LEAST_OF_TAIL;
+    worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds }))
+}
+
+/// The counter-experiment's case; null where the CPUs were awake already.
+fn awake(case: &Case) -> Option<Case> {
+    (case.cpu_idle == CpuIdle::Deep).then(|| Case { cpu_idle: CpuIdle::Shallow, ..case.clone() })
+}
+
+/// Whether the lateness went away with the CPUs kept awake, where the run has that. Rounds that were left out are in it:
+/// they are what it is about.
+fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
+    let awake = sibling_of(run, &awake(&case.case)?)?;
+    let [own, other] =
+        [case, awake].map(|case| {
+            let rounds = run.rounds.iter().filter(|round| round.case_id == case.id);
+            by_block(rounds.filter_map(|round| {
+                Some((round.order.block, round.measured()?.link.as_ref()?.lateness_ns?.p50 as f64))
+            }))
+        });
+    let before = crate::statistics::location::median(&own.values().copied().collect::<Vec<_>>())?;
+    let (effect, _) = difference_by_block(&own, &other, run.seed, &format!("{} lateness awake", case.id))?;
+    let gone_at = -GONE * before;
+    let verdict = match (effect.low, effect.high) {
+        (Some(low), _) if low > gone_at => "refuted",
+        (_, Some(high)) if high < 0.0 && effect.value <= gone_at => "confirmed",
+        _ => "cannot-tell",
+    };
+    Some(Proved { verdict: verdict.to_owned(), effect })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made_up::links::{late_by, over};
+    use crate::made_up::{MadeUp, back_to_back};
+
+    const CODE: &str = "link-late";
+
+    fn case() -> Case {
+        over("delay=500us", Case::ping_pong("tcp"))
+    }
+
+    /// Rounds of 1 ms, each with a relay that was late by so much at the median.
+    fn rounds(made_up: &mut MadeUp, case: &Case, late_ns: &[u64]) {
+        for (block, late_ns) in (0..).zip(late_ns) {
+            made_up.round_with(case, block, &back_to_back(&[], &[1_000_000; 200]), late_by(*late_ns));
+        }
+    }
+
+    fn found(late_ns: &[u64]) -> Vec<Finding> {
+        let mut made_up = MadeUp::new();
+        rounds(&mut made_up, &case(), late_ns);
+        made_up.findings(CODE)
+    }
+
+    #[test]
+    fn lateness_below_the_bound_is_told_where_it_is_a_part_of_the_round_trip() {
+        let found = found(&[30_000; 6]);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!((found[0].share - 0.06).abs() < 0.001, "{}", found[0].share);
+        let summary = &found[0].summary;
+        assert!(
+            summary.contains("30.0 us (30.0 us to 30.0 us) later than due at the median, which is 6.0 %"),
+            "{summary}"
+        );
+        assert!(!summary.contains("left out"), "{summary}");
+        let experiment = found[0].counter_experiment.as_ref().unwrap();
+        assert_eq!(
+            experiment.command,
+            "hairpin round-trip --transport tcp --waiting block --placement together --link delay=500us --cpu-idle \
+             deep,shallow"
+        );
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].cpu_idle, CpuIdle::Shallow);
+    }
+
+    #[test]
+    fn at_the_threshold_it_begins() {
+        assert_eq!(found(&[24_900; 6]), []);
+        assert_eq!(found(&[25_100; 6]).len(), 1, "twice that is 5 % of 1 ms and more");
+    }
+
+    #[test]
+    fn rounds_left_out_are_named() {
+        let found = found(&[2_000, 2_000, 2_000, 2_000, 140_000, 2_000]);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        let words = "1 of 6 rounds of tcp block together over delay=500us are left out: round 4: the relay was late by \
+                     140 us at p50, bound 100 us.";
+        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+        let one_of_twenty = self::found(&[&[2_000; 19][..], &[140_000]].concat());
+        assert_eq!(one_of_twenty[0].severity, Severity::Note, "the others stand");
+    }
+
+    #[test]
+    fn a_case_that_it_spoils_is_a_problem() {
+        let found = found(&[140_000, 150_000, 160_000, 2_000]);
+        assert_eq!(found[0].severity, Severity::Problem);
+        assert!(found[0].summary.contains("3 of 4 rounds"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("must not be used, too many to leave them out"), "{}", found[0].summary);
+        assert!(found[0].share > 0.25, "{}", found[0].share);
+    }
+
+    #[test]
+    fn the_tail_alone_is_a_note() {
+        let mut made_up = MadeUp::new();
+        for block in 0..6 {
+            made_up.round_with(&case(), block, &back_to_back(&[], &[1_000_000; 200]), |measured| {
+                late_by(2_000)(measured);
+                measured.link.as_mut().unwrap().lateness_ns.as_mut().unwrap().p99 = 300_000;
+            });
+        }
+        let found = made_up.findings(CODE);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Note));
+        assert!(found[0].summary.contains("300 us at p99"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn cpus_kept_awake_prove_it_or_refute_it() {
+        for (awake_ns, verdict) in [(2_000, "confirmed"), (38_000, "refuted")] {
+            let mut made_up = MadeUp::new();
+            let around = |ns: u64| (0..8).map(|k| ns + ns / 100 * k).collect::<Vec<u64>>();
+            rounds(&mut made_up, &case(), &around(40_000));
+            rounds(&mut made_up, &awake(&case()).unwrap(), &around(awake_ns));
+            let found = made_up.findings(CODE);
+            assert_eq!(found[0].proved.as_ref().unwrap().verdict, verdict);
+        }
+    }
+
+    /// Other things that make a link slow, and a relay that nobody can see.
+    #[test]
+    fn a_punctual_relay_a_slow_link_and_netem_are_none() {
+        assert_eq!(found(&[2_000; 6]), []);
+        let mut made_up = MadeUp::new();
+        made_up.rounds_with(&case(), &[9_000_000; 6], |measured| {
+            late_by(60_000)(measured);
+            measured.link.as_mut().unwrap().lateness_ns = None;
+        });
+        made_up.rounds_of(&Case::ping_pong("tcp"), &[9_000_000; 6]);
+        assert_eq!(made_up.findings(CODE), []);
+    }
+}

@@ -1,0 +1,277 @@
+//! `link-saturated`: the link's rate was the limit, so packets waited in its queue or found no room there.
+//!
+//! Why: the latency is then that of a queue, which the sender filled, and the losses are its own. Evidence, from the
+//! link's own log: how long packets were in the stage `queue` (waiting, and being sent at the rate), counted exactly for
+//! each; how many it dropped; how much it held at most. Its share is that time, both ways, of the mean latency, or the
+//! share of packets dropped where that is greater. The counter-experiment is the same link without that stage. Advice:
+//! send less at once, pace, or shorten the queue.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::Detector;
+use super::support::{Alternative, Hit, Hits, blank, evidence, rounds_of, without_stage};
+use crate::humane;
+
+pub(super) struct LinkSaturated;
+
+const CARD: FindingCard = FindingCard {
+    code: "link-saturated",
+    what: "the link's rate was the limit: packets waited in its queue, or found no room there",
+    why: "the latency is then that of a queue that the sender filled, and the losses are its own",
+};
+
+/// The stage that this is about.
+const QUEUE: &str = "queue";
+/// From this part of the latency, or this share of the packets dropped, on it is worth a word.
+const LEAST: f64 = 0.1;
+const LEAST_DROPPED: f64 = 0.001;
+
+/// What one direction's queue did over all rounds.
+#[derive(Default)]
+struct Queue {
+    direction: Option<Direction>,
+    figures: String,
+    entered: u64,
+    out: u64,
+    dropped: u64,
+    time_inside_ns: u64,
+    most_bytes: u64,
+    most_packets: u64,
+}
+
+impl Queue {
+    /// Of a packet, on average; waiting and being sent.
+    fn wait_ns(&self) -> f64 {
+        self.time_inside_ns as f64 / self.out.max(1) as f64
+    }
+
+    fn share_dropped(&self) -> f64 {
+        self.dropped as f64 / self.entered.max(1) as f64
+    }
+
+    fn add(&mut self, stage: &StageRecord, of: &DirectionRecord) {
+        self.figures.clone_from(&stage.figures);
+        self.entered += stage.entered;
+        self.out += stage.out;
+        self.dropped += stage.dropped.values().sum::<u64>();
+        self.time_inside_ns += stage.time_inside_ns;
+        let most = |values: fn(&hairpin_model::link::LinkTimeline) -> &Vec<u64>| {
+            of.timeline.as_ref().and_then(|timeline| values(timeline).iter().max().copied()).unwrap_or(0)
+        };
+        self.most_bytes = self.most_bytes.max(most(|timeline| &timeline.queue_bytes_max));
+        self.most_packets = self.most_packets.max(most(|timeline| &timeline.queue_packets_max));
+    }
+}
+
+struct Saturated {
+    /// The direction that explains more.
+    worst: Queue,
+    /// The part of the mean latency that both queues are.
+    share_of_latency: f64,
+}
+
+impl Detector for LinkSaturated {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| saturated(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let words = "the same link without its rate and queue: if it takes as long, it was not the queue";
+        let other = without_stage(run, first.case, QUEUE, words, "taking the rate away");
+        let refuted = other.as_ref().is_some_and(Alternative::refuted);
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{}{}{}",
+                summary(first),
+                hits.others(),
+                other.as_ref().map_or("", |other| other.told.as_str())
+            ),
+            evidence: all_evidence(first),
+            advice: "Send less than the rate, and have less in flight: pace at four fifths of it, make send buffers no \
+                     larger than rate times round trip, or use a congestion control that keeps queues short (bbr). Over \
+                     UDP nothing else holds a sender back. Who owns the bottleneck can shorten its queue or let it drop \
+                     early (queue=, codel=)."
+                .to_owned(),
+            proved: other.as_ref().and_then(|other| other.proved.clone()),
+            counter_experiment: other.map(|other| other.experiment),
+            share: if refuted { 0.0 } else { first.share },
+            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+        }]
+    }
+}
+
+fn summary(first: &Hit<'_, Saturated>) -> String {
+    let Saturated { worst, share_of_latency } = &first.with;
+    let way = if worst.direction == Some(Direction::Down) { "back" } else { "out" };
+    let dropped = match worst.dropped {
+        0 => "It dropped none.".to_owned(),
+        dropped => format!(
+            "It had no room for {} of {} packets ({}).",
+            humane::count(dropped as f64),
+            humane::count(worst.entered as f64),
+            humane::share(worst.share_dropped())
+        ),
+    };
+    format!(
+        "{}: the link's rate is the limit. On the way {way} a packet is {} in the queue and being sent ({}); both ways \
+         that is {} of the mean latency. The queue held up to {} packets. {dropped}",
+        first.case.label,
+        humane::duration(worst.wait_ns()),
+        worst.figures,
+        humane::share(*share_of_latency),
+        humane::count(worst.most_packets as f64)
+    )
+}
+
+fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
+    let (Saturated { worst, share_of_latency }, label) = (&first.with, &first.case.label);
+    let direction = worst.direction.map_or("", Direction::word);
+    let of = |what: &str, value: f64, unit: &str| {
+        evidence(format!("{what}, {direction}, {label}"), Figure::bare(value), unit)
+    };
+    let mut all = vec![
+        of("time of a packet in the queue, mean", worst.wait_ns(), "ns"),
+        of("most bytes in the queue", worst.most_bytes as f64, "bytes"),
+        of("packets that came to the queue", worst.entered as f64, "count"),
+        of("packets that the queue dropped", worst.dropped as f64, "count"),
+        evidence(
+            format!("time in both queues over the mean latency, {label}"),
+            Figure::bare(*share_of_latency),
+            "share",
+        ),
+    ];
+    all.extend(first.case.latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")));
+    all
+}
+
+fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
+    if case.case.twin != 0 {
+        return None;
+    }
+    case.link.as_ref()?;
+    let mut queues =
+        [Direction::Up, Direction::Down].map(|direction| Queue { direction: Some(direction), ..Queue::default() });
+    for (_, measured) in rounds_of(run, &case.id) {
+        let Some(link) = &measured.link else { continue };
+        for (queue, direction) in queues.iter_mut().zip([&link.up, &link.down]) {
+            if let Some(stage) = direction.stages.iter().find(|stage| stage.stage == QUEUE) {
+                queue.add(stage, direction);
+            }
+        }
+    }
+    let waited_ns: f64 = queues.iter().map(Queue::wait_ns).sum();
+    let mean_ns = case.latency_ns.mean.map_or(0.0, |mean| mean.value);
+    let share_of_latency = if mean_ns > 0.0 { (waited_ns / mean_ns).min(1.0) } else { 0.0 };
+    let part_of_latency = |queue: &Queue| if mean_ns > 0.0 { queue.wait_ns() / mean_ns } else { 0.0 };
+    let explains = |queue: &Queue| part_of_latency(queue).max(queue.share_dropped());
+    let [up, down] = queues;
+    let worst = if explains(&down) > explains(&up) { down } else { up };
+    let dropped = worst.share_dropped();
+    let shapes = share_of_latency >= LEAST || dropped >= LEAST_DROPPED;
+    (worst.entered > 0 && shapes).then(|| (share_of_latency.max(dropped), Saturated { worst, share_of_latency }))
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::link::{LinkRecord, LinkTimeline};
+
+    use super::*;
+    use crate::made_up::MadeUp;
+    use crate::made_up::links::{dropping, link, over};
+
+    const CODE: &str = "link-saturated";
+    const MS: u64 = 1_000_000;
+
+    fn case() -> Case {
+        over("rate=1mbit queue=64KiB delay=10ms", Case::ping_pong("tcp"))
+    }
+
+    /// A link on whose way up 100 packets were in the queue for so long each, and so many found no room.
+    fn queued(each_ns: u64, dropped: u64) -> LinkRecord {
+        let mut link = dropping(QUEUE, &vec![0; usize::try_from(dropped).unwrap()]);
+        link.up.drops.clear();
+        let stage = link.up.stages.last_mut().unwrap();
+        stage.figures = "1 Mbit/s, 64 KiB may wait, tail drop".to_owned();
+        stage.time_inside_ns = 100 * each_ns;
+        stage.dropped = if dropped > 0 { [("full".to_owned(), dropped)].into() } else { Default::default() };
+        link.up.timeline = Some(LinkTimeline {
+            queue_packets_max: vec![1, 44, 3],
+            queue_bytes_max: vec![60, 65_000, 180],
+            ..LinkTimeline::default()
+        });
+        link
+    }
+
+    fn found(each_ns: u64, dropped: u64) -> Vec<Finding> {
+        let mut made_up = MadeUp::new();
+        made_up.rounds_with(&case(), &[100 * MS; 6], |measured| measured.link = Some(queued(each_ns, dropped)));
+        made_up.findings(CODE)
+    }
+
+    #[test]
+    fn a_queue_that_makes_the_latency_is_found_without_a_drop() {
+        let found = found(79 * MS, 0);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        assert!((found[0].share - 0.79).abs() < 0.001, "{}", found[0].share);
+        let words = "On the way out a packet is 79.0 ms in the queue and being sent (1 Mbit/s, 64 KiB may wait, tail drop); \
+                     both ways that is 79 % of the mean latency. The queue held up to 44 packets. It dropped none.";
+        assert!(found[0].summary.contains(words), "{}", found[0].summary);
+        let experiment = found[0].counter_experiment.as_ref().unwrap();
+        assert_eq!(
+            experiment.command,
+            "hairpin round-trip --transport tcp --waiting block --placement together --link 'rate=1mbit queue=64KiB \
+             delay=10ms' --link delay=10ms"
+        );
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
+    }
+
+    #[test]
+    fn a_queue_that_drops_is_found_whatever_the_latency() {
+        let found = found(MS, 300);
+        assert!((found[0].share - 0.75).abs() < 1e-9, "{}", found[0].share);
+        assert!(
+            found[0].summary.contains("It had no room for 1 800 of 2 400 packets (75 %)."),
+            "{}",
+            found[0].summary
+        );
+    }
+
+    #[test]
+    fn at_the_thresholds_it_begins() {
+        assert_eq!(found(9_900_000, 0), []);
+        assert_eq!(found(10_100_000, 0).len(), 1, "a tenth of the latency");
+        assert_eq!(found(MS, 1).len(), 1, "one of a hundred packets");
+    }
+
+    #[test]
+    fn the_link_without_its_rate_proves_it_or_refutes_it() {
+        for (without, verdict, severity) in [(21, "confirmed", Severity::Warning), (99, "refuted", Severity::Note)] {
+            let mut made_up = MadeUp::new();
+            made_up.rounds_with(&case(), &[100 * MS; 6], |measured| measured.link = Some(queued(79 * MS, 0)));
+            let free = over("delay=10ms", Case::ping_pong("tcp"));
+            made_up.rounds_with(&free, &[without * MS; 6], |measured| measured.link = Some(link()));
+            let found = made_up.findings(CODE);
+            assert_eq!((found[0].proved.as_ref().unwrap().verdict.as_str(), found[0].severity), (verdict, severity));
+            assert_eq!(found[0].share == 0.0, verdict == "refuted");
+        }
+    }
+
+    /// The same latency from a long way, and drops that the queue did not make.
+    #[test]
+    fn a_long_way_and_a_medium_that_loses_are_none() {
+        assert_eq!(found(MS, 0), []);
+        let mut made_up = MadeUp::new();
+        let lossy = over("loss=10% delay=50ms", Case::ping_pong("tcp"));
+        made_up.rounds_with(&lossy, &[100 * MS; 6], |measured| measured.link = Some(dropping("loss", &[5 * MS; 11])));
+        made_up.rounds_of(&Case::ping_pong("tcp"), &[100 * MS; 6]);
+        assert_eq!(made_up.findings(CODE), []);
+    }
+}

@@ -1,0 +1,434 @@
+//! `retransmission`: segments of TCP were sent again, and messages waited for that.
+//!
+//! Why: what is lost is sent again after a round trip where later packets tell of the gap (fast retransmit, RFC 6675 and
+//! RFC 8985), after a little more than two where a probe asks (tail loss probe, RFC 8985, section 7), and after 200 ms and
+//! more where only the timer is left (retransmission time-out, RFC 6298). A message by itself has no later packets, so a
+//! request and its answer pay the most. Evidence: the segments sent again that TCP_INFO counts at both ends; under a link
+//! the counters of its network namespaces, which tell the three apart; and the link's own log of what it dropped and when,
+//! laid over the messages: those that were on their way then, how long they took, and how many of the slowest hundredth
+//! they are. Its share is what they took longer, of all time. The counter-experiment is the same link without the stage
+//! that dropped most; it is judged by the mean, as the median of rare events does not move. Advice: keep more in flight,
+//! or let what is lost be lost.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, DropFigures};
+use hairpin_model::{fact, fact_names};
+
+use super::Detector;
+use super::support::{Hit, Hits, blank, evidence, rounds_of, sibling_of, without_stage};
+use crate::compare::{by_block, difference_by_block};
+use crate::humane;
+use crate::links::directions;
+use crate::statistics::location::median;
+use crate::summary::lossless;
+
+pub(super) struct Retransmission;
+
+const CARD: FindingCard = FindingCard {
+    code: "retransmission",
+    what: "segments of TCP were sent again, and the messages in them waited for that",
+    why: "the tail is then made by what was lost and how TCP noticed, and not by the path's delay",
+};
+
+/// Fewer segments sent again, or a smaller share of the messages, are not worth a word where no link tells what they cost.
+const FEWEST: f64 = 3.0;
+const LEAST_OFTEN: f64 = 0.001;
+/// Of what is known to have been hit: from this share of the slowest hundredth, or of all time, on it shapes the figures.
+const SHAPES_TAIL: f64 = 0.5;
+const SHAPES_TIME: f64 = 0.01;
+/// A change takes the retransmissions' time away where no more than this part of it is left.
+const GONE: f64 = 0.5;
+
+/// What the kernels of both ends counted, over all rounds of a case.
+struct Counted {
+    segments: f64,
+    /// How they were noticed; null where the counters of the network namespace were not read.
+    how: Option<How>,
+    rto_us: Option<f64>,
+}
+
+struct How {
+    fast: f64,
+    probes: f64,
+    time_outs: f64,
+    after_time_out: f64,
+}
+
+/// What the drops of all rounds did.
+#[derive(Default)]
+struct Hurt {
+    dropped: u64,
+    hit: u64,
+    hit_ns: Option<f64>,
+    other_ns: Option<f64>,
+    share_of_tail: Option<f64>,
+    /// What the messages that were hit took longer, of the time of all messages.
+    share: f64,
+    /// The same for each message, in ns.
+    added_ns: f64,
+    /// The stage that dropped most packets with payload.
+    stage: Option<String>,
+}
+
+struct Again {
+    counted: Counted,
+    hurt: Option<Hurt>,
+}
+
+impl Detector for Retransmission {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| again(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
+        let words = "the same link without what dropped the packets: if the mean stays as it is, it was not that";
+        let other = stage.and_then(|stage| without_stage(run, first.case, stage, words, "dropping nothing"));
+        let experiment = other.map(|other| other.experiment);
+        let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
+        let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
+        let refuted = proved.as_ref().is_some_and(|proved| proved.verdict == "refuted");
+        let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!("{}{}{}", summary(first), others(&hits), told(proved.as_ref())),
+            evidence: all_evidence(first),
+            advice: "What is lost must be sent again, or must not matter. Keep more in flight on one connection, so that \
+                     later packets tell of a loss within a round trip; where the path is known to be short, lower the \
+                     least time-out (ip route ... rto_min, TCP_RTO_MIN_US); where only the newest value counts, send it \
+                     over UDP and let lost ones go."
+                .to_owned(),
+            counter_experiment: experiment,
+            proved,
+            share: if refuted { 0.0 } else { first.share },
+            ..blank(&CARD, if shapes && !refuted { Severity::Warning } else { Severity::Note })
+        }]
+    }
+}
+
+impl Hurt {
+    fn shapes(&self) -> bool {
+        self.share >= SHAPES_TIME || self.share_of_tail.is_some_and(|share| share >= SHAPES_TAIL)
+    }
+}
+
+fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
+    if case.case.twin != 0 || !lossless(&case.case.transport) {
+        return None;
+    }
+    let counted = counted(case).filter(|counted| counted.segments > 0.0)?;
+    let hurt = case.link.as_ref().map(|_| hurt(run, case));
+    let often = counted.segments >= FEWEST && counted.segments >= LEAST_OFTEN * case.samples as f64;
+    let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
+    let share = hurt.as_ref().map_or(0.0, |hurt| hurt.share);
+    worth_a_word.then_some((share, Again { counted, hurt }))
+}
+
+/// Null where no end is one of TCP.
+fn counted(case: &CaseSummary) -> Option<Counted> {
+    let sum = |name: &str| {
+        let of_ends: Vec<f64> = case.facts.values().filter_map(|facts| fact::number(facts, name)).collect();
+        (!of_ends.is_empty()).then(|| of_ends.iter().sum::<f64>())
+    };
+    let greatest = |name: &str| case.facts.values().filter_map(|facts| fact::number(facts, name)).reduce(f64::max);
+    let how = || {
+        Some(How {
+            fast: sum(fact_names::FAST_RETRANSMITS)?,
+            probes: sum(fact_names::LOSS_PROBES)?,
+            time_outs: sum(fact_names::RETRANSMISSION_TIMEOUTS)?,
+            after_time_out: sum(fact_names::SLOW_START_RETRANSMITS)?,
+        })
+    };
+    Some(Counted { segments: sum(fact_names::RETRANSMITS)?, how: how(), rto_us: greatest(fact_names::RTO_US) })
+}
+
+fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
+    let rounds = rounds_of(run, &case.id);
+    let drops: Vec<DropFigures> = rounds.iter().filter_map(|(_, measured)| measured.figures.drops).collect();
+    let over = |of: fn(&DropFigures) -> Option<f64>| median(&drops.iter().filter_map(of).collect::<Vec<_>>());
+    let time_ns: f64 =
+        rounds.iter().map(|(_, measured)| measured.figures.latency_ns.mean * measured.figures.samples as f64).sum();
+    let added_ns: f64 = drops.iter().map(|drops| drops.added_ns).sum::<f64>().max(0.0);
+    // Rounds without drops have a tail of which no part was hit.
+    let tails = drops.iter().filter_map(|drops| drops.share_of_tail_hit);
+    let with_tail = rounds.iter().filter(|(_, measured)| measured.figures.samples >= 100).count();
+    let mut by_stage: BTreeMap<&str, u64> = BTreeMap::new();
+    let links = rounds.iter().filter_map(|(_, measured)| measured.link.as_ref());
+    for drop in links.flat_map(directions).flat_map(|direction| &direction.drops).filter(|drop| drop.carries_data) {
+        *by_stage.entry(&drop.stage).or_default() += 1;
+    }
+    Hurt {
+        dropped: drops.iter().map(|drops| drops.packets_dropped).sum(),
+        hit: drops.iter().map(|drops| drops.messages_hit).sum(),
+        hit_ns: over(|drops| drops.hit_p50_ns),
+        other_ns: over(|drops| drops.other_p50_ns),
+        share_of_tail: (with_tail > 0).then(|| tails.sum::<f64>() / with_tail as f64),
+        share: if time_ns > 0.0 { (added_ns / time_ns).min(1.0) } else { 0.0 },
+        added_ns: added_ns / case.samples.max(1) as f64,
+        stage: by_stage.into_iter().max_by_key(|(_, count)| *count).map(|(stage, _)| stage.to_owned()),
+    }
+}
+
+fn summary(first: &Hit<'_, Again>) -> String {
+    let Again { counted, hurt } = &first.with;
+    let how = match &counted.how {
+        Some(How { fast, probes, time_outs, after_time_out }) => format!(
+            ": {} by fast retransmit, {} when a retransmission time-out ran out and {} more to recover from one; {} tail loss \
+             probes were sent",
+            humane::count(*fast),
+            humane::count(*time_outs),
+            humane::count(*after_time_out),
+            humane::count(*probes)
+        ),
+        None => String::new(),
+    };
+    let cost = match hurt {
+        None => " Nothing here tells which messages waited for it.".to_owned(),
+        Some(hurt) => hurt.told(),
+    };
+    format!(
+        "{}: {} segments were sent again in {} rounds, warm-up included{how}.{cost}",
+        first.case.label,
+        humane::count(counted.segments),
+        first.case.rounds
+    )
+}
+
+impl Hurt {
+    fn told(&self) -> String {
+        if self.dropped == 0 {
+            return " The link dropped none of the messages' packets meanwhile.".to_owned();
+        }
+        let hit = match (self.hit_ns, self.other_ns) {
+            (Some(hit), Some(other)) => format!(
+                " take {} at the median, the others {}: {} of the time of all",
+                humane::duration(hit),
+                humane::duration(other),
+                humane::share(self.share)
+            ),
+            _ => " have no others to be held against".to_owned(),
+        };
+        let tail = self.share_of_tail.map_or(String::new(), |share| {
+            format!(", and {} of the slowest hundredth are such", humane::share(share))
+        });
+        format!(
+            " The link dropped {} packets with payload. The {} messages on their way then{hit}{tail}.",
+            humane::count(self.dropped as f64),
+            humane::count(self.hit as f64)
+        )
+    }
+}
+
+fn others(hits: &Hits<'_, Again>) -> String {
+    if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
+}
+
+fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
+    let (Again { counted, hurt }, label) = (&first.with, &first.case.label);
+    let of = |what: &str, value: f64, unit: &str| evidence(format!("{what}, {label}"), Figure::bare(value), unit);
+    let mut all = vec![of("segments sent again, TCP_INFO of both ends", counted.segments, "count")];
+    if let Some(How { fast, probes, time_outs, after_time_out }) = &counted.how {
+        all.extend([
+            of("of them by fast retransmit", *fast, "count"),
+            of("retransmission time-outs", *time_outs, "count"),
+            of("of them to recover from a time-out", *after_time_out, "count"),
+            of("tail loss probes", *probes, "count"),
+        ]);
+    }
+    all.extend(counted.rto_us.map(|rto_us| of("retransmission time-out in force", rto_us * 1e3, "ns")));
+    let Some(hurt) = hurt else { return all };
+    all.extend([
+        of("packets with payload that the link dropped", hurt.dropped as f64, "count"),
+        of("messages on their way then", hurt.hit as f64, "count"),
+        of("what they took longer, of the time of all messages", hurt.share, "share"),
+    ]);
+    all.extend(hurt.hit_ns.map(|ns| of("p50 of these", ns, "ns")));
+    all.extend(hurt.other_ns.map(|ns| of("p50 of the others", ns, "ns")));
+    all.extend(hurt.share_of_tail.map(|share| of("these among the slowest hundredth", share, "share")));
+    all
+}
+
+/// Whether the time went away with the drops, where the run has that case: by the mean of each round.
+fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case) -> Option<Proved> {
+    let expected_ns = first.with.hurt.as_ref()?.added_ns;
+    let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
+    let [own, other] = [first.case, sibling].map(|case| {
+        let answered = rounds_of(run, &case.id).into_iter().filter(|(_, measured)| measured.figures.samples > 0);
+        by_block(answered.map(|(round, measured)| (round.order.block, measured.figures.latency_ns.mean)))
+    });
+    let about = format!("{} {} mean", first.case.id, sibling.id);
+    let (effect, _) = difference_by_block(&own, &other, run.seed, &about)?;
+    let gone_at = -GONE * expected_ns;
+    let verdict = match (effect.low, effect.high) {
+        (Some(low), _) if low > gone_at => "refuted",
+        (_, Some(high)) if high < 0.0 => "confirmed",
+        _ => "cannot-tell",
+    };
+    Some(Proved { verdict: verdict.to_owned(), effect })
+}
+
+fn told(proved: Option<&Proved>) -> String {
+    let Some(Proved { verdict, effect }) = proved else { return String::new() };
+    let saved = humane::duration(-effect.value);
+    match verdict.as_str() {
+        "confirmed" => format!(" Proved: over the same link that drops nothing the mean is {saved} shorter."),
+        "refuted" => format!(" Refuted: over the same link that drops nothing the mean is only {saved} shorter."),
+        _ => format!(" Over the same link that drops nothing the mean is {saved} shorter, which settles nothing."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::fact::Fact;
+    use hairpin_model::round::Measured;
+
+    use super::*;
+    use crate::made_up::links::{dropping, link, over};
+    use crate::made_up::{MadeUp, back_to_back};
+
+    const CODE: &str = "retransmission";
+    const MS: u64 = 1_000_000;
+
+    fn case() -> Case {
+        over("loss=1% delay=10ms", Case::ping_pong("tcp"))
+    }
+
+    /// What TCP_INFO counted at the client, and where a link's namespace was read, how it was noticed.
+    fn counters(segments: f64, how: Option<[f64; 4]>) -> Vec<Fact> {
+        let mut facts =
+            vec![Fact::number(fact_names::RETRANSMITS, segments), Fact::number(fact_names::RTO_US, 221_000.0)];
+        let names = [
+            fact_names::FAST_RETRANSMITS,
+            fact_names::LOSS_PROBES,
+            fact_names::RETRANSMISSION_TIMEOUTS,
+            fact_names::SLOW_START_RETRANSMITS,
+        ];
+        facts
+            .extend(how.iter().flat_map(|how| names.iter().zip(how)).map(|(name, value)| Fact::number(name, *value)));
+        facts
+    }
+
+    /// 200 messages of 20 ms, of which the tenth and the hundredth take `slow` and their packets were dropped.
+    fn lossy_round(made_up: &mut MadeUp, block: u32, slow: u64, how: [f64; 4]) {
+        let mut latencies = [20 * MS; 200];
+        (latencies[10], latencies[100]) = (slow, slow);
+        let (first, second) = (10 * 20 * MS, 99 * 20 * MS + slow);
+        made_up.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
+            measured.link = Some(dropping("loss", &[first + MS, second + MS]));
+            measured.client.facts = counters(2.0, Some(how));
+            measured.echo.as_mut().unwrap().facts = counters(0.0, Some([0.0; 4]));
+        });
+    }
+
+    fn lossy(slow: u64, how: [f64; 4]) -> MadeUp {
+        let mut made_up = MadeUp::new();
+        (0..6).for_each(|block| lossy_round(&mut made_up, block, slow, how));
+        made_up
+    }
+
+    #[test]
+    fn a_tail_of_time_outs_is_told_with_what_it_costs() {
+        let found = lossy(240 * MS, [0.0, 1.0, 2.0, 0.0]).findings(CODE);
+        assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
+        // 2 x 220 ms more, of 198 x 20 ms and 2 x 240 ms.
+        assert!((found[0].share - 440.0 / 4440.0).abs() < 0.001, "{}", found[0].share);
+        let summary = &found[0].summary;
+        assert!(summary.contains("12 segments were sent again in 6 rounds"), "{summary}");
+        let how = "0 by fast retransmit, 12 when a retransmission time-out ran out and 0 more to recover from one; 6 tail loss probes were sent";
+        assert!(summary.contains(how), "{summary}");
+        let cost = "The link dropped 12 packets with payload. The 12 messages on their way then take 240 ms at the median, \
+                    the others 20.0 ms: 9.9 % of the time of all, and 100 % of the slowest hundredth are such.";
+        assert!(summary.contains(cost), "{summary}");
+        let experiment = found[0].counter_experiment.as_ref().unwrap();
+        assert!(
+            experiment.command.ends_with("--link 'loss=1% delay=10ms' --link delay=10ms"),
+            "{}",
+            experiment.command
+        );
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
+    }
+
+    #[test]
+    fn fast_retransmits_are_told_apart() {
+        let found = lossy(41 * MS, [2.0, 0.0, 0.0, 0.0]).findings(CODE);
+        assert!(found[0].summary.contains("12 by fast retransmit, 0 when a"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("take 41.0 ms at the median"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn the_link_without_loss_proves_it_or_refutes_it_by_the_mean() {
+        for (without, verdict, severity) in
+            [(20 * MS, "confirmed", Severity::Warning), (22_200_000, "refuted", Severity::Note)]
+        {
+            let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
+            let lossless = over("delay=10ms", Case::ping_pong("tcp"));
+            let around: Vec<u64> = (0..6).map(|k| without + k * 100).collect();
+            made_up.rounds_with(&lossless, &around, |measured| measured.link = Some(link()));
+            let found = made_up.findings(CODE);
+            let proved = found[0].proved.as_ref().unwrap();
+            assert_eq!((proved.verdict.as_str(), found[0].severity), (verdict, severity), "{proved:?}");
+            assert_eq!(found[0].share == 0.0, verdict == "refuted");
+        }
+    }
+
+    #[test]
+    fn without_a_link_the_counters_of_the_socket_are_all_there_is() {
+        let retransmits = |count: f64| {
+            let mut made_up = MadeUp::new();
+            made_up.rounds_with(&Case::ping_pong("tcp"), &[10_000; 6], |measured: &mut Measured| {
+                measured.client.facts = counters(count, None);
+            });
+            made_up.findings(CODE)
+        };
+        let found = retransmits(1.0);
+        assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
+        assert!(
+            found[0].summary.ends_with("Nothing here tells which messages waited for it."),
+            "{}",
+            found[0].summary
+        );
+        assert_eq!(found[0].counter_experiment, None);
+        assert_eq!(retransmits(0.0), []);
+    }
+
+    #[test]
+    fn what_the_link_did_not_drop_is_not_blamed_on_it() {
+        let mut made_up = MadeUp::new();
+        made_up.rounds_with(&case(), &[20 * MS; 6], |measured| {
+            measured.link = Some(link());
+            measured.client.facts = counters(1.0, Some([1.0, 0.0, 0.0, 0.0]));
+        });
+        let found = made_up.findings(CODE);
+        assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
+        assert!(found[0].summary.contains("The link dropped none of the messages' packets"), "{}", found[0].summary);
+    }
+
+    /// A tail made by something else, losses of a transport that sends nothing again, and too few to tell.
+    #[test]
+    fn a_slow_message_lost_datagrams_and_two_segments_are_none() {
+        let mut made_up = MadeUp::new();
+        let mut latencies = [20 * MS; 200];
+        latencies[10] = 240 * MS;
+        let udp = over("loss=1% delay=10ms", Case::ping_pong("udp"));
+        for block in 0..6 {
+            made_up.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
+                measured.link = Some(link());
+                measured.client.facts = counters(0.0, Some([0.0; 4]));
+            });
+            made_up.round_with(&udp, block, &back_to_back(&[], &latencies), |measured| {
+                measured.link = Some(dropping("loss", &[201 * MS]));
+            });
+        }
+        made_up.round_with(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[10_000; 100]), |measured| {
+            measured.client.facts = counters(2.0, None);
+        });
+        assert_eq!(made_up.findings(CODE), []);
+    }
+}

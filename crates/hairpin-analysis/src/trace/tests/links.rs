@@ -1,0 +1,113 @@
+//! Traces across a link of 2 ms each way: a packet has two times, and what is on its way does not wait.
+
+use super::*;
+use crate::statistics::location::median;
+
+const WAY: u64 = 2 * MS;
+
+fn packet(from: End, at_ns: u64, arrived: bool, bytes: Range<u64>, ack_byte: u64) -> Packet {
+    Packet {
+        at_ns,
+        arrived_ns: arrived.then_some(at_ns + WAY),
+        from,
+        syn: false,
+        fin: false,
+        rst: false,
+        psh: false,
+        first_byte: bytes.start,
+        end_byte: bytes.end,
+        ack_byte: Some(ack_byte),
+        length_bytes: 66,
+    }
+}
+
+fn call(kind: CallKind, at_ns: u64, bytes: Range<u64>) -> Call {
+    Call { kind, began_ns: at_ns, ended_ns: at_ns + US, first_byte: bytes.start, end_byte: bytes.end }
+}
+
+/// One exchange of a write of 2 and a write of 198 bytes, the second held until the acknowledgement of the first comes,
+/// which leaves `held_ns` after the first arrived. With `lost` the first segment is sent again after so long.
+fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
+    let first_ns = lost.unwrap_or(0);
+    let acked_ns = first_ns + WAY + held_ns;
+    let second_ns = acked_ns + WAY;
+    let answered_ns = second_ns + WAY;
+    let mut packets = vec![packet(End::Near, 10, lost.is_none(), 0..2, 0)];
+    packets.extend(lost.map(|at_ns| packet(End::Near, at_ns, true, 0..2, 0)));
+    packets.extend([
+        packet(End::Far, acked_ns, true, 0..0, 2),
+        packet(End::Near, second_ns, true, 2..REQUEST, 0),
+        packet(End::Far, answered_ns, true, 0..4, REQUEST),
+    ]);
+    let near = vec![
+        call(CallKind::Write, 0, 0..2),
+        call(CallKind::Write, 2 * US, 2..REQUEST),
+        call(CallKind::Read, answered_ns + WAY, 0..4),
+    ];
+    let far = vec![
+        call(CallKind::Read, first_ns + WAY, 0..2),
+        call(CallKind::Read, second_ns + WAY, 2..REQUEST),
+        call(CallKind::Write, answered_ns, 0..4),
+    ];
+    RoundTrace {
+        exchange_began_ns: vec![0],
+        exchange_ended_ns: vec![answered_ns + WAY + US],
+        request_bytes: REQUEST,
+        reply_bytes: 4,
+        clock_error_ns: 200,
+        near: EndTrace { calls: near, ..EndTrace::default() },
+        far: EndTrace { calls: far, ..EndTrace::default() },
+        capture: Capture::Saved { file: String::new(), packets: 4, dropped: 0 },
+        packets,
+    }
+}
+
+fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
+    let figures = figures(trace, "none", &switches("off", "off"));
+    figures.exchanges[0].waits.iter().map(|wait| (wait.cause, wait.from_ns, wait.until_ns)).collect()
+}
+
+fn ms(ms: i64) -> i64 {
+    ms * 1_000_000
+}
+
+#[test]
+fn nagle_waits_a_round_trip_and_an_acknowledgement_on_its_way_is_not_late() {
+    assert_eq!(waits(&exchange(0, None)), [(WaitCause::Nagle, 3_000, ms(4))]);
+    let far_away = exchange(9 * MS, None);
+    assert_eq!(waits(&far_away), [(WaitCause::Nagle, 3_000, ms(13))], "below what counts as late");
+}
+
+#[test]
+fn a_late_acknowledgement_is_late_until_it_leaves() {
+    let expected = [(WaitCause::Nagle, 3_000, ms(44)), (WaitCause::DelayedAck, ms(2) + 10, ms(42))];
+    assert_eq!(waits(&exchange(40 * MS, None)), expected);
+}
+
+#[test]
+fn what_a_link_lost_was_not_acknowledged_late() {
+    assert_eq!(waits(&exchange(0, Some(200 * MS))), [(WaitCause::Nagle, 3_000, ms(204))]);
+}
+
+#[test]
+fn the_arrows_of_a_ladder_end_when_packets_arrive_and_those_of_lost_ones_do_not() {
+    let sequence = figures(&exchange(0, Some(200 * MS)), "none", &switches("off", "off")).sequence.unwrap();
+    let arrows: Vec<(EventKind, i64, Option<i64>)> = sequence
+        .events
+        .iter()
+        .filter(|event| matches!(event.kind, EventKind::Segment | EventKind::BareAck))
+        .map(|event| (event.kind, event.at_ns, event.until_ns))
+        .collect();
+    assert_eq!(
+        arrows,
+        [
+            (EventKind::Segment, 10, None),
+            (EventKind::Segment, ms(200), Some(ms(202))),
+            (EventKind::BareAck, ms(202), Some(ms(204))),
+            (EventKind::Segment, ms(204), Some(ms(206))),
+            (EventKind::Segment, ms(206), Some(ms(208))),
+        ]
+    );
+    let taken: Vec<f64> = arrows.iter().filter_map(|(_, at, until)| Some((until.as_ref()? - at) as f64)).collect();
+    assert_eq!(median(&taken), Some(WAY as f64));
+}

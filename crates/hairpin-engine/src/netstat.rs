@@ -1,0 +1,100 @@
+//! Counters of the kernel's whole TCP and UDP in the network namespace of the calling thread, not of one connection
+//! (proc_pid_net(5); Documentation/networking/snmp_counter.rst).
+
+use std::fs;
+
+use hairpin_model::card::{AnsweredBy, Card, Reach};
+use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
+
+/// A counter: the fact it is, the group it stands in, and its name there.
+type Counter = (&'static str, &'static str, &'static str);
+
+const TCP: &[Counter] = &[
+    (fact_names::FAST_RETRANSMITS, "TcpExt:", "TCPFastRetrans"),
+    (fact_names::RETRANSMISSION_TIMEOUTS, "TcpExt:", "TCPTimeouts"),
+    (fact_names::LOSS_PROBES, "TcpExt:", "TCPLossProbes"),
+    (fact_names::SLOW_START_RETRANSMITS, "TcpExt:", "TCPSlowStartRetrans"),
+];
+
+/// Of UDP over IPv4; over IPv6 the same names stand behind `Udp6`.
+const UDP: &[Counter] = &[
+    (fact_names::UDP_CHECKSUM_ERRORS, "Udp:", "InCsumErrors"),
+    (fact_names::UDP_BUFFER_ERRORS, "Udp:", "RcvbufErrors"),
+];
+
+/// How often small writes were held because an earlier packet was still in the device's queue (`tcp_should_autocork`,
+/// net/ipv4/tcp.c), for all connections of this network namespace; `None` where the kernel does not tell.
+pub(crate) fn autocorked() -> Option<Fact> {
+    let text = file("netstat")?;
+    Some(Fact::number(fact_names::AUTOCORKING, counter(&text, "TcpExt:", "TCPAutoCorking")? as f64))
+}
+
+/// What the kernel counted in a network namespace that carries one connection of that transport and no other; what it
+/// does not count is left out.
+pub(crate) fn of_the_connection(card: &Card) -> Vec<Fact> {
+    if card.reach != Reach::Network || card.answered_by == AnsweredBy::Kernel {
+        return Vec::new();
+    }
+    if !card.boundaries {
+        let text = file("netstat").unwrap_or_default();
+        return facts(TCP, |group, name| counter(&text, group, name));
+    }
+    let (text, text_of_ipv6) = (file("snmp").unwrap_or_default(), file("snmp6").unwrap_or_default());
+    facts(UDP, |group, name| Some(counter(&text, group, name)? + of_ipv6(&text_of_ipv6, name).unwrap_or(0)))
+}
+
+fn facts(counters: &[Counter], count: impl Fn(&str, &str) -> Option<u64>) -> Vec<Fact> {
+    let fact = |(fact, group, name): &Counter| Some(Fact::number(fact, count(group, name)? as f64));
+    counters.iter().filter_map(fact).collect()
+}
+
+fn file(name: &str) -> Option<String> {
+    fs::read_to_string(format!("/proc/thread-self/net/{name}")).ok()
+}
+
+/// A counter of a group, which has a line of names and a line of values.
+fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(group));
+    let place = lines.next()?.split_whitespace().position(|word| word == name)?;
+    lines.next()?.split_whitespace().nth(place)?.parse().ok()
+}
+
+/// The counters of IPv6 stand one in a line.
+fn of_ipv6(text: &str, name: &str) -> Option<u64> {
+    let value = text.lines().find_map(|line| line.strip_prefix("Udp6")?.strip_prefix(name));
+    value.filter(|rest| rest.starts_with(char::is_whitespace))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_text_is_read() {
+        let text = "TcpExt: First TCPAutoCorking Last\nTcpExt: 1 22 3\nIpExt: TCPOther\nIpExt: 4\n";
+        assert_eq!(counter(text, "TcpExt:", "TCPAutoCorking"), Some(22));
+        for (text, name) in [(text, "TCPOther"), ("TcpExt: TCPAutoCorking\n", "TCPAutoCorking"), ("", "First")] {
+            assert_eq!(counter(text, "TcpExt:", name), None);
+        }
+        let text = "Udp6RcvbufErrorsOfOthers\t9\nUdp6RcvbufErrors                \t5\nUdpLite6RcvbufErrors\t7\n";
+        assert_eq!((of_ipv6(text, "RcvbufErrors"), of_ipv6(text, "InCsumErrors")), (Some(5), None));
+    }
+
+    #[test]
+    fn this_kernel_tells() {
+        let told = autocorked().expect("Linux has counted it since 3.14");
+        assert_eq!(told.name, fact_names::AUTOCORKING);
+    }
+
+    #[test]
+    fn a_connection_has_the_counters_of_its_protocol() {
+        let of = |name| {
+            let card = hairpin_transports::find(name).expect("it is always built").card();
+            of_the_connection(&card).into_iter().map(|fact| fact.name).collect::<Vec<_>>()
+        };
+        assert_eq!(of("tcp"), TCP.iter().map(|(fact, ..)| *fact).collect::<Vec<_>>());
+        assert_eq!(of("udp6"), UDP.iter().map(|(fact, ..)| *fact).collect::<Vec<_>>());
+        assert_eq!((of("icmp").len(), of("unix-stream").len()), (0, 0));
+    }
+}

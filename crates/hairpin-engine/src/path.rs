@@ -1,0 +1,99 @@
+//! The path between the ends of one round: the loopback, or a link that is made for it and ends with it.
+
+use std::path::Path;
+
+use hairpin_link::profile::Profile;
+use hairpin_link::stages::delay::Order;
+use hairpin_model::card::Card;
+use hairpin_model::round::{Failure, RoundOrder};
+
+use crate::engine::Engine;
+use crate::links::namespace::{self, Visit};
+use crate::links::{LinkEnd, LinkOrder, Numbered, RunningLink};
+
+/// How long a farewell is held back at most on a path that reorders, in ns.
+const LONGEST_HOLD_NS: u64 = 2_000_000_000;
+/// Of a delay without a bound so many deviations count.
+const DEVIATIONS: u64 = 6;
+
+/// A link between the ends of a round.
+pub(crate) struct Link {
+    running: RunningLink,
+    profile: Profile,
+}
+
+impl Link {
+    /// Makes the link of the order; none where the case has none. The calling thread may not be pinned yet: the link's
+    /// process inherits where it may run.
+    ///
+    /// # Errors
+    /// The link cannot be made, or a trace that it replays cannot be read.
+    pub(crate) fn open(engine: &Engine, order: &RoundOrder, card: &Card) -> Result<Option<Self>, Failure> {
+        let case = &order.case;
+        if !case.is_emulated() {
+            return Ok(None);
+        }
+        let profile: Profile = case.link.parse().map_err(|error| Failure {
+            cause: format!("cannot read the link `{}`: {error}", case.link),
+            hint: "`hairpin link list` shows the words".to_owned(),
+        })?;
+        let link_order = LinkOrder {
+            profile: case.link.clone(),
+            traces: engine.traces.of(&profile)?,
+            seed: order.link_seed,
+            backend: case.link_backend,
+            clock: engine.clock,
+            cpu: engine.cpus.cpu_for_relay(case.placement),
+            allowed_cpus: engine.cpus.allowed.clone(),
+            messages: (!card.lossless).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
+            log: None,
+        };
+        Ok(Some(Self { running: RunningLink::start(&engine.echo_program, &link_order)?, profile }))
+    }
+
+    /// The far end's network namespace.
+    pub(crate) fn far(&self) -> &Path {
+        &self.running.namespaces().far
+    }
+
+    /// Moves the calling thread to the near end until the visit is dropped.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn visit_near(&self) -> Result<Visit, Failure> {
+        namespace::visit(&self.running.namespaces().near)
+    }
+
+    /// How much later than a message sent at the same time a packet may arrive, in ns, so that a farewell held back for
+    /// so long overtakes nothing.
+    pub(crate) fn overtaken_by_ns(&self) -> u64 {
+        let path = &self.profile.up;
+        let free = if path.delay.order == Order::Free { path.delay.spread_ns.saturating_mul(DEVIATIONS) } else { 0 };
+        let held = path.reorder.as_ref().map_or(0, |reorder| reorder.by_ns);
+        free.saturating_add(held).min(LONGEST_HOLD_NS)
+    }
+
+    /// A round trip of its delays and what they vary by, in ns, without queues.
+    pub(crate) fn round_trip_ns(&self) -> u64 {
+        let way = |path: &hairpin_link::profile::PathProfile| {
+            let varies = path.delay.spread_ns.saturating_mul(DEVIATIONS);
+            let held = path.reorder.as_ref().map_or(0, |reorder| reorder.by_ns);
+            path.delay.base_ns.saturating_add(varies).saturating_add(held)
+        };
+        way(&self.profile.up).saturating_add(way(&self.profile.down))
+    }
+
+    /// Ends it, when both ends are done.
+    ///
+    /// # Errors
+    /// It failed meanwhile.
+    pub(crate) fn finish(self) -> Result<LinkEnd, Failure> {
+        self.running.finish()
+    }
+}
+
+/// Where the number stands in a message and in its answer: see [`crate::halves::message`].
+fn numbered(size_bytes: u64, reply_size_bytes: u64) -> Numbered {
+    let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
+    Numbered { message_bytes: bytes(size_bytes), answer_bytes: bytes(size_bytes.min(reply_size_bytes)) }
+}

@@ -1,0 +1,47 @@
+//! One direction of a link as a line: the end where packets come in, the stages in order with their figures in words and
+//! what each dropped, and the end where they leave. It is text in boxes, so that it follows the reader's width.
+
+use std::fmt::Write as _;
+
+use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
+
+use super::svg::escape;
+use crate::links;
+use crate::quantities;
+use crate::wording;
+
+/// The names of the ends.
+const ENDS: [&str; 2] = ["near end", "far end"];
+
+/// The line. The near end is on the left, so packets go right upwards and left downwards.
+pub(crate) fn chart(direction: Direction, record: &DirectionRecord) -> String {
+    let [from, to] = match direction {
+        Direction::Up => ENDS,
+        Direction::Down => [ENDS[1], ENDS[0]],
+    };
+    let end =
+        |name: &str, count: String| format!("<li class=\"end\"><b>{name}</b><small>{}</small></li>", escape(&count));
+    let mut html = format!("<ol class=\"link-path {direction}\" aria-label=\"{from} to {to}\">");
+    html.push_str(&end(from, format!("{} in", wording::counted(record.packets.entered, "packet"))));
+    record.stages.iter().for_each(|stage| html.push_str(&one(stage)));
+    html.push_str(&end(to, format!("{} out", quantities::count(record.packets.out))));
+    html.push_str("</ol>");
+    html
+}
+
+fn one(stage: &StageRecord) -> String {
+    let mut html = format!(
+        "<li class=\"stage\"><span class=\"box\"><b>{}</b> <span>{}</span></span>",
+        escape(&stage.stage),
+        escape(&stage.figures)
+    );
+    if !stage.dropped.is_empty() {
+        let _ = write!(html, "<small class=\"bad\">dropped: {}</small>", escape(&links::by_name(&stage.dropped)));
+    }
+    let others = [(stage.duplicated, "duplicated"), (stage.reordered, "reordered"), (stage.corrupted, "corrupted")];
+    for (count, what) in others.iter().filter(|(count, _)| *count > 0) {
+        let _ = write!(html, "<small>{what}: {}</small>", quantities::count(*count));
+    }
+    html.push_str("</li>");
+    html
+}

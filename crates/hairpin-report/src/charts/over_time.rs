@@ -1,0 +1,191 @@
+//! What the charts of a link's direction share: one axis of time since the link started, and values of equal intervals
+//! drawn as steps.
+
+use std::fmt::Write as _;
+
+use hairpin_model::link::DirectionRecord;
+
+use super::axis::{Axis, Tick};
+use super::svg::{down, escape, percent, trimmed};
+use crate::quantities::{self, Micro};
+
+/// Height of a plot, in pixels.
+pub(super) const HEIGHT: f64 = 110.0;
+/// Steps are drawn on a grid of so many places in both directions and then stretched to the plot.
+const PLACES: f64 = 1000.0;
+
+/// The time that a direction was seen, and its intervals.
+pub(crate) struct Span {
+    time: Axis,
+    interval_ns: f64,
+}
+
+/// A chart under construction.
+pub(super) struct Frame<'s> {
+    span: &'s Span,
+    /// What the chart shows, of which case and direction: for those who cannot see it.
+    pub(super) described: String,
+    /// The title, with its unit.
+    pub(super) title: String,
+    /// Lines and labels across.
+    pub(super) across: Vec<(f64, String)>,
+    /// The height of the plot, in pixels.
+    pub(super) height: f64,
+    /// What is stretched to the plot.
+    pub(super) stretched: String,
+    /// What keeps its size.
+    pub(super) marks: String,
+    /// Below the plot.
+    pub(super) legend: String,
+}
+
+impl Span {
+    /// Null where nothing was seen.
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    pub(crate) fn of(direction: &DirectionRecord) -> Option<Self> {
+        let timeline = direction.timeline.as_ref()?;
+        let interval_ns = timeline.interval_ns as f64;
+        let time = Axis::from_zero([interval_ns * timeline.entered.len() as f64])?;
+        Some(Self { time, interval_ns })
+    }
+
+    /// Where a time stands, 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    pub(super) fn place(&self, ns: u64) -> f64 {
+        self.time.place(ns as f64)
+    }
+
+    /// When the interval of that place begins, in words.
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    pub(super) fn begins(&self, place: usize) -> String {
+        quantities::round_duration(place as f64 * self.interval_ns, Micro::Sign)
+    }
+
+    /// The middle of the interval of that place, 0 to 1.
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    pub(super) fn middle(&self, place: usize) -> f64 {
+        self.time.place((place as f64 + 0.5) * self.interval_ns)
+    }
+
+    /// Counts of an interval as a rate a second.
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    pub(super) fn per_s(&self, count: u64) -> f64 {
+        count as f64 * 1e9 / self.interval_ns
+    }
+
+    /// The length of an interval, in words.
+    pub(super) fn interval(&self) -> String {
+        quantities::round_duration(self.interval_ns, Micro::Sign)
+    }
+
+    /// Values as steps: the corners of a line, each value as wide as its interval.
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    pub(super) fn steps(&self, values: &[f64], axis: &Axis) -> String {
+        let mut corners = String::new();
+        let x = |place: usize| trimmed(self.time.place(place as f64 * self.interval_ns) * PLACES);
+        let y = |value: f64| trimmed((1.0 - axis.place(value)) * PLACES);
+        for (place, value) in values.iter().enumerate() {
+            let same = |other: Option<&f64>| other == Some(value);
+            if place == 0 || !same(values.get(place - 1)) {
+                let _ = write!(corners, "{},{} ", x(place), y(*value));
+            }
+            if !same(values.get(place + 1)) {
+                let _ = write!(corners, "{},{} ", x(place + 1), y(*value));
+            }
+        }
+        corners.trim_end().to_owned()
+    }
+
+    /// The same as a surface down to 0.
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    pub(super) fn surface(&self, values: &[f64], axis: &Axis) -> String {
+        let end = trimmed(self.time.place(values.len() as f64 * self.interval_ns) * PLACES);
+        format!("0,{PLACES} {} {end},{PLACES}", self.steps(values, axis))
+    }
+
+    pub(super) fn frame(&self, title: String, described: String) -> Frame<'_> {
+        Frame {
+            span: self,
+            described,
+            title,
+            across: Vec::new(),
+            height: HEIGHT,
+            stretched: String::new(),
+            marks: String::new(),
+            legend: String::new(),
+        }
+    }
+}
+
+impl Frame<'_> {
+    /// Lines across at the ticks.
+    pub(super) fn ticks(&mut self, ticks: Vec<Tick>) {
+        self.across = ticks.into_iter().map(|tick| (tick.place, tick.label)).collect();
+    }
+
+    /// A mark with a title, `place` and `height` from 0 to 1.
+    pub(super) fn mark(&mut self, (shape, classes): (usize, &str), place: f64, height: f64, words: &str) {
+        let _ = write!(
+            self.marks,
+            "<g class=\"mark {classes}\"><title>{}</title><use href=\"#m{shape}\" x=\"{}\" y=\"{}\"/></g>",
+            escape(words),
+            percent(place),
+            down(height, self.height)
+        );
+    }
+
+    /// The chart.
+    pub(super) fn finish(self) -> String {
+        let height = trimmed(self.height);
+        let mut lines = format!("<rect class=\"ground\" x=\"0\" y=\"0\" width=\"100%\" height=\"{height}\"/>");
+        for (place, label) in &self.across {
+            let y = down(*place, self.height);
+            let _ = write!(
+                lines,
+                "<line class=\"grid minor\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>\
+                 <text class=\"tick y\" x=\"-6\" y=\"{y}\">{}</text>",
+                escape(label)
+            );
+        }
+        for tick in self.span.time.time_ticks(4) {
+            let _ = write!(
+                lines,
+                "<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>",
+                percent(tick.place),
+                trimmed(self.height + 15.0),
+                escape(&tick.label)
+            );
+        }
+        let (title, described) = (escape(&self.title), escape(&self.described));
+        let stretched = match self.stretched.as_str() {
+            "" => String::new(),
+            shapes => format!(
+                "<svg class=\"steps\" width=\"100%\" height=\"{height}\" viewBox=\"0 0 {PLACES} {PLACES}\" \
+                 preserveAspectRatio=\"none\">{shapes}</svg>"
+            ),
+        };
+        format!(
+            "<figure class=\"over-time\"><figcaption>{title}</figcaption><div class=\"plot small\"><svg class=\"chart \
+             over-time\" width=\"100%\" height=\"{height}\" role=\"img\" aria-label=\"{described}\">{lines}{stretched}{}\
+             </svg></div>{}</figure>",
+            self.marks, self.legend
+        )
+    }
+}
+
+/// A legend: the class of each sample, and what it stands for.
+pub(super) fn legend(entries: &[(String, String)]) -> String {
+    let mut html = String::from("<ul class=\"sequence-legend\">");
+    for (class, text) in entries {
+        let _ = write!(html, "<li><i class=\"{class}\" aria-hidden=\"true\"></i>{}</li>", escape(text));
+    }
+    html.push_str("</ul>");
+    html
+}
+
+/// The colour and the shape of a stage's drops, the same everywhere; the last for a stage that has none of its own.
+pub(super) fn looks_of_stage(stage: &str) -> usize {
+    const STAGES: [&str; 5] = ["queue", "loss", "outage", "mtu", "corrupt"];
+    const LOOKS: [usize; 6] = [1, 4, 3, 5, 6, 2];
+    LOOKS[STAGES.iter().position(|known| *known == stage).unwrap_or(STAGES.len())]
+}

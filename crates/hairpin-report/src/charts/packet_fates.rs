@@ -1,0 +1,103 @@
+//! When a link dropped packets: a lane for each stage that did, a mark for each packet. Marks that would cover each
+//! other are one.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::link::{DirectionRecord, DroppedPacket};
+
+use super::over_time::{Span, looks_of_stage};
+use crate::quantities::{self, Micro};
+use crate::wording;
+
+/// Height of a lane, in pixels.
+const LANE: f64 = 30.0;
+/// Marks nearer than this part of the plot are one: so a lane has some hundred of them at most.
+const APART: f64 = 0.008;
+
+/// The chart, or null where no drop is listed.
+pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
+    let mut lanes: BTreeMap<usize, (&str, Vec<&DroppedPacket>)> = BTreeMap::new();
+    for drop in &direction.drops {
+        let place = direction.stages.iter().position(|stage| stage.stage == drop.stage);
+        let place = place.unwrap_or(direction.stages.len());
+        lanes.entry(place).or_insert_with(|| (&drop.stage, Vec::new())).1.push(drop);
+    }
+    if lanes.is_empty() {
+        return None;
+    }
+    let mut frame = span.frame(
+        "Dropped packets, a mark each (or for several at one place)".to_owned(),
+        format!("When packets were dropped, by stage, {of}"),
+    );
+    #[expect(clippy::cast_precision_loss, reason = "a handful of lanes")]
+    let count = lanes.len() as f64;
+    frame.height = LANE * count;
+    for (number, (stage, drops)) in lanes.into_values().enumerate() {
+        #[expect(clippy::cast_precision_loss, reason = "a handful of lanes")]
+        let height = 1.0 - (number as f64 + 0.5) / count;
+        frame.across.push((height, stage.to_owned()));
+        for some in at_one_place(drops, span) {
+            let look = looks_of_stage(stage);
+            // Hollow: no payload.
+            let fill = if some.iter().any(|drop| drop.carries_data) { "d0" } else { "d1" };
+            let place = span.place(some[0].dropped_ns);
+            frame.mark((look, &format!("s{look} {fill}")), place, height, &in_words(&some));
+        }
+    }
+    Some(frame.finish())
+}
+
+/// The drops in order of time, those together whose marks would cover each other.
+fn at_one_place<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&'d DroppedPacket>> {
+    drops.sort_by_key(|drop| drop.dropped_ns);
+    let mut places: Vec<Vec<&DroppedPacket>> = Vec::new();
+    for drop in drops {
+        match places.last_mut() {
+            Some(some) if span.place(drop.dropped_ns) - span.place(some[0].dropped_ns) < APART => some.push(drop),
+            _ => places.push(vec![drop]),
+        }
+    }
+    places
+}
+
+/// `packet 411, 1500 B with payload: came in at 274 ms, dropped at 1.02 s by loss: random`.
+fn in_words(drops: &[&DroppedPacket]) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let time = |ns: u64| quantities::duration(ns as f64, Micro::Sign);
+    let payload = |drop: &DroppedPacket| if drop.carries_data { "with payload" } else { "without payload" };
+    match drops {
+        [] => String::new(),
+        [one] => format!(
+            "packet {}, {} B {}: came in at {}, dropped at {} by {}: {}",
+            one.number,
+            one.size_bytes,
+            payload(one),
+            time(one.arrived_ns),
+            time(one.dropped_ns),
+            one.stage,
+            one.reason
+        ),
+        [first, .., last] => {
+            let between = |of: fn(&DroppedPacket) -> u64| {
+                let all = || drops.iter().map(|drop| of(drop));
+                (all().min().unwrap_or(0), all().max().unwrap_or(0))
+            };
+            let (from, to) = between(|drop| drop.number);
+            let sizes = match between(|drop| drop.size_bytes) {
+                (least, most) if least == most => format!("{most} B each"),
+                (least, most) => format!("{least} to {most} B"),
+            };
+            let mut reasons: Vec<&str> = drops.iter().map(|drop| drop.reason.as_str()).collect();
+            reasons.sort_unstable();
+            reasons.dedup();
+            format!(
+                "{}, numbers {from} to {to}, {sizes}: dropped from {} to {} by {}: {}",
+                wording::counted(drops.len() as u64, "packet"),
+                time(first.dropped_ns),
+                time(last.dropped_ns),
+                first.stage,
+                reasons.join(", ")
+            )
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! How much waited in the queue of a link's direction over time: the most of each interval, from 0.
+
+use std::fmt::Write as _;
+
+use hairpin_model::link::DirectionRecord;
+
+use super::axis::Axis;
+use super::over_time::{Span, legend};
+use super::svg::down;
+use crate::quantities;
+
+/// The stage whose depth is seen.
+const QUEUE: &str = "queue";
+
+/// The chart, or null where there is no queue or nothing ever waited in it.
+pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {
+    let timeline = direction.timeline.as_ref()?;
+    let (deepest, most_bytes) = deepest(&timeline.queue_bytes_max)?;
+    let limit_bytes = limit_bytes(direction);
+    // A limit far above everything would press the depth flat; it is told in words then.
+    let near = limit_bytes.filter(|limit| most_bytes.saturating_mul(4) >= *limit);
+    let (size, unit) = unit(near.unwrap_or(0).max(most_bytes));
+    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
+    let shown = |bytes: u64| bytes as f64 / size;
+    let axis = Axis::from_zero([shown(most_bytes), near.map_or(0.0, shown)].map(|value| value * 1.08))?;
+    let values: Vec<f64> = timeline.queue_bytes_max.iter().map(|bytes| shown(*bytes)).collect();
+    let title = format!("Queue, {unit}: the most in each {}, the packet being sent included", span.interval());
+    let mut frame = span.frame(title, format!("Depth of the queue over time, {of}"));
+    frame.ticks(axis.ticks(4, |value| format!("{}\u{a0}{unit}", quantities::number(value))));
+    let (corners, surface) = (span.steps(&values, &axis), span.surface(&values, &axis));
+    frame.stretched = format!(
+        "<polygon class=\"surface s0\" points=\"{surface}\"/><polyline class=\"line s0\" points=\"{corners}\"/>"
+    );
+    if let Some(limit) = near {
+        let y = down(axis.place(shown(limit)), frame.height);
+        let _ = write!(frame.marks, "<line class=\"limit\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let in_words = |bytes: u64| quantities::bytes(bytes as f64);
+    let packets = timeline.queue_packets_max.get(deepest).copied().unwrap_or(0);
+    let packets = crate::wording::counted(packets, "packet");
+    let words = format!("deepest at {}: {} in {packets}", span.begins(deepest), in_words(most_bytes));
+    frame.mark((0, "s0 d0"), span.middle(deepest), axis.place(shown(most_bytes)), &words);
+    let limit = match (limit_bytes, near) {
+        (Some(limit), Some(_)) => Some(("key-limit".to_owned(), format!("{} may wait", in_words(limit)))),
+        (Some(limit), None) => {
+            Some(("key-none".to_owned(), format!("{} may wait: beyond the scale", in_words(limit))))
+        }
+        (None, _) => None,
+    };
+    let depth = ("key-surface s0".to_owned(), format!("depth; {words}"));
+    frame.legend = legend(&[Some(depth), limit].into_iter().flatten().collect::<Vec<_>>());
+    Some(frame.finish())
+}
+
+/// What is said where there is no chart.
+pub(crate) fn without_chart(direction: &DirectionRecord) -> Option<&'static str> {
+    let timeline = direction.timeline.as_ref()?;
+    let has_queue = direction.stages.iter().any(|stage| stage.stage == QUEUE);
+    match deepest(&timeline.queue_bytes_max) {
+        Some(_) => None,
+        None if has_queue => Some("Nothing waited in the queue."),
+        None => Some("No queue: no rate limits this direction."),
+    }
+}
+
+/// The interval of the greatest depth and its bytes; null where nothing waited.
+fn deepest(bytes: &[u64]) -> Option<(usize, u64)> {
+    let most = *bytes.iter().max().filter(|most| **most > 0)?;
+    Some((bytes.iter().position(|depth| *depth == most)?, most))
+}
+
+/// How many bytes may wait, as the stage's figures say: `5.5mbit/s, 64KiB and 20 packets may wait, tail drop`.
+fn limit_bytes(direction: &DirectionRecord) -> Option<u64> {
+    let figures = &direction.stages.iter().find(|stage| stage.stage == QUEUE)?.figures;
+    let limits = figures.rsplit(", ").find_map(|part| part.strip_suffix(" may wait"))?;
+    limits.split(" and ").find_map(|limit| hairpin_model::parse::bytes(limit).ok())
+}
+
+/// The unit of the axis.
+fn unit(most_bytes: u64) -> (f64, &'static str) {
+    const KIB: u64 = 1024;
+    match most_bytes {
+        0..4096 => (1.0, "B"),
+        4096..4_194_304 => (KIB as f64, "KiB"),
+        _ => ((KIB * KIB) as f64, "MiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::link::StageRecord;
+
+    use super::*;
+
+    #[test]
+    fn the_limit_is_read_from_the_figures_in_words() {
+        let limit = |figures: &str| {
+            let queue =
+                StageRecord { stage: QUEUE.to_owned(), figures: figures.to_owned(), ..StageRecord::default() };
+            limit_bytes(&DirectionRecord { stages: vec![queue], ..DirectionRecord::default() })
+        };
+        assert_eq!(limit("5.5mbit/s, 64KiB and 20 packets may wait, CoDel 5ms/100ms"), Some(65_536));
+        assert_eq!(limit("5.5mbit/s, 2752KiB may wait, tail drop"), Some(2752 * 1024));
+        assert_eq!(limit("replays a, b may wait, 1500B may wait, tail drop"), Some(1500));
+        assert_eq!(limit("5.5mbit/s, 1000 packets may wait, tail drop"), None);
+        assert_eq!(limit(""), None);
+    }
+}

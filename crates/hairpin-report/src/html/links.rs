@@ -1,0 +1,228 @@
+//! The links of a page: for each its account, and of each case over it the path, the queue, the packets and their ledger
+//! in one round.
+
+use serde::Serialize;
+
+use hairpin_model::link::{
+    Direction, DirectionRecord, LATE_P50_NS, LATE_P99_NS, LinkSummary, PacketCounts, ShownLink, StageRecord,
+};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::{MICRO, tied};
+use crate::charts::over_time::Span;
+use crate::charts::{link_path, packet_fates, packet_rates, queue_depth};
+use crate::links::{self, Link};
+use crate::quantities::{self, DASH};
+use crate::wording;
+
+/// The cases whose rounds are drawn, of all links: a page must stay small.
+const MOST_SHOWN: usize = 12;
+
+/// A link: a profile and what carried its packets.
+#[derive(Serialize)]
+pub(super) struct LinkView {
+    title: String,
+    /// The words of the profile, where the title is only its name.
+    line: Vec<String>,
+    account: Option<(bool, String)>,
+    /// Rounds that do not count; true where a case is invalid.
+    left_out: Option<(bool, String)>,
+    cases: Vec<CaseRow>,
+    /// The bounds of lateness: at p50, at p99.
+    bounds: [String; 2],
+    shown: Vec<Shown>,
+    /// Cases that are not drawn.
+    not_shown: usize,
+}
+
+/// The packets of a case over all its rounds.
+#[derive(Serialize)]
+struct CaseRow {
+    name: String,
+    valid: bool,
+    cells: Vec<String>,
+    /// Lateness at p50, p99 and at most, and whether it is beyond its bound.
+    late: Vec<(String, bool)>,
+    relay_cpu: String,
+}
+
+/// One round.
+#[derive(Serialize)]
+struct Shown {
+    label: String,
+    round: u32,
+    about: String,
+    dropped: u64,
+    open: bool,
+    directions: Vec<DirectionView>,
+    ledger: Vec<LedgerRow>,
+}
+
+#[derive(Serialize)]
+struct DirectionView {
+    title: &'static str,
+    path_html: String,
+    charts_html: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// A stage's ledger, or that of a whole direction.
+#[derive(Serialize)]
+struct LedgerRow {
+    direction: String,
+    stage: String,
+    whole: bool,
+    cells: Vec<String>,
+    /// Where it does not close.
+    unexplained: Option<String>,
+}
+
+/// The links of the run, in the order of the plan. The round with the most drops is open.
+pub(super) fn of(run: &Run) -> Vec<LinkView> {
+    let mut left = MOST_SHOWN;
+    let mut views: Vec<LinkView> = links::of(run).iter().map(|link| view(link, &mut left)).collect();
+    let mut shown: Vec<&mut Shown> = views.iter_mut().flat_map(|view| &mut view.shown).collect();
+    shown.sort_by_key(|shown| std::cmp::Reverse(shown.dropped));
+    if let Some(most) = shown.first_mut() {
+        most.open = true;
+    }
+    views
+}
+
+fn view(link: &Link<'_>, left: &mut usize) -> LinkView {
+    let mut shown: Vec<(&CaseSummary, &ShownLink)> =
+        link.rows.iter().filter_map(|row| Some((*row, row.link.as_ref()?.shown.as_deref()?))).collect();
+    shown.sort_by_key(|(_, shown)| std::cmp::Reverse(dropped(shown)));
+    let drawn = shown.len().min(*left);
+    *left -= drawn;
+    let row = |row: &&CaseSummary| Some(case_row(row, row.link.as_ref()?));
+    let tied = |(flag, text): (bool, String)| (flag, tied(&text));
+    LinkView {
+        title: links::title(link),
+        line: if link.name == link.line { Vec::new() } else { super::words(link.line) },
+        account: links::account(link, MICRO).map(tied),
+        left_out: links::left_out(link).map(tied),
+        cases: link.rows.iter().filter_map(row).collect(),
+        bounds: [LATE_P50_NS, LATE_P99_NS].map(|ns| links::time(ns, MICRO)),
+        shown: shown.iter().take(drawn).map(|one| one_round(*one)).collect(),
+        not_shown: shown.len() - drawn,
+    }
+}
+
+fn dropped(shown: &ShownLink) -> u64 {
+    all_dropped(&shown.up.packets) + all_dropped(&shown.down.packets)
+}
+
+fn all_dropped(packets: &PacketCounts) -> u64 {
+    packets.dropped.values().sum()
+}
+
+fn case_row(row: &CaseSummary, link: &LinkSummary) -> CaseRow {
+    let packets = &link.packets;
+    let late = |ns: u64, bound_ns: u64| (links::time(ns, MICRO), ns > bound_ns);
+    CaseRow {
+        name: links::without(&row.case).label(),
+        valid: row.valid,
+        cells: vec![
+            quantities::count(packets.entered),
+            quantities::count(packets.out),
+            with_names(all_dropped(packets), &links::by_name(&packets.dropped)),
+        ],
+        late: match link.lateness_ns {
+            Some(ns) => vec![late(ns.p50, LATE_P50_NS), late(ns.p99, LATE_P99_NS), late(ns.max, u64::MAX)],
+            None => vec![(DASH.to_owned(), false); 3],
+        },
+        relay_cpu: link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| quantities::duration(ns, MICRO)),
+    }
+}
+
+fn with_names(count: u64, names: &str) -> String {
+    if names.is_empty() { quantities::count(count) } else { format!("{} ({names})", quantities::count(count)) }
+}
+
+fn one_round((row, shown): (&CaseSummary, &ShownLink)) -> Shown {
+    let both = [(Direction::Up, &shown.up), (Direction::Down, &shown.down)];
+    let about = |(direction, record): &(Direction, &DirectionRecord)| {
+        format!("{direction}: {}", links::counts(&record.packets).join(", "))
+    };
+    Shown {
+        label: links::without(&row.case).label(),
+        round: shown.round,
+        about: tied(&both.iter().map(about).collect::<Vec<_>>().join("; ")),
+        dropped: dropped(shown),
+        open: false,
+        directions: both.iter().map(|(direction, record)| one_direction(*direction, record, row)).collect(),
+        ledger: both.iter().flat_map(|(direction, record)| ledger(*direction, record)).collect(),
+    }
+}
+
+fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSummary) -> DirectionView {
+    let of = format!("{direction}, {}", row.label);
+    let charts = Span::of(record).map_or_else(Vec::new, |span| {
+        vec![
+            packet_rates::chart(record, &span, &of),
+            queue_depth::chart(record, &span, &of),
+            packet_fates::chart(record, &span, &of),
+        ]
+    });
+    let mut notes: Vec<String> = Vec::new();
+    notes.extend(queue_depth::without_chart(record).map(str::to_owned));
+    notes.extend(record.timeline.is_none().then(|| "Nobody saw what happened when.".to_owned()));
+    notes.extend((all_dropped(&record.packets) == 0).then(|| "Nothing was dropped.".to_owned()));
+    if record.drops_unlisted > 0 {
+        let more = wording::counted(record.drops_unlisted, "later drop");
+        notes.push(format!("{more} not marked: only the first are listed one by one."));
+    }
+    DirectionView {
+        title: match direction {
+            Direction::Up => "Up: from the near end to the far end",
+            Direction::Down => "Down: from the far end to the near end",
+        },
+        path_html: link_path::chart(direction, record),
+        charts_html: charts.into_iter().flatten().collect(),
+        notes: notes.iter().map(|note| tied(note)).collect(),
+    }
+}
+
+/// The stages of a direction, and the direction as a whole below them.
+fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<LedgerRow> {
+    let count = quantities::count;
+    let unexplained = |missing: i128| (missing != 0).then(|| format!("does not close: {missing}"));
+    let of_stage = |stage: &StageRecord| {
+        let dropped = with_names(stage.dropped.values().sum(), &links::by_name(&stage.dropped));
+        LedgerRow {
+            direction: direction.to_string(),
+            stage: stage.stage.clone(),
+            whole: false,
+            cells: vec![
+                count(stage.entered),
+                count(stage.out),
+                dropped,
+                count(stage.duplicated),
+                count(stage.reordered),
+                count(stage.corrupted),
+                count(stage.inside),
+            ],
+            unexplained: unexplained(stage.unexplained()),
+        }
+    };
+    let PacketCounts { entered, out, duplicated, reordered, corrupted, inside, .. } = record.packets;
+    let dropped = with_names(all_dropped(&record.packets), &links::by_name(&record.packets.dropped));
+    let whole = LedgerRow {
+        direction: direction.to_string(),
+        stage: "all".to_owned(),
+        whole: true,
+        cells: vec![
+            count(entered),
+            count(out),
+            dropped,
+            count(duplicated),
+            count(reordered),
+            count(corrupted),
+            count(inside),
+        ],
+        unexplained: unexplained(record.packets.unexplained()),
+    };
+    record.stages.iter().map(of_stage).chain([whole]).collect()
+}
