@@ -3,6 +3,7 @@
 use hairpin_model::case::{Case, CpuIdle, Ends, Pattern, Plant};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
+use hairpin_model::link::Backend;
 use hairpin_model::parse::exact_duration;
 
 /// A counter-experiment: the command that runs `cases` again with other values for one knob.
@@ -42,6 +43,10 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     knobs.extend([
         ("option", distinct(&options)),
         ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
+        (
+            "link-backend",
+            where_any(&|case| case.link_backend != Backend::Relay, &|case| Some(case.link_backend.to_string())),
+        ),
         ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
         // One fault is planted for a whole run: that of the strongest.
         ("plant", cases.first().and_then(|case| case.plant).iter().map(Plant::to_string).collect()),
@@ -170,6 +175,16 @@ mod tests {
             command(&[&named, &line, &Case::ping_pong("tcp")], "rounds", &["20".to_owned()]),
             "hairpin round-trip --transport tcp --waiting block --placement together --link bridged-vm \
              --link 'loss=1% delay=2ms' --link loopback --rounds 20"
+        );
+    }
+
+    #[test]
+    fn another_backend_is_asked_for_again() {
+        let netem = Case { link_backend: Backend::Netem, ..over("delay=2ms", Case::ping_pong("tcp")) };
+        assert_eq!(
+            command(&[&netem], "rounds", &["20".to_owned()]),
+            "hairpin round-trip --transport tcp --waiting block --placement together --link delay=2ms --link-backend netem \
+             --rounds 20"
         );
     }
 
