@@ -23,6 +23,7 @@ mod link_late;
 mod link_saturated;
 mod many_small_segments;
 mod nagle_meets_delayed_ack;
+mod nagle_waits;
 mod noisy_machine;
 mod placement_lottery;
 mod rate_not_reached;
@@ -54,6 +55,7 @@ pub const ALL: &[&dyn Detector] = &[
     &link_saturated::LinkSaturated,
     &many_small_segments::ManySmallSegments,
     &nagle_meets_delayed_ack::NagleMeetsDelayedAck,
+    &nagle_waits::NagleWaits,
     &noisy_machine::NoisyMachine,
     &placement_lottery::PlacementLottery,
     &rate_not_reached::RateNotReached,
