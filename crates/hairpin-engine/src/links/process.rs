@@ -18,8 +18,6 @@ use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, Namespaces, forward, netem};
 use crate::child::{self, TalkingChild};
 use crate::clock::Clock;
-use crate::ends::far::unplaced;
-use crate::placement::place;
 use crate::system::process;
 
 /// The hidden command that makes the program a link.
@@ -140,7 +138,6 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     if profile.is_loopback() {
         return Err(failed("the loopback is no link", "leave --link away"));
     }
-    place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
     match order.backend {
         Backend::Relay => {
             let ends = wiring::through_relay(profile.mtu_bytes)?;

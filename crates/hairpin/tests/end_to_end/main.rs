@@ -13,6 +13,7 @@ mod json_contract;
 mod leftovers;
 mod link_run;
 mod links;
+mod link_process;
 mod lists;
 mod saved;
 mod small_writes;
