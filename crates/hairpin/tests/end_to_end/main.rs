@@ -12,6 +12,8 @@ mod formats;
 mod json_contract;
 mod leftovers;
 mod link_process;
+mod link_run;
+mod links;
 mod lists;
 mod saved;
 mod small_writes;
