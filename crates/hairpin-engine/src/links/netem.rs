@@ -14,8 +14,7 @@ use hairpin_model::link::{Backend, Direction, DirectionRecord, LinkRecord, Packe
 use hairpin_model::round::Failure;
 use serde::Deserialize;
 
-use super::addresses::END_INTERFACE;
-use super::wiring::{self, Ends};
+use super::wiring::{self, END_INTERFACE, Ends};
 use super::{LinkEnd, LinkOrder, namespace};
 use crate::clock::Clock;
 use crate::system::process;
