@@ -19,6 +19,7 @@ mod fidelity;
 mod figures;
 mod leaks;
 mod leftovers;
+mod links;
 mod overhead;
 mod picture;
 mod process;
@@ -87,6 +88,8 @@ enum Chore {
         #[arg(default_value_t = 1000)]
         starts: usize,
     },
+    /// What the relay adds to a link's profile, seen from outside
+    Links,
     /// Whether small writes are explained as promised
     Stalls {
         /// Short runs in which the finding is counted
@@ -128,6 +131,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
         Chore::Leaks { starts } => leaks::run(root, starts),
+        Chore::Links => links::run(root),
         Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
     }
 }
