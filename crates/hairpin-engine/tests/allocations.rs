@@ -70,7 +70,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let listening = transport.listen(&far::setup(&order, End::Far)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
-        let echo = Echo { clock: &clock, case: &order.case, boundaries: card.boundaries, stop: &stop };
+        let echo = Echo { clock: &clock, case: &order.case, boundaries: card.boundaries, is_released: &|| false };
         let echo = scope.spawn(move || {
             let mut wire = listening.accept().expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire).expect("it echoes to the end"))

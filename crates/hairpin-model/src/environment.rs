@@ -8,17 +8,13 @@ use crate::words;
 
 words! {
     /// The network namespace in which a run's loopback rounds take place.
+    #[derive(Default)]
     pub enum NetworkNamespace: "network namespace" {
         /// That in which the program was started.
+        #[default]
         Original = "original",
         /// A fresh one of the run's own: an ordinary user's program that has made links cannot come back.
         Own = "own",
-    }
-}
-
-impl Default for NetworkNamespace {
-    fn default() -> Self {
-        Self::Original
     }
 }
 
