@@ -18,6 +18,7 @@ mod contract;
 mod fidelity;
 mod figures;
 mod leftovers;
+mod links;
 mod overhead;
 mod picture;
 mod process;
@@ -80,6 +81,8 @@ enum Chore {
     },
     /// What the instrument itself costs
     Overhead,
+    /// What the relay adds to a link's profile, seen from outside
+    Links,
     /// Whether small writes are explained as promised
     Stalls {
         /// Short runs in which the finding is counted
@@ -120,6 +123,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
+        Chore::Links => links::run(root),
         Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
     }
 }

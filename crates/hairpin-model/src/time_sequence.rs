@@ -113,6 +113,17 @@ pub struct Wait {
     pub first_byte: i64,
     /// End of the bytes that waited.
     pub end_byte: i64,
+    /// Of an acknowledgement that was late: when it came to the other end, which may wait for it; null of all else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub came_ns: Option<i64>,
+}
+
+impl Wait {
+    /// When it ended for the end that may wait for it.
+    #[must_use]
+    pub fn over_ns(&self) -> i64 {
+        self.came_ns.unwrap_or(self.until_ns)
+    }
 }
 
 /// What the traced rounds of a case say, over all their exchanges.

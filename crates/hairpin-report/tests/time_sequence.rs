@@ -148,7 +148,8 @@ fn every_wait_is_named_at_its_end() {
         (WaitCause::Unexplained, End::Near, "~ held 1.00 ms, and no evidence says why"),
     ];
     for (cause, end, name) in names {
-        let wait = Wait { cause, end, from_ns: 1_000_000, until_ns: 2_000_000, first_byte: 2, end_byte: 200 };
+        let wait =
+            Wait { came_ns: None, cause, end, from_ns: 1_000_000, until_ns: 2_000_000, first_byte: 2, end_byte: 200 };
         sequence(&mut run, "none").waits = vec![wait];
         let text = drawn(&run, "tcp block together none 100x2 B", 100);
         let line = text.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {text}"));

@@ -102,7 +102,7 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     };
     let delay_ns = traced.figure("late", longest).filter(|_| enough)?;
     let waited = traced.often(|exchange, wait| {
-        let with = |ack: &Wait| is_late(ack) && ack.until_ns.abs_diff(wait.until_ns) <= TOGETHER_NS;
+        let with = |ack: &Wait| is_late(ack) && ack.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS;
         wait.end == End::Near && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)
     });
     Some((waited.share, Late { delay_ns, often, waited: waited.share }))

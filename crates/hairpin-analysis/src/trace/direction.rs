@@ -51,6 +51,8 @@ pub(super) struct Direction<'t> {
     received: Vec<&'t Stamp>,
     /// The shortest time that a segment was on its way, in ns; 0 where that is not known.
     pub(super) travel_ns: u64,
+    /// The longest.
+    pub(super) longest_travel_ns: u64,
     /// Whether segments are packets seen on an interface.
     captured: bool,
     /// Whether the packets were seen at both ends of a link, each at its own time.
@@ -88,6 +90,7 @@ impl<'t> Direction<'t> {
             writes: carrying(sender, CallKind::Write),
             reads: carrying(receiver, CallKind::Read),
             travel_ns: 0,
+            longest_travel_ns: 0,
             first_sent: first_sent(&segments),
             segments,
             acks,
@@ -99,7 +102,9 @@ impl<'t> Direction<'t> {
             let arrived_ns = direction.exact_arrival_ns(segment)?;
             Some(arrived_ns - segment.left_ns)
         });
-        direction.travel_ns = travels.min().unwrap_or(0);
+        let travels: Vec<u64> = travels.collect();
+        direction.travel_ns = travels.iter().min().copied().unwrap_or(0);
+        direction.longest_travel_ns = travels.iter().max().copied().unwrap_or(0);
         direction
     }
 

@@ -55,6 +55,8 @@ pub(super) struct Waited {
     from: End,
     from_ns: u64,
     until_ns: u64,
+    /// Of a late acknowledgement: when it came.
+    came_ns: Option<u64>,
     bytes: Range<u64>,
 }
 
@@ -89,10 +91,11 @@ impl Reading<'_> {
                     from: direction.from,
                     from_ns: first.ended_ns,
                     until_ns: segment.left_ns,
+                    came_ns: None,
                     bytes: first.first_byte.max(segment.first_byte)..last.end_byte.min(segment.end_byte),
                 });
             }
-            all.extend(late_acks(direction, back.travel_ns));
+            all.extend(late_acks(direction, back.longest_travel_ns));
         }
         all.extend(self.extents().filter_map(|extent| self.far_program(&extent)));
         all
@@ -114,6 +117,7 @@ impl Reading<'_> {
             from: End::Near,
             from_ns: read.ended_ns,
             until_ns: answer.began_ns,
+            came_ns: None,
             bytes: extent.request.clone(),
         })
     }
@@ -147,6 +151,7 @@ impl Reading<'_> {
             end: waited.end,
             from_ns: extent.time(from_ns),
             until_ns: extent.time(waited.until_ns),
+            came_ns: waited.came_ns.map(|came_ns| extent.time(came_ns)),
             first_byte: extent.byte(waited.from, bytes.start),
             end_byte: extent.byte(waited.from, bytes.end),
         })
@@ -166,7 +171,7 @@ impl Reading<'_> {
 }
 
 /// Acknowledgements that came by themselves, and that left long after what they acknowledge was there. Where it was not
-/// seen when one left, that is `travel_ns` before it came.
+/// seen when one left, that is `travel_ns` before it came, the longest that a segment takes back.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
     let late = direction.acks.iter().filter(|ack| ack.bare).filter_map(|ack| {
         let first = direction.left(ack.first_byte + 1)?;
@@ -179,6 +184,7 @@ fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
             from: direction.from,
             from_ns: arrived_ns,
             until_ns: left_ns,
+            came_ns: Some(ack.at_ns),
             bytes: ack.first_byte..ack.end_byte,
         })
     });

@@ -351,3 +351,61 @@ pub fn acknowledged_in_time() -> RoundTrace {
         tap.answered(40 * MS);
     })
 }
+
+/// Six exchanges across a link that takes `way_ns` each way, seen at both of its ends: a write of 2 bytes leaves at once,
+/// and one of 198 when the acknowledgement comes, which left `held_ns` after the first arrived.
+pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {
+    let mut trace = RoundTrace {
+        request_bytes: REQUEST,
+        reply_bytes: REPLY,
+        clock_error_ns: 200,
+        capture: Capture::Saved { file: "captures/round.pcapng".to_owned(), packets: 24, dropped: 0 },
+        ..RoundTrace::default()
+    };
+    for number in 0..6 {
+        let began_ns = number * (4 * way_ns + held_ns + MS);
+        let (request, reply) = (number * REQUEST, number * REPLY);
+        let acked_ns = began_ns + way_ns + held_ns;
+        let second_ns = acked_ns + way_ns;
+        let answered_ns = second_ns + way_ns;
+        let packet = |from, at_ns, (first_byte, end_byte), ack_byte| Packet {
+            at_ns,
+            arrived_ns: Some(at_ns + way_ns),
+            from,
+            syn: false,
+            fin: false,
+            rst: false,
+            psh: false,
+            first_byte,
+            end_byte,
+            ack_byte: Some(ack_byte),
+            length_bytes: 66 + end_byte - first_byte,
+        };
+        trace.packets.extend([
+            packet(End::Near, began_ns + 10, (request, request + 2), reply),
+            packet(End::Far, acked_ns + 10, (reply, reply), request + 2),
+            packet(End::Near, second_ns + 10, (request + 2, request + REQUEST), reply),
+            packet(End::Far, answered_ns + 10, (reply, reply + REPLY), request + REQUEST),
+        ]);
+        let call = |kind, began_ns, (first_byte, end_byte)| Call {
+            kind,
+            began_ns,
+            ended_ns: began_ns + US,
+            first_byte,
+            end_byte,
+        };
+        trace.near.calls.extend([
+            call(CallKind::Write, began_ns, (request, request + 2)),
+            call(CallKind::Write, began_ns + 2 * US, (request + 2, request + REQUEST)),
+            call(CallKind::Read, answered_ns + way_ns + US, (reply, reply + REPLY)),
+        ]);
+        trace.far.calls.extend([
+            call(CallKind::Read, began_ns + way_ns + US, (request, request + 2)),
+            call(CallKind::Read, second_ns + way_ns + US, (request + 2, request + REQUEST)),
+            call(CallKind::Write, answered_ns, (reply, reply + REPLY)),
+        ]);
+        trace.exchange_began_ns.push(began_ns);
+        trace.exchange_ended_ns.push(answered_ns + way_ns + 2 * US);
+    }
+    trace
+}

@@ -321,6 +321,7 @@ mod tests {
             event(End::Far, EventKind::BareAck, 9000, (2, 2)),
         ];
         let wait = |from_ns, until_ns| Wait {
+            came_ns: None,
             cause: WaitCause::Nagle,
             end: End::Near,
             from_ns,

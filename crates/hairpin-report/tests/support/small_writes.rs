@@ -263,6 +263,7 @@ fn none() -> TimeSequence {
     events.push(event(End::Near, EventKind::Segment, (late + 2200, late + 3100), (2, 200)));
     events.extend(answer(late + 8000, 2));
     let wait = |cause, end, from_ns, until_ns, bytes: (i64, i64)| Wait {
+        came_ns: None,
         cause,
         end,
         from_ns,
@@ -309,8 +310,15 @@ fn cork_forgotten() -> TimeSequence {
     }
     events.push(event(End::Near, EventKind::Segment, (late, late + 900), (0, 200)));
     events.extend(answer(late + 8000, 0));
-    let cork =
-        Wait { cause: WaitCause::Cork, end: End::Near, from_ns: 600, until_ns: late, first_byte: 0, end_byte: 200 };
+    let cork = Wait {
+        came_ns: None,
+        cause: WaitCause::Cork,
+        end: End::Near,
+        from_ns: 600,
+        until_ns: late,
+        first_byte: 0,
+        end_byte: 200,
+    };
     sequence(7, events, vec![cork])
 }
 

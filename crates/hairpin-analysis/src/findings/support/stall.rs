@@ -120,7 +120,7 @@ fn met(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
         && exchange
             .waits
             .iter()
-            .any(|other| late(end, other) && other.until_ns.abs_diff(wait.until_ns) <= TOGETHER_NS)
+            .any(|other| late(end, other) && other.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS)
 }
 
 /// Whether the wait is a late acknowledgement of what that end sent.
@@ -131,7 +131,7 @@ fn late(end: End, wait: &Wait) -> bool {
 /// The longest delay of an acknowledgement that released something at that end; 0 without any.
 fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
     let released = |ack: &&Wait| {
-        let with = |wait: &Wait| met(end, exchange, wait) && wait.until_ns.abs_diff(ack.until_ns) <= TOGETHER_NS;
+        let with = |wait: &Wait| met(end, exchange, wait) && wait.until_ns.abs_diff(ack.over_ns()) <= TOGETHER_NS;
         late(end, ack) && exchange.waits.iter().any(with)
     };
     let delays = exchange.waits.iter().filter(released).map(|ack| ack.until_ns - ack.from_ns);

@@ -184,6 +184,7 @@ mod tests {
 
     fn exchange(duration_ns: u64, waits: &[(i64, i64)]) -> TracedExchange {
         let wait = |(from_ns, until_ns): &(i64, i64)| Wait {
+            came_ns: None,
             cause: WaitCause::Nagle,
             end: End::Near,
             from_ns: *from_ns,

@@ -1,0 +1,176 @@
+//! `nagle-waits`: written bytes stayed for a round trip, until an acknowledgement came that nobody delayed.
+//!
+//! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged. Where the far end
+//! acknowledges at once the rest of a request still waits for one round trip of the path: nothing on the loopback, and a
+//! second way to the far end and back over a link. Evidence, in traced rounds: writes that left when the acknowledgement
+//! of all before them came, which was not late; that untraced exchanges take as long; `TCP_NODELAY` off as granted. Where
+//! the acknowledgement was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
+//! that writes were so held, of all traced exchanges' time. Advice: one write, or `TCP_NODELAY`.
+
+use hairpin_model::exchange::Remedy;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::options::OptionName;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
+use hairpin_model::trace::End;
+use hairpin_model::{fact, fact_names};
+
+use super::Detector;
+use super::support::{Alternative, Hit, Hits, Often, Traced, blank, evidence, held_ns, other_remedy, stall};
+use crate::humane;
+use crate::trace::switch;
+
+pub(super) struct NagleWaits;
+
+const CARD: FindingCard = FindingCard {
+    code: "nagle-waits",
+    what: "small writes stayed for a round trip until an earlier one was acknowledged",
+    why: "a request in several writes pays the path's round trip once more, however quickly the far end acknowledges",
+};
+
+/// From this share of the exchanges' time on it is worth a word.
+const LEAST: f64 = 0.05;
+
+struct Held {
+    held_ns: Figure,
+    often: Often,
+    /// The least round trip that TCP measured.
+    round_trip_ns: Option<f64>,
+}
+
+impl Detector for NagleWaits {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let hits = Hits::among(run, |case| held(run, case));
+        let Some(first) = hits.first() else { return Vec::new() };
+        let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
+        let other = other_remedy(run, first.case, Remedy::Nodelay, words, "switching Nagle's algorithm off");
+        let refuted = other.as_ref().is_some_and(Alternative::refuted);
+        vec![Finding {
+            cases: hits.ids(),
+            summary: format!(
+                "{}{}{}",
+                summary(first),
+                hits.others(),
+                other.as_ref().map_or("", |other| other.told.as_str())
+            ),
+            evidence: all_evidence(first),
+            advice: "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK \
+                     released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting but \
+                     sends a segment for each write."
+                .to_owned(),
+            proved: other.as_ref().and_then(|other| other.proved.clone()),
+            counter_experiment: other.map(|other| other.experiment),
+            share: if refuted { 0.0 } else { first.share },
+            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+        }]
+    }
+}
+
+fn summary(first: &Hit<'_, Held>) -> String {
+    let Held { held_ns, often, round_trip_ns } = &first.with;
+    let round_trip = round_trip_ns
+        .map_or(String::new(), |ns| format!(" (TCP measured a round trip of {} and more)", humane::duration(ns)));
+    format!(
+        "{}: Nagle's algorithm keeps a part of each request at the client for {} until what left before is acknowledged. \
+         The far end does not delay that: it is on its way{round_trip}. {}",
+        first.case.label,
+        humane::duration_figure(held_ns),
+        often.told()
+    )
+}
+
+fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
+    let (Held { held_ns, often, round_trip_ns }, label) = (&first.with, &first.case.label);
+    let mut all = vec![
+        evidence(format!("time that bytes written by the client were held, traced, {label}"), *held_ns, "ns"),
+        evidence(format!("traced exchanges in which they were, {label}"), often.of_exchanges(), "share"),
+        evidence(format!("TCP_NODELAY as granted to the client (0 is off), {label}"), Figure::bare(0.0), "count"),
+    ];
+    all.extend(
+        round_trip_ns.map(|ns| evidence(format!("least round trip by TCP_INFO, {label}"), Figure::bare(ns), "ns")),
+    );
+    all.extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")));
+    all
+}
+
+fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
+    let off = switch(&case.effective_options.client, OptionName::Nodelay) == Some(false);
+    if case.case.twin != 0 || !off || stall(run, case).is_some() {
+        return None;
+    }
+    let traced = Traced::of(run, case)?;
+    let by_nagle = |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && wait.end == End::Near;
+    let often = traced.often(by_nagle);
+    let held = traced.figure("nagle", |exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
+    let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
+    let round_trip_ns = fact::number(facts, fact_names::MIN_RTT_US).map(|us| us * 1e3);
+    (often.share >= LEAST).then_some((often.share, Held { held_ns: held?, often, round_trip_ns }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made_up::links::over;
+    use crate::made_up::traces::{self, MS, switches};
+    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+
+    const CODES: [&str; 3] = ["nagle-waits", "nagle-meets-delayed-ack", "delayed-ack"];
+
+    /// What is found over a link of 23 ms each way: an acknowledgement leaves so long after its data arrived.
+    fn found(held_ns: u64, options: (&str, &str), add: impl FnOnce(&mut MadeUp)) -> Vec<Finding> {
+        let mut made_up = MadeUp::new();
+        let trace = traces::two_writes_across(23 * MS, held_ns);
+        let case = over("delay=23ms", small_writes("none"));
+        traced_rounds(&mut made_up, &case, 92 * MS + held_ns, &trace, &switches(options.0, options.1));
+        add(&mut made_up);
+        crate::findings(&made_up.run()).into_iter().filter(|one| CODES.contains(&one.code.as_str())).collect()
+    }
+
+    #[test]
+    fn over_a_link_an_acknowledgement_at_once_is_waited_for_too() {
+        let found = found(0, ("off", "off"), |_| {});
+        assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-waits"]);
+        assert_eq!(found[0].severity, Severity::Warning);
+        assert!((found[0].share - 0.5).abs() < 0.01, "{}", found[0].share);
+        assert!(found[0].summary.contains("for 46.0 ms"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("So it is in all 18 traced exchanges"), "{}", found[0].summary);
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
+        assert_eq!(pair.unwrap()[1].link, "delay=23ms");
+    }
+
+    #[test]
+    fn a_delayed_acknowledgement_across_a_link_is_still_seen_as_one() {
+        let found = found(40 * MS, ("off", "off"), |_| {});
+        assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-meets-delayed-ack"]);
+        assert!(found[0].summary.contains("the far end delays that by 40.0 ms"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("for 86.0 ms"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn nodelay_proves_it_or_refutes_it() {
+        for (with_nodelay, verdict, severity) in
+            [(46 * MS, "confirmed", Severity::Warning), (92 * MS, "refuted", Severity::Note)]
+        {
+            let found = found(0, ("off", "off"), |made_up| {
+                let nodelay = over("delay=23ms", small_writes("nodelay"));
+                made_up.rounds_of(&nodelay, &(0..6).map(|k| with_nodelay + k * 10_000).collect::<Vec<_>>());
+            });
+            assert_eq!((found[0].proved.as_ref().unwrap().verdict.as_str(), found[0].severity), (verdict, severity));
+        }
+    }
+
+    #[test]
+    fn without_nagles_algorithm_and_on_a_loopback_there_is_none() {
+        assert_eq!(found(0, ("on", "off"), |_| {}), []);
+        let mut made_up = MadeUp::new();
+        let trace = traces::acknowledged_in_time();
+        traced_rounds(&mut made_up, &small_writes("none"), 40 * MS, &trace, &switches("off", "off"));
+        assert_eq!(made_up.findings(CARD.code), []);
+    }
+}
