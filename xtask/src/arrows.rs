@@ -90,12 +90,13 @@ const BANS: &[&str] = &[
 ];
 
 /// Outside crates that are nothing but contact with the system: no pure crate has a use for them.
-const SYSTEM_CRATES: &[&str] = &["libc", "nix", "rustix", "socket2", "tokio", "mio", "io-uring", "signal-hook"];
+const SYSTEM_CRATES: &[&str] =
+    &["libc", "nix", "rustix", "socket2", "netlink-sys", "tokio", "mio", "io-uring", "signal-hook"];
 
 /// Where `unsafe` may stand, and why.
 const FENCED: &[(&str, &str)] = &[
     ("crates/hairpin-transports/src/system", "the system calls of the transports"),
-    ("crates/hairpin-engine/src/system", "the clock, pinning and processes"),
+    ("crates/hairpin-engine/src/system", "the clock, pinning, processes, namespaces and packet sockets"),
     ("xtask/src/bin/bare-loop/", "the bare loop makes its system calls by hand"),
     ("crates/hairpin-transports/tests", "a counting allocator, and signals that interrupt a call"),
     ("crates/hairpin-engine/tests", "a counting allocator"),

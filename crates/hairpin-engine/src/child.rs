@@ -2,7 +2,7 @@
 //! standard output, each a line of JSON. Its standard input closing is the sign that it is no longer wanted.
 
 use std::io::{self, BufRead, BufReader, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,6 +58,11 @@ impl TalkingChild {
     /// The process's id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Can be read when it has said more than was heard, or has ended.
+    pub(crate) fn words(&self) -> BorrowedFd<'_> {
+        self.words.get_ref().as_fd()
     }
 
     /// Its next word.

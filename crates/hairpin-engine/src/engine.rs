@@ -11,7 +11,9 @@ use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{CpuIdle, Ends};
 use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::link::LinkRecord;
-use hairpin_model::round::{EndReport, Failure, Finished, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::round::{
+    EndReport, Failure, Finished, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord,
+};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::RoundFigures;
 use hairpin_model::trace::{End, EndTrace, RoundTrace};
@@ -60,7 +62,14 @@ impl Engine {
     /// The kernel does not tell which CPUs are allowed.
     pub fn new(echo_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let clock = RealClock::calibrated();
-        Ok(Self { clock, cpus: Cpus::choose()?, echo_program, started_ns: clock.now_ns(), stop, traces: Traces::default() })
+        Ok(Self {
+            clock,
+            cpus: Cpus::choose()?,
+            echo_program,
+            started_ns: clock.now_ns(),
+            stop,
+            traces: Traces::default(),
+        })
     }
 
     /// Nanoseconds since the run began.

@@ -103,9 +103,8 @@ mod tests {
 
     #[test]
     fn a_relay_is_away_from_both_ends_where_it_can_be() {
-        let relay = |allowed: &[usize], placement| {
-            Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(placement)
-        };
+        let relay =
+            |allowed: &[usize], placement| Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(placement);
         assert_eq!(relay(&[0, 1], Placement::Together), Some(0), "the ends share the other");
         assert_eq!(relay(&[0, 1], Placement::Apart), Some(1), "beside the far end");
         assert_eq!(relay(&[0, 1, 2], Placement::Apart), Some(2));

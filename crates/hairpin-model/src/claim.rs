@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::case::{Case, CpuIdle, Ends, Placement, Waiting};
-use crate::exchange::{Remedy, Writes};
-use crate::options::Options;
+use crate::exchange::Writes;
+pub use crate::selector::Selector;
 use crate::time_sequence::EventKind;
 use crate::words;
 
@@ -244,6 +243,12 @@ words! {
         Segments = "segments",
         /// Segments without payload of an exchange.
         BareAcks = "bare-acks",
+        /// Share of the messages that were never answered, 0 to 1.
+        LostShare = "lost-share",
+        /// Bytes of messages sent a second, over the time for which they were due.
+        SentBytes = "sent-bytes-per-s",
+        /// Bytes of messages answered a second, over that same time.
+        ReceivedBytes = "received-bytes-per-s",
         /// Requests that are sent and not yet answered, on average over the round: rate times mean latency (Little 1961).
         /// It is 1 at most where each answer is read before the next request is sent.
         InFlight = "in-flight",
@@ -262,57 +267,6 @@ words! {
         /// Every sample of every round, which `hairpin report RUN --csv=samples` prints.
         Samples = "samples",
     }
-}
-
-/// Chooses a case of a run: what it names must be so, and exactly one case must be left.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Selector {
-    /// The transport's name.
-    pub transport: Option<String>,
-    /// How both ends wait.
-    pub waiting: Option<Waiting>,
-    /// Where they run.
-    pub placement: Option<Placement>,
-    /// What they are.
-    pub ends: Option<Ends>,
-    /// Bytes of each message, or of all writes of a request.
-    pub size_bytes: Option<u64>,
-    /// All options that are asked for, and no others.
-    pub options: Option<Options>,
-    /// How deep the CPUs may sleep.
-    pub cpu_idle: Option<CpuIdle>,
-    /// What is done against stalls.
-    pub remedy: Option<Remedy>,
-    /// The writes of a request.
-    pub writes: Option<Writes>,
-    /// The pause between two writes.
-    pub gap_ns: Option<u64>,
-    /// Requests in flight.
-    pub pipeline: Option<u64>,
-}
-
-impl Selector {
-    /// Whether the case is one that it means.
-    #[must_use]
-    pub fn chooses(&self, case: &Case) -> bool {
-        let exchange = case.exchange.as_ref();
-        fits(self.transport.as_ref(), Some(&case.transport))
-            && fits(self.waiting.as_ref(), Some(&case.waiting))
-            && fits(self.placement.as_ref(), Some(&case.placement))
-            && fits(self.ends.as_ref(), Some(&case.ends))
-            && fits(self.size_bytes.as_ref(), Some(&case.size_bytes))
-            && fits(self.options.as_ref(), Some(&case.options))
-            && fits(self.cpu_idle.as_ref(), Some(&case.cpu_idle))
-            && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
-            && fits(self.writes.as_ref(), exchange.map(|exchange| &exchange.writes))
-            && fits(self.gap_ns.as_ref(), exchange.map(|exchange| &exchange.gap_ns))
-            && fits(self.pipeline.as_ref(), exchange.map(|exchange| &exchange.pipeline))
-    }
-}
-
-fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
-    asked.is_none() || asked == is
 }
 
 /// Why a written claim is none.
@@ -557,18 +511,5 @@ mod tests {
         assert_eq!(coverage(serde_json::json!([tested, missing])), Coverage::Partly);
         assert_eq!(coverage(serde_json::json!([set])), Coverage::Partly);
         assert_eq!(coverage(serde_json::json!([missing])), Coverage::NotCovered);
-    }
-
-    #[test]
-    fn a_selector_looks_at_what_it_names_and_at_nothing_else() {
-        let written = serde_json::json!({"transport": "tcp", "options": {"nodelay": "on"}});
-        let selector: Selector = serde_json::from_value(written).unwrap();
-        let plain = Case::ping_pong("tcp");
-        let options = Options::parse("nodelay=on").unwrap();
-        assert!(!selector.chooses(&plain), "no options are not these options");
-        assert!(selector.chooses(&Case { options: options.clone(), waiting: Waiting::Spin, ..plain.clone() }));
-        assert!(!selector.chooses(&Case { options, ..Case::ping_pong("tcp6") }));
-        let corked: Selector = serde_json::from_value(serde_json::json!({"remedy": "cork"})).unwrap();
-        assert!(!corked.chooses(&plain), "a ping-pong has no remedy");
     }
 }

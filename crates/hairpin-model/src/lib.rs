@@ -23,6 +23,8 @@ pub mod parse;
 pub mod round;
 pub mod run;
 pub mod samples;
+mod selector;
+pub mod shell;
 pub mod summary;
 pub mod time_sequence;
 pub mod trace;

@@ -98,16 +98,16 @@ pub(crate) fn notes(run: &Run, micro: Micro) -> Vec<(bool, String)> {
     of(run).iter().filter_map(|link| note(link, micro)).collect()
 }
 
-/// What the reader must know before anything else: cases that are invalid because of their link.
+/// What the reader must know before anything else: invalid cases whose link was not what their profile says.
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let spoiled = |link: &Link<'_>| {
         let invalid = link.rows.iter().filter(|row| !row.valid);
         let whys: Vec<&String> = invalid.filter_map(|row| row.link.as_ref()?.rounds_left_out.first()).collect();
         let (many, first) = (whys.len() as u64, whys.first()?);
-        let (are, their) = if many == 1 { ("is", "its") } else { ("are", "their") };
+        let are = if many == 1 { "is" } else { "are" };
         let cases = wording::counted(many, "case");
         let over = over_in_short(&link.rows[0].case, run).unwrap_or_default();
-        Some(format!("{cases} {over} {are} invalid because of {their} link: {first}."))
+        Some(format!("{cases} {over} {are} invalid, and the link was not as asked for: {first}."))
     };
     of(run).iter().filter_map(spoiled).collect()
 }

@@ -250,21 +250,6 @@ pub fn utc(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// The words of a command as a POSIX shell takes them.
-#[must_use]
-pub fn command(words: &[String]) -> String {
-    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
-}
-
-fn quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=,:+%@".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 /// A number without a unit: whole numbers whole, others with three significant digits.
 fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { significant(value) }
@@ -348,11 +333,5 @@ mod tests {
         assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
         assert_eq!(utc(951_827_696), "2000-02-29 12:34:56 UTC");
         assert_eq!(utc(4_102_444_799), "2099-12-31 23:59:59 UTC");
-    }
-
-    #[test]
-    fn commands_survive_a_shell() {
-        let words = ["hairpin", "--option", "nodelay=on", "--out", "a b", "it's", ""].map(str::to_owned);
-        assert_eq!(command(&words), r"hairpin --option nodelay=on --out 'a b' 'it'\''s' ''");
     }
 }

@@ -448,7 +448,7 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
     if !words.iter().any(|word| is_flag(word, "--seed")) {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
-    quantities::command(&words)
+    hairpin_model::shell::command(&words)
 }
 
 /// `1 round`, `2 rounds`.

@@ -228,6 +228,7 @@ fn each_link_has_its_path_its_charts_and_its_ledger() {
     for said in [
         "home-uplink (relay, seed 7)",
         "5.5mbit/s, 2752KiB may wait, tail drop",
+        "inside for 24.9\u{a0}ms (mean)",
         "dropped: full 552",
         "5\u{a0}540 (loss 20, queue 5\u{a0}520)",
         "bound 100\u{a0}µs",

@@ -1,11 +1,15 @@
 //! Ctrl-C: the first one ends the round in flight and the run is saved and reported; the second one ends at once.
+//!
+//! While a program runs across a link, signals are its business: they are passed on to it.
 
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::{flag, low_level};
 
 /// The exit code of a run that the user ended.
 pub const EXIT_CODE: u8 = 130;
@@ -22,4 +26,52 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
         flag::register(signal, Arc::clone(&stop))?;
     }
     Ok(stop)
+}
+
+/// Signals that have come, for whoever passes them on.
+pub struct Signals {
+    /// Has a byte for each that came.
+    came: UnixStream,
+    raised: Vec<(i32, Arc<AtomicBool>)>,
+}
+
+impl Signals {
+    /// Catches the signals that ask a program to end. None of them ends this one from now on.
+    ///
+    /// # Errors
+    /// The system refuses the handler.
+    pub fn catch() -> io::Result<Self> {
+        let (came, tell) = UnixStream::pair()?;
+        came.set_nonblocking(true)?;
+        let mut raised = Vec::new();
+        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] {
+            let flag = Arc::new(AtomicBool::new(false));
+            // In this order: who reads the byte finds the flag raised.
+            flag::register(signal, Arc::clone(&flag))?;
+            low_level::pipe::register(signal, tell.try_clone()?)?;
+            raised.push((signal, flag));
+        }
+        Ok(Self { came, raised })
+    }
+
+    /// Can be read when there are some.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.came.as_fd()
+    }
+
+    /// Those that have come since the last call, each once.
+    #[must_use]
+    pub fn take(&self) -> Vec<i32> {
+        // More bytes than these only wake once more.
+        drop((&self.came).read(&mut [0; 64]));
+        let came = self.raised.iter().filter(|(_, flag)| flag.swap(false, Ordering::SeqCst));
+        came.map(|(signal, _)| *signal).collect()
+    }
+
+    /// Whether that signal comes from a key, so that the terminal gives it to the whole process group by itself.
+    #[must_use]
+    pub fn is_of_a_key(signal: i32) -> bool {
+        matches!(signal, SIGINT | SIGQUIT)
+    }
 }

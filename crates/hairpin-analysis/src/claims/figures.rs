@@ -1,5 +1,6 @@
 //! Figures by name, in the unit in which a text publishes them, and ratios of them.
 
+use hairpin_model::case::Case;
 use hairpin_model::claim::{FigureName, Measure};
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{Judgement, Verdict};
@@ -11,6 +12,7 @@ use super::selection::select;
 use super::without;
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, step_share, widened};
 use crate::counted;
+use crate::open_loop::{asked_per_s, sent_per_s};
 use crate::statistics::interval::median_figure;
 
 /// The unit of ratios: how many times.
@@ -74,6 +76,9 @@ pub(super) fn in_words(name: FigureName) -> &'static str {
         FigureName::BytesPerMs => "bytes/ms",
         FigureName::Segments => "segments an exchange",
         FigureName::BareAcks => "bare ACKs an exchange",
+        FigureName::LostShare => "share of lost messages",
+        FigureName::SentBytes => "rate sent",
+        FigureName::ReceivedBytes => "rate answered",
         FigureName::InFlight => "number of requests in flight",
     }
 }
@@ -100,7 +105,7 @@ pub(super) fn ratio(
     })
 }
 
-/// A figure in its base unit: ns, 1/s, bytes/ms, a count, a share.
+/// A figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count, a share.
 fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Judgement> {
     let latency = &case.latency_ns;
     let service = case.service_ns.as_ref();
@@ -118,7 +123,7 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
         FigureName::BytesPerMs => of_exchanges.and_then(|figures| figures.bytes_per_ms),
         FigureName::Segments => of_exchanges.and_then(|figures| figures.segments_per_exchange),
         FigureName::BareAcks => of_exchanges.and_then(|figures| figures.bare_acks_per_exchange),
-        FigureName::InFlight => {
+        FigureName::LostShare | FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::InFlight => {
             let values: Vec<f64> = by_block(name, case, run).into_iter().map(|(_, value)| value).collect();
             median_figure(&values, run.seed, &format!("{} {name}", case.id))
         }
@@ -157,8 +162,25 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
         FigureName::BytesPerMs => Some(figures.rate_per_s * case.case.size_bytes as f64 / 1e3),
         FigureName::Segments => each(|counts| counts.segments),
         FigureName::BareAcks => each(|counts| counts.bare_acks),
+        FigureName::LostShare => answered_share(round).map(|share| 1.0 - share),
+        FigureName::SentBytes => Some(sent_bytes_per_s(&case.case, round)),
+        FigureName::ReceivedBytes => Some(sent_bytes_per_s(&case.case, round) * answered_share(round)?),
         FigureName::InFlight => Some(figures.rate_per_s * latency.mean / 1e9),
     }
+}
+
+/// Of the messages sent, the share that was answered, in time or late.
+fn answered_share(round: &MeasuredRound) -> Option<f64> {
+    let ledger = &round.ledger;
+    (ledger.sent > 0).then(|| (ledger.received + ledger.late) as f64 / ledger.sent as f64)
+}
+
+/// Bytes of messages a second: over the time for which they were due, in a closed loop over the time that they took.
+fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
+    let by_length =
+        if round.duration_ns == 0 { 0.0 } else { round.ledger.sent as f64 * 1e9 / round.duration_ns as f64 };
+    let sent_per_s = asked_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round));
+    sent_per_s * case.size_bytes as f64
 }
 
 /// What one base unit of the figure is in `unit`; `None` where it has no such unit.
@@ -179,6 +201,11 @@ fn scale(name: FigureName, unit: &str) -> Option<f64> {
         FigureName::BytesPerMs => (unit == "bytes/ms").then_some(1.0),
         FigureName::Segments => (unit == "segments").then_some(1.0),
         FigureName::BareAcks => (unit == "ACKs").then_some(1.0),
+        FigureName::LostShare => (unit == "share").then_some(1.0),
+        FigureName::SentBytes | FigureName::ReceivedBytes => {
+            let units = [("bytes/s", 1.0), ("KiB/s", 1.0 / 1024.0), ("MiB/s", 1.0 / 1_048_576.0)];
+            units.into_iter().find(|(known, _)| *known == unit).map(|(_, scale)| scale)
+        }
         FigureName::InFlight => (unit == "requests").then_some(1.0),
     }
 }

@@ -369,6 +369,32 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 }
 
 #[test]
+fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_it_was_due() {
+    let mut made_up = MadeUp::new();
+    let case = at_rate(Case { size_bytes: 1400, ..Case::ping_pong("udp") }, 1000.0);
+    for block in 0..8 {
+        made_up.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
+            let ledger = &mut measured.ledger;
+            (ledger.sent, ledger.received, ledger.late) = (1000, 700, 100);
+            // The last answers come when nothing is due any more.
+            measured.duration_ns = 2_000 * MS;
+        });
+    }
+    let run = made_up.run();
+    let value = |figure: &str, unit: &str| {
+        let of = json!({"figure": figure, "case": {"transport": "udp", "rate_per_s": 1000}});
+        let judgement =
+            judged(&run, &json!({"value": 1, "unit": unit}), &json!({"kind": "within", "factor": 2, "of": of}))
+                .judgement;
+        judgement.measured.unwrap_or_else(|| panic!("{judgement:?}")).value
+    };
+    assert!((value("lost-share", "share") - 0.2).abs() < 1e-12, "what came late is not lost");
+    assert!((value("sent-bytes-per-s", "bytes/s") - 1_400_000.0).abs() < 1.0);
+    assert!((value("received-bytes-per-s", "KiB/s") - 1_120_000.0 / 1024.0).abs() < 1e-3);
+    assert!((value("received-bytes-per-s", "MiB/s") - 1_120_000.0 / 1_048_576.0).abs() < 1e-6);
+}
+
+#[test]
 fn service_time_is_from_the_send_and_means_are_paired_by_round() {
     let mut made_up = MadeUp::new();
     for (transport, service) in [("tcp", 90 * US), ("udp", 60 * US)] {

@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(
             experiment.command,
             "hairpin round-trip --transport tcp --waiting block --placement together --link delay=500us --cpu-idle \
-             deep,shallow"
+             deep,shallow --seed 7"
         );
         assert_eq!(experiment.pair.as_ref().unwrap()[1].cpu_idle, CpuIdle::Shallow);
     }

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(
             experiment.command,
             "hairpin round-trip --transport tcp --waiting block --placement together --link 'rate=1mbit queue=64KiB \
-             delay=10ms' --link delay=10ms"
+             delay=10ms' --link delay=10ms --seed 7"
         );
         assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
     }

@@ -69,8 +69,18 @@ pub const ALL: &[&dyn Detector] = &[
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
     let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| detector.detect(run)).collect();
+    findings.iter_mut().for_each(|finding| repeat_the_chances(finding, run));
     findings.sort_by_key(|finding| rank(finding, run));
     findings
+}
+
+/// A command over an emulated link has the run's seed: then the link's chances fall as they fell.
+fn repeat_the_chances(finding: &mut Finding, run: &Run) {
+    if let Some(experiment) =
+        finding.counter_experiment.as_mut().filter(|experiment| experiment.command.contains(" --link "))
+    {
+        experiment.command += &format!(" --seed {}", run.seed);
+    }
 }
 
 /// The gravest first, of those the greatest share in whole percents, and of equals the one about the case that the
@@ -112,6 +122,21 @@ mod tests {
         quiet.rounds_of(&Case::ping_pong("tcp"), &[10_000, 10_010, 9_990, 10_005, 9_995, 10_000]);
         quiet.failed(&Case::ping_pong("icmp"), 0, "no permission");
         assert_eq!(findings(&quiet.run()), []);
+    }
+
+    #[test]
+    fn a_command_over_a_link_repeats_the_seed_and_one_over_the_loopback_need_not() {
+        let command = |case: &Case| {
+            let mut made_up = MadeUp::new();
+            made_up.round(case, 0, &back_to_back(&[90_000; 20], &[1000; 100]));
+            findings(&made_up.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
+        };
+        let tcp = Case::ping_pong("tcp");
+        let link = Case { link: "delay=2ms".to_owned(), ..tcp.clone() };
+        assert!(!command(&tcp).contains("--seed"));
+        let seed = MadeUp::new().run().seed;
+        assert!(command(&link).contains(" --link delay=2ms "), "{}", command(&link));
+        assert!(command(&link).ends_with(&format!(" --seed {seed}")), "{}", command(&link));
     }
 
     /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.

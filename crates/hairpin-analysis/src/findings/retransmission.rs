@@ -348,7 +348,7 @@ mod tests {
         assert!(summary.contains(cost), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(
-            experiment.command.ends_with("--link 'loss=1% delay=10ms' --link delay=10ms"),
+            experiment.command.ends_with("--link 'loss=1% delay=10ms' --link delay=10ms --seed 7"),
             "{}",
             experiment.command
         );

@@ -20,12 +20,7 @@ pub(super) struct Crossing<'f> {
 
 /// All packets that went out between the two ports, at either end, in the order in which they did. Of a packet that came
 /// in several times the first counts; of several alike, that went out one after the other, the earlier came in earlier.
-pub(super) fn crossings<'f>(
-    near: &'f [Frame],
-    far: &'f [Frame],
-    near_port: u16,
-    far_port: u16,
-) -> Vec<Crossing<'f>> {
+pub(super) fn crossings<'f>(near: &'f [Frame], far: &'f [Frame], near_port: u16, far_port: u16) -> Vec<Crossing<'f>> {
     let mut all = one_way(near, far, near_port);
     all.extend(one_way(far, near, far_port));
     all.sort_by_key(|crossing| crossing.frame.realtime_ns);
@@ -34,9 +29,8 @@ pub(super) fn crossings<'f>(
 
 /// Those from that port, by what was captured at the sender and at the receiver.
 fn one_way<'f>(sender: &'f [Frame], receiver: &'f [Frame], port: u16) -> Vec<Crossing<'f>> {
-    let is_from = |frame: &&Frame| {
-        segment(&frame.bytes, frame.length_bytes).is_some_and(|segment| segment.source_port == port)
-    };
+    let is_from =
+        |frame: &&Frame| segment(&frame.bytes, frame.length_bytes).is_some_and(|segment| segment.source_port == port);
     let mut came: HashMap<&[u8], VecDeque<u64>> = HashMap::new();
     for frame in receiver.iter().filter(is_from) {
         came.entry(packet(frame)).or_default().push_back(frame.realtime_ns);

@@ -71,7 +71,8 @@ fn attempt(
     let mut observed = Observed::begin(&order.round, End::Far, &mut *wire, &order.clock);
     let usage = Usage::now();
     say(Word::Ready);
-    let turnaround = Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released }.run(observed.wire())?;
+    let turnaround =
+        Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released }.run(observed.wire())?;
     let report = usage.since(order.cpu);
     let trace = observed.finish()?.map(Box::new);
     let facts = facts(case, &card, &*wire);

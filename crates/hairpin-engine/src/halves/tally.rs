@@ -129,10 +129,14 @@ mod tests {
     fn what_the_link_lost_stands_beside_what_the_buffers_had_no_room_for() {
         let tally = Tally { sent: 20, received: 12, late: 1, duplicated: 3, ..Tally::default() };
         let echo = [Fact::number(fact_names::SOCKET_DROPS, 5.0), Fact::number(fact_names::UDP_BUFFER_ERRORS, 2.0)];
-        let link = ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
+        let link =
+            ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
         let ledger = tally.ledger(false, &[], &echo, Some(&link));
         assert_eq!(ledger.unexplained, 0, "the socket's own counter has the damaged ones too: {ledger:?}");
-        assert_eq!(ledger.lost.keys().collect::<Vec<_>>(), ["link-corrupt", "link-loss", "receive-buffer-overflow-echo"]);
+        assert_eq!(
+            ledger.lost.keys().collect::<Vec<_>>(),
+            ["link-corrupt", "link-loss", "receive-buffer-overflow-echo"]
+        );
     }
 
     #[test]

@@ -11,5 +11,3 @@ pub const NEAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x77, 0, 0, 0, 0, 0, 1);
 /// The far end.
 pub const FAR: FarAddresses =
     FarAddresses { v4: Ipv4Addr::new(10, 77, 0, 2), v6: Ipv6Addr::new(0xfd00, 0x77, 0, 0, 0, 0, 0, 2) };
-/// The interface of both ends, each in its own network namespace.
-pub(crate) const END_INTERFACE: &str = "eth0";

@@ -31,6 +31,15 @@ pub enum Group {
     Own,
 }
 
+/// What ended the wait for a program.
+#[derive(Debug)]
+pub enum Woken {
+    /// It has ended.
+    Ended(ExitStatus),
+    /// It still runs; which of the other files can be read.
+    Others(Vec<bool>),
+}
+
 /// Why a program was not started.
 #[derive(Debug)]
 pub enum NotStarted {
@@ -87,19 +96,18 @@ impl Guest {
         (self.child.stdin.take(), self.child.stdout.take())
     }
 
-    /// Waits until it has ended, and says how; or until one of `others` can be read or `patience` is over, and says
-    /// nothing. A signal may end the wait too.
+    /// Waits until it has ended, or one of `others` can be read, or `patience` is over, or a signal comes.
     ///
     /// # Errors
     /// The system's own.
-    pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<Option<ExitStatus>> {
+    pub fn wait(&mut self, others: &[BorrowedFd<'_>], patience: Option<Duration>) -> io::Result<Woken> {
         let files: Vec<_> = [self.ended.as_fd()].iter().chain(others).map(|file| (*file, Interest::Read)).collect();
-        let ready = system::wait_for(&files, patience)?;
-        if !ready[0] {
-            return Ok(None);
+        let mut ready = system::wait_for(&files, patience)?;
+        if !ready.remove(0) {
+            return Ok(Woken::Others(ready));
         }
         self.waited_for = true;
-        self.child.wait().map(Some)
+        self.child.wait().map(Woken::Ended)
     }
 
     /// Sends it a signal. One that has ended takes no notice.

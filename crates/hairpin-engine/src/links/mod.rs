@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::RealClock;
 
 pub use process::RunningLink;
+pub(crate) use wiring::END_INTERFACE;
 
 /// What the link's process is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -198,3 +198,64 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
     };
     WhyNot { reason, hint: hint.to_owned() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(step: Step, code: i32, settings: &[(&str, &str)], filtered: bool) -> WhyNot {
+        let refusal = Refusal { step, error: io::Error::from_raw_os_error(code) };
+        let setting =
+            |name: &str| settings.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        why_not(&refusal, &setting, filtered)
+    }
+
+    #[test]
+    fn a_refusal_names_what_would_help_here() {
+        let closed = [("kernel.unprivileged_userns_clone", "0")];
+        let confined = [("kernel.apparmor_restrict_unprivileged_userns", "1")];
+        let open = [("kernel.unprivileged_userns_clone", "1"), ("kernel.apparmor_restrict_unprivileged_userns", "0")];
+        let (user, root, network) = (Step::UserNamespace, Step::ActAsRoot, Step::NetworkNamespace);
+        let cases: [(Step, i32, &[(&str, &str)], bool, &str); 12] = [
+            (user, libc::EPERM, &closed, false, "kernel.unprivileged_userns_clone=1"),
+            (user, libc::EPERM, &closed, true, "kernel.unprivileged_userns_clone=1"),
+            (root, libc::EPERM, &confined, false, "kernel.apparmor_restrict_unprivileged_userns=0"),
+            (network, libc::EPERM, &confined, false, "kernel.apparmor_restrict_unprivileged_userns=0"),
+            (root, libc::EACCES, &confined, false, "kernel.apparmor_restrict_unprivileged_userns=0"),
+            (user, libc::EPERM, &open, true, "--security-opt seccomp=unconfined"),
+            (user, libc::EPERM, &open, false, "run as root"),
+            (user, libc::ENOSPC, &open, false, "user.max_user_namespaces"),
+            (user, libc::EUSERS, &open, false, "user.max_user_namespaces"),
+            (network, libc::ENOSPC, &open, false, "user.max_net_namespaces"),
+            (user, libc::EINVAL, &open, false, "CONFIG_USER_NS"),
+            (Step::Emulator, libc::ENOENT, &open, false, "CONFIG_NET_SCH_NETEM"),
+        ];
+        for (step, code, settings, filtered, help) in cases {
+            let why = said(step, code, settings, filtered);
+            assert!(why.hint.contains(help), "{step:?} {code}: {why}");
+            assert!(why.reason.contains("os error"), "the system's own words: {why}");
+        }
+    }
+
+    #[test]
+    fn a_trial_answers_as_the_thread_itself_would_be_answered_and_leaves_it_where_it_is() {
+        let here = || fs::read_link("/proc/thread-self/ns/net").unwrap();
+        let before = here();
+        let trial = may_prepare();
+        assert_eq!(here(), before);
+        // The tests run in threads, so only who needs not move out can prepare here.
+        assert_eq!(trial.is_ok(), is_capable(), "{trial:?}");
+        if is_capable() {
+            assert_eq!(prepare(), Ok(Home::Original));
+            assert_eq!(here(), before);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_namespace_is_not_entered() {
+        let failure = enter(Path::new("/no/such/namespace")).unwrap_err();
+        assert!(failure.cause.starts_with("cannot enter the network namespace /no/such/namespace: "), "{failure:?}");
+        assert_eq!(failure.hint, "has the link ended?");
+        assert!(enter(Path::new("/dev/null")).unwrap_err().cause.contains("Invalid argument"));
+    }
+}

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,8 +18,6 @@ use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, Namespaces, forward, netem};
 use crate::child::{self, TalkingChild};
 use crate::clock::Clock;
-use crate::ends::far::unplaced;
-use crate::placement::place;
 use crate::system::process;
 
 /// The hidden command that makes the program a link.
@@ -70,6 +68,15 @@ impl RunningLink {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.as_ref().map_or(0, TalkingChild::id)
+    }
+
+    /// Can be read once the link has something to say, which before [`RunningLink::finish`] is that it failed or ended.
+    ///
+    /// # Panics
+    /// Never: the link is there until it is finished or dropped.
+    #[must_use]
+    pub fn words(&self) -> BorrowedFd<'_> {
+        self.child.as_ref().expect("it is taken when finished or dropped").words()
     }
 
     /// Ends the link with whatever still runs in its namespaces, and says what it leaves. Only this process may have
@@ -131,7 +138,6 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     if profile.is_loopback() {
         return Err(failed("the loopback is no link", "leave --link away"));
     }
-    place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
     match order.backend {
         Backend::Relay => {
             let ends = wiring::through_relay(profile.mtu_bytes)?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_model::round::Failure;
 
-use super::addresses::{END_INTERFACE, FAR, NEAR_V4, NEAR_V6};
+use super::addresses::{FAR, NEAR_V4, NEAR_V6};
 use super::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
 use crate::system::{device, namespace};
 
@@ -35,13 +35,13 @@ impl Interface {
 
 // No two ends of a pair have the same number: where they have, the kernel takes a second to tell the one that the other
 // is up (`linkwatch_urgent_event`, net/core/link_watch.c).
-const NEAR_END: Interface = Interface { name: END_INTERFACE, index: 10, mac: [2, 0, 0, 0, 0, 0x10] };
+const NEAR_END: Interface = Interface { name: "eth0", index: 10, mac: [2, 0, 0, 0, 0, 0x10] };
 const TO_NEAR: Interface = Interface { name: "near", index: 11, mac: [2, 0, 0, 0, 0, 0x11] };
 const TO_FAR: Interface = Interface { name: "far", index: 21, mac: [2, 0, 0, 0, 0, 0x21] };
-const FAR_END: Interface = Interface { name: END_INTERFACE, index: 20, mac: [2, 0, 0, 0, 0, 0x20] };
+const FAR_END: Interface = Interface { name: "eth0", index: 20, mac: [2, 0, 0, 0, 0, 0x20] };
 
 /// The name of the interface of both ends.
-pub(super) const END_INTERFACE: &str = NEAR_END.name;
+pub(crate) const END_INTERFACE: &str = NEAR_END.name;
 
 /// The names of the relay's interfaces towards the near and the far end.
 pub(super) const RELAY_INTERFACES: [&str; 2] = [TO_NEAR.name, TO_FAR.name];

@@ -53,3 +53,15 @@ pub(crate) fn sharpen_timers() {
     // SAFETY: PR_SET_TIMERSLACK takes one integer and touches no memory.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64, 0, 0, 0) };
 }
+
+/// Asks for turns of the calling thread of 0.1 ms instead of some ms (sched_setattr(2), `sched_runtime`). Its share of
+/// the CPU stays what it is, but when it wakes it takes precedence over a thread with longer turns. Kernels before 6.12
+/// ignore it.
+pub(crate) fn shorten_turns() {
+    // SAFETY: plain numbers, for which all zeroes is a valid value: the ordinary policy.
+    let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
+    attributes.size = u32::try_from(mem::size_of::<libc::sched_attr>()).expect("48 bytes");
+    attributes.sched_runtime = 100_000;
+    // SAFETY: a live structure of the size that it states, which the kernel only reads; 0 is the calling thread.
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+}

@@ -13,8 +13,7 @@ use hairpin_model::trace::{Capture, EndTrace, Packet, RoundTrace};
 
 use crate::capture::{self, Captured, Live};
 use crate::clock::{Clock, RealClock};
-use crate::links::addresses::END_INTERFACE;
-use crate::links::namespace;
+use crate::links::{END_INTERFACE, namespace};
 use crate::realtime::{Bracket, RealtimeMap};
 
 /// The interface that the packets of this machine's own addresses pass.

@@ -7,7 +7,7 @@ use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
 
 use super::svg::escape;
 use crate::links;
-use crate::quantities;
+use crate::quantities::{self, Micro};
 use crate::wording;
 
 /// The names of the ends.
@@ -35,6 +35,11 @@ fn one(stage: &StageRecord) -> String {
         escape(&stage.stage),
         escape(&stage.figures)
     );
+    if stage.time_inside_ns > 0 && stage.out > 0 {
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let mean_ns = stage.time_inside_ns as f64 / stage.out as f64;
+        let _ = write!(html, "<small>inside for {} (mean)</small>", quantities::duration(mean_ns, Micro::Sign));
+    }
     if !stage.dropped.is_empty() {
         let _ = write!(html, "<small class=\"bad\">dropped: {}</small>", escape(&links::by_name(&stage.dropped)));
     }

@@ -183,9 +183,10 @@ pub(super) fn legend(entries: &[(String, String)]) -> String {
     html
 }
 
-/// The colour and the shape of a stage's drops, the same everywhere; the last for a stage that has none of its own.
+/// The colour and the shape of a stage's drops, the same everywhere.
 pub(super) fn looks_of_stage(stage: &str) -> usize {
-    const STAGES: [&str; 5] = ["queue", "loss", "outage", "mtu", "corrupt"];
-    const LOOKS: [usize; 6] = [1, 4, 3, 5, 6, 2];
-    LOOKS[STAGES.iter().position(|known| *known == stage).unwrap_or(STAGES.len())]
+    /// Those of a stage that has none of its own.
+    const OTHERS: usize = 2;
+    const LOOKS: [(&str, usize); 5] = [("queue", 1), ("loss", 4), ("outage", 3), ("mtu", 5), ("release", 6)];
+    LOOKS.iter().find(|(known, _)| *known == stage).map_or(OTHERS, |(_, look)| *look)
 }

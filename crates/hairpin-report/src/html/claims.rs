@@ -82,7 +82,7 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         runs: report.runs.iter().map(run).collect(),
         command: match report.seed {
             Some(seed) => wording::repeated(&report.command_line, seed),
-            None => quantities::command(&report.command_line),
+            None => hairpin_model::shell::command(&report.command_line),
         },
         tool: wording::tool_of(&report.tool),
     };

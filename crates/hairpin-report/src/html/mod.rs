@@ -191,7 +191,7 @@ fn view(run: &Run) -> View {
         failures: failures(run),
         skipped: wording::skipped(run).into_iter().map(|(names, reason)| (names.join(", "), reason)).collect(),
         facts: facts::of(run),
-        command: words(&quantities::command(&run.command_line)),
+        command: words(&hairpin_model::shell::command(&run.command_line)),
         repeat: words(&wording::repeat_command(run)),
         seed: run.seed,
         format: run.format,

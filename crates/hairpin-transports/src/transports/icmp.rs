@@ -80,7 +80,8 @@ impl Transport for Icmp {
         prepared
             .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
             .map_err(|source| failed("connect to", address, source, ""))?;
-        let port = IcmpPort { socket, is_raw, identifier, sequence: 0 };
+        let is_checked = is_raw && setup.far.is_some();
+        let port = IcmpPort { socket, is_raw, is_checked, identifier, sequence: 0 };
         let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
         Ok(Box::new(wire.map_err(|source| failed("set an alarm for", "an ICMP socket", source, HINT))?))
     }
@@ -135,6 +136,8 @@ fn new_number_and_identifier() -> (u32, u16) {
 struct IcmpPort {
     socket: Socket,
     is_raw: bool,
+    /// A link may damage replies, and a raw socket gets them before the kernel looks at their checksum.
+    is_checked: bool,
     /// Marks our requests on a raw socket; a ping socket has one from the kernel.
     identifier: u16,
     sequence: u16,
@@ -166,7 +169,11 @@ impl Port for IcmpPort {
         if has_options || !is_ours || icmp[0] != ECHO_REPLY || bytes <= length {
             return Err(Miss::Again);
         }
-        Ok(bytes - length)
+        let payload_bytes = bytes - length;
+        if self.is_checked && checksum(icmp, into.get(..payload_bytes).unwrap_or_default()) != 0 {
+            return Err(Miss::Again);
+        }
+        Ok(payload_bytes)
     }
 
     fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss> {

@@ -10,7 +10,8 @@ use hairpin_engine::RunFolder;
 use hairpin_model::claim::{Means, PlannedRun};
 use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
-use hairpin_report::{html, json, quantities, terminal};
+use hairpin_model::shell;
+use hairpin_report::{html, json, terminal};
 
 use super::exit::{Exit, Stopped};
 use super::measure::{Asked, Bench, PAGE, drawn_seed, folder, measured, now_unix_s, save, shown};
@@ -60,7 +61,7 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
         for name in of_text.runs() {
             let mut told = planned(of_text, name);
             let words = wish.words(&told.command);
-            told.command = quantities::command(&words);
+            told.command = shell::command(&words);
             if !wish.quiet && !bench.is_stopped() {
                 output::note(&format!("Run {} of {needed}: {}", report.runs.len() + 1, told.command));
             }
@@ -111,8 +112,7 @@ struct Wish {
 impl Wish {
     /// The words of a command with the seed and the rounds that are wanted.
     fn words(&self, command: &str) -> Vec<String> {
-        let mut words: Vec<String> =
-            std::iter::once("hairpin").chain(command.split_whitespace()).map(str::to_owned).collect();
+        let mut words: Vec<String> = std::iter::once("hairpin".to_owned()).chain(shell::words(command)).collect();
         if let Some(rounds) = self.rounds {
             if let Some(flag) = words.iter().position(|word| word == "--rounds") {
                 words.drain(flag..(flag + 2).min(words.len()));

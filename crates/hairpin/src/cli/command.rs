@@ -8,6 +8,8 @@ use hairpin_report::time_sequence;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::link;
+
 /// The experiment that `hairpin` without a word runs.
 pub const WITHOUT_A_WORD: &str = "survey";
 
@@ -36,6 +38,7 @@ pub fn command() -> Command {
         .subcommand(analyse())
         .subcommand(compare())
         .subcommand(claims())
+        .subcommand(link::words::command())
         .subcommand(completions())
         .subcommand(man())
 }
@@ -188,9 +191,11 @@ fn completions() -> Command {
 }
 
 fn man() -> Command {
-    Command::new("man")
-        .about("Print the manual page of the program or of one of its commands")
-        .arg(Arg::new("COMMAND").help("The command; the program itself where none is given"))
+    Command::new("man").about("Print the manual page of the program or of one of its commands").arg(
+        Arg::new("COMMAND").num_args(0..).help(
+            "The command, with its own command where it has some (link run); the program itself where none is given",
+        ),
+    )
 }
 
 /// `--ladder=WORD` where a word that nothing takes stands behind a bare `--ladder`, whose value needs the sign.

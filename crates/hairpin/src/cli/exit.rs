@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use hairpin_model::round::Failure;
+
 /// How the program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -16,7 +18,12 @@ pub enum Exit {
     RoundsFailed,
     /// The user ended it; what there was has been reported.
     Interrupted,
+    /// What the program that was run across a link ended with, or [`LINK_FAILED`].
+    Of(u8),
 }
+
+/// The exit code of `hairpin link run` when the link fails, as of env(1) and timeout(1) when they do.
+pub const LINK_FAILED: u8 = 125;
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
@@ -26,6 +33,7 @@ impl From<Exit> for ExitCode {
             Exit::Usage => 2,
             Exit::RoundsFailed => 3,
             Exit::Interrupted => crate::interrupt::EXIT_CODE,
+            Exit::Of(code) => code,
         })
     }
 }
@@ -42,6 +50,18 @@ impl Stopped {
     /// Bad usage or input.
     pub fn usage(error: impl fmt::Display) -> Self {
         Self { exit: Exit::Usage, message: error.to_string() }
+    }
+
+    /// With that exit code.
+    pub fn with(exit: Exit, message: String) -> Self {
+        Self { exit, message }
+    }
+
+    /// The link failed.
+    pub fn link(failure: &Failure) -> Self {
+        let Failure { cause, hint } = failure;
+        let message = if hint.is_empty() { cause.clone() } else { format!("{cause} (hint: {hint})") };
+        Self { exit: Exit::Of(LINK_FAILED), message }
     }
 }
 

@@ -1,9 +1,9 @@
-//! Commands that are not for users: the echo half, the link, and the recorder's cost.
+//! Commands that are not for users: the echo half, the link and the echo at its far end, and the recorder's cost.
 
 use std::ffi::OsString;
 
 use hairpin_engine::ends::process as echo;
-use hairpin_engine::links::process as link;
+use hairpin_engine::links::{echo_server, process as link};
 
 use super::exit::Exit;
 use super::output;
@@ -18,6 +18,7 @@ pub fn run(arguments: &[OsString]) -> Option<Exit> {
     match word {
         echo::COMMAND => Some(served("the echo half", echo::serve_as_process, arguments.get(2))),
         link::COMMAND => Some(served("the link", link::serve_as_process, arguments.get(2))),
+        echo_server::COMMAND => Some(served("the echo server", echo_server::serve_as_process, arguments.get(2))),
         RECORDER_COST => Some(recorder_cost()),
         _ => None,
     }

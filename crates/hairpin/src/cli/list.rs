@@ -1,4 +1,4 @@
-//! `hairpin list`: transports, experiments, remedies, findings and options, with what can run here.
+//! `hairpin list`: transports, experiments, remedies, findings, options and links, with what can run here.
 
 use std::fmt::Write;
 
@@ -9,11 +9,11 @@ use hairpin_model::card::{AnsweredBy, Card, Reach};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::options::{OptionName, ValueKind};
-use hairpin_report::terminal::{self, Look};
 use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
-use super::output;
+use super::lines::Lines;
+use super::{link, output};
 
 /// Lists everything, as a table, as JSON, or as the page of docs/catalog.md (which says nothing of this machine).
 ///
@@ -35,7 +35,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 fn table(ground: &Ground) -> String {
-    let mut list = Lines { text: String::new(), look: output::look() };
+    let mut list = Lines::new();
     list.heading("Transports");
     for Candidate { card, can_run } in &ground.candidates {
         let (sign, detail) = match can_run {
@@ -63,43 +63,16 @@ fn table(ground: &Ground) -> String {
         list.item(option.word(), &format!("{} ({})", option.summary(), values(*option)));
         list.item("", &format!("taken by {}", takers.join(", ")));
     }
+    list.heading("Links (--link NAME, or a line of words: docs/links.md)");
+    link::list::add(&mut list);
     list.heading("CPUs");
     list.whole(&format!("{} may be used; `apart` needs two", ground.cpus.len()));
     list.whole(&match &ground.may_keep_cpus_awake {
         Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency may be held".to_owned(),
         Err(why_not) => format!("--cpu-idle shallow cannot run here: {why_not}"),
     });
-    list.text
+    list.finish()
 }
-
-/// The list so far, in lines of the terminal's width.
-struct Lines {
-    text: String,
-    look: Look,
-}
-
-impl Lines {
-    fn heading(&mut self, title: &str) {
-        let before = if self.text.is_empty() { "" } else { "\n" };
-        writeln!(self.text, "{before}{title}").expect("a String takes any text");
-    }
-
-    /// A name and what it is; a name longer than its column has a line of its own.
-    fn item(&mut self, name: &str, what: &str) {
-        if name.len() > NAME {
-            writeln!(self.text, "  {name}").expect("a String takes any text");
-            return self.item("", what);
-        }
-        self.text.push_str(&terminal::render_item(&format!("  {name:<NAME$} "), what, &self.look));
-    }
-
-    fn whole(&mut self, what: &str) {
-        self.text.push_str(&terminal::render_item("  ", what, &self.look));
-    }
-}
-
-/// The column of the names.
-const NAME: usize = 18;
 
 /// Every remedy: its word, and what it does.
 fn remedies() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -183,6 +156,7 @@ fn as_json(ground: &Ground) -> Value {
         "remedies": remedies,
         "findings": findings,
         "options": options,
+        "links": link::list::profiles(),
     })
 }
 
@@ -242,5 +216,6 @@ fn markdown() -> String {
         )
         .expect("a String takes any text");
     }
+    text.push_str(&link::list::markdown());
     text
 }

@@ -23,16 +23,13 @@ pub fn completions(matches: &ArgMatches) -> Result<Exit, Stopped> {
 /// # Errors
 /// There is no such command.
 pub fn man(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let mut root = command();
-    root.build();
-    let page = match matches.get_one::<String>("COMMAND") {
-        None => root,
-        Some(name) => {
-            let known: Vec<&str> = root.get_subcommands().map(clap::Command::get_name).collect();
-            let name = hairpin_model::names::find("command", name, &known).map_err(Stopped::usage)?;
-            root.find_subcommand(name).expect("found among their names").clone()
-        }
-    };
+    let mut page = command();
+    page.build();
+    for name in matches.get_many::<String>("COMMAND").unwrap_or_default() {
+        let known: Vec<&str> = page.get_subcommands().map(clap::Command::get_name).collect();
+        let name = hairpin_model::names::find("command", name, &known).map_err(Stopped::usage)?;
+        page = page.find_subcommand(name).expect("found among their names").clone();
+    }
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text).map_err(Stopped::usage)?;
     output::text(&String::from_utf8_lossy(&text));

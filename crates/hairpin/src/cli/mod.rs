@@ -6,6 +6,8 @@ pub mod command;
 pub mod compare;
 pub mod exit;
 pub mod hidden;
+mod lines;
+pub mod link;
 pub mod list;
 pub mod manual;
 pub mod measure;
@@ -61,6 +63,7 @@ fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stoppe
         Some(("analyse", matches)) => analyse::run(matches),
         Some(("compare", matches)) => compare::run(matches),
         Some(("claims", matches)) => claims::run(matches, arguments),
+        Some(("link", matches)) => link::run(matches),
         Some(("completions", matches)) => manual::completions(matches),
         Some(("man", matches)) => manual::man(matches),
         Some((experiment, matches)) => measure::run(experiment, matches, arguments),

@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// Processes that were started from here and still live. A zombie is not among them.
-    fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let entry = format!("{MARK}={}", self.mark);
         let is_marked = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
         let ids = names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
@@ -132,6 +132,11 @@ impl Running {
             found.is_some()
         });
         found.expect("found it just now")
+    }
+
+    /// The child of it whose command line, its words apart by blanks, is such.
+    pub(crate) fn child(&self, is_such: impl Fn(&str) -> bool) -> Option<u32> {
+        children(self.id()).into_iter().find(|id| is_such(&command_line(*id)))
     }
 
     pub(crate) fn end(mut self) -> Ran {
@@ -225,8 +230,13 @@ fn children(id: u32) -> Vec<u32> {
 
 /// Whether it is one already: between fork and exec a child still looks like its parent.
 fn is_echo_half(id: u32) -> bool {
+    command_line(id).split(' ').any(|word| word == "__echo-half")
+}
+
+/// The words of a process, apart by blanks; nothing where it has gone.
+fn command_line(id: u32) -> String {
     let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-    words.split(|byte| *byte == 0).any(|word| word == b"__echo-half")
+    String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ")
 }
 
 /// A number of /proc/ID/status; none where the process has gone.

@@ -5,6 +5,7 @@ use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
 use hairpin_model::link::Backend;
 use hairpin_model::parse::exact_duration;
+use hairpin_model::shell;
 
 /// A counter-experiment: the command that runs `cases` again with other values for one knob.
 pub(in crate::findings) fn counter_experiment(
@@ -43,10 +44,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     knobs.extend([
         ("option", distinct(&options)),
         ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
-        (
-            "link-backend",
-            where_any(&|case| case.link_backend != Backend::Relay, &|case| Some(case.link_backend.to_string())),
-        ),
+        ("link-backend", link_backends(cases)),
         ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
         // One fault is planted for a whole run: that of the strongest.
         ("plant", cases.first().and_then(|case| case.plant).iter().map(Plant::to_string).collect()),
@@ -60,8 +58,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
         if ["option", "link", "writes"].contains(name) {
             // A comma within one of these joins parts of one choice, so each choice is given by itself.
             for value in values {
-                let quoted = if value.contains(' ') { format!("'{value}'") } else { value.clone() };
-                command += &format!(" --{name} {quoted}");
+                command += &format!(" --{name} {}", shell::quoted(value));
             }
         } else {
             command += &format!(" --{name} {}", values.join(","));
@@ -71,6 +68,13 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
 }
 
 type Values = (&'static str, Vec<String>);
+
+/// What carries the packets, where it is not the relay throughout. The loopback has none.
+fn link_backends(cases: &[&Case]) -> Vec<String> {
+    let emulated: Vec<&Case> = cases.iter().copied().filter(|case| case.is_emulated()).collect();
+    let all = distinct(&emulated, &|case| Some(case.link_backend.to_string()));
+    if emulated.iter().all(|case| case.link_backend == Backend::Relay) { Vec::new() } else { all }
+}
 
 /// What sets messages apart.
 fn of_messages(cases: &[&Case]) -> Vec<Values> {
@@ -132,7 +136,6 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
-    use crate::made_up::links::over;
 
     #[test]
     fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {
@@ -168,23 +171,33 @@ mod tests {
     }
 
     #[test]
-    fn links_are_named_or_quoted() {
-        let named = Case { link_name: Some("bridged-vm".to_owned()), ..over("delay=2ms", Case::ping_pong("tcp")) };
-        let line = over("loss=1% delay=2ms", Case::ping_pong("tcp"));
+    fn links_are_named_or_quoted_and_never_joined_by_commas() {
+        let over = |line: &str, name: Option<&str>| Case {
+            link: line.to_owned(),
+            link_name: name.map(str::to_owned),
+            ..Case::ping_pong("udp")
+        };
+        let named = over("rate=12mbit delay=2ms", Some("bridged-vm"));
+        let line = over("rate=12mbit queue=64KiB,100packets delay=2ms±1ms", None);
+        let plain = "hairpin round-trip --transport udp --waiting block --placement together";
+        let rounds = |cases: &[&Case]| command(cases, "rounds", &["20".to_owned()]);
         assert_eq!(
-            command(&[&named, &line, &Case::ping_pong("tcp")], "rounds", &["20".to_owned()]),
-            "hairpin round-trip --transport tcp --waiting block --placement together --link bridged-vm \
-             --link 'loss=1% delay=2ms' --link loopback --rounds 20"
+            rounds(&[&named, &line, &Case::ping_pong("udp")]),
+            format!(
+                "{plain} --link bridged-vm --link 'rate=12mbit queue=64KiB,100packets delay=2ms±1ms' --link loopback \
+                 --rounds 20"
+            )
         );
-    }
-
-    #[test]
-    fn another_backend_is_asked_for_again() {
-        let netem = Case { link_backend: Backend::Netem, ..over("delay=2ms", Case::ping_pong("tcp")) };
+        let netem = Case { link_backend: Backend::Netem, ..named.clone() };
+        assert_eq!(rounds(&[&netem]), format!("{plain} --link bridged-vm --link-backend netem --rounds 20"));
         assert_eq!(
-            command(&[&netem], "rounds", &["20".to_owned()]),
-            "hairpin round-trip --transport tcp --waiting block --placement together --link delay=2ms --link-backend netem \
-             --rounds 20"
+            rounds(&[&named, &netem]),
+            format!("{plain} --link bridged-vm --link-backend relay,netem --rounds 20")
+        );
+        let other = ["bridged-vm", "home-uplink up.loss=0%"].map(str::to_owned);
+        assert_eq!(
+            command(&[&named], "link", &other),
+            format!("{plain} --link bridged-vm --link 'home-uplink up.loss=0%'")
         );
     }
 

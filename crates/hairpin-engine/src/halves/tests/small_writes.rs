@@ -279,9 +279,9 @@ fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after
     use Made::{Receive, Send, Set};
     let made = |remedy| {
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
-        let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+        let clock = ManualClock::default();
         let mut wire = InPieces::default();
-        Echo { clock: &clock, case: &case, boundaries: false, stop: &stop }.run(&mut wire).unwrap();
+        Echo { clock: &clock, case: &case, boundaries: false, is_released: &|| false }.run(&mut wire).unwrap();
         wire.0
     };
     let quickly = Set(OptionName::Quickack, true);

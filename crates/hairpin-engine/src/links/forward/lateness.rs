@@ -53,10 +53,11 @@ impl Margins {
         ahead_ns.saturating_sub(margin_ns)
     }
 
-    /// Something was due in `ahead_ns`, and a wait of `asked_ns` took `took_ns`. Nothing is learnt where it was shorter:
-    /// then a packet came.
+    /// Something was due in `ahead_ns`, and a wait of `asked_ns` took `took_ns`. Nothing is learnt where it was shorter,
+    /// because a packet came, or so much longer that no margin would have helped: then the CPU was another's.
     pub(super) fn woke(&mut self, ahead_ns: u64, asked_ns: u64, took_ns: u64) {
-        let Some(over_ns) = took_ns.checked_sub(asked_ns).filter(|_| asked_ns > 0) else { return };
+        let over_ns = took_ns.checked_sub(asked_ns).filter(|over_ns| asked_ns > 0 && over_ns <= MARGIN_NS.end());
+        let Some(over_ns) = over_ns else { return };
         let margin_ns = if ahead_ns < LONG_NS { &mut self.short_ns } else { &mut self.long_ns };
         let next_ns =
             if over_ns > *margin_ns { *margin_ns + ON_TIME * STEP_NS } else { margin_ns.saturating_sub(STEP_NS) };
@@ -100,6 +101,8 @@ mod tests {
         let mut margins = Margins::new();
         (0..1_000).for_each(|_| margins.woke(1_000_000, 900_000, 900_000));
         (0..1_000).for_each(|_| margins.woke(LONG_NS, 1, u64::MAX));
-        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 300_000));
+        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 250_000), "the CPU was another's");
+        (0..1_000).for_each(|_| margins.woke(LONG_NS, 1, 300_001));
+        assert_eq!((margins.short_ns, margins.long_ns), (20_000, 299_000), "it swings about the bound");
     }
 }

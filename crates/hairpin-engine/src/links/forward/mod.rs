@@ -68,9 +68,10 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
         log,
     );
     cpu::sharpen_timers();
-    let pinned_cpu = order.cpu.filter(|cpu| cpu::pin(&[*cpu]).is_ok());
+    cpu::shorten_turns();
+
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
-    Ok(Relay { carrier, sockets, pinned_cpu })
+    Ok(Relay { carrier, sockets, pinned_cpu: order.cpu })
 }
 
 fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {

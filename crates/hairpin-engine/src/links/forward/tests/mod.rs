@@ -46,6 +46,8 @@ pub(super) struct MadeUp {
     now_ns: u64,
     ends_ns: u64,
     coming: [VecDeque<Coming>; 2],
+    /// The frames that were taken in.
+    pub(super) came: Vec<Coming>,
     pub(super) gone: Vec<Gone>,
     /// Which sends are refused, counted from 0.
     refused: fn(usize) -> bool,
@@ -57,7 +59,7 @@ impl MadeUp {
         all.sort_by_key(|one| one.at_ns);
         let of = |direction| all.iter().filter(|one| one.direction == direction).cloned().collect();
         let coming = [of(Direction::Up), of(Direction::Down)];
-        Self { now_ns: 0, ends_ns, coming, gone: Vec::new(), refused: |_| false, sends: 0 }
+        Self { now_ns: 0, ends_ns, coming, came: Vec::new(), gone: Vec::new(), refused: |_| false, sends: 0 }
     }
 
     pub(super) fn refusing(mut self, refused: fn(usize) -> bool) -> Self {
@@ -87,6 +89,7 @@ impl Interfaces for MadeUp {
             length_bytes: next.length_bytes,
             had_tag: next.had_tag,
         });
+        self.came.push(next);
         true
     }
 

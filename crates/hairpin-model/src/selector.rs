@@ -1,0 +1,110 @@
+//! Which case of a run a claim is about.
+
+use serde::Deserialize;
+
+use crate::case::{Case, CpuIdle, Ends, Pattern, Placement, Waiting};
+use crate::exchange::{Remedy, Writes};
+use crate::options::Options;
+
+/// Chooses a case of a run: what it names must be so, and exactly one case must be left.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Selector {
+    /// The transport's name.
+    pub transport: Option<String>,
+    /// How both ends wait.
+    pub waiting: Option<Waiting>,
+    /// Where they run.
+    pub placement: Option<Placement>,
+    /// What they are.
+    pub ends: Option<Ends>,
+    /// The path between them: the name of a built-in profile, or the line of a link.
+    pub link: Option<String>,
+    /// Messages a second that are due.
+    pub rate_per_s: Option<f64>,
+    /// Bytes of each message, or of all writes of a request.
+    pub size_bytes: Option<u64>,
+    /// All options that are asked for, and no others.
+    pub options: Option<Options>,
+    /// How deep the CPUs may sleep.
+    pub cpu_idle: Option<CpuIdle>,
+    /// What is done against stalls.
+    pub remedy: Option<Remedy>,
+    /// The writes of a request.
+    pub writes: Option<Writes>,
+    /// The pause between two writes.
+    pub gap_ns: Option<u64>,
+    /// Requests in flight.
+    pub pipeline: Option<u64>,
+}
+
+impl Selector {
+    /// Whether the case is one that it means.
+    #[must_use]
+    pub fn chooses(&self, case: &Case) -> bool {
+        let exchange = case.exchange.as_ref();
+        fits(self.transport.as_ref(), Some(&case.transport))
+            && fits(self.waiting.as_ref(), Some(&case.waiting))
+            && fits(self.placement.as_ref(), Some(&case.placement))
+            && fits(self.ends.as_ref(), Some(&case.ends))
+            && self.link.as_ref().is_none_or(|link| *link == case.link || case.link_name.as_ref() == Some(link))
+            && fits(self.rate_per_s.as_ref(), rate_per_s(case).as_ref())
+            && fits(self.size_bytes.as_ref(), Some(&case.size_bytes))
+            && fits(self.options.as_ref(), Some(&case.options))
+            && fits(self.cpu_idle.as_ref(), Some(&case.cpu_idle))
+            && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
+            && fits(self.writes.as_ref(), exchange.map(|exchange| &exchange.writes))
+            && fits(self.gap_ns.as_ref(), exchange.map(|exchange| &exchange.gap_ns))
+            && fits(self.pipeline.as_ref(), exchange.map(|exchange| &exchange.pipeline))
+    }
+}
+
+fn rate_per_s(case: &Case) -> Option<f64> {
+    match case.pattern {
+        Pattern::Paced { rate_per_s } => Some(rate_per_s),
+        Pattern::PingPong | Pattern::SmallWrites => None,
+    }
+}
+
+fn fits<T: PartialEq>(asked: Option<&T>, is: Option<&T>) -> bool {
+    asked.is_none() || asked == is
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selector_looks_at_what_it_names_and_at_nothing_else() {
+        let written = serde_json::json!({"transport": "tcp", "options": {"nodelay": "on"}});
+        let selector: Selector = serde_json::from_value(written).unwrap();
+        let plain = Case::ping_pong("tcp");
+        let options = Options::parse("nodelay=on").unwrap();
+        assert!(!selector.chooses(&plain), "no options are not these options");
+        assert!(selector.chooses(&Case { options: options.clone(), waiting: Waiting::Spin, ..plain.clone() }));
+        assert!(!selector.chooses(&Case { options, ..Case::ping_pong("tcp6") }));
+        let corked: Selector = serde_json::from_value(serde_json::json!({"remedy": "cork"})).unwrap();
+        assert!(!corked.chooses(&plain), "a ping-pong has no remedy");
+    }
+
+    #[test]
+    fn a_link_is_meant_by_its_name_or_its_line_and_a_rate_by_its_number() {
+        let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
+        let link = Case {
+            link: "delay=2ms".to_owned(),
+            link_name: Some("bridged-vm".to_owned()),
+            pattern: Pattern::Paced { rate_per_s: 467.0 },
+            ..Case::ping_pong("udp")
+        };
+        for meant in ["bridged-vm", "delay=2ms"] {
+            assert!(choose(serde_json::json!({"link": meant})).chooses(&link), "{meant}");
+        }
+        for other in ["loopback", "bridged", ""] {
+            assert!(!choose(serde_json::json!({"link": other})).chooses(&link), "{other}");
+        }
+        assert!(choose(serde_json::json!({"link": "loopback"})).chooses(&Case::ping_pong("udp")));
+        let rate = |rate: f64| choose(serde_json::json!({"rate_per_s": rate}));
+        assert!(rate(467.0).chooses(&link) && !rate(608.0).chooses(&link));
+        assert!(!rate(467.0).chooses(&Case::ping_pong("udp")), "a closed loop has no rate");
+    }
+}

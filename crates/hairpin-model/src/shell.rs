@@ -1,0 +1,63 @@
+//! Words of a command as a POSIX shell takes them (Shell Command Language, section 2.2).
+
+/// The words as one line to be pasted into a shell.
+#[must_use]
+pub fn command(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The word as it is where a shell takes it as it is, else in single quotes.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-./=,:+%@".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// The words of a line: apart by blanks, and whole within single quotes, which may stand in the midst of a word. Other
+/// signs that a shell knows mean nothing here. A quote that nothing closes goes to the end.
+#[must_use]
+pub fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut is_quoted = false;
+    for letter in line.chars() {
+        match letter {
+            '\'' => {
+                is_quoted = !is_quoted;
+                word.get_or_insert_default();
+            }
+            blank if blank.is_whitespace() && !is_quoted => words.extend(word.take()),
+            other => word.get_or_insert_default().push(other),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_shell_would_take_apart_is_quoted() {
+        assert_eq!(quoted("delay=2ms"), "delay=2ms");
+        assert_eq!(quoted("up=5mbit delay=23.5ms±1ms"), "'up=5mbit delay=23.5ms±1ms'");
+        assert_eq!(quoted("replay=it's;rm"), r"'replay=it'\''s;rm'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn a_line_is_read_as_it_was_written() {
+        let asked = ["--link", "home-uplink up.loss=0%", "--size", "4", ""].map(str::to_owned);
+        let line = command(&asked);
+        assert_eq!(line, "--link 'home-uplink up.loss=0%' --size 4 ''");
+        assert_eq!(words(&line), asked);
+        assert_eq!(words("  a  b='c d'e\n"), ["a", "b=c de"]);
+        assert_eq!(words("a 'b c"), ["a", "b c"]);
+        assert!(words(" ").is_empty());
+    }
+}

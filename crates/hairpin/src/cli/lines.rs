@@ -1,0 +1,48 @@
+//! Lists for the terminal: headings, and names with what they are, wrapped to its width.
+
+use std::fmt::Write;
+
+use hairpin_report::terminal::{self, Look};
+
+use super::output;
+
+/// The column of the names.
+const NAME: usize = 18;
+
+/// A list so far.
+pub(super) struct Lines {
+    text: String,
+    look: Look,
+}
+
+impl Lines {
+    /// An empty list, as wide as standard output.
+    pub(super) fn new() -> Self {
+        Self { text: String::new(), look: output::look() }
+    }
+
+    /// Begins a part of the list.
+    pub(super) fn heading(&mut self, title: &str) {
+        let before = if self.text.is_empty() { "" } else { "\n" };
+        writeln!(self.text, "{before}{title}").expect("a String takes any text");
+    }
+
+    /// A name and what it is; a name longer than its column has a line of its own.
+    pub(super) fn item(&mut self, name: &str, what: &str) {
+        if name.chars().count() > NAME {
+            writeln!(self.text, "  {name}").expect("a String takes any text");
+            return self.item("", what);
+        }
+        self.text.push_str(&terminal::render_item(&format!("  {name:<NAME$} "), what, &self.look));
+    }
+
+    /// A text over the whole width.
+    pub(super) fn whole(&mut self, what: &str) {
+        self.text.push_str(&terminal::render_item("  ", what, &self.look));
+    }
+
+    /// The list as text.
+    pub(super) fn finish(self) -> String {
+        self.text
+    }
+}

@@ -1,0 +1,136 @@
+//! What is told of a link before and after a program runs across it.
+
+use std::fmt::Write;
+
+use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
+use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord};
+use hairpin_report::quantities::{self, Micro};
+use serde_json::{Value, json};
+
+/// The variables that both programs find in their environment.
+pub(super) fn environment(line: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("HAIRPIN_NEAR", NEAR_V4.to_string()),
+        ("HAIRPIN_FAR", FAR.v4.to_string()),
+        ("HAIRPIN_NEAR_IPV6", NEAR_V6.to_string()),
+        ("HAIRPIN_FAR_IPV6", FAR.v6.to_string()),
+        ("HAIRPIN_LINK", line.to_owned()),
+    ]
+}
+
+/// The same in JSON.
+pub(super) fn addresses() -> Value {
+    json!({ "near": NEAR_V4, "far": FAR.v4, "near_ipv6": NEAR_V6, "far_ipv6": FAR.v6 })
+}
+
+/// The lines before: the link, and both ends.
+pub(super) fn before(link: &str, far: &str) -> String {
+    format!("link  {link}\nnear  {NEAR_V4}  {NEAR_V6}\nfar   {}  {}  {far}", FAR.v4, FAR.v6)
+}
+
+/// The lines after: what became of the packets, and how late they were let go.
+pub(super) fn after(record: &LinkRecord) -> String {
+    let mut text = format!("up    {}\ndown  {}", packets(&record.up), packets(&record.down));
+    if let Some(LatenessNs { p50, p99, max }) = record.lateness_ns {
+        let [p50, p99, max] = [p50, p99, max].map(|ns| quantities::duration(ns as f64, Micro::Ascii));
+        write!(text, "\nlate  released after they were due: p50 {p50}, p99 {p99}, max {max}")
+            .expect("a String takes any text");
+    }
+    text
+}
+
+/// Why what was timed across the link must not be trusted.
+pub(super) fn warning(record: &LinkRecord) -> Option<String> {
+    let why = record.why_invalid()?;
+    Some(format!(
+        "warning: link-late: {why}: do not trust times that were measured across it \
+         (hint: leave a CPU to the relay, or choose a slower link)"
+    ))
+}
+
+/// A direction's ledger in words; only what occurred.
+fn packets(direction: &DirectionRecord) -> String {
+    let counts = &direction.packets;
+    let mut text = format!("packets in {}, out {}", quantities::count(counts.entered), quantities::count(counts.out));
+    let mut tell = |words: String| write!(text, ", {words}").expect("a String takes any text");
+    let reasons = direction.stages.iter().flat_map(|stage| {
+        stage.dropped.iter().map(|(reason, count)| (format!("{} ({reason})", stage.stage), *count))
+    });
+    let dropped: Vec<String> = reasons.map(|(by, count)| format!("{} by {by}", quantities::count(count))).collect();
+    if !dropped.is_empty() {
+        tell(format!("dropped {}", dropped.join(" and ")));
+    }
+    let others = [
+        ("duplicated", counts.duplicated),
+        ("reordered", counts.reordered),
+        ("corrupted", counts.corrupted),
+        ("still inside", counts.inside),
+    ];
+    for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
+        tell(format!("{what} {}", quantities::count(count)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use hairpin_model::link::{Backend, PacketCounts, RelayReport, StageRecord};
+
+    use super::*;
+
+    fn record() -> LinkRecord {
+        let stage = |name: &str, reasons: &[(&str, u64)]| StageRecord {
+            stage: name.to_owned(),
+            dropped: reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
+            ..StageRecord::default()
+        };
+        let dropped = BTreeMap::from([("queue".to_owned(), 3), ("loss".to_owned(), 1)]);
+        let packets = PacketCounts { entered: 12_345, out: 12_340, dropped, inside: 1, ..PacketCounts::default() };
+        let up = DirectionRecord {
+            packets: packets.clone(),
+            stages: vec![
+                stage("mtu", &[]),
+                stage("queue", &[("codel", 1), ("full", 2)]),
+                stage("loss", &[("random", 1)]),
+            ],
+            ..DirectionRecord::default()
+        };
+        LinkRecord {
+            backend: Backend::Relay,
+            seed: 7,
+            lateness_ns: Some(LatenessNs { p50: 1600, p99: 69_000, max: 200_000 }),
+            packets,
+            up,
+            down: DirectionRecord::default(),
+            relay: None,
+            samples_began_ns: None,
+        }
+    }
+
+    #[test]
+    fn what_became_of_the_packets_is_told_by_stage_and_reason() {
+        let expected = "up    packets in 12 345, out 12 340, dropped 1 by queue (codel) and 2 by queue (full) and 1 by loss \
+                        (random), still inside 1\n\
+                        down  packets in 0, out 0\n\
+                        late  released after they were due: p50 1.60 us, p99 69.0 us, max 200 us";
+        assert_eq!(after(&record()), expected);
+        let unseen = after(&LinkRecord { lateness_ns: None, ..record() });
+        assert_eq!(unseen.lines().count(), 2, "{unseen}");
+    }
+
+    #[test]
+    fn a_relay_that_was_late_or_had_no_room_is_warned_of() {
+        assert_eq!(warning(&record()), None);
+        let late = LatenessNs { p50: 150_000, p99: 160_000, max: 170_000 };
+        let warned = warning(&LinkRecord { lateness_ns: Some(late), ..record() }).unwrap();
+        assert!(
+            warned.starts_with("warning: link-late: the relay was late by 150 us at p50, bound 100 us: "),
+            "{warned}"
+        );
+        let relay = RelayReport { overrun: 3, ..RelayReport::default() };
+        let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
+        assert!(warned.contains("no room for 3 packets"), "{warned}");
+    }
+}

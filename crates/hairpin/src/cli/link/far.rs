@@ -1,0 +1,137 @@
+//! What runs at the far end of a link while a program runs at the near end.
+
+use std::io::{BufRead, BufReader};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{ChildStdin, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use hairpin_engine::links::echo_server;
+use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken};
+use hairpin_model::round::Failure;
+
+use crate::interrupt::Signals;
+
+/// How long a command of the user's may take until something listens.
+const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
+
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long it may take to end when it is asked to.
+const TO_END: Duration = Duration::from_millis(500);
+
+/// The program at the far end.
+pub(super) struct Far {
+    guest: Guest,
+    /// Closing it ends the echo.
+    _input: Option<ChildStdin>,
+    /// How a command of the user's ended by itself.
+    ended: Option<ExitStatus>,
+}
+
+/// How far a command of the user's came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Readiness {
+    /// It can be reached.
+    Listens,
+    /// It has ended, and all is well.
+    Ended,
+    /// It has not listened in time.
+    Silent,
+}
+
+impl Far {
+    /// Starts Hairpin's echo and waits until it can be reached.
+    pub(super) fn echo(program: &Path, namespace: &Path) -> Result<Self, Failure> {
+        let mut command = Command::new(program);
+        command.args([echo_server::COMMAND, &std::process::id().to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut guest = start(&mut command, namespace, "Hairpin's echo")?;
+        let (input, output) = guest.pipes();
+        let mut said = String::new();
+        // One that fails has said why on standard error, and closes its output.
+        let heard = output.map_or(Ok(0), |output| BufReader::new(output).read_line(&mut said));
+        if heard.is_err() || said != echo_server::READY {
+            return Err(Failure {
+                cause: "Hairpin's echo did not start at the far end".to_owned(),
+                hint: "--far COMMAND runs another".to_owned(),
+            });
+        }
+        Ok(Self { guest, _input: input, ended: None })
+    }
+
+    /// Starts a command by the shell, and waits until something listens.
+    pub(super) fn shell(
+        text: &str,
+        environment: &[(&str, String)],
+        namespace: &Path,
+        signals: &Signals,
+    ) -> Result<(Self, Readiness), Failure> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", text]).envs(environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(Stdio::null()).stdout(to_standard_error()?);
+        let guest = start(&mut command, namespace, "/bin/sh")?;
+        let mut far = Self { guest, _input: None, ended: None };
+        let readiness = far.readiness(text, signals)?;
+        Ok((far, readiness))
+    }
+
+    /// Waits until it listens; a signal of the user's ends the wait.
+    fn readiness(&mut self, text: &str, signals: &Signals) -> Result<Readiness, Failure> {
+        let deadline = Instant::now() + UNTIL_IT_LISTENS;
+        while !self.guest.listens() {
+            let waited = self.guest.wait(&[signals.file()], Some(LOOK)).map_err(|error| Failure {
+                cause: format!("cannot wait for the far command: {error}"),
+                hint: String::new(),
+            })?;
+            match waited {
+                Woken::Ended(status) if status.success() => {
+                    self.ended = Some(status);
+                    return Ok(Readiness::Ended);
+                }
+                Woken::Ended(status) => {
+                    return Err(Failure {
+                        cause: format!("the far command `{text}` ended at once ({status})"),
+                        hint: "try it alone: /bin/sh runs it".to_owned(),
+                    });
+                }
+                Woken::Others(ready) if ready.contains(&true) => return Ok(Readiness::Silent),
+                Woken::Others(_) if Instant::now() >= deadline => return Ok(Readiness::Silent),
+                Woken::Others(_) => {}
+            }
+        }
+        Ok(Readiness::Listens)
+    }
+
+    /// Asks it to end, and ends it when it does not. Says how it had ended before, if it had.
+    pub(super) fn end(mut self) -> Option<ExitStatus> {
+        if self.ended.is_none()
+            && let Ok(Woken::Ended(status)) = self.guest.wait(&[], Some(Duration::ZERO))
+        {
+            self.ended = Some(status);
+        }
+        let ended = self.ended;
+        self.guest.end(TO_END);
+        ended
+    }
+}
+
+fn start(command: &mut Command, namespace: &Path, name: &str) -> Result<Guest, Failure> {
+    Guest::start(command, namespace, Group::Own).map_err(|why| match why {
+        NotStarted::Link(failure) => failure,
+        NotStarted::Program(error) => Failure {
+            cause: format!("cannot start {name} at the far end: {error}"),
+            hint: "is a limit on processes (ulimit -u) reached?".to_owned(),
+        },
+    })
+}
+
+/// Standard error, to be the standard output of a program.
+pub(super) fn to_standard_error() -> Result<Stdio, Failure> {
+    let copy = std::io::stderr().as_fd().try_clone_to_owned();
+    copy.map(Stdio::from).map_err(|error| Failure {
+        cause: format!("cannot copy the descriptor of standard error: {error}"),
+        hint: "is it open?".to_owned(),
+    })
+}

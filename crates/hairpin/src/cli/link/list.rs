@@ -1,0 +1,88 @@
+//! `hairpin link list`: the built-in profiles, and what can carry packets here.
+
+use std::fmt::Write;
+
+use clap::ArgMatches;
+use hairpin_engine::links::known;
+use hairpin_link::builtin;
+use hairpin_model::card::{Receipt, WhyNot};
+use hairpin_model::ground::LinkGround;
+use hairpin_model::link::Backend;
+use serde_json::{Value, json};
+
+use super::super::exit::Exit;
+use super::super::lines::Lines;
+use super::super::output;
+use super::as_json;
+
+/// Lists them, as a table or as JSON.
+pub(super) fn run(matches: &ArgMatches) -> Exit {
+    let ground = known::ground();
+    if matches.get_flag("json") {
+        let backends: Vec<Value> = backends(&ground).iter().map(|(name, can_run)| backend(*name, can_run)).collect();
+        output::text(&format!("{:#}\n", json!({ "profiles": profiles(), "backends": backends })));
+        return Exit::Fine;
+    }
+    let mut list = Lines::new();
+    list.heading("Profiles (--link NAME; `hairpin link show NAME` tells more)");
+    add(&mut list);
+    list.heading("What carries the packets (--backend)");
+    for (name, can_run) in backends(&ground) {
+        list.item(
+            name.word(),
+            &match can_run {
+                Ok(receipt) => format!("can run here: {}", receipt.detail),
+                Err(why_not) => format!("cannot run here: {}", told(why_not)),
+            },
+        );
+    }
+    output::text(&list.finish());
+    Exit::Fine
+}
+
+/// Adds each profile to a list: its name, what it stands for, its figures.
+pub(in super::super) fn add(list: &mut Lines) {
+    for profile in builtin::ALL {
+        list.item(profile.name, profile.summary);
+        if profile.line != profile.name {
+            list.item("", profile.line);
+        }
+    }
+}
+
+/// All profiles in JSON.
+#[must_use]
+pub fn profiles() -> Vec<Value> {
+    builtin::ALL.iter().map(|builtin| as_json(Some(builtin), &builtin.profile())).collect()
+}
+
+/// The profiles' part of docs/catalog.md.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = String::from(
+        "\n## Links\n\nThe built-in profiles; [links.md](links.md) has the words of which they are made, and where their \
+         figures come from.\n\n| name | what it stands for | figures |\n|---|---|---|\n",
+    );
+    for profile in builtin::ALL {
+        let (name, summary, line) = (profile.name, profile.summary, profile.line);
+        writeln!(text, "| `{name}` | {summary} | `{line}` |").expect("a String takes any text");
+    }
+    text
+}
+
+fn backends(ground: &LinkGround) -> [(Backend, &Result<Receipt, WhyNot>); 2] {
+    [(Backend::Relay, &ground.relay), (Backend::Netem, &ground.netem)]
+}
+
+fn backend(name: Backend, can_run: &Result<Receipt, WhyNot>) -> Value {
+    match can_run {
+        Ok(receipt) => json!({ "name": name, "can_run": true, "detail": receipt.detail }),
+        Err(why_not) => {
+            json!({ "name": name, "can_run": false, "reason": why_not.reason, "hint": why_not.hint })
+        }
+    }
+}
+
+fn told(why_not: &WhyNot) -> String {
+    if why_not.hint.is_empty() { why_not.reason.clone() } else { why_not.to_string() }
+}

@@ -1,0 +1,67 @@
+//! `hairpin link show PROFILE`: what is in a profile.
+
+use clap::ArgMatches;
+use hairpin_link::profile::Profile;
+use hairpin_link::stages::queue::replay::Trace;
+use hairpin_model::link::Direction;
+use hairpin_report::quantities::{self, Micro};
+
+use super::super::exit::{Exit, Stopped};
+use super::super::lines::Lines;
+use super::super::output;
+use super::{Asked, as_json, figures};
+
+/// Shows a profile, as a table or as JSON.
+///
+/// # Errors
+/// It cannot be read, or a trace of it cannot.
+pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let words: Vec<&str> = matches.get_many::<String>("PROFILE").unwrap_or_default().map(String::as_str).collect();
+    let asked = Asked::read(&words.join(" "))?;
+    if matches.get_flag("json") {
+        output::text(&format!("{:#}\n", as_json(asked.builtin, &asked.profile)));
+        return Ok(Exit::Fine);
+    }
+    let mut list = Lines::new();
+    if let Some(builtin) = asked.builtin {
+        list.item(builtin.name, builtin.summary);
+    }
+    list.item("line", &asked.profile.to_string());
+    list.item("delay alone", &round_trip(&asked.profile));
+    for (name, text) in &asked.traces {
+        list.item("trace", &format!("{name}: {}", trace(text)));
+    }
+    for (direction, title) in [(Direction::Up, "Up: from near to far"), (Direction::Down, "Down: from far to near")] {
+        let figures = figures(&asked.profile, direction);
+        if figures.is_empty() {
+            continue;
+        }
+        list.heading(title);
+        for (stage, figures) in figures {
+            list.item(stage, &figures);
+        }
+    }
+    if let Some(builtin) = asked.builtin {
+        list.heading("Where its figures come from");
+        list.whole(builtin.because);
+    }
+    output::text(&list.finish());
+    Ok(Exit::Fine)
+}
+
+fn round_trip(profile: &Profile) -> String {
+    let ns = profile.up.delay.base_ns.saturating_add(profile.down.delay.base_ns);
+    format!("a round trip takes {}", quantities::round_duration(ns as f64, Micro::Ascii))
+}
+
+/// What a trace gives, in words.
+fn trace(text: &str) -> String {
+    match Trace::parse(text) {
+        Ok(trace) => format!(
+            "{} Mbit/s in the mean, begins again after {}",
+            quantities::number(trace.mean_bits_per_s() as f64 / 1e6),
+            quantities::round_duration(trace.period_ms() as f64 * 1e6, Micro::Ascii),
+        ),
+        Err(bad) => bad.to_string(),
+    }
+}

@@ -1,0 +1,122 @@
+//! The command line's words for links.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, Command, value_parser};
+use hairpin_model::link::Backend;
+
+/// What can carry the packets of a real program.
+const BACKENDS: [Backend; 2] = [Backend::Relay, Backend::Netem];
+
+const PROFILES: &str = "A profile is the name of a built-in one (hairpin link list), words such as `delay=23.5ms±1ms \
+     up=5.5mbit queue=64KiB loss=0.1%`, or a name and words that change it. docs/links.md has every word.";
+
+const RUN: &str = "In the environment of both commands: HAIRPIN_NEAR and HAIRPIN_FAR (IPv4 addresses), \
+     HAIRPIN_NEAR_IPV6 and HAIRPIN_FAR_IPV6, HAIRPIN_LINK (the profile).\n\n\
+     The far command is started first. Hairpin waits until something listens in the far namespace, for at most 2 s. It is \
+     ended when COMMAND has ended, and so is whatever either of them left running.\n\n\
+     Without root both commands run in a user namespace, in which they seem to be root.\n\n\
+     Exit codes: that of COMMAND; 128 and the signal's number when a signal ended it; 2 bad usage or input; 125 the link \
+     failed; 126 COMMAND cannot be run; 127 there is no such command.\n\n\
+     Examples:\n  \
+     hairpin link run --link home-uplink -- sh -c 'ping -c 3 $HAIRPIN_FAR'\n  \
+     hairpin link run --link lte --far 'iperf3 -s' -- sh -c 'iperf3 -c $HAIRPIN_FAR'\n  \
+     hairpin link run --link 'plc loss=1%' --far 'python3 -m http.server' \\\n    \
+     -- sh -c 'curl http://$HAIRPIN_FAR:8000/'";
+
+/// The command, with its own commands.
+#[must_use]
+pub fn command() -> Command {
+    Command::new("link")
+        .about("Emulated links: the built-in profiles, what is in one, and any program across one")
+        .after_help(PROFILES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(list())
+        .subcommand(show())
+        .subcommand(run())
+}
+
+fn json(help: &'static str) -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help(help)
+}
+
+fn list() -> Command {
+    Command::new("list")
+        .about("The built-in profiles, and what can carry packets here")
+        .after_help(PROFILES)
+        .arg(json("Print them as one JSON object"))
+}
+
+fn show() -> Command {
+    Command::new("show")
+        .about("What is in a profile: its figures in words, stage by stage, and where they come from")
+        .after_help(PROFILES)
+        .arg(
+            Arg::new("PROFILE")
+                .required(true)
+                .num_args(1..)
+                .help("A name, words, or a name and words that change it"),
+        )
+        .arg(json("Print it as one JSON object"))
+}
+
+fn run() -> Command {
+    let path = || value_parser!(PathBuf);
+    let backends = PossibleValuesParser::new(BACKENDS.iter().map(|backend| backend.word()));
+    Command::new("run")
+        .about("Run any program across a link: real kernel TCP and UDP at both ends, an emulated path between them")
+        .after_help(RUN)
+        .arg(
+            Arg::new("link").long("link").value_name("PROFILE").required(true).help(
+                "The link: a name of `hairpin link list`, words such as 'delay=20ms loss=1%', or a name and words",
+            ),
+        )
+        .arg(Arg::new("far").long("far").value_name("COMMAND").help(
+            "What runs at the far end, by /bin/sh; what it prints goes to standard error [default: Hairpin's echo, \
+             TCP and UDP port 7]",
+        ))
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("NUMBER")
+                .value_parser(value_parser!(u64))
+                .help("Seed of the link's random choices; without it one is drawn and printed"),
+        )
+        .arg(
+            Arg::new("log")
+                .long("log")
+                .value_name("FILE")
+                .value_parser(path())
+                .help("Write a line about each packet: direction, size, arrived, due, released, fate"),
+        )
+        .arg(
+            Arg::new("backend")
+                .long("backend")
+                .value_name("BACKEND")
+                .value_parser(backends)
+                .default_value(Backend::Relay.word())
+                .help("What carries the packets: Hairpin's relay or the kernel's emulator"),
+        )
+        .arg(json(
+            "When COMMAND has ended, print one JSON object with its exit code and what became of the packets; what \
+             COMMAND prints goes to standard error then",
+        ))
+        .arg(
+            Arg::new("quiet")
+                .long("quiet")
+                .short('q')
+                .action(ArgAction::SetTrue)
+                .help("Print nothing of the link but errors and warnings"),
+        )
+        .arg(
+            Arg::new("COMMAND")
+                .required(true)
+                .num_args(1..)
+                .last(true)
+                .value_parser(value_parser!(OsString))
+                .help("What runs at the near end, with its arguments; it has the terminal"),
+        )
+}

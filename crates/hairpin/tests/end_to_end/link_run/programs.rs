@@ -1,0 +1,108 @@
+//! Programs that people use, across a link: each is left out by name where it is not installed.
+
+use std::os::unix::fs::MetadataExt;
+
+use serde_json::Value;
+
+use super::{assert_closes, assert_log_is_the_record, can_link, count, has, log, run, told};
+use crate::support::{PROGRAM, Place, Running, skipped, text};
+
+#[test]
+fn ping_goes_there_and_back() {
+    let test = "ping_goes_there_and_back";
+    if !can_link(test) || !has("ping", test) {
+        return;
+    }
+    let place = Place::new();
+    let flags = ["--link", "delay=20ms", "--seed", "1", "--log", "packets", "--json"];
+    let script = "ping -c 3 -i 0.2 $HAIRPIN_FAR && ping -6 -c 3 -i 0.2 $HAIRPIN_FAR_IPV6";
+    let ran = run(&place, &flags, script).with_code(0);
+    assert_eq!(ran.stderr.matches("3 packets transmitted, 3 received, 0% packet loss").count(), 2, "{ran:#?}");
+    // What is due 20 ms after it came never comes earlier.
+    let words = ran.stderr.split_whitespace();
+    let times: Vec<f64> = words.filter_map(|word| word.strip_prefix("time=")?.parse().ok()).collect();
+    assert!(times.len() == 6 && times.iter().all(|ms| *ms >= 40.0), "{times:?}");
+    let record = &ran.json()["link"];
+    assert_closes(record);
+    assert_log_is_the_record(&log(&place.path("packets")), record);
+    for direction in ["up", "down"] {
+        assert_eq!(count(&record[direction]["packets"], "in"), 6, "the pings and nothing else: {record}");
+    }
+}
+
+#[test]
+fn curl_fetches_a_page_from_a_server_at_the_far_end() {
+    let test = "curl_fetches_a_page_from_a_server_at_the_far_end";
+    if !can_link(test) || !has("curl", test) || !has("python3", test) {
+        return;
+    }
+    let place = Place::new();
+    let page: String = (0..30_000).map(|line| format!("line {line}\n")).collect();
+    std::fs::write(place.path("page"), &page).expect("the place can be written to");
+    let link = "delay=5ms up=20mbit down=50mbit loss=1%";
+    let flags = ["--link", link, "--seed", "3", "--far", "exec python3 -m http.server"];
+    let script = "curl --silent --show-error --max-time 60 -o fetched http://$HAIRPIN_FAR:8000/page";
+    let record = &told(&place, &flags, script)["link"];
+    assert!(std::fs::read_to_string(place.path("fetched")).expect("it was fetched") == page, "every byte");
+    assert_closes(record);
+    let least = u64::try_from(page.len() / 1448).expect("a small number");
+    assert!(count(&record["down"]["packets"], "in") > least, "in packets of at most the MTU: {record}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn iperf3_measures_across_a_link() {
+    let test = "iperf3_measures_across_a_link";
+    if !can_link(test) || !has("iperf3", test) {
+        return;
+    }
+    let place = Place::new();
+    let link = "delay=2ms rate=20mbit queue=64KiB";
+    let flags = ["--link", link, "--seed", "3", "--far", "exec iperf3 --server --one-off"];
+    let record = &told(&place, &flags, "iperf3 --client $HAIRPIN_FAR --json --bytes 1M >iperf3.json")["link"];
+    assert_closes(record);
+    let text = std::fs::read_to_string(place.path("iperf3.json")).expect("it has measured");
+    let measured: Value = serde_json::from_str(&text).expect("it prints JSON");
+    let sent = measured["end"]["sum_sent"]["bytes"].as_u64().expect("a number of bytes");
+    let received = measured["end"]["sum_received"]["bytes"].as_u64().expect("a number of bytes");
+    assert!(sent >= 1_000_000 && count(&record["up"]["packets"], "out") >= received / 1448, "{sent} {record}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_ordinary_user_runs_programs_across_a_link() {
+    let test = "an_ordinary_user_runs_programs_across_a_link";
+    if !can_link(test) {
+        return;
+    }
+    let place = Place::new();
+    // As nobody, in a folder that anybody may enter, with a program that anybody may run.
+    let open = "chmod 0777 . tmp && cp \"$0\" hairpin && chmod 0755 hairpin";
+    Running::start(place.command("bash").args(["-c", open, PROGRAM])).end().with_code(0);
+    let as_nobody = |words: &[&str]| {
+        let mut command = place.command("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "./hairpin"]).args(words);
+        Running::start(&mut command).end()
+    };
+    let listed = as_nobody(&["link", "list", "--json"]);
+    if listed.code != Some(0) {
+        return skipped(test, "`setpriv --reuid 65534` is refused here");
+    }
+    let relay = &listed.json()["backends"][0];
+    if relay["can_run"] != true {
+        return skipped(test, text(&relay["reason"]));
+    }
+    let script = "id -u; exec 3<>/dev/tcp/$HAIRPIN_FAR/7; printf hello >&3; head -c 5 <&3; touch made";
+    let flags = ["link", "run", "--link", "delay=2ms", "--seed", "1", "--log", "packets", "--json", "--"];
+    let ran = as_nobody(&[&flags[..], &["bash", "-c", script]].concat()).with_code(0);
+    assert!(ran.stderr.contains("0\nhello"), "there it seems to be root: {ran:#?}");
+    let record = &ran.json()["link"];
+    assert_closes(record);
+    assert_log_is_the_record(&log(&place.path("packets")), record);
+    assert!(count(&record["up"]["packets"], "in") > 4, "{record}");
+    let owner = |name: &str| std::fs::metadata(place.path(name)).expect("it was made").uid();
+    assert_eq!((owner("made"), owner("packets")), (65534, 65534), "what it made is the user's");
+    let killed = as_nobody(&["link", "run", "--link", "delay=2ms", "--", "bash", "-c", "kill -s TERM $$"]);
+    killed.with_code(143);
+    place.assert_nothing_left();
+}

@@ -1,0 +1,183 @@
+//! Links of an ordinary user, and of a process that is killed.
+//!
+//! Only a process of one thread may move into a user namespace of its own, and the test harness has several. So this is
+//! a program of its own (`harness = false`), which starts itself again in two parts: `user` makes a link as whoever it
+//! is started as, and `holder` waits with one until it is killed.
+#![expect(clippy::print_stdout, reason = "a program that tells how its tests went")]
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hairpin_engine::clock::RealClock;
+use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
+use hairpin_engine::links::namespace::{self, Home};
+use hairpin_engine::links::{LinkOrder, RunningLink};
+use hairpin_model::link::Backend;
+
+/// `nobody` on most distributions: a user with no rights.
+const NOBODY: u32 = 65534;
+
+/// The longest that anything here may take; only a hang comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["user", program] => user(program),
+        ["holder", program] => holder(program),
+        // The words that cargo and others pass to test harnesses.
+        ["--list", ..] => {}
+        _ => {
+            an_ordinary_user_has_links();
+            a_killed_holder_leaves_nothing();
+        }
+    }
+}
+
+/// This program's part, started again as an ordinary user.
+fn part(name: &str) -> (Command, tempfile::TempDir) {
+    let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
+    let own = env::current_exe().expect("this program is a file");
+    let mut command;
+    if fs::metadata("/proc/self").expect("it is there").uid() == 0 {
+        // The folder that cargo builds in may be closed to others.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let copied = |from: &Path, name: &str| {
+            let to = folder.path().join(name);
+            fs::copy(from, &to).expect("a program can be copied");
+            to
+        };
+        command = Command::new(copied(&own, "part"));
+        command.arg(name).arg(copied(Path::new(env!("CARGO_BIN_EXE_hairpin")), "hairpin")).uid(NOBODY).gid(NOBODY);
+    } else {
+        command = Command::new(own);
+        command.args([name, env!("CARGO_BIN_EXE_hairpin")]);
+    }
+    command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped());
+    (command, folder)
+}
+
+fn an_ordinary_user_has_links() {
+    let (mut command, folder) = part("user");
+    let output = command.output().expect("this program can be started again");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    println!("test an_ordinary_user_has_links ... {}", said.trim());
+    drop(folder);
+}
+
+fn a_killed_holder_leaves_nothing() {
+    let (mut command, folder) = part("holder");
+    let mut holder = Ended(command.spawn().expect("this program can be started again"));
+    let mut line = String::new();
+    let stdout = holder.0.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).expect("it says which processes there are, or why there are none");
+    let ids: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    if line.starts_with("skipped") {
+        println!("test a_killed_holder_leaves_nothing ... {}", line.trim());
+        return;
+    }
+    assert_eq!(ids.len(), 3, "the link, and a process at each end: {line}");
+    assert!(ids.iter().all(|id| lives(*id)), "{line}");
+    holder.0.kill().expect("it is our child");
+    holder.0.wait().expect("it is our child");
+    let deadline = Instant::now() + LIMIT;
+    while ids.iter().any(|id| lives(*id)) {
+        assert!(Instant::now() < deadline, "waited in vain until all of {ids:?} have ended");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+    println!("test a_killed_holder_leaves_nothing ... ok");
+    drop(folder);
+}
+
+/// Whether a process is there and no zombie.
+fn lives(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// A child that is ended when this is dropped.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A link; the program ends with a word where none can be made here.
+fn link(program: &str) -> (RunningLink, Home) {
+    if let Err(why) = namespace::may_prepare() {
+        println!("skipped: {why}");
+        std::process::exit(0);
+    }
+    let home = namespace::prepare().expect("it may");
+    let order = LinkOrder {
+        profile: "delay=1ms".to_owned(),
+        traces: Vec::new(),
+        seed: 1,
+        backend: Backend::Relay,
+        clock: RealClock::calibrated(),
+        cpu: None,
+        allowed_cpus: Vec::new(),
+        messages: None,
+        log: None,
+    };
+    (RunningLink::start(Path::new(program), &order).expect("the link starts"), home)
+}
+
+fn within<T>(namespace: &Path, act: impl FnOnce() -> T) -> T {
+    let _visit = namespace::visit(namespace).expect("a namespace of the link can be entered and left");
+    act()
+}
+
+fn here() -> u64 {
+    fs::metadata("/proc/thread-self/ns/net").expect("this thread is in a namespace").ino()
+}
+
+/// Everything that the engine does with a link, as an ordinary user.
+fn user(program: &str) {
+    let started_in = here();
+    let (link, home) = link(program);
+    assert_eq!(home, Home::Fresh);
+    let home = here();
+    assert_ne!(home, started_in, "it could not come back to where it was started");
+    let ends = link.namespaces();
+    let pairs: [(IpAddr, IpAddr); 2] = [(NEAR_V4.into(), FAR.v4.into()), (NEAR_V6.into(), FAR.v6.into())];
+    for (near, far) in pairs {
+        let bind = |namespace, address: IpAddr| {
+            within(namespace, || UdpSocket::bind((address, 0)).expect("its address is there"))
+        };
+        let (near, far) = (bind(&ends.near, near), bind(&ends.far, far));
+        far.set_read_timeout(Some(LIMIT)).expect("it is not zero");
+        near.send_to(b"up", far.local_addr().expect("it is bound")).expect("it can be sent");
+        assert_eq!(far.recv(&mut [0; 100]).expect("it comes"), 2);
+    }
+    assert_eq!(here(), home, "every visit ends where it began");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("the loopback interface is up at home");
+    TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it can be connected to");
+    let mut sleeper = Ended(within(&ends.far, || Command::new("sleep").arg("1000").spawn().expect("it starts")));
+    let record = link.finish().expect("the link ends in order").record;
+    assert_eq!((record.packets.entered, record.packets.out, record.packets.unexplained()), (2, 2, 0), "{record:?}");
+    let ended = sleeper.0.try_wait().expect("it is our child");
+    assert!(ended.is_some_and(|status| !status.success()), "what ran at an end was ended with it");
+    println!("ok");
+}
+
+/// A link with a process at each end, until it is killed.
+fn holder(program: &str) {
+    let (link, _) = link(program);
+    let sleeper =
+        |namespace| within(namespace, || Command::new("sleep").arg("1000").spawn().expect("it starts").id());
+    let ends = link.namespaces();
+    println!("{} {} {}", link.id(), sleeper(&ends.near), sleeper(&ends.far));
+    std::thread::sleep(LIMIT);
+}
