@@ -187,7 +187,10 @@ fn ground() -> Ground {
 
 /// The cases that a command plans. Its words are the flags of knobs, each followed by its value unless it is a switch.
 fn planned(command: &str) -> Vec<Case> {
-    assert!(!command.contains(['"', '\\']), "{command}: single quotes keep a word whole, and nothing else is special");
+    assert!(
+        !command.contains(['"', '\\']),
+        "{command}: single quotes keep a word whole, and nothing else is special"
+    );
     let mut words = shell::words(command).into_iter();
     let experiment = experiments::find(&words.next().expect("an experiment")).expect("it is known");
     let mut given = BTreeMap::from([("seed".to_owned(), vec!["7".to_owned()])]);

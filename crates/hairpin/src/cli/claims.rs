@@ -11,7 +11,7 @@ use hairpin_model::claim::{Means, PlannedRun};
 use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
 use hairpin_model::shell;
-use hairpin_report::{html, json, quantities, terminal};
+use hairpin_report::{html, json, terminal};
 
 use super::exit::{Exit, Stopped};
 use super::measure::{Asked, Bench, PAGE, drawn_seed, folder, measured, now_unix_s, save, shown};
