@@ -17,7 +17,9 @@ mod ci;
 mod contract;
 mod fidelity;
 mod figures;
+mod leaks;
 mod leftovers;
+mod links;
 mod overhead;
 mod picture;
 mod process;
@@ -80,6 +82,14 @@ enum Chore {
     },
     /// What the instrument itself costs
     Overhead,
+    /// A link started and undone many times: its time, and that nothing stays
+    Leaks {
+        /// How often
+        #[arg(default_value_t = 1000)]
+        starts: usize,
+    },
+    /// What the relay adds to a link's profile, seen from outside
+    Links,
     /// Whether small writes are explained as promised
     Stalls {
         /// Short runs in which the finding is counted
@@ -120,6 +130,8 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
+        Chore::Leaks { starts } => leaks::run(root, starts),
+        Chore::Links => links::run(root),
         Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
     }
 }

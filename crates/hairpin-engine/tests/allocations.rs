@@ -70,14 +70,14 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let listening = transport.listen(&far::setup(&order, End::Far)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
-        let echo = Echo { clock: &clock, case: &order.case, boundaries: card.boundaries, stop: &stop };
+        let (clock, case) = (&clock, &order.case);
         let echo = scope.spawn(move || {
+            let echo = Echo { clock, case, boundaries: card.boundaries, is_released: &|| false };
             let mut wire = listening.accept().expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire).expect("it echoes to the end"))
         });
         let mut wire = transport.connect(&address, &far::setup(&order, End::Near)).expect("it can connect");
-        let client =
-            Client { clock: &clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
+        let client = Client { clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
         let client = allocations_of(|| {
             let journey = run_client(&client, &mut *wire).expect("it is answered");
             assert_eq!(journey.tally.received, count);

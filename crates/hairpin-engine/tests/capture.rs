@@ -107,7 +107,7 @@ fn a_loopback_connection_is_seen_whole_and_each_packet_once() {
         let headers = if host.is_ipv4() { 14 + 20 + 20 } else { 14 + 40 + 20 };
         assert!(packets.iter().all(|one| one.length_bytes >= headers + one.end_byte - one.first_byte));
         let count = u64::try_from(packets.len()).unwrap();
-        assert_eq!(captured.outcome(), Capture::Saved { file: String::new(), packets: count, dropped: 0 });
+        assert_eq!(captured.outcome(None), Capture::Saved { file: String::new(), packets: count, dropped: 0 });
     }
 }
 
@@ -124,7 +124,7 @@ fn foreign_packets_are_not_taken() {
     udp.send_to(b"of the same port", (Ipv4Addr::LOCALHOST, port)).unwrap();
     drop(watched);
     let captured = live.finish().unwrap();
-    assert_eq!(captured.outcome(), Capture::Saved { file: String::new(), packets: 0, dropped: 0 });
+    assert_eq!(captured.outcome(None), Capture::Saved { file: String::new(), packets: 0, dropped: 0 });
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
         near.read_exact(&mut byte).unwrap();
     }
     let captured = live.finish().unwrap();
-    let Capture::Saved { packets, dropped, .. } = captured.outcome() else { panic!("it was captured") };
+    let Capture::Saved { packets, dropped, .. } = captured.outcome(None) else { panic!("it was captured") };
     assert_eq!(packets, 16_384);
     assert!(dropped >= 18_000 + 3 - 16_384, "{dropped}");
     let bracket = Bracket::read(&RealClock::calibrated());
@@ -217,7 +217,7 @@ fn tshark_reads_what_the_file_says_of_itself() {
     };
     let text = String::from_utf8(ran.stdout).unwrap();
     assert!(ran.status.success(), "{text}");
-    let Capture::Saved { packets, .. } = captured.outcome() else { panic!("it was captured") };
+    let Capture::Saved { packets, .. } = captured.outcome(None) else { panic!("it was captured") };
     for expected in [
         "pcapng".to_owned(),
         "Ethernet".to_owned(),

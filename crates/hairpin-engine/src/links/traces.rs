@@ -12,9 +12,12 @@ use hairpin_model::round::Failure;
 /// The longest trace that is read, in bytes: 10 Gbit/s for more than a minute.
 const LONGEST_BYTES: u64 = 64 << 20;
 
+/// The traces of each profile, by its line.
+type Known = BTreeMap<String, Vec<(String, String)>>;
+
 /// The traces that the rounds of a run replay: each is read once, so that all rounds have the same.
 #[derive(Clone, Debug, Default)]
-pub struct Traces(Arc<Mutex<BTreeMap<String, Vec<(String, String)>>>>);
+pub struct Traces(Arc<Mutex<Known>>);
 
 impl Traces {
     /// As [`read`], where that profile was not asked for before.
