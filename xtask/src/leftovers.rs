@@ -16,7 +16,7 @@ use crate::process;
 use crate::smoke;
 
 /// The environment variable that marks.
-const MARK: &str = "HAIRPIN_XTASK_MARK";
+pub(crate) const MARK: &str = "HAIRPIN_XTASK_MARK";
 
 /// When after its first child appeared a survey is killed, so that different transports are in flight.
 const KILL_AFTER: [Duration; 3] =
@@ -154,7 +154,7 @@ fn end_them(mark: &str) -> Vec<String> {
 }
 
 /// Living processes with the mark: number and command line. A zombie has no environment and is not among them.
-fn marked(mark: &str) -> Vec<String> {
+pub(crate) fn marked(mark: &str) -> Vec<String> {
     let entry = format!("{MARK}={mark}");
     let Ok(processes) = std::fs::read_dir("/proc") else { return Vec::new() };
     let processes = processes.filter_map(|process| Some(process.ok()?.path()));

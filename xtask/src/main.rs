@@ -17,6 +17,7 @@ mod ci;
 mod contract;
 mod fidelity;
 mod figures;
+mod leaks;
 mod leftovers;
 mod links;
 mod overhead;
@@ -81,6 +82,12 @@ enum Chore {
     },
     /// What the instrument itself costs
     Overhead,
+    /// A link started and undone many times: its time, and that nothing stays
+    Leaks {
+        /// How often
+        #[arg(default_value_t = 1000)]
+        starts: usize,
+    },
     /// What the relay adds to a link's profile, seen from outside
     Links,
     /// Whether small writes are explained as promised
@@ -123,6 +130,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
+        Chore::Leaks { starts } => leaks::run(root, starts),
         Chore::Links => links::run(root),
         Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
     }

@@ -15,7 +15,7 @@ except PermissionError as error:
     sys.exit(77)
 
 dice = random.Random(7)
-to, me = b"\x02\0\0\0\0\x11", b"\x02\0\0\0\0\x01"
+to, me = b"\x02\0\0\0\0\x11", b"\x02\0\0\0\0\x10"
 sent = 0
 
 def send(frame):
@@ -49,7 +49,7 @@ for fragment in (0x2000, 0x1fff, 0x3fff, 0x4000):
 # As large as the interface takes, and larger; to others, to all; not IP at all; from the far end itself.
 for size in (1399, 1400, 1401, 1404, 1414, 1418, 2000, 9000, 65000):
     send(ethernet(0x0800, ip(size) + b"l" * (size - 20)))
-for target in (b"\xff" * 6, b"\x01\0\x5e\0\0\x01", b"\x33\x33\0\0\0\x01", b"\0" * 6, b"\x02\0\0\0\0\x02"):
+for target in (b"\xff" * 6, b"\x01\0\x5e\0\0\x01", b"\x33\x33\0\0\0\x01", b"\0" * 6, b"\x02\0\0\0\0\x20"):
     send(ethernet(0x0800, ip(48) + b"m" * 28, target))
 for kind in (0, 46, 0x0806, 0x8100, 0x88a8, 0x8847, 0x88cc, 0xffff):
     send(ethernet(kind, b"\0" * 60))
