@@ -18,8 +18,11 @@ use crate::possible;
 use crate::selection::several;
 use crate::sequence::{self, Planned};
 
-/// Blocks of evidence rounds: each holds a traced and an untraced round of every case.
+/// Blocks of evidence rounds: each holds a traced and an untraced round of every case. Cases that take long for an
+/// exchange over a link are in the first one only.
 pub const BLOCKS: u32 = 3;
+/// From this on an exchange takes long, in ns.
+const LONG_NS: u64 = 250_000_000;
 /// The most cases that one run traces: the first ones of its plan.
 pub const MOST_CASES: usize = 20;
 /// How long an evidence round lasts, where more than two windows fit that.
@@ -50,7 +53,7 @@ pub fn rounds(
     for record in done.iter().filter(|record| record.measured().is_some()) {
         measured.entry(&record.case_id).or_insert(record);
     }
-    let mut templates = Vec::new();
+    let (mut templates, mut quick) = (Vec::new(), Vec::new());
     let mut left_out = Vec::new();
     for Planned { case, .. } in planned.iter().filter(|planned| is_traced(&planned.case, ground)) {
         let candidate = ground.candidate(&case.transport);
@@ -60,23 +63,30 @@ pub fn rounds(
             left_out.push(case);
             continue;
         }
-        let extent = Extent::Count(exchanges(&record.order, exchange, candidate, ground));
+        let window_ns = window_ns(case, exchange, &candidate.card, links::travel_ns(case, ground));
+        let extent = Extent::Count(exchanges(exchange, window_ns));
         let of = |purpose| RoundOrder { purpose, extent, warm_up: Extent::Count(0), ..record.order.clone() };
-        templates.extend([Purpose::Traced, Purpose::Untraced].map(of));
+        let both = [Purpose::Traced, Purpose::Untraced].map(of);
+        if window_ns < LONG_NS || !case.is_emulated() {
+            quick.extend(both.clone());
+        }
+        templates.extend(both);
     }
     let skipped = left_out.first().map(|first| Skipped {
         transport: first.transport.clone(),
         case: Some(format!("the traces of {}", several(&left_out))),
         reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: sweep fewer values at once)"),
     });
-    (sequence::interleaved(&templates, block_after(done), BLOCKS, seed), skipped.into_iter().collect())
+    let first_block = block_after(done);
+    let mut rounds = sequence::interleaved(&templates, first_block, 1, seed);
+    rounds.extend(sequence::interleaved(&quick, first_block.saturating_add(1), BLOCKS - 1, seed));
+    (rounds, skipped.into_iter().collect())
 }
 
 /// How many exchanges one evidence round holds.
-fn exchanges(order: &RoundOrder, exchange: &Exchange, candidate: &Candidate, ground: &Ground) -> u64 {
+fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     let (fewest, most) = WINDOWS;
-    let travel_ns = links::travel_ns(&order.case, ground);
-    let windows = (LASTS_NS / window_ns(&order.case, exchange, &candidate.card, travel_ns)).clamp(fewest, most);
+    let windows = (LASTS_NS / window_ns).clamp(fewest, most);
     let writes = exchange.writes.sizes().len() as u64;
     (windows * exchange.pipeline).min((MOST_WRITES / writes).max(fewest))
 }

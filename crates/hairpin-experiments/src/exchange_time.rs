@@ -18,6 +18,7 @@ use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Extent, RoundOrder};
 
+use crate::links;
 use crate::possible;
 use crate::shared::{self, WARM_UP_NS};
 
@@ -68,11 +69,14 @@ fn is_held_by_cork(exchange: &Exchange) -> bool {
     exchange.remedy == Remedy::CorkForgotten
 }
 
-/// How long Nagle's algorithm may hold a window, at both ends together, in ns.
+/// How long Nagle's algorithm may hold a window, at both ends together, in ns: until an acknowledgement that is delayed
+/// has crossed the link.
 fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
-    let held = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
-    let stall_ns = travel_ns.saturating_add(STALL_NS);
-    held.into_iter().map(|held| if held { stall_ns } else { 0 }).fold(0, u64::saturating_add)
+    let late = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
+    let late_ns = late.into_iter().map(|held| if held { STALL_NS.saturating_add(travel_ns) } else { 0 });
+    // At once acknowledged, the rest of a request is still held while the acknowledgement is on its way.
+    let is_acknowledged_at_once = exchange.remedy == Remedy::Quickack && exchange.sizes_written().len() > 1;
+    late_ns.fold(if is_acknowledged_at_once { travel_ns } else { 0 }, u64::saturating_add)
 }
 
 /// By Nagle's algorithm at the client half.
@@ -115,7 +119,9 @@ pub fn round_ns(order: &RoundOrder, exchange: &Exchange, card: &Card, travel_ns:
     let windows = windows(order.warm_up).saturating_add(windows(order.extent));
     // The first window of a connection is acknowledged at once.
     let spared_ns = if windows > 0 { nagle_ns(exchange, card, 0) } else { 0 };
-    let start_ns = START_NS.saturating_add(travel_ns);
+    // The connection takes a way there and back too.
+    let link_ns = if order.case.is_emulated() { links::START_NS.saturating_add(travel_ns) } else { 0 };
+    let start_ns = START_NS.saturating_add(link_ns);
     windows.saturating_mul(window_ns).saturating_sub(spared_ns).saturating_add(start_ns)
 }
 
@@ -162,6 +168,28 @@ mod tests {
         assert_eq!(of(Remedy::Batch(10), &tcp), 44_060_204);
         assert_eq!(of(Remedy::Batch(100), &tcp), 51_204, "one write is never held");
         assert_eq!(window(&exchange("200", Remedy::None), &tcp), 51_204);
+    }
+
+    #[test]
+    fn over_a_link_each_acknowledgement_that_is_waited_for_is_one_more_way_there_and_back() {
+        let tcp = card(OptionName::ALL);
+        const TRAVEL_NS: u64 = 600_000_000;
+        let added = |remedy, pipeline| {
+            let exchange = Exchange { pipeline, ..exchange("100x2", remedy) };
+            let case = Case::small_writes("tcp", exchange.clone());
+            window_ns(&case, &exchange, &tcp, TRAVEL_NS) - window_ns(&case, &exchange, &tcp, 0)
+        };
+        for remedy in [Remedy::OneWrite, Remedy::Nodelay, Remedy::Cork, Remedy::CorkForgotten, Remedy::More] {
+            assert_eq!(added(remedy, 1), TRAVEL_NS, "{remedy}");
+        }
+        for remedy in [Remedy::None, Remedy::Batch(10), Remedy::Quickack] {
+            assert_eq!(added(remedy, 1), 2 * TRAVEL_NS, "{remedy}");
+        }
+        assert_eq!((added(Remedy::None, 4), added(Remedy::Nodelay, 4)), (3 * TRAVEL_NS, TRAVEL_NS));
+        let none = exchange("100x2", Remedy::None);
+        let case = Case::small_writes("tcp", none.clone());
+        assert_eq!(warm_up(&case, &none, &tcp, TRAVEL_NS), Extent::Count(1), "longer than is bearable");
+        assert_eq!(window_ns(&case, &none, &tcp, u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -31,6 +31,9 @@ const TIMEOUT_ROUND_TRIPS: u64 = 10;
 /// 1 s (RFC 6298, section 2.1).
 const FIRST_RETRANSMISSION_NS: u64 = SECOND_NS;
 
+/// What making and undoing a link adds to a round, in ns, as it is to be bearable; used for estimates only.
+pub const START_NS: u64 = 150_000_000;
+
 /// The backends that a plan may ask for.
 pub const BACKENDS: &[Backend] = &[Backend::Relay, Backend::Netem];
 

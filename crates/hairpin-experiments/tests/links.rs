@@ -1,0 +1,310 @@
+//! `--link` in every experiment: which cases it makes, what it refuses and skips, and how its length scales a plan.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{Plan, SATELLITE, ground, measured, plan_on, refusal, round_trip, running, turned};
+use hairpin_experiments::experiments::small_writes::{self, SmallWrites};
+use hairpin_experiments::experiments::survey::Survey;
+use hairpin_experiments::experiments::{ALL, round_trip::RoundTrip};
+use hairpin_experiments::{Experiment, Knobs, proof};
+use hairpin_model::card::{Receipt, WhyNot};
+use hairpin_model::case::{Case, LOOPBACK};
+use hairpin_model::exchange::Remedy;
+use hairpin_model::ground::Ground;
+use hairpin_model::link::Backend;
+use hairpin_model::round::{Extent, Purpose, RoundOrder};
+
+const MS: u64 = 1_000_000;
+/// There and back over `satellite`, with 4 B each way at 10 and 100 Mbit/s.
+const SATELLITE_TRAVEL_NS: u64 = 600 * MS + 3_200 + 320;
+
+/// The plan of an experiment over some links, each given by itself.
+fn over(experiment: &dyn Experiment, links: &[&str], flags: &[(&str, &str)]) -> Plan {
+    plan(&ground(), experiment, links, flags).unwrap_or_else(|refused| panic!("{refused}"))
+}
+
+fn plan(
+    ground: &Ground,
+    experiment: &dyn Experiment,
+    links: &[&str],
+    flags: &[(&str, &str)],
+) -> Result<Plan, hairpin_experiments::Refused> {
+    let knobs = knobs(experiment, links, flags)?;
+    Ok(running(experiment.next(&knobs, ground, &[])?).expect("nothing was done yet"))
+}
+
+fn knobs(
+    experiment: &dyn Experiment,
+    links: &[&str],
+    flags: &[(&str, &str)],
+) -> Result<Knobs, hairpin_experiments::Refused> {
+    let links = ("link", links.iter().map(|link| (*link).to_owned()).collect());
+    let others = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
+    Knobs::from_given(experiment, others.chain([("seed", vec!["7".to_owned()]), links]))
+}
+
+/// Link, name and backend of each case.
+fn links(plan: &Plan) -> Vec<(&str, Option<&str>, Backend)> {
+    plan.cases.iter().map(|case| (case.link.as_str(), case.link_name.as_deref(), case.link_backend)).collect()
+}
+
+#[test]
+fn without_the_knob_every_experiment_is_on_the_loopback() {
+    for experiment in ALL {
+        let plan = plan_on(&ground(), *experiment, &[]).unwrap();
+        assert!(links(&plan).iter().all(|link| *link == (LOOPBACK, None, Backend::Relay)), "{}", experiment.name());
+        assert!(plan.rounds.iter().all(|order| order.link_seed == 0 && order.timeout_ns == 2_000 * MS));
+    }
+}
+
+#[test]
+fn links_are_a_dimension_of_the_cases_in_the_order_given() {
+    let plan = over(&RoundTrip, &["bridged-vm", "loopback"], &[("transport", "tcp"), ("size", "4,8")]);
+    let labels = [
+        "tcp block together over bridged-vm",
+        "tcp block together",
+        "tcp block together 8 B over bridged-vm",
+        "tcp block together 8 B",
+    ];
+    assert_eq!(plan.labels(), labels);
+    assert_eq!(links(&plan)[0], ("delay=2ms", Some("bridged-vm"), Backend::Relay));
+    assert_eq!(links(&plan)[1], (LOOPBACK, None, Backend::Relay), "the loopback has no name of its own");
+}
+
+#[test]
+fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
+    let tcp = [("transport", "tcp")];
+    let every = [LOOPBACK, "delay=2ms", SATELLITE];
+    let of = |plan: &Plan| plan.cases.iter().map(|case| case.link.clone()).collect::<Vec<_>>();
+    assert_eq!(of(&over(&RoundTrip, &["all"], &tcp)), every);
+    assert_eq!(of(&over(&RoundTrip, &["satellite", "all"], &tcp)), [SATELLITE, LOOPBACK, "delay=2ms"]);
+    for both in [["delay=2ms", "bridged-vm"], ["bridged-vm", "delay=2ms"]] {
+        let plan = over(&RoundTrip, &both, &tcp);
+        assert_eq!(links(&plan), [("delay=2ms", Some("bridged-vm"), Backend::Relay)], "{both:?}");
+    }
+}
+
+#[test]
+fn a_profile_keeps_its_commas_and_its_blanks() {
+    let line = "rate=1mbit queue=64KiB,100packets";
+    let read = knobs(&RoundTrip, &[line, SATELLITE], &[]).unwrap();
+    assert_eq!(read.texts("link"), [line, SATELLITE]);
+    assert_eq!(
+        refusal(&[("link", line)]),
+        "link `rate=1mbit queue=64KiB,100packets` is not known (hint: try bridged-vm)",
+        "the reader's own reason and hint"
+    );
+}
+
+#[test]
+fn each_backend_is_a_case_of_its_own_and_the_loopback_has_none() {
+    let mut ground = ground();
+    ground.links.netem = Ok(Receipt { detail: "sch_netem".to_owned() });
+    let flags = [("transport", "tcp"), ("link-backend", "all")];
+    let both = plan(&ground, &RoundTrip, &["bridged-vm", "loopback"], &flags).unwrap();
+    let bridged = Some("bridged-vm");
+    let expected = [
+        ("delay=2ms", bridged, Backend::Relay),
+        ("delay=2ms", bridged, Backend::Netem),
+        (LOOPBACK, None, Backend::Relay),
+    ];
+    assert_eq!(links(&both), expected);
+    let sim = plan(&ground, &RoundTrip, &["bridged-vm"], &[("link-backend", "sim")]).unwrap_err().to_string();
+    assert!(sim.starts_with("--link-backend: unknown value `sim`"), "{sim}");
+}
+
+#[test]
+fn a_backend_that_cannot_run_here_is_a_skip_and_alone_a_refusal() {
+    let flags = [("transport", "tcp,udp"), ("link-backend", "all")];
+    let some = over(&RoundTrip, &["bridged-vm"], &flags);
+    assert_eq!(some.labels(), ["tcp block together over bridged-vm", "udp block together over bridged-vm"]);
+    let skipped: Vec<_> =
+        some.skipped.iter().map(|skipped| (skipped.case.as_deref().unwrap(), skipped.reason.as_str())).collect();
+    let reason = "no netem (hint: use relay)";
+    let expected = [
+        ("tcp block together over bridged-vm by netem", reason),
+        ("udp block together over bridged-vm by netem", reason),
+    ];
+    assert_eq!(skipped, expected);
+    let mut without = ground();
+    without.links.relay = Err(WhyNot { reason: "user namespaces are off".to_owned(), hint: "sysctl".to_owned() });
+    assert_eq!(
+        plan(&without, &RoundTrip, &["bridged-vm"], &[]).unwrap_err().to_string(),
+        "cannot run memory block together threads over bridged-vm: user namespaces are off; 12 more cannot run for \
+         the same reason (hint: sysctl)"
+    );
+    let loopback_left = plan(&without, &RoundTrip, &["bridged-vm", "loopback"], &[]).unwrap();
+    assert!(loopback_left.cases.iter().all(|case| !case.is_emulated()));
+}
+
+#[test]
+fn what_joins_two_ends_of_one_machine_crosses_no_link() {
+    for (experiment, left) in [
+        (&RoundTrip as &dyn Experiment, &["icmp", "mptcp", "tcp", "tcp6", "udp", "udp6"][..]),
+        (&SmallWrites, &["tcp"]),
+        (&Survey, &["icmp", "tcp", "tcp6", "udp", "udp6"]),
+    ] {
+        let plan = over(experiment, &["bridged-vm"], &[]);
+        let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.transport.as_str()).collect();
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), left, "{}", experiment.name());
+        let pipe = plan.skipped.iter().find(|skipped| skipped.transport == "pipe").expect("it is skipped");
+        assert_eq!(pipe.case, None, "nothing of pipe is left");
+        assert_eq!(
+            pipe.reason,
+            "its two ends share one machine: no link can be between them (hint: use tcp, udp or another network \
+             transport, or --link loopback)"
+        );
+    }
+    let alone = plan(&ground(), &RoundTrip, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
+    assert!(alone.starts_with("cannot run pipe block together over bridged-vm: its two ends share"), "{alone}");
+}
+
+#[test]
+fn the_seed_of_a_link_is_that_of_the_run_plus_the_block() {
+    let flags = [("transport", "tcp,udp"), ("rounds", "3")];
+    let plan = over(&RoundTrip, &["bridged-vm", "loopback"], &flags);
+    for order in &plan.rounds {
+        let expected = if order.case.is_emulated() { 7 + u64::from(order.block) } else { 0 };
+        assert_eq!(order.link_seed, expected, "{} in block {}", order.case.label(), order.block);
+    }
+    let last = plan_on(&ground(), &RoundTrip, &[("link", "bridged-vm"), ("seed", &u64::MAX.to_string())]).unwrap();
+    let seeds: BTreeSet<u64> = last.rounds.iter().map(|order| order.link_seed).collect();
+    assert_eq!(seeds.len(), 10, "it goes round");
+}
+
+#[test]
+fn evidence_and_proof_have_seeds_of_their_own() {
+    let flags = [("transport", "tcp"), ("remedy", "none,nodelay")];
+    let timed = over(&SmallWrites, &["bridged-vm"], &flags);
+    let done = measured(&timed.rounds);
+    let read = knobs(&SmallWrites, &["bridged-vm"], &flags).unwrap();
+    let evidence = running(SmallWrites.next(&read, &ground(), &done).unwrap()).expect("evidence comes next");
+    let pair = [timed.cases[0].clone(), timed.cases[1].clone()];
+    let proof = proof::orders(&[pair], &done, 2, 7, 30);
+    let all: Vec<&RoundOrder> = timed.rounds.iter().chain(&evidence.rounds).chain(&proof).collect();
+    assert!(all.iter().all(|order| order.case.link == "delay=2ms" && order.link_seed == 7 + u64::from(order.block)));
+    let blocks = |of: &[RoundOrder]| of.iter().map(|order| order.block).collect::<BTreeSet<_>>();
+    assert_eq!(blocks(&evidence.rounds), BTreeSet::from([6, 7, 8]));
+    assert_eq!(blocks(&proof), BTreeSet::from([30, 31]));
+}
+
+#[test]
+fn how_much_a_round_trip_measures_fits_the_way_there_and_back() {
+    let of = |link: &str| over(&RoundTrip, &[link], &[("transport", "tcp")]).only_order().clone();
+    let bridged = of("bridged-vm");
+    assert_eq!((bridged.extent, bridged.warm_up), (Extent::Count(250), Extent::Count(10)), "1 s and 40 ms");
+    assert_eq!(bridged.timeout_ns, 2_000 * MS);
+    let satellite = of("satellite");
+    assert_eq!((satellite.extent, satellite.warm_up), (Extent::Count(2), Extent::Count(1)), "at least these");
+    assert_eq!(satellite.timeout_ns, 10 * SATELLITE_TRAVEL_NS + 1_300 * MS + 1_000 * MS);
+    let large = over(&RoundTrip, &["satellite"], &[("transport", "tcp"), ("size", "1MiB")]).only_order().clone();
+    let sent_ns = (1 << 20) * 8 * 100 + (1 << 20) * 8 * 10;
+    assert_eq!(large.timeout_ns, 10 * (600 * MS + sent_ns) + 2_300 * MS, "what the rates take for the bytes counts");
+    let survey = over(&Survey, &["satellite"], &[]);
+    let first = &survey.rounds[0];
+    assert_eq!((first.extent, first.warm_up), (Extent::Count(2), Extent::Count(1)));
+    assert_eq!(survey.rounds.len(), 10 * survey.cases.len(), "the number of rounds stays");
+}
+
+#[test]
+fn what_the_user_says_is_not_scaled() {
+    let flags = [
+        ("transport", "tcp"),
+        ("count", "5"),
+        ("warmup", "3"),
+        ("timeout", "700ms"),
+        ("rounds", "4"),
+        ("port", "77"),
+    ];
+    let order = over(&RoundTrip, &["satellite"], &flags).only_order().clone();
+    assert_eq!((order.extent, order.warm_up), (Extent::Count(5), Extent::Count(3)));
+    assert_eq!((order.timeout_ns, order.port), (700 * MS, 77));
+    let flags = [("transport", "tcp"), ("remedy", "none"), ("duration", "10ms")];
+    assert_eq!(over(&SmallWrites, &["satellite"], &flags).only_order().extent, Extent::DurationNs(10 * MS));
+}
+
+#[test]
+fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
+    let of = |link: &str| over(&RoundTrip, &[link], &[("transport", "udp"), ("rate", "100")]).only_order().clone();
+    assert_eq!(
+        (of("bridged-vm").extent, of("bridged-vm").warm_up),
+        (Extent::Count(2000), Extent::DurationNs(40 * MS))
+    );
+    let warm_up = of("satellite").warm_up;
+    assert_eq!((of("satellite").extent, warm_up), (Extent::Count(2000), Extent::DurationNs(SATELLITE_TRAVEL_NS)));
+}
+
+#[test]
+fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
+    let of = |link: &str| {
+        let plan = over(&SmallWrites, &[link], &[]);
+        let read = knobs(&SmallWrites, &[link], &[]).unwrap();
+        let evidence = running(SmallWrites.next(&read, &ground(), &measured(&plan.rounds)).unwrap());
+        (plan, evidence.expect("TCP is traced"))
+    };
+    let (bridged, evidence) = of("bridged-vm");
+    assert_eq!(bridged.rounds[0].extent, Extent::DurationNs(80 * MS), "20 times 4 ms");
+    assert_eq!(evidence.rounds.len(), 9 * 2 * 3);
+    let (satellite, evidence) = of("satellite");
+    assert!(satellite.rounds.iter().all(|order| order.extent == Extent::DurationNs(1_000 * MS)));
+    assert!(satellite.rounds.iter().all(|order| order.warm_up == Extent::Count(1)));
+    assert_eq!(satellite.rounds.len(), 9 * 6, "the number of rounds stays");
+    assert_eq!(evidence.rounds.len(), 9 * 2, "one block");
+    assert!(evidence.rounds.iter().all(|order| order.extent == Extent::Count(2) && order.purpose != Purpose::Timed));
+    let all = [satellite.rounds, evidence.rounds].concat();
+    let takes_s = small_writes::estimate(&all, &ground()) / 1_000_000_000;
+    assert!((100..240).contains(&takes_s), "{takes_s} s");
+}
+
+#[test]
+fn a_gap_has_to_be_shorter_than_the_time_out_of_its_own_link() {
+    let flags = [("transport", "tcp"), ("gap", "3s"), ("exchanges", "1"), ("warmup", "0"), ("writes", "4,4")];
+    assert_eq!(over(&SmallWrites, &["satellite"], &flags).cases.len(), 9);
+    let refused = plan(&ground(), &SmallWrites, &["satellite", "bridged-vm"], &flags).unwrap_err().to_string();
+    assert!(refused.starts_with("a gap of 3 s is not shorter than the time-out of 2 s"), "{refused}");
+}
+
+#[test]
+fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
+    let plan = over(&Survey, &["bridged-vm"], &[]);
+    let mut labels = plan.labels();
+    labels.sort();
+    let expected = [
+        "icmp block together over bridged-vm",
+        "tcp block together over bridged-vm",
+        "tcp block together over bridged-vm (again)",
+        "tcp6 block together over bridged-vm",
+        "udp block together over bridged-vm",
+        "udp6 block together over bridged-vm",
+    ];
+    assert_eq!(labels, expected);
+    let alone = plan_on(&ground(), &Survey, &[]).unwrap().cases.len();
+    assert_eq!(
+        over(&Survey, &["loopback", "bridged-vm"], &[]).cases.len(),
+        alone + 6,
+        "the loopback keeps all lines"
+    );
+}
+
+#[test]
+fn what_is_measured_over_a_link_is_no_example_for_another() {
+    let timed = over(&SmallWrites, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "none,nodelay")]);
+    let done = measured(&timed.rounds);
+    let satellite = timed.cases.iter().find(|case| case.link == SATELLITE).unwrap();
+    let mut corked: Case = satellite.clone();
+    corked.exchange.as_mut().unwrap().remedy = Remedy::Cork;
+    let orders = proof::orders(&[[satellite.clone(), corked]], &done, 1, 7, 6);
+    assert_eq!(orders.len(), 2);
+    assert!(
+        orders.iter().all(|order| order.timeout_ns > 8_000 * MS && order.extent == Extent::DurationNs(1_000 * MS))
+    );
+}
+
+#[test]
+fn the_knob_is_given_again_for_each_link() {
+    let text = turned(&RoundTrip, &[("link", "bridged-vm"), ("link", "satellite")]).unwrap();
+    assert_eq!(text.texts("link"), ["bridged-vm", "satellite"]);
+    assert_eq!(round_trip(&[("transport", "tcp"), ("link", "all"), ("link", "loopback")]).unwrap().cases.len(), 3);
+}
