@@ -53,6 +53,9 @@ impl Tally {
     /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
     /// else it covers the measured messages only. On a lossless transport what a socket or the link dropped was sent
     /// again, so it is no cause of a loss.
+    ///
+    /// A full receive buffer counts arrivals, not messages. Where it also threw away copies that a link made, or packets
+    /// that the link damaged, more is accounted for than was sent, and `unexplained` is negative by as much.
     #[must_use]
     pub fn ledger(
         &self,
