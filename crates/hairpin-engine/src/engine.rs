@@ -148,7 +148,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
     let near = near_half(engine, order, &card, transport, echo.as_deref_mut(), &mut link, pinned);
 
     drop(awake);
-    let near = near.map_err(|failure| explained(failure, echo.as_deref_mut()))?;
+    let near = near.map_err(|failure| explained(failure, echo.as_deref_mut(), link.take()))?;
     let Near { journey, setup_ns, mut report, noise, mut echo_report, watched, link } = near;
     for end in [Some(&mut report), echo_report.as_mut()].into_iter().flatten() {
         end.cpu_ns = journey.tally.measured_part(end.cpu_ns);
@@ -281,14 +281,17 @@ fn start_echo(
     }))
 }
 
-/// The echo half's own cause explains a broken wire better than the wire does.
-fn explained(failure: Failure, echo: Option<&mut (dyn EchoEnd + 'static)>) -> Failure {
-    match echo.and_then(EchoEnd::own_cause) {
-        Some(cause) if cause != failure => {
-            Failure { cause: format!("{}; {}", failure.cause, cause.cause), hint: cause.hint }
+/// The echo half's own cause explains a broken wire better than the wire does, and so does that of the link, which ends
+/// with this.
+fn explained(failure: Failure, echo: Option<&mut (dyn EchoEnd + 'static)>, link: Option<Link>) -> Failure {
+    let echo = echo.and_then(EchoEnd::own_cause);
+    let link = link.and_then(|link| link.finish().err());
+    [echo, link].into_iter().flatten().fold(failure, |failure, cause| {
+        if failure.cause.contains(&cause.cause) {
+            return failure;
         }
-        _ => failure,
-    }
+        Failure { cause: format!("{}; {}", failure.cause, cause.cause), hint: cause.hint }
+    })
 }
 
 fn not_awake(error: &io::Error) -> Failure {

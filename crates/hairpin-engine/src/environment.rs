@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use hairpin_model::environment::Environment;
+use hairpin_model::environment::{Environment, NetworkNamespace};
 
 use crate::engine::Engine;
 use crate::system::{device, process};
@@ -32,7 +32,8 @@ const SETTINGS: &[&str] = &[
     "kernel/numa_balancing",
 ];
 
-/// Reads everything that DESIGN's rule 5 asks for; what this kernel does not tell is left out.
+/// Reads everything that DESIGN's rule 5 asks for; what this kernel does not tell is left out. Whether the network
+/// namespace is the original one is known to who left it.
 #[must_use]
 pub fn read(engine: &Engine) -> Environment {
     let cpu_info = text("/proc/cpuinfo").unwrap_or_default();
@@ -51,6 +52,7 @@ pub fn read(engine: &Engine) -> Environment {
         idle_states: idle_states(),
         mitigations: mitigations(),
         settings: settings(),
+        network_namespace: NetworkNamespace::default(),
         loopback: loopback(),
         load: load(),
         load_after: Vec::new(),

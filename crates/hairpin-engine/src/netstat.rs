@@ -62,8 +62,8 @@ fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
 
 /// The counters of IPv6 stand one in a line.
 fn of_ipv6(text: &str, name: &str) -> Option<u64> {
-    let value = text.lines().find_map(|line| line.strip_prefix("Udp6")?.strip_prefix(name));
-    value.filter(|rest| rest.starts_with(char::is_whitespace))?.trim().parse().ok()
+    let value = |line| <str>::strip_prefix(line, "Udp6")?.strip_prefix(name)?.strip_prefix([' ', '\t']);
+    text.lines().find_map(value)?.trim().parse().ok()
 }
 
 #[cfg(test)]

@@ -4,6 +4,20 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::words;
+
+words! {
+    /// The network namespace in which a run's loopback rounds take place.
+    #[derive(Default)]
+    pub enum NetworkNamespace: "network namespace" {
+        /// That in which the program was started.
+        #[default]
+        Original = "original",
+        /// A fresh one of the run's own: an ordinary user's program that has made links cannot come back.
+        Own = "own",
+    }
+}
+
 /// The machine and its settings, read once before the first round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
@@ -35,6 +49,9 @@ pub struct Environment {
     pub mitigations: BTreeMap<String, String>,
     /// Kernel settings that shape transports, for instance `net.ipv4.tcp_congestion_control`.
     pub settings: BTreeMap<String, String>,
+    /// Where rounds over the loopback take place: what follows, and the `net.*` settings, are of that network namespace.
+    #[serde(default)]
+    pub network_namespace: NetworkNamespace,
     /// The loopback device: MTU, qdisc, offloads.
     pub loopback: BTreeMap<String, String>,
     /// Load averages over 1, 5 and 15 minutes when the run began.

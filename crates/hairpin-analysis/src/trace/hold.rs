@@ -102,7 +102,8 @@ impl Reading<'_> {
             segment.left_ns >= release.began_ns.saturating_sub(error_ns)
                 && segment.left_ns <= release.ended_ns.saturating_add(at_once_ns)
         });
-        let round_trip_ns: u64 = self.directions.iter().map(|direction| direction.travel_ns).sum();
+        let [out, back] = &self.directions;
+        let round_trip_ns = out.travel_ns.saturating_add(back.travel_ns);
         let longest_ns = CEILING_NS.end().saturating_add(ROUND_TRIPS.saturating_mul(round_trip_ns));
         let by_itself = (*CEILING_NS.start()..=longest_ns).contains(&segment.left_ns.saturating_sub(from_ns));
         released || by_itself

@@ -42,7 +42,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 
 /// Listens, accepts and echoes until the other end closes; `say` carries its words to the client half, and
 /// `is_released` says whether that has let go.
-pub fn serve(order: &EchoOrder, is_released: &dyn Fn() -> bool, mut say: impl FnMut(Word)) {
+pub fn serve(order: &EchoOrder, is_released: &(dyn Fn() -> bool + Sync), mut say: impl FnMut(Word)) {
     match attempt(order, is_released, &mut say) {
         Ok(report) => say(Word::Done(Box::new(report))),
         Err(failure) => say(Word::Failed(failure)),
@@ -51,7 +51,7 @@ pub fn serve(order: &EchoOrder, is_released: &dyn Fn() -> bool, mut say: impl Fn
 
 fn attempt(
     order: &EchoOrder,
-    is_released: &dyn Fn() -> bool,
+    is_released: &(dyn Fn() -> bool + Sync),
     say: &mut impl FnMut(Word),
 ) -> Result<EndReport, Failure> {
     let case = &order.round.case;

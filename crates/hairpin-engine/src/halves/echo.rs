@@ -22,7 +22,7 @@ pub struct Echo<'a, C> {
     /// The transport keeps message boundaries.
     pub boundaries: bool,
     /// Whether the client half has let go: its farewell may have been lost. Asked when nothing has come in time.
-    pub is_released: &'a dyn Fn() -> bool,
+    pub is_released: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl<C: Clock> Echo<'_, C> {

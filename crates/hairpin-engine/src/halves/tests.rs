@@ -1,6 +1,7 @@
 //! The client half on the manual clock: exact numbers, no sleeping.
 
 mod small_writes;
+mod stragglers;
 
 use std::sync::atomic::AtomicBool;
 

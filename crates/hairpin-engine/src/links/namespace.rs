@@ -216,7 +216,8 @@ mod tests {
         let confined = [("kernel.apparmor_restrict_unprivileged_userns", "1")];
         let open = [("kernel.unprivileged_userns_clone", "1"), ("kernel.apparmor_restrict_unprivileged_userns", "0")];
         let (user, root, network) = (Step::UserNamespace, Step::ActAsRoot, Step::NetworkNamespace);
-        let cases: [(Step, i32, &[(&str, &str)], bool, &str); 12] = [
+        type Told<'a> = (Step, i32, &'a [(&'a str, &'a str)], bool, &'a str);
+        let cases: [Told<'_>; 12] = [
             (user, libc::EPERM, &closed, false, "kernel.unprivileged_userns_clone=1"),
             (user, libc::EPERM, &closed, true, "kernel.unprivileged_userns_clone=1"),
             (root, libc::EPERM, &confined, false, "kernel.apparmor_restrict_unprivileged_userns=0"),

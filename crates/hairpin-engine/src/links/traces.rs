@@ -12,19 +12,19 @@ use hairpin_model::round::Failure;
 /// The longest trace that is read, in bytes: 10 Gbit/s for more than a minute.
 const LONGEST_BYTES: u64 = 64 << 20;
 
-/// The traces of each profile, by its line.
-type Known = BTreeMap<String, Vec<(String, String)>>;
-
 /// The traces that the rounds of a run replay: each is read once, so that all rounds have the same.
 #[derive(Clone, Debug, Default)]
-pub struct Traces(Arc<Mutex<Known>>);
+pub struct Traces(Arc<Mutex<BTreeMap<String, Named>>>);
+
+/// The traces of a profile, by name.
+pub type Named = Vec<(String, String)>;
 
 impl Traces {
     /// As [`read`], where that profile was not asked for before.
     ///
     /// # Errors
     /// As [`read`].
-    pub fn of(&self, profile: &Profile) -> Result<Vec<(String, String)>, Failure> {
+    pub fn of(&self, profile: &Profile) -> Result<Named, Failure> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let line = profile.to_string();
         if let Some(traces) = known.get(&line) {
@@ -40,7 +40,7 @@ impl Traces {
 ///
 /// # Errors
 /// A file that cannot be read, or the first line that is wrong, with its number.
-pub fn read(profile: &Profile) -> Result<Vec<(String, String)>, Failure> {
+pub fn read(profile: &Profile) -> Result<Named, Failure> {
     profile.traces().into_iter().map(|name| Ok((name.to_owned(), text(name)?))).collect()
 }
 

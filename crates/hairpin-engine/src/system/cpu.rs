@@ -56,12 +56,17 @@ pub(crate) fn sharpen_timers() {
 
 /// Asks for turns of the calling thread of 0.1 ms instead of some ms (sched_setattr(2), `sched_runtime`). Its share of
 /// the CPU stays what it is, but when it wakes it takes precedence over a thread with longer turns. Kernels before 6.12
-/// ignore it.
+/// ignore it; a thread that is not scheduled in the ordinary way stays as it is.
 pub(crate) fn shorten_turns() {
-    // SAFETY: plain numbers, for which all zeroes is a valid value: the ordinary policy.
+    let size = u32::try_from(mem::size_of::<libc::sched_attr>()).expect("48 bytes");
+    // SAFETY: plain numbers, for which all zeroes is a valid value.
     let mut attributes: libc::sched_attr = unsafe { mem::zeroed() };
-    attributes.size = u32::try_from(mem::size_of::<libc::sched_attr>()).expect("48 bytes");
+    // SAFETY: a live structure of the size that is told, which the kernel fills; 0 is the calling thread.
+    let known = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, size, 0) };
+    if known != 0 || attributes.sched_policy != libc::SCHED_OTHER.cast_unsigned() {
+        return;
+    }
     attributes.sched_runtime = 100_000;
-    // SAFETY: a live structure of the size that it states, which the kernel only reads; 0 is the calling thread.
+    // SAFETY: a live structure of the size that it states, which the kernel only reads.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }

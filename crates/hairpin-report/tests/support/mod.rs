@@ -437,6 +437,7 @@ fn skipped() -> Vec<Skipped> {
 fn environment() -> Environment {
     let words = |pairs: &[(&str, &str)]| pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
     Environment {
+        network_namespace: hairpin_model::environment::NetworkNamespace::default(),
         kernel: "Linux 6.18.0".to_owned(),
         architecture: "x86_64".to_owned(),
         cpu_model: "Example Processor 2.60GHz".to_owned(),

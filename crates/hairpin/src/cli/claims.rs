@@ -48,7 +48,7 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     if needed == 0 {
         return Err(Stopped::usage(nothing_to_test(&chosen)));
     }
-    let bench = Bench::prepare()?;
+    let mut bench = Bench::prepare()?;
     let mut report = report(&chosen, arguments);
     let folder = folder(matches, "claims", report.started_unix_s);
     begin(&folder)?;
@@ -65,7 +65,7 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
             if !wish.quiet && !bench.is_stopped() {
                 output::note(&format!("Run {} of {needed}: {}", report.runs.len() + 1, told.command));
             }
-            let run = one_run(&mut told, words, &bench, &folder, &wish, &mut unsaved);
+            let run = one_run(&mut told, words, &mut bench, &folder, &wish, &mut unsaved);
             note(&mut report, &run, told);
             made.insert(name.to_owned(), run);
         }
@@ -128,7 +128,7 @@ impl Wish {
 fn one_run(
     told: &mut TestRun,
     words: Vec<String>,
-    bench: &Bench,
+    bench: &mut Bench,
     parent: &Path,
     wish: &Wish,
     unsaved: &mut Vec<String>,
@@ -141,7 +141,7 @@ fn one_run(
     let Some((experiment, matches)) = matches.subcommand() else {
         return Err("its command names no experiment".to_owned());
     };
-    let run = || -> Result<(RunFolder, Run), Stopped> {
+    let mut run = || -> Result<(RunFolder, Run), Stopped> {
         let asked = Asked::read(experiment, matches)?;
         asked.check(bench)?;
         let engine = bench.engine()?;

@@ -8,9 +8,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
+use hairpin_engine::links::namespace;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Experiment, KnobKind, Knobs, Step, evidence, experiments};
 use hairpin_model::case::Case;
+use hairpin_model::environment::{Environment, NetworkNamespace};
 use hairpin_model::ground::Ground;
 use hairpin_model::run::{FORMAT, Plan, Run, State};
 use hairpin_report::{quantities, time_sequence};
@@ -28,8 +30,8 @@ use crate::{interrupt, tool};
 /// Bad knobs, or a run folder that cannot be made: nothing has been measured then.
 pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let asked = Asked::read(name, matches)?;
-    let bench = Bench::prepare()?;
-    let cases = asked.check(&bench)?;
+    let mut bench = Bench::prepare()?;
+    let cases = asked.check(&mut bench)?;
     if let Some(which) = matches.get_one::<String>("ladder") {
         asked.check_ladder(which, &cases, &bench)?;
     }
@@ -74,8 +76,17 @@ impl Asked {
         Ok(Self { experiment, knobs, seed, prove: matches.get_flag("prove") })
     }
 
-    /// Asks once before anything is made, so that bad knobs leave nothing behind: the cases that come first.
-    pub(super) fn check(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
+    /// Asks once before anything is made, so that bad knobs leave nothing behind: the cases that come first. Where links
+    /// are among them, the process is made able to enter these.
+    pub(super) fn check(&self, bench: &mut Bench) -> Result<Vec<Case>, Stopped> {
+        let cases = self.first_cases(bench)?;
+        if cases.iter().any(Case::is_emulated) && bench.make_way_to_links()? {
+            return self.first_cases(bench);
+        }
+        Ok(cases)
+    }
+
+    fn first_cases(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
         match self.experiment.next(&self.knobs, &bench.ground, &[]).map_err(Stopped::usage)? {
             Step::Run { cases, .. } => Ok(cases),
             Step::Done => {
@@ -102,6 +113,9 @@ pub(super) struct Bench {
     ground: Ground,
     stop: Arc<AtomicBool>,
     program: PathBuf,
+    /// Where rounds over the loopback take place.
+    namespace: NetworkNamespace,
+    may_enter_links: bool,
 }
 
 impl Bench {
@@ -111,7 +125,26 @@ impl Bench {
             ground: hairpin_engine::engine::ground().map_err(unready)?,
             stop: interrupt::raised_by_user().map_err(unready)?,
             program: std::env::current_exe().map_err(unready)?,
+            namespace: NetworkNamespace::Original,
+            may_enter_links: false,
         })
+    }
+
+    /// Makes this process able to enter links, once. Says whether what can run here may have changed by it: an ordinary
+    /// user's process is then in namespaces of its own, in which it acts as root.
+    fn make_way_to_links(&mut self) -> Result<bool, Stopped> {
+        if self.may_enter_links {
+            return Ok(false);
+        }
+        let home = namespace::prepare()
+            .map_err(|why| Stopped::usage(format!("cannot make way for emulated links: {why}")))?;
+        self.may_enter_links = true;
+        if home.is_original() {
+            return Ok(false);
+        }
+        self.namespace = NetworkNamespace::Own;
+        self.ground = hairpin_engine::engine::ground().map_err(unready)?;
+        Ok(true)
     }
 
     /// An engine for one run: its times count from now on.
@@ -144,7 +177,7 @@ pub(super) fn measured(
         state: State::Running,
         seed: *seed,
         plan: plan(*experiment, knobs),
-        environment: hairpin_engine::environment::read(engine),
+        environment: Environment { network_namespace: bench.namespace, ..hairpin_engine::environment::read(engine) },
         cases: Vec::new(),
         comparisons: Vec::new(),
         findings: Vec::new(),

@@ -14,6 +14,7 @@ mod leftovers;
 mod link_process;
 mod link_run;
 mod links;
+mod links_rounds;
 mod lists;
 mod saved;
 mod small_writes;

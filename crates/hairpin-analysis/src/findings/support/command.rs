@@ -202,16 +202,6 @@ mod tests {
     }
 
     #[test]
-    fn another_backend_is_asked_for_again() {
-        let netem = Case { link_backend: Backend::Netem, ..over("delay=2ms", Case::ping_pong("tcp")) };
-        assert_eq!(
-            command(&[&netem], "rounds", &["20".to_owned()]),
-            "hairpin round-trip --transport tcp --waiting block --placement together --link delay=2ms --link-backend netem \
-             --rounds 20"
-        );
-    }
-
-    #[test]
     fn a_planted_fault_is_planted_again() {
         let plant = Some(Plant { stall_ns: 40_000_000, every: 1, sleeps: true });
         let planted = Case { plant, ..Case::ping_pong("tcp") };

@@ -37,7 +37,7 @@ const REFUSED: &str = "refused";
 
 /// The interfaces towards the two ends, and the clock. Times are ns since the link started.
 pub(super) trait Interfaces {
-    /// Now.
+    /// Now. Between two CPUs it may go back by a few ns.
     fn now_ns(&self) -> u64;
 
     /// Hands over the oldest frame that goes this way and has come, and says whether there was one.
@@ -136,7 +136,7 @@ impl Carrier {
             }
             looked_ns = interfaces.now_ns();
             if let (Some(ahead_ns), Some(wait_ns)) = (ahead_ns, wait_ns) {
-                margins.woke(ahead_ns, wait_ns, looked_ns - now_ns);
+                margins.woke(ahead_ns, wait_ns, looked_ns.saturating_sub(now_ns));
             }
         }
         let _ = (0..LAST_PASSES).find(|_| !self.pass(interfaces));
@@ -248,7 +248,7 @@ impl Carrier {
             let (went, left) = rest.split_at(sent);
             for (turn, outcome) in (0..).zip(went) {
                 // The kernel lets one go after the other.
-                let released_ns = before_ns + (after_ns - before_ns) * turn / sent.max(1) as u64;
+                let released_ns = before_ns + after_ns.saturating_sub(before_ns) * turn / sent.max(1) as u64;
                 self.lateness.record(released_ns.saturating_sub(outcome.fate.at_ns()));
                 self.write(LogLine { outcome: *outcome, released_ns: Some(released_ns) });
                 self.settle(outcome, lost);

@@ -25,7 +25,7 @@ const TO_END: Duration = Duration::from_millis(500);
 pub(super) struct Far {
     guest: Guest,
     /// Closing it ends the echo.
-    _input: Option<ChildStdin>,
+    input: Option<ChildStdin>,
     /// How a command of the user's ended by itself.
     ended: Option<ExitStatus>,
 }
@@ -58,7 +58,7 @@ impl Far {
                 hint: "--far COMMAND runs another".to_owned(),
             });
         }
-        Ok(Self { guest, _input: input, ended: None })
+        Ok(Self { guest, input, ended: None })
     }
 
     /// Starts a command by the shell, and waits until something listens.
@@ -72,7 +72,7 @@ impl Far {
         command.args(["-c", text]).envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(to_standard_error()?);
         let guest = start(&mut command, namespace, "/bin/sh")?;
-        let mut far = Self { guest, _input: None, ended: None };
+        let mut far = Self { guest, input: None, ended: None };
         let readiness = far.readiness(text, signals)?;
         Ok((far, readiness))
     }
@@ -112,6 +112,7 @@ impl Far {
             self.ended = Some(status);
         }
         let ended = self.ended;
+        drop(self.input.take());
         self.guest.end(TO_END);
         ended
     }

@@ -1,4 +1,5 @@
 //! Whatever a program in a namespace sends: nothing panics, every ledger closes, and the memory is given back.
+//! `PROPTEST_CASES=20000` makes a longer run of it.
 
 use hairpin_link::Direction;
 use proptest::prelude::*;
@@ -46,7 +47,7 @@ fn frames() -> impl Strategy<Value = (Vec<u8>, usize)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn every_ledger_closes(
         frames in prop::collection::vec((frames(), any::<bool>(), 0..200_000_u64, prop::bool::weighted(0.05)), 0..200),

@@ -1,0 +1,72 @@
+//! What comes after the loop has ended, on the manual clock.
+
+use super::*;
+use crate::clock::Clock;
+
+/// Runs the loop, lets so much time pass after it, and takes what has come until then.
+fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> Journey {
+    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
+    let client = Client { clock: &clock, order, lossy: true, boundaries: true, stop: &stop };
+    let mut journey = run_client(&client, &mut wire).unwrap();
+    clock.advance(then_ns);
+    assert!(journey.take_stragglers(&clock, &mut wire).unwrap(), "the wire is open");
+    journey
+}
+
+fn counts(journey: &Journey) -> (u64, u64, u64, u64) {
+    let tally = &journey.tally;
+    (tally.sent, tally.received, tally.late, tally.duplicated)
+}
+
+#[test]
+fn an_answer_after_the_loop_is_late_and_not_lost() {
+    for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }] {
+        let order = order(pattern, 3, 0);
+        let acts = [Act::After(100), Act::After(100), Act::After(5 * TIMEOUT_NS)];
+        let journey = travel_on(&order, &acts, 9 * TIMEOUT_NS);
+        assert_eq!(counts(&journey), (3, 2, 1, 0), "{pattern:?}");
+        assert!(journey.stragglers.is_empty());
+        assert_eq!(journey.tally.ledger(false, &[], &[], None).unexplained, 0);
+        let samples = journey.recorder.finish(journey.origin_ns);
+        assert_eq!(samples.fate.last(), Some(&Fate::Late));
+        assert!(samples.latencies_ns().last() > Some(5 * TIMEOUT_NS));
+    }
+}
+
+#[test]
+fn what_never_comes_stays_without_an_answer() {
+    let order = order(Pattern::PingPong, 3, 0);
+    let journey = travel_on(&order, &[Act::After(100), Act::Never, Act::Never], 9 * TIMEOUT_NS);
+    assert_eq!(counts(&journey), (3, 1, 0, 0));
+    assert_eq!(journey.stragglers.last_sent_ns(), Some(100 + TIMEOUT_NS), "the third one's");
+}
+
+#[test]
+fn a_second_copy_after_the_loop_is_duplicated() {
+    for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }] {
+        let journey = travel_on(&order(pattern, 2, 1), &[Act::Twice(200)], 0);
+        assert_eq!(counts(&journey), (2, 2, 0, 3), "{pattern:?}: the warm-up's too");
+    }
+}
+
+#[test]
+fn a_warm_up_message_that_is_answered_after_the_loop_counts_as_one() {
+    let order = order(Pattern::PingPong, 1, 1);
+    let journey = travel_on(&order, &[Act::After(5 * TIMEOUT_NS), Act::After(100)], 9 * TIMEOUT_NS);
+    assert_eq!((counts(&journey), journey.tally.warm_up_late), ((1, 1, 0, 0), 1));
+    let ledger = journey.tally.ledger(false, &[], &[], None);
+    assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (2, 1, 1, 0));
+}
+
+#[test]
+fn garbage_is_told_after_the_loop_too() {
+    let order = order(Pattern::PingPong, 2, 0);
+    let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+    let mut wire = ScriptedWire::new(&clock, &[Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
+    let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
+    let mut journey = run_client(&client, &mut wire).unwrap();
+    clock.advance(clock.now_ns() + 9 * TIMEOUT_NS);
+    let failure = journey.take_stragglers(&clock, &mut wire).unwrap_err();
+    assert!(failure.cause.starts_with("the answer to message 1 is not what was sent"), "{}", failure.cause);
+}

@@ -1,0 +1,251 @@
+//! Rounds over an emulated link: they take its round trip, their ledgers close with its own, and nothing of them stays.
+//!
+//! The one bound on times is the profile's: no packet is faster than its link.
+
+use serde_json::Value;
+
+use crate::support::{Place, list, rounds, signal, skipped, text, until};
+
+/// A round trip of `delay=1ms`.
+const ROUND_TRIP_NS: f64 = 2e6;
+
+/// Whether a link can be made here; says by name that the test was skipped where it cannot.
+fn can_run(test: &str, place: &Place) -> bool {
+    let listed = place.json(&["link", "list"]);
+    let relay = &list(&listed["backends"])[0];
+    if relay["can_run"] != true {
+        skipped(test, text(&relay["reason"]));
+    }
+    relay["can_run"] == true
+}
+
+/// The rounds of a measurement over that link, all of which were measured.
+fn measured(place: &Place, link: &str, words: &[&str]) -> Vec<Value> {
+    let ran = place.hairpin(&[words, &["--link", link, "--seed", "7", "--out", "run", "--quiet"]].concat());
+    let ran = ran.with_code(0);
+    let rounds = rounds(&place.path("run"));
+    for round in &rounds {
+        assert_eq!(round["outcome"]["kind"], "measured", "{round} {ran:#?}");
+        let link = &round["outcome"]["link"];
+        assert_eq!((&link["backend"], &link["relay"]["overrun"]), (&"relay".into(), &0.into()), "{link}");
+        assert!(link["samples_began_ns"].as_u64().is_some_and(|began_ns| began_ns > 0), "{link}");
+        let packets = &link["packets"];
+        let gone = number(&packets["out"]) + sum(&packets["dropped"]) + number(&packets["inside"]);
+        assert_eq!(number(&packets["in"]) + number(&packets["duplicated"]), gone, "{packets}");
+    }
+    rounds
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("not a count: {value}"))
+}
+
+fn sum(counts: &Value) -> u64 {
+    counts.as_object().expect("counts by name").values().map(number).sum()
+}
+
+/// A fact of an end, 0 where it has none of that name.
+fn fact(end: &Value, name: &str) -> f64 {
+    let found = list(&end["facts"]).iter().find(|fact| fact["name"] == name);
+    found.and_then(|fact| fact["value"].as_f64()).unwrap_or(0.0)
+}
+
+/// What has become of every message is known.
+fn assert_closed(round: &Value) {
+    let ledger = &round["outcome"]["ledger"];
+    assert_eq!(ledger["unexplained"], 0, "{}: {ledger}", round["order"]["case"]);
+    let known = number(&ledger["received"]) + number(&ledger["late"]) + sum(&ledger["lost"]);
+    assert_eq!(number(&ledger["sent"]), known, "{ledger}");
+}
+
+#[test]
+fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
+    let place = Place::new();
+    if !can_run("rounds_over_a_link_take_its_round_trip_and_keep_its_record", &place) {
+        return;
+    }
+    let plan = ["round-trip", "--transport", "tcp,udp6,icmp,pipe", "--rounds", "1", "--count", "20", "--ends", "all"];
+    let rounds = measured(&place, "delay=1ms", &plan);
+    let mut transports: Vec<&str> = rounds.iter().map(|round| text(&round["order"]["case"]["transport"])).collect();
+    transports.sort_unstable();
+    transports.dedup();
+    assert_eq!(transports, ["icmp", "tcp", "udp6"]);
+    for round in &rounds {
+        assert_closed(round);
+        let measured = &round["outcome"];
+        assert_eq!(measured["ledger"]["received"], 20, "{round}");
+        assert!(measured["figures"]["latency_ns"]["p50"].as_f64() >= Some(ROUND_TRIP_NS), "{round}");
+        assert!(number(&measured["link"]["packets"]["in"]) >= 40, "{round}");
+        assert_eq!(round["order"]["case"]["link"], "delay=1ms");
+        assert_eq!(round["order"]["link_seed"], 7);
+    }
+    let run = place.json(&["report", "run"]);
+    let skipped = list(&run["skipped"]);
+    assert!(skipped.iter().any(|one| one["transport"] == "pipe" && text(&one["reason"]).contains("link")), "{run}");
+    let namespace = if run["environment"]["root"] == true { "original" } else { "own" };
+    assert_eq!(run["environment"]["network_namespace"], namespace);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
+    let place = Place::new();
+    if !can_run("what_a_lossy_link_dropped_is_what_the_ledger_lost", &place) {
+        return;
+    }
+    let plan = ["round-trip", "--transport", "udp,icmp", "--rounds", "2", "--count", "150", "--size", "64"];
+    let rounds = measured(&place, "loss=10%", &[&plan[..], &["--timeout", "20ms"]].concat());
+    for round in &rounds {
+        assert_closed(round);
+        let (ledger, link) = (&round["outcome"]["ledger"], &round["outcome"]["link"]);
+        // The greeting and the farewell of UDP are no messages, and have another size. Both protocols add 28 bytes.
+        let is_message = |drop: &&Value| drop["size_bytes"] == 64 + 28 && drop["carries_data"] == true;
+        let dropped = ["up", "down"].map(|way| {
+            assert_eq!(link[way]["drops_unlisted"], 0);
+            list(&link[way]["drops"]).iter().filter(is_message).count() as u64
+        });
+        assert!(dropped[0] > 0 && dropped[1] > 0, "{link}");
+        assert_eq!(number(&ledger["lost"]["link-loss"]), dropped[0] + dropped[1], "{ledger}");
+        assert_eq!(ledger["lost"].as_object().map(serde_json::Map::len), Some(1), "{ledger}");
+    }
+    assert!(rounds.len() >= 2, "UDP at least: {}", rounds.len());
+}
+
+#[test]
+fn nothing_stays_unexplained_whatever_a_link_does() {
+    let place = Place::new();
+    if !can_run("nothing_stays_unexplained_whatever_a_link_does", &place) {
+        return;
+    }
+    let closed = ["--transport", "udp,icmp", "--count", "120", "--timeout", "3ms"];
+    let open = ["--transport", "udp,udp6", "--count", "400", "--timeout", "20ms", "--rate", "1500", "--size", "200"];
+    let links = [
+        ("loss=5% corrupt=5% duplicate=10% delay=1ms±1ms order=free reorder=5%/5ms", &closed[..]),
+        ("up=1mbit queue=10packets delay=15ms±5ms order=free duplicate=5%", &open),
+        ("delay=20ms outage=100ms-200ms", &open),
+    ];
+    let mut seen: Vec<String> = Vec::new();
+    for (link, words) in links {
+        for ends in ["processes", "threads"] {
+            let place = Place::new();
+            let plan = [&["round-trip", "--rounds", "1", "--ends", ends], words].concat();
+            for round in measured(&place, link, &plan) {
+                assert_closed(&round);
+                seen.extend(round["outcome"]["ledger"]["lost"].as_object().expect("causes").keys().cloned());
+            }
+        }
+    }
+    for cause in ["link-loss", "link-corrupt", "link-queue", "link-outage"] {
+        assert!(seen.iter().any(|one| one == cause), "{cause}: {seen:?}");
+    }
+}
+
+#[test]
+fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
+    let place = Place::new();
+    if !can_run("answers_that_the_link_holds_longer_than_the_time_out_are_late", &place) {
+        return;
+    }
+    let plan = ["round-trip", "--transport", "udp,icmp", "--rounds", "1", "--count", "30", "--timeout", "5ms"];
+    for round in measured(&place, "delay=20ms", &plan) {
+        assert_closed(&round);
+        let ledger = &round["outcome"]["ledger"];
+        assert_eq!((&ledger["received"], &ledger["duplicated"]), (&0.into(), &0.into()), "{ledger}");
+        let inside = ledger["lost"].get("link-inside").map_or(0, number);
+        assert_eq!(number(&ledger["late"]) + inside, number(&ledger["sent"]), "{ledger}");
+        assert!(number(&ledger["late"]) >= 20, "all but those that were on their way at the end: {ledger}");
+    }
+}
+
+#[test]
+fn what_tcp_lost_it_sent_again() {
+    let place = Place::new();
+    if !can_run("what_tcp_lost_it_sent_again", &place) {
+        return;
+    }
+    let plan = ["round-trip", "--transport", "tcp,tcp6", "--rounds", "1", "--count", "20", "--warmup", "0"];
+    for round in measured(&place, "delay=1ms up.drop-data=3", &plan) {
+        assert_closed(&round);
+        let (measured, link) = (&round["outcome"], &round["outcome"]["link"]);
+        let [drop] = list(&link["up"]["drops"]) else { panic!("one was to be dropped: {link}") };
+        assert_eq!((&drop["stage"], &drop["reason"]), (&"loss".into(), &"data-packet".into()), "{drop}");
+        assert_eq!(measured["ledger"]["lost"], serde_json::json!({}));
+        assert!(fact(&measured["client"], "tcp_info.retransmits") >= 1.0, "{}", measured["client"]);
+        let why = ["netstat.TCPLossProbes", "netstat.TCPTimeouts", "netstat.TCPFastRetrans"];
+        assert!(why.iter().map(|name| fact(&measured["client"], name)).sum::<f64>() >= 1.0, "{}", measured["client"]);
+    }
+}
+
+#[test]
+fn a_trace_across_a_link_has_the_times_of_both_ends() {
+    let place = Place::new();
+    if !can_run("a_trace_across_a_link_has_the_times_of_both_ends", &place) {
+        return;
+    }
+    let plan = ["small-writes", "--transport", "tcp", "--remedy", "none", "--rounds", "1"];
+    let rounds = measured(&place, "delay=1ms", &plan);
+    let traced: Vec<&Value> =
+        rounds.iter().map(|round| &round["outcome"]["traced"]).filter(|it| !it.is_null()).collect();
+    assert!(!traced.is_empty());
+    for figures in traced {
+        assert_eq!(figures["capture"]["kind"], "saved", "{figures}");
+        let sequence = &figures["sequence"];
+        assert_eq!(sequence["source"], "capture", "{sequence}");
+        let error_ns = sequence["clock_error_ns"].as_i64().expect("a time");
+        let arrows = list(&sequence["events"]).iter().filter(|event| event["kind"] == "segment");
+        let taken: Vec<i64> = arrows
+            .map(|event| event["until_ns"].as_i64().expect("it arrived") - event["at_ns"].as_i64().expect("a time"))
+            .collect();
+        assert!(taken.len() >= 3, "two of the request, one of the answer: {sequence}");
+        assert!(taken.iter().all(|taken_ns| *taken_ns >= 1_000_000 - error_ns), "{taken:?}");
+        let waits = list(&sequence["waits"]);
+        assert!(waits.iter().any(|wait| wait["cause"] == "nagle" && wait["end"] == "near"), "{sequence}");
+        let unknown = waits.iter().find(|wait| wait["cause"] == "unexplained");
+        assert_eq!(unknown, None, "{sequence}");
+    }
+}
+
+#[test]
+fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
+    let place = Place::new();
+    if !can_run("a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing", &place) {
+        return;
+    }
+    for (sign, code, transport) in [("INT", Some(130), "udp"), ("INT", Some(130), "tcp"), ("KILL", None, "tcp")] {
+        let place = Place::new();
+        let plan = ["round-trip", "--transport", transport, "--link", "delay=1ms", "--duration", "600s"];
+        let mut running = place.start(&[&plan[..], &["--out", "run", "--quiet"]].concat());
+        running.busy_echo_half();
+        signal(sign, running.id());
+        assert_eq!(running.end().code, code, "SIG{sign} over {transport}");
+        place.assert_nothing_left();
+        if code.is_some() {
+            let rounds = rounds(&place.path("run"));
+            assert_closed(&rounds[0]);
+        }
+    }
+}
+
+#[test]
+fn a_killed_relay_fails_its_round_and_the_run_goes_on() {
+    let place = Place::new();
+    if !can_run("a_killed_relay_fails_its_round_and_the_run_goes_on", &place) {
+        return;
+    }
+    let plan = ["round-trip", "--transport", "udp", "--link", "delay=1ms", "--rounds", "2", "--duration", "1500ms"];
+    let mut running = place.start(&[&plan[..], &["--timeout", "50ms", "--out", "run", "--quiet"]].concat());
+    running.busy_echo_half();
+    let mut relay = None;
+    until("the relay is found", || {
+        relay = running.child(|words| words.contains("__link"));
+        relay.is_some()
+    });
+    signal("KILL", relay.expect("found it just now"));
+    running.end().with_code(3);
+    let rounds = rounds(&place.path("run"));
+    let kinds: Vec<&str> = rounds.iter().map(|round| text(&round["outcome"]["kind"])).collect();
+    assert_eq!(kinds, ["failed", "measured"], "{rounds:?}");
+    assert!(text(&rounds[0]["outcome"]["cause"]).contains("the link ended early"), "{}", rounds[0]);
+    assert_closed(&rounds[1]);
+    place.assert_nothing_left();
+}
