@@ -110,6 +110,10 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
     let latency = &case.latency_ns;
     let service = case.service_ns.as_ref();
     let of_exchanges = case.exchanges.as_ref();
+    let over_rounds = || {
+        let values: Vec<f64> = by_block(name, case, run).into_iter().map(|(_, value)| value).collect();
+        median_figure(&values, run.seed, &format!("{} {name}", case.id))
+    };
     let found = match name {
         FigureName::P50 => latency.p50,
         FigureName::P99 => latency.p99,
@@ -123,10 +127,10 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
         FigureName::BytesPerMs => of_exchanges.and_then(|figures| figures.bytes_per_ms),
         FigureName::Segments => of_exchanges.and_then(|figures| figures.segments_per_exchange),
         FigureName::BareAcks => of_exchanges.and_then(|figures| figures.bare_acks_per_exchange),
-        FigureName::LostShare | FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::InFlight => {
-            let values: Vec<f64> = by_block(name, case, run).into_iter().map(|(_, value)| value).collect();
-            median_figure(&values, run.seed, &format!("{} {name}", case.id))
+        FigureName::LostShare => {
+            over_rounds().map(|share| Figure { low: share.low.map(|low| low.max(0.0)), ..share })
         }
+        FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::InFlight => over_rounds(),
     };
     found.filter(|figure| figure.value.is_finite()).ok_or_else(|| {
         let why = format!("{} has no {}: {} samples do not suffice", case.label, in_words(name), case.samples);
