@@ -49,7 +49,7 @@ fn claims_are_listed_with_what_is_covered_and_nothing_is_measured() {
     }
     let undecided = claim(&report, "D1");
     assert_eq!(undecided["coverage"], "partly", "a delay that was set decides nothing");
-    assert!(text(&undecided["stand_in"]).contains("sleeps 4 ms"), "{undecided}");
+    assert!(text(&undecided["stand_in"]).contains("emulated link"), "{undecided}");
     for columns in [60, 80, 100] {
         let mut narrow = place.command(crate::support::PROGRAM);
         narrow.arg("claims").env("COLUMNS", columns.to_string());

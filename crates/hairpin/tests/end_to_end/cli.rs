@@ -31,7 +31,10 @@ fn an_unknown_name_gets_the_nearest_one() {
         (&["round-trip", "--waiting", "blok"], "--waiting: unknown value `blok` (hint: did you mean `block`?)"),
         (&["round-trip", "--placement", "toghether"], "(hint: did you mean `together`?)"),
         (&["round-trip", "--ends", "procceses"], "(hint: did you mean `processes`?)"),
-        (&["round-trip", "--link", "lopback"], "link `lopback` is not known"),
+        (
+            &["round-trip", "--link", "lopback"],
+            "no built-in profile is called `lopback` (hint: did you mean `loopback`?)",
+        ),
         (&["round-trip", "--cpu-idle", "shalow"], "(hint: did you mean `shallow`?)"),
         (&["compare", "a", "b", "--budget", "p98=+5%"], "unknown figure `p98` (hint: did you mean `p99`?)"),
         (&["man", "roundtrip"], "unknown command `roundtrip` (hint: did you mean `round-trip`?)"),
