@@ -56,8 +56,14 @@ pub fn read(engine: &Engine) -> Environment {
         loopback: loopback(),
         load: load(),
         load_after: Vec::new(),
-        root: process::is_root(),
+        root: is_root(),
     }
+}
+
+/// Whether this process acts as root.
+#[must_use]
+pub fn is_root() -> bool {
+    process::is_root()
 }
 
 /// Load averages over 1, 5 and 15 minutes now.

@@ -37,8 +37,8 @@ fn link(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
         return Ok(());
     }
     match case.link_backend {
-        Backend::Relay => ground.links.relay.clone().map(drop)?,
-        Backend::Netem => ground.links.netem.clone().map(drop)?,
+        Backend::Relay => (ground.links.relay)().map(drop)?,
+        Backend::Netem => (ground.links.netem)().map(drop)?,
         Backend::Sim => return Err(why("a simulated link carries no packets", "use link backend relay")),
     }
     if card.reach != Reach::Network {

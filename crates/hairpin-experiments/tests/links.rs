@@ -101,7 +101,7 @@ fn a_profile_keeps_its_commas_and_its_blanks() {
 #[test]
 fn each_backend_is_a_case_of_its_own_and_the_loopback_has_none() {
     let mut ground = ground();
-    ground.links.netem = Ok(Receipt { detail: "sch_netem".to_owned() });
+    ground.links.netem = || Ok(Receipt { detail: "sch_netem".to_owned() });
     let flags = [("transport", "tcp"), ("link-backend", "all")];
     let both = plan(&ground, &RoundTrip, &["bridged-vm", "loopback"], &flags).unwrap();
     let bridged = Some("bridged-vm");
@@ -129,7 +129,7 @@ fn a_backend_that_cannot_run_here_is_a_skip_and_alone_a_refusal() {
     ];
     assert_eq!(skipped, expected);
     let mut without = ground();
-    without.links.relay = Err(WhyNot { reason: "user namespaces are off".to_owned(), hint: "sysctl".to_owned() });
+    without.links.relay = || Err(WhyNot { reason: "user namespaces are off".to_owned(), hint: "sysctl".to_owned() });
     assert_eq!(
         plan(&without, &RoundTrip, &["bridged-vm"], &[]).unwrap_err().to_string(),
         "cannot run memory block together threads over bridged-vm: user namespaces are off; 12 more cannot run for \

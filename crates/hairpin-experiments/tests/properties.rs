@@ -37,7 +37,7 @@ fn assert_valid(order: &RoundOrder, ground: &Ground) {
         assert!(case.link_name.is_none() && case.link_backend == Backend::Relay && order.link_seed == 0, "{label}");
     } else {
         assert!(card.reach == Reach::Network && case.link_backend == Backend::Relay, "{label}: no netem is here");
-        assert!(ground.links.relay.is_ok(), "{label}");
+        assert!((ground.links.relay)().is_ok(), "{label}");
     }
     if card.answered_by == AnsweredBy::Kernel {
         assert!(case.size_bytes == case.reply_size_bytes && case.plant.is_none(), "{label}");
@@ -137,16 +137,15 @@ fn some_ground() -> impl Strategy<Value = Ground> {
     (1_usize..3, may, prop::collection::vec(any::<bool>(), 12)).prop_map(|(cpus, (may, may_relay), can_run)| {
         let mut ground = ground();
         ground.cpus.truncate(cpus);
-        let why = || hairpin_model::card::WhyNot { reason: "refused".to_owned(), hint: "run as root".to_owned() };
         if !may {
-            ground.may_keep_cpus_awake = Err(why());
+            ground.may_keep_cpus_awake = Err(refused());
         }
         if !may_relay {
-            ground.links.relay = Err(why());
+            ground.links.relay = || Err(refused());
         }
         for (candidate, can_run) in ground.candidates.iter_mut().zip(can_run) {
             if !can_run {
-                candidate.can_run = Err(why());
+                candidate.can_run = Err(refused());
             }
         }
         ground
@@ -205,4 +204,9 @@ fn a_good_part_of_what_is_tried_is_accepted() {
     });
     let accepted = accepted.count();
     assert!(accepted > 120, "{accepted} of 300");
+}
+
+/// Why what is refused is refused.
+fn refused() -> hairpin_model::card::WhyNot {
+    hairpin_model::card::WhyNot { reason: "refused".to_owned(), hint: "run as root".to_owned() }
 }

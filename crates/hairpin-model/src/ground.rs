@@ -36,10 +36,11 @@ pub struct LinkGround {
     /// Reads what a user writes behind `--link`: a name, a line of figures, or a name and figures that change it. The
     /// error points at the word.
     pub read: fn(&str) -> Result<KnownLink, WhyNot>,
-    /// Whether the relay can run here.
-    pub relay: Result<Receipt, WhyNot>,
+    /// Whether the relay can run here. It is tried when it is asked: the trial makes a network namespace, and a plan
+    /// without links must not leave the kernel one to take down while it measures.
+    pub relay: fn() -> Result<Receipt, WhyNot>,
     /// Whether the kernel's own emulator can.
-    pub netem: Result<Receipt, WhyNot>,
+    pub netem: fn() -> Result<Receipt, WhyNot>,
 }
 
 /// A link that was read.

@@ -181,7 +181,7 @@ fn ground() -> Ground {
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["cubic".to_owned()],
         default_congestion_control: "cubic".to_owned(),
-        links: LinkGround { relay: can_run.clone(), ..links },
+        links: LinkGround { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
     }
 }
 

@@ -1,5 +1,7 @@
 //! The links that a plan can ask for, read from what a user writes.
 
+use std::sync::OnceLock;
+
 use hairpin_link::builtin;
 use hairpin_link::profile::{PathProfile, Profile};
 use hairpin_link::stages::loss::Loss;
@@ -11,9 +13,20 @@ use super::{namespace, netem};
 /// What the experiments may plan with.
 #[must_use]
 pub fn ground() -> LinkGround {
-    let relay =
-        namespace::may_prepare().map(|()| Receipt { detail: "network namespaces and packet sockets".to_owned() });
-    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay, netem: netem::can_run() }
+    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay, netem }
+}
+
+/// Whether the relay can run here, tried once.
+fn relay() -> Result<Receipt, WhyNot> {
+    static TRIED: OnceLock<Result<Receipt, WhyNot>> = OnceLock::new();
+    let here = || Receipt { detail: "network namespaces and packet sockets".to_owned() };
+    TRIED.get_or_init(|| namespace::may_prepare().map(|()| here())).clone()
+}
+
+/// Whether the kernel's emulator can, tried once.
+fn netem() -> Result<Receipt, WhyNot> {
+    static TRIED: OnceLock<Result<Receipt, WhyNot>> = OnceLock::new();
+    TRIED.get_or_init(netem::can_run).clone()
 }
 
 /// Reads a link as a user writes it.

@@ -112,8 +112,8 @@ pub fn ground() -> Ground {
         links: LinkGround {
             names: vec!["loopback", "bridged-vm", "satellite"],
             read: read_link,
-            relay: Ok(Receipt { detail: "here".to_owned() }),
-            netem: Err(WhyNot { reason: "no netem".to_owned(), hint: "use relay".to_owned() }),
+            relay: || Ok(Receipt { detail: "here".to_owned() }),
+            netem: || Err(WhyNot { reason: "no netem".to_owned(), hint: "use relay".to_owned() }),
         },
     }
 }

@@ -115,6 +115,8 @@ pub(super) struct Bench {
     program: PathBuf,
     /// Where rounds over the loopback take place.
     namespace: NetworkNamespace,
+    /// Whether it was root that started this process; in namespaces of its own it acts as root whoever did.
+    by_root: bool,
     may_enter_links: bool,
 }
 
@@ -126,6 +128,7 @@ impl Bench {
             stop: interrupt::raised_by_user().map_err(unready)?,
             program: std::env::current_exe().map_err(unready)?,
             namespace: NetworkNamespace::Original,
+            by_root: hairpin_engine::environment::is_root(),
             may_enter_links: false,
         })
     }
@@ -177,7 +180,11 @@ pub(super) fn measured(
         state: State::Running,
         seed: *seed,
         plan: plan(*experiment, knobs),
-        environment: Environment { network_namespace: bench.namespace, ..hairpin_engine::environment::read(engine) },
+        environment: Environment {
+            network_namespace: bench.namespace,
+            root: bench.by_root,
+            ..hairpin_engine::environment::read(engine)
+        },
         cases: Vec::new(),
         comparisons: Vec::new(),
         findings: Vec::new(),

@@ -27,7 +27,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
     list.heading("Profiles (--link NAME; `hairpin link show NAME` tells more)");
     add(&mut list);
     list.heading("What carries the packets (--backend)");
-    for (name, can_run) in backends(&ground) {
+    for (name, can_run) in &backends(&ground) {
         list.item(
             name.word(),
             &match can_run {
@@ -70,8 +70,8 @@ pub fn markdown() -> String {
     text
 }
 
-fn backends(ground: &LinkGround) -> [(Backend, &Result<Receipt, WhyNot>); 2] {
-    [(Backend::Relay, &ground.relay), (Backend::Netem, &ground.netem)]
+fn backends(ground: &LinkGround) -> [(Backend, Result<Receipt, WhyNot>); 2] {
+    [(Backend::Relay, (ground.relay)()), (Backend::Netem, (ground.netem)())]
 }
 
 fn backend(name: Backend, can_run: &Result<Receipt, WhyNot>) -> Value {
