@@ -19,6 +19,7 @@ use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace::{self, Home};
 use hairpin_engine::links::{LinkOrder, RunningLink};
+use hairpin_engine::placement::Cpus;
 use hairpin_model::link::Backend;
 
 /// `nobody` on most distributions: a user with no rights.
@@ -127,7 +128,7 @@ fn link(program: &str) -> Option<(RunningLink, Home)> {
         backend: Backend::Relay,
         clock: RealClock::calibrated(),
         cpu: None,
-        allowed_cpus: Vec::new(),
+        allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
         messages: None,
         log: None,
     };

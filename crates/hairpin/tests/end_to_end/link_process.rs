@@ -14,6 +14,7 @@ use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace::{self, Home};
 use hairpin_engine::links::{LinkOrder, RunningLink};
+use hairpin_engine::placement::{Cpus, place};
 use hairpin_model::link::Backend;
 
 use crate::support::{PROGRAM, Place, Running, names_in, signal, skipped, until};
@@ -27,7 +28,7 @@ fn order(profile: &str) -> LinkOrder {
         backend: Backend::Relay,
         clock: RealClock::calibrated(),
         cpu: None,
-        allowed_cpus: Vec::new(),
+        allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
         messages: None,
         log: None,
     }
@@ -35,11 +36,16 @@ fn order(profile: &str) -> LinkOrder {
 
 /// A link of that profile; none where none can be made here.
 fn start(test: &str, profile: &str) -> Option<RunningLink> {
+    start_as(test, &order(profile))
+}
+
+/// The link that is ordered; none where none can be made here.
+fn start_as(test: &str, order: &LinkOrder) -> Option<RunningLink> {
     match namespace::may_prepare() {
         Ok(()) => {
             // The tests run in threads: only root is here, who need not move out.
             assert_eq!(namespace::prepare(), Ok(Home::Original));
-            Some(RunningLink::start(Path::new(PROGRAM), &order(profile)).expect("the link starts"))
+            Some(RunningLink::start(Path::new(PROGRAM), order).expect("the link starts"))
         }
         Err(why) => {
             skipped(test, &why.to_string());
@@ -149,6 +155,33 @@ fn packets_go_both_ways_and_the_ledger_closes() {
         assert_eq!(direction.packets.unexplained(), 0);
     }
     assert!(record.relay.is_some_and(|relay| relay.setup_ns > 0), "{record:?}");
+}
+
+/// The CPUs that the kernel lets a process's first thread run on, for instance of `0-2,5`.
+fn cpus_of(id: u32) -> Vec<usize> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the process lives");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("proc(5) has it");
+    let cpu = |text: &str| -> usize { text.parse().expect("a number") };
+    let range = |text: &str| match text.split_once('-') {
+        Some((first, last)) => cpu(first)..=cpu(last),
+        None => cpu(text)..=cpu(text),
+    };
+    list.trim().split(',').flat_map(range).collect()
+}
+
+#[test]
+fn a_relay_runs_on_the_cpu_of_its_order_and_says_so() {
+    let free = order("delay=1ms");
+    let allowed = free.allowed_cpus.clone();
+    // Whoever starts the link may be pinned, and the link all the same be free.
+    place(allowed.first().copied(), &allowed).expect("it is allowed");
+    for cpu in allowed.iter().copied().map(Some).chain([None]) {
+        let ordered = LinkOrder { cpu, ..free.clone() };
+        let Some(link) = start_as("a_relay_runs_on_the_cpu_of_its_order_and_says_so", &ordered) else { return };
+        assert_eq!(cpus_of(link.id()), cpu.map_or_else(|| allowed.clone(), |cpu| vec![cpu]));
+        let relay = link.finish().expect("the link ends in order").record.relay.expect("a relay carried it");
+        assert_eq!(relay.pinned_cpu, cpu);
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(super) trait Interfaces {
 /// A frame as it comes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
-    /// When.
+    /// When: the kernel's stamp, which may be earlier than what was already handed over.
     pub(super) arrived_ns: u64,
     /// The frame, or its beginning.
     pub(super) bytes: &'a [u8],
@@ -145,8 +145,9 @@ impl Carrier {
 
     /// Takes in what has come and lets go what is due; says whether there was anything.
     fn pass(&mut self, interfaces: &mut impl Interfaces) -> bool {
-        // What came before now is taken in before anything that is due by now leaves. So the link's time never passes
-        // a packet that is yet to be taken in.
+        // What is there now is taken in before anything that is due by now leaves. Only a packet that was stamped before
+        // now and comes into the ring after can find that the link's time has passed its stamp. The link moves it to its
+        // own time, and by how much counts as lateness.
         let mut until_ns = interfaces.now_ns();
         let mut came = false;
         for direction in DIRECTIONS {
@@ -192,7 +193,7 @@ impl Carrier {
         };
         let part = self.messages.as_mut().and_then(|messages| messages.saw(direction, &packet, arrival.bytes));
         let number = self.numbers[direction as usize];
-        if !self.kept.keep(direction, number, arrival.bytes, part) {
+        if !self.kept.keep(direction, number, arrival.bytes, arrival.arrived_ns, part) {
             self.overrun += 1;
             if let (Some(messages), Some(part)) = (&mut self.messages, part) {
                 messages.lost(part, messages::OVERRUN);
@@ -212,7 +213,7 @@ impl Carrier {
         let corrupted_bit = match first.fate {
             Fate::Leaves { corrupted_bit, .. } => corrupted_bit,
             Fate::Dropped { stage, .. } => {
-                self.write(LogLine { outcome: *first, released_ns: None });
+                self.write(first, None);
                 return self.settle(first, Some(stage));
             }
         };
@@ -235,6 +236,9 @@ impl Carrier {
     }
 
     /// Lets packets go that leave in one direction; `lost` is what they are lost by all the same.
+    ///
+    /// The times between the beginning and the end of a call are shared out evenly, so the first packet counts as
+    /// released before the call: its lateness has no part of the call's own time.
     fn let_go(&mut self, interfaces: &mut impl Interfaces, outcomes: &[Outcome], lost: Option<&'static str>) {
         let (mut rest, mut before_ns) = (outcomes, interfaces.now_ns());
         while let [first, ..] = rest {
@@ -249,14 +253,14 @@ impl Carrier {
             for (turn, outcome) in (0..).zip(went) {
                 // The kernel lets one go after the other.
                 let released_ns = before_ns + after_ns.saturating_sub(before_ns) * turn / sent.max(1) as u64;
-                self.lateness.record(released_ns.saturating_sub(outcome.fate.at_ns()));
-                self.write(LogLine { outcome: *outcome, released_ns: Some(released_ns) });
+                self.lateness.record(released_ns.saturating_sub(outcome.fate.at_ns()) + self.moved_ns(outcome));
+                self.write(outcome, Some(released_ns));
                 self.settle(outcome, lost);
             }
             rest = left;
             if let [refused, others @ ..] = left {
                 self.refused[direction as usize] += 1;
-                self.write(LogLine { outcome: *refused, released_ns: None });
+                self.write(refused, None);
                 self.settle(refused, Some(messages::RELEASE));
                 rest = others;
             }
@@ -264,9 +268,17 @@ impl Carrier {
         }
     }
 
-    fn write(&mut self, line: LogLine) {
+    /// By how much the link moved a packet's arrival: its time had passed the stamp.
+    fn moved_ns(&self, outcome: &Outcome) -> u64 {
+        let kept = self.kept.get(outcome.direction, outcome.number);
+        kept.map_or(0, |kept| outcome.arrived_ns.saturating_sub(kept.stamped_ns))
+    }
+
+    /// Writes a line about a packet that is still kept, with its own stamp.
+    fn write(&mut self, outcome: &Outcome, released_ns: Option<u64>) {
+        let arrived_ns = outcome.arrived_ns - self.moved_ns(outcome);
         if let Some(log) = &mut self.log {
-            log.add(line);
+            log.add(LogLine { outcome: Outcome { arrived_ns, ..*outcome }, released_ns });
         }
     }
 

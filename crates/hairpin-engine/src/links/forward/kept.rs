@@ -25,6 +25,8 @@ const SIZES: usize = 12;
 pub(super) struct Kept {
     piece: Box<[u8]>,
     length_bytes: usize,
+    /// Its stamp. The link may have moved it to a later arrival.
+    pub(super) stamped_ns: u64,
     /// Which part of a message it is, where messages are told apart.
     pub(super) part: Option<Part>,
     /// How many of its outcomes have been.
@@ -65,10 +67,17 @@ impl KeptPackets {
     }
 
     /// Keeps a packet; false where there is no room.
-    pub(super) fn keep(&mut self, direction: Direction, number: u64, frame: &[u8], part: Option<Part>) -> bool {
+    pub(super) fn keep(
+        &mut self,
+        direction: Direction,
+        number: u64,
+        frame: &[u8],
+        stamped_ns: u64,
+        part: Option<Part>,
+    ) -> bool {
         let Some(mut piece) = size_of_piece(frame.len()).and_then(|size| self.piece(size)) else { return false };
         piece[..frame.len()].copy_from_slice(frame);
-        let kept = Kept { piece, length_bytes: frame.len(), part, outcomes: 0, arrived: false };
+        let kept = Kept { piece, length_bytes: frame.len(), stamped_ns, part, outcomes: 0, arrived: false };
         self.packets[direction as usize].insert(number, kept);
         true
     }
@@ -140,13 +149,15 @@ mod tests {
         let mut kept = KeptPackets::new(3 * one, 1514, 2);
         assert_eq!(kept.taken_bytes, 2 * one);
         for number in 0..3 {
-            assert!(kept.keep(Direction::Up, number, &[7; 1514], None));
+            assert!(kept.keep(Direction::Up, number, &[7; 1514], 0, None));
         }
-        assert!(!kept.keep(Direction::Up, 3, &[7; 1514], None) && !kept.keep(Direction::Down, 0, &[7; 60], None));
+        assert!(
+            !kept.keep(Direction::Up, 3, &[7; 1514], 0, None) && !kept.keep(Direction::Down, 0, &[7; 60], 0, None)
+        );
         assert_eq!((kept.taken_bytes, kept.all().count()), (3 * one, 3));
         kept.let_go(Direction::Up, 1);
         assert!(kept.get(Direction::Up, 1).is_none());
-        assert!(kept.keep(Direction::Down, 1, &[9; 60], None), "a large piece makes room for small ones");
+        assert!(kept.keep(Direction::Down, 1, &[9; 60], 0, None), "a large piece makes room for small ones");
         assert_eq!(kept.taken_bytes, 2 * one + 64 + BESIDE_BYTES);
         assert_eq!(kept.get(Direction::Down, 1).unwrap().frame(), [9; 60]);
         assert_eq!(kept.get(Direction::Up, 2).unwrap().frame(), [7; 1514]);
@@ -159,9 +170,9 @@ mod tests {
         let frame = vec![1; 1 << 17];
         for (number, bytes) in [0, 1, 64, 65, 1514, 65_549, 1 << 17].into_iter().enumerate() {
             let number = u64::try_from(number).unwrap();
-            assert!(kept.keep(Direction::Up, number, &frame[..bytes], None));
+            assert!(kept.keep(Direction::Up, number, &frame[..bytes], 0, None));
             assert_eq!(kept.get(Direction::Up, number).unwrap().frame().len(), bytes);
         }
-        assert!(!kept.keep(Direction::Up, 99, &vec![0; (1 << 17) + 1], None));
+        assert!(!kept.keep(Direction::Up, 99, &vec![0; (1 << 17) + 1], 0, None));
     }
 }

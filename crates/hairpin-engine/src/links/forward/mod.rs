@@ -32,6 +32,8 @@ use hairpin_model::link::RelayReport;
 use hairpin_model::round::Failure;
 
 use super::{LinkEnd, LinkOrder};
+use crate::ends::far::unplaced;
+use crate::placement::place;
 use crate::system::{cpu, time};
 use carrier::{Carried, Carrier};
 use kept::KeptPackets;
@@ -46,14 +48,14 @@ const READY: usize = 1024;
 pub(super) struct Relay {
     carrier: Carrier,
     sockets: Sockets,
-    pinned_cpu: Option<usize>,
+    ordered_cpu: Option<usize>,
 }
 
-/// Opens the packet sockets on the interfaces towards the near and the far end, both up, in this network namespace.
-/// From here on nothing is missed.
+/// Opens the packet sockets on the interfaces towards the near and the far end, both up, in this network namespace, and
+/// places the calling thread on its CPU. From here on nothing is missed.
 ///
 /// # Errors
-/// The order has no such link, its log cannot be made, or the sockets cannot be opened.
+/// The order has no such link, its log cannot be made, its CPU cannot be had, or the sockets cannot be opened.
 pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str) -> Result<Relay, Failure> {
     let profile: Profile = order.profile.parse().map_err(no_link(order))?;
     let trace = |(name, text): &(String, String)| Ok((name.clone(), Trace::parse(text).map_err(no_link(order))?));
@@ -67,11 +69,11 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
         order.messages.map(Messages::new),
         log,
     );
+    place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
     cpu::sharpen_timers();
     cpu::shorten_turns();
-
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
-    Ok(Relay { carrier, sockets, pinned_cpu: order.cpu })
+    Ok(Relay { carrier, sockets, ordered_cpu: order.cpu })
 }
 
 fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
@@ -88,9 +90,15 @@ impl Relay {
         self.carrier.carry(&mut self.sockets.until(end))?;
         let cpu_ns = time::thread_cpu_ns() - before_ns;
         let no_room = self.sockets.overrun()?;
+        let pinned_cpu = self.pinned_cpu();
         let Carried { mut record, lost_messages, overrun, log_problem } = self.carrier.finish();
-        record.relay =
-            Some(RelayReport { pinned_cpu: self.pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room });
+        record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room });
         Ok(LinkEnd { record, started_ns: self.sockets.started_ns(), lost_messages, log_problem })
+    }
+
+    /// The CPU that this thread was to run on, if the kernel says that it runs on no other.
+    fn pinned_cpu(&self) -> Option<usize> {
+        let allowed = cpu::allowed().ok()?;
+        self.ordered_cpu.filter(|cpu| allowed == [*cpu])
     }
 }

@@ -38,6 +38,36 @@ fn a_packet_leaves_at_the_other_side_exactly_when_it_is_due() {
 }
 
 #[test]
+fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
+    let stamped_at = |stamped_ns: u64, there_ns: u64| Coming {
+        stamped_before_ns: there_ns - stamped_ns,
+        ..coming(there_ns, Up, udp(&[1; 72]))
+    };
+    // The first leaves at 5 ms. So for the link the second, stamped at 2 ms, comes then: 3 ms of its delay are the
+    // relay's. The third was brought late too, but nothing had happened since its stamp.
+    let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let mut relay = carrier("delay=5ms", BOUND_BYTES, None, Some(Log::new(&path, &[]).unwrap()));
+    let mut interfaces = MadeUp::new(packets, SECOND);
+    relay.carry(&mut interfaces).unwrap();
+    let left = relay.finish();
+    let times: Vec<_> = interfaces.gone.iter().map(|gone| gone.at_ns / MS).collect();
+    assert_eq!(times, [5, 10, 16]);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().skip(1).collect();
+    let expected = [
+        "up 0 0 100 0 5000000 5000000 left",
+        "up 1 0 100 2000000 10000000 10000000 left",
+        "up 2 0 100 11000000 16000000 16000000 left",
+    ];
+    assert_eq!(lines, expected);
+    let late = left.record.lateness_ns.unwrap();
+    // The histogram keeps three digits.
+    assert_eq!((late.p50, late.max / (MS / 100)), (1, 300));
+}
+
+#[test]
 fn the_log_is_that_of_the_simulation() {
     let line = "mtu=600B outage=30ms-40ms rate=10mbit queue=20packets loss=3% corrupt=5% duplicate=5% delay=8ms±3ms \
                 order=free reorder=4%/2ms";

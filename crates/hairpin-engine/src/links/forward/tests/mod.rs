@@ -21,6 +21,8 @@ use crate::links::Numbered;
 #[derive(Clone, Debug)]
 pub(super) struct Coming {
     pub(super) at_ns: u64,
+    /// How long before that it was stamped.
+    pub(super) stamped_before_ns: u64,
     pub(super) direction: Direction,
     pub(super) bytes: Vec<u8>,
     /// What the interface says of its length.
@@ -30,7 +32,7 @@ pub(super) struct Coming {
 
 /// A whole frame.
 pub(super) fn coming(at_ns: u64, direction: Direction, bytes: Vec<u8>) -> Coming {
-    Coming { at_ns, direction, length_bytes: bytes.len(), bytes, had_tag: false }
+    Coming { at_ns, stamped_before_ns: 0, direction, length_bytes: bytes.len(), bytes, had_tag: false }
 }
 
 /// A frame that was let go.
@@ -84,7 +86,7 @@ impl Interfaces for MadeUp {
         let coming = &mut self.coming[direction as usize];
         let Some(next) = coming.pop_front_if(|next| next.at_ns <= self.now_ns) else { return false };
         take(&Arrival {
-            arrived_ns: next.at_ns,
+            arrived_ns: next.at_ns - next.stamped_before_ns,
             bytes: &next.bytes,
             length_bytes: next.length_bytes,
             had_tag: next.had_tag,
