@@ -1,7 +1,8 @@
 //! The link's process, and the handle on it.
 //!
 //! The process ends when its standard input closes, however the one that started it came to its end: then it still has
-//! to end what runs in its namespaces. If the link's process is killed instead, the handle does that.
+//! to end what runs in its namespaces. It has a session of its own, so that whoever kills a whole process group does not
+//! kill it too. If the link's process alone is killed, the handle does that.
 
 use std::fs::File;
 use std::io;
@@ -121,6 +122,7 @@ fn out_of_turn(word: &LinkWord) -> Failure {
 /// # Errors
 /// There is no readable order.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
+    process::leave_session();
     process::ignore_interrupts();
     let order: LinkOrder = child::hear_order()?;
     let last = serve(&order, parent).map_or_else(LinkWord::Failed, |end| LinkWord::Done(Box::new(end)));

@@ -22,6 +22,13 @@ pub(crate) fn ignore_interrupts() {
     }
 }
 
+/// Puts this process into a session of its own (setsid(2)): a signal to the process group of the one that started it
+/// does not reach it. One that leads a group has been started alone, and stays where it is.
+pub(crate) fn leave_session() {
+    // SAFETY: takes nothing; its one error leaves all as it was.
+    unsafe { libc::setsid() };
+}
+
 /// Waits until `file` can be read, or for `at_most_ms`; says whether it can.
 pub(crate) fn readable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool> {
     let mut entry = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };

@@ -174,6 +174,32 @@ fn a_killed_program_leaves_nothing() {
 }
 
 #[test]
+fn a_killed_process_group_leaves_nothing() {
+    let test = "a_killed_process_group_leaves_nothing";
+    if !can_link(test) {
+        return;
+    }
+    // The far shell goes with Hairpin, its child does not: only the link is left to end it.
+    for far in ["sleep 300; true", "sleep 300 & setsid sleep 300 & exec sleep 300"] {
+        let place = Place::new();
+        let running = started(&place, &["--far", far], STAYS);
+        let namespace = |id: u32| std::fs::read_link(format!("/proc/{id}/ns/net")).ok();
+        let own = namespace(std::process::id());
+        let mut made: Vec<_> = place.processes().into_iter().filter_map(namespace).collect();
+        made.sort();
+        made.dedup();
+        made.retain(|one| Some(one) != own.as_ref());
+        assert!(made.len() >= 2, "the near and the far end at least: {made:?}");
+        signal_group("KILL", running.id());
+        place.assert_nothing_left();
+        let ids = names_in("/proc".as_ref()).into_iter().filter_map(|name| name.parse().ok());
+        let inside: Vec<u32> = ids.filter(|id| namespace(*id).is_some_and(|one| made.contains(&one))).collect();
+        assert_eq!(inside, [0; 0], "nobody is in the namespaces that were {made:?}");
+        running.end();
+    }
+}
+
+#[test]
 fn what_the_commands_leave_running_ends_with_the_link() {
     let test = "what_the_commands_leave_running_ends_with_the_link";
     if !can_link(test) {
