@@ -19,7 +19,7 @@ use hairpin_model::summary::{CaseSummary, DropFigures};
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
-use super::support::{Hit, Hits, blank, evidence, rounds_of, sibling_of, without_stage};
+use super::support::{Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
 use crate::compare::{by_block, difference_by_block};
 use crate::humane;
 use crate::links::directions;
@@ -40,8 +40,6 @@ const LEAST_OFTEN: f64 = 0.001;
 /// Of what is known to have been hit: from this share of the slowest hundredth, or of all time, on it shapes the figures.
 const SHAPES_TAIL: f64 = 0.5;
 const SHAPES_TIME: f64 = 0.01;
-/// A change takes the retransmissions' time away where no more than this part of it is left.
-const GONE: f64 = 0.5;
 
 /// What the kernels of both ends counted, over all rounds of a case.
 struct Counted {
@@ -264,13 +262,7 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
     });
     let about = format!("{} {} mean", first.case.id, sibling.id);
     let (effect, _) = difference_by_block(&own, &other, run.seed, &about)?;
-    let gone_at = -GONE * expected_ns;
-    let verdict = match (effect.low, effect.high) {
-        (Some(low), _) if low > gone_at => "refuted",
-        (_, Some(high)) if high < 0.0 => "confirmed",
-        _ => "cannot-tell",
-    };
-    Some(Proved { verdict: verdict.to_owned(), effect })
+    Some(gone(expected_ns, effect))
 }
 
 fn told(proved: Option<&Proved>) -> String {
