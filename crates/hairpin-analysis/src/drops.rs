@@ -6,9 +6,10 @@ use hairpin_model::summary::DropFigures;
 
 use crate::links::directions;
 use crate::statistics::location::median;
+use crate::summary::SAMPLES_FOR_P99;
 
-/// From this many messages on their slowest hundredth is told of.
-const FEWEST_FOR_TAIL: usize = 100;
+/// The tail is the slowest of so many messages.
+const ONE_OF: usize = 100;
 
 /// An answered message. Times are ns since the round began.
 struct Message {
@@ -88,13 +89,13 @@ fn hits(messages: &[Message], drops_ns: &[u64], in_order: bool) -> Vec<bool> {
 }
 
 fn share_of_tail_hit(messages: &[Message], hit: &[bool]) -> Option<f64> {
-    if messages.len() < FEWEST_FOR_TAIL {
+    if (messages.len() as u64) < SAMPLES_FOR_P99 {
         return None;
     }
     let mut slowest: Vec<(f64, bool)> =
         messages.iter().zip(hit).map(|(message, hit)| (message.latency_ns, *hit)).collect();
     slowest.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let tail = &slowest[..messages.len() / FEWEST_FOR_TAIL];
+    let tail = &slowest[..messages.len() / ONE_OF];
     Some(tail.iter().filter(|(_, hit)| *hit).count() as f64 / tail.len() as f64)
 }
 
@@ -124,10 +125,21 @@ mod tests {
             messages_hit: 1,
             hit_p50_ns: Some(260e6),
             other_p50_ns: Some(20e6),
-            share_of_tail_hit: Some(0.5),
+            share_of_tail_hit: None,
             added_ns: 240e6,
         };
         assert_eq!(figures, expected);
+    }
+
+    #[test]
+    fn a_tail_is_told_of_from_as_many_messages_as_a_p99_on() {
+        let tail = |messages: usize| {
+            let mut latencies = vec![20 * MS; messages];
+            (latencies[10], latencies[100]) = (260 * MS, 250 * MS);
+            let link = dropping("loss", &[10 * 20 * MS + MS]);
+            figures(&back_to_back(&[], &latencies), &link, true).unwrap().share_of_tail_hit
+        };
+        assert_eq!((tail(999), tail(1000)), (None, Some(0.1)));
     }
 
     #[test]
@@ -167,7 +179,7 @@ mod tests {
     fn where_messages_arrive_in_order_those_behind_are_hit_too() {
         // One a ms, each answered after 3 ms; the one of 100 ms is lost, and it and those behind it come at 120 ms.
         let service = |k: u64| if (100..117).contains(&k) { (120 - k) * MS } else { 3 * MS };
-        let messages: Vec<(u64, u64)> = (0..200).map(|k| (0, service(k))).collect();
+        let messages: Vec<(u64, u64)> = (0..1000).map(|k| (0, service(k))).collect();
         let link = dropping("loss", &[100 * MS + 1]);
         let hit = |in_order| figures(&paced(MS, &messages), &link, in_order).unwrap();
         // Those of 98, 99 and 100 ms are on their way; then those until 119 ms are behind.

@@ -54,7 +54,7 @@ pub struct DropFigures {
     pub hit_p50_ns: Option<f64>,
     /// The median latency of all others, in ns; null where there are none.
     pub other_p50_ns: Option<f64>,
-    /// Of the slowest hundredth of the messages, the share that was hit, 0 to 1; null below 100 messages.
+    /// Of the slowest hundredth of the messages, the share that was hit, 0 to 1; null below 1000 messages, as a p99 is.
     pub share_of_tail_hit: Option<f64>,
     /// What the messages that were hit took more than the median of the others, in ns, all together.
     pub added_ns: f64,

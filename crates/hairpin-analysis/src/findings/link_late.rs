@@ -14,7 +14,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
-use super::support::{Hit, Hits, blank, counter_experiment, evidence, paired, sibling_of};
+use super::support::{Hit, Hits, blank, counter_experiment, evidence, gone, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block};
 use crate::humane;
 use crate::statistics::interval::median_figure;
@@ -32,8 +32,6 @@ const LEAST: f64 = 0.05;
 const LEAST_OF_TAIL: f64 = 0.1;
 /// From this share of rounds left out on it is a warning.
 const MANY_LEFT_OUT: f64 = 0.1;
-/// A change takes the lateness away where no more than this part of it is left.
-const GONE: f64 = 0.5;
 
 struct Late {
     /// Of the median packet, and of one of a hundred.
@@ -173,13 +171,7 @@ fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
         });
     let before = crate::statistics::location::median(&own.values().copied().collect::<Vec<_>>())?;
     let (effect, _) = difference_by_block(&own, &other, run.seed, &format!("{} lateness awake", case.id))?;
-    let gone_at = -GONE * before;
-    let verdict = match (effect.low, effect.high) {
-        (Some(low), _) if low > gone_at => "refuted",
-        (_, Some(high)) if high < 0.0 && effect.value <= gone_at => "confirmed",
-        _ => "cannot-tell",
-    };
-    Some(Proved { verdict: verdict.to_owned(), effect })
+    Some(gone(before, effect))
 }
 
 #[cfg(test)]

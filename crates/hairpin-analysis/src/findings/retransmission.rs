@@ -15,16 +15,16 @@ use std::collections::BTreeMap;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, DropFigures};
+use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
-use super::support::{Hit, Hits, blank, evidence, rounds_of, sibling_of, without_stage};
+use super::support::{Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
 use crate::compare::{by_block, difference_by_block};
 use crate::humane;
 use crate::links::directions;
 use crate::statistics::location::median;
-use crate::summary::lossless;
+use crate::summary::{SAMPLES_FOR_P99, lossless};
 
 pub(super) struct Retransmission;
 
@@ -40,8 +40,6 @@ const LEAST_OFTEN: f64 = 0.001;
 /// Of what is known to have been hit: from this share of the slowest hundredth, or of all time, on it shapes the figures.
 const SHAPES_TAIL: f64 = 0.5;
 const SHAPES_TIME: f64 = 0.01;
-/// A change takes the retransmissions' time away where no more than this part of it is left.
-const GONE: f64 = 0.5;
 
 /// What the kernels of both ends counted, over all rounds of a case.
 struct Counted {
@@ -155,9 +153,7 @@ fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
     let time_ns: f64 =
         rounds.iter().map(|(_, measured)| measured.figures.latency_ns.mean * measured.figures.samples as f64).sum();
     let added_ns: f64 = drops.iter().map(|drops| drops.added_ns).sum::<f64>().max(0.0);
-    // Rounds without drops have a tail of which no part was hit.
-    let tails = drops.iter().filter_map(|drops| drops.share_of_tail_hit);
-    let with_tail = rounds.iter().filter(|(_, measured)| measured.figures.samples >= 100).count();
+    let tails: Vec<f64> = rounds.iter().filter_map(|(_, measured)| share_of_tail(&measured.figures)).collect();
     let mut by_stage: BTreeMap<&str, u64> = BTreeMap::new();
     let links = rounds.iter().filter_map(|(_, measured)| measured.link.as_ref());
     for drop in links.flat_map(directions).flat_map(|direction| &direction.drops).filter(|drop| drop.carries_data) {
@@ -168,10 +164,18 @@ fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
         hit: drops.iter().map(|drops| drops.messages_hit).sum(),
         hit_ns: over(|drops| drops.hit_p50_ns),
         other_ns: over(|drops| drops.other_p50_ns),
-        share_of_tail: (with_tail > 0).then(|| tails.sum::<f64>() / with_tail as f64),
+        share_of_tail: (!tails.is_empty()).then(|| tails.iter().sum::<f64>() / tails.len() as f64),
         share: if time_ns > 0.0 { (added_ns / time_ns).min(1.0) } else { 0.0 },
         added_ns: added_ns / case.samples.max(1) as f64,
         stage: by_stage.into_iter().max_by_key(|(_, count)| *count).map(|(stage, _)| stage.to_owned()),
+    }
+}
+
+/// A round without drops has a tail of which no part was hit; one of few messages has none that is told of.
+fn share_of_tail(round: &RoundFigures) -> Option<f64> {
+    match &round.drops {
+        Some(drops) => drops.share_of_tail_hit,
+        None => (round.samples >= SAMPLES_FOR_P99).then_some(0.0),
     }
 }
 
@@ -264,13 +268,7 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
     });
     let about = format!("{} {} mean", first.case.id, sibling.id);
     let (effect, _) = difference_by_block(&own, &other, run.seed, &about)?;
-    let gone_at = -GONE * expected_ns;
-    let verdict = match (effect.low, effect.high) {
-        (Some(low), _) if low > gone_at => "refuted",
-        (_, Some(high)) if high < 0.0 => "confirmed",
-        _ => "cannot-tell",
-    };
-    Some(Proved { verdict: verdict.to_owned(), effect })
+    Some(gone(expected_ns, effect))
 }
 
 fn told(proved: Option<&Proved>) -> String {
@@ -315,22 +313,25 @@ mod tests {
         facts
     }
 
-    /// 200 messages of 20 ms, of which the tenth and the hundredth take `slow` and their packets were dropped.
-    fn lossy_round(made_up: &mut MadeUp, block: u32, slow: u64, how: [f64; 4]) {
-        let mut latencies = [20 * MS; 200];
-        (latencies[10], latencies[100]) = (slow, slow);
-        let (first, second) = (10 * 20 * MS, 99 * 20 * MS + slow);
-        made_up.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
-            measured.link = Some(dropping("loss", &[first + MS, second + MS]));
-            measured.client.facts = counters(2.0, Some(how));
-            measured.echo.as_mut().unwrap().facts = counters(0.0, Some([0.0; 4]));
-        });
+    /// Rounds of that many messages of 20 ms, of which those at the `hit` places take `slow` and their packets were dropped.
+    fn lossy_of(messages: usize, hit: &[usize], slow: u64, how: [f64; 4]) -> MadeUp {
+        let mut latencies = vec![20 * MS; messages];
+        hit.iter().for_each(|place| latencies[*place] = slow);
+        let sent_ns = |place: usize| latencies[..place].iter().sum::<u64>();
+        let drops_ns: Vec<u64> = hit.iter().map(|place| sent_ns(*place) + MS).collect();
+        let mut made_up = MadeUp::new();
+        for block in 0..6 {
+            made_up.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
+                measured.link = Some(dropping("loss", &drops_ns));
+                measured.client.facts = counters(hit.len() as f64, Some(how));
+                measured.echo.as_mut().unwrap().facts = counters(0.0, Some([0.0; 4]));
+            });
+        }
+        made_up
     }
 
     fn lossy(slow: u64, how: [f64; 4]) -> MadeUp {
-        let mut made_up = MadeUp::new();
-        (0..6).for_each(|block| lossy_round(&mut made_up, block, slow, how));
-        made_up
+        lossy_of(200, &[10, 100], slow, how)
     }
 
     #[test]
@@ -344,7 +345,7 @@ mod tests {
         let how = "0 by fast retransmit, 12 when a retransmission time-out ran out and 0 more to recover from one; 6 tail loss probes were sent";
         assert!(summary.contains(how), "{summary}");
         let cost = "The link dropped 12 packets with payload. The 12 messages on their way then take 240 ms at the median, \
-                    the others 20.0 ms: 9.9 % of the time of all, and 100 % of the slowest hundredth are such.";
+                    the others 20.0 ms: 9.9 % of the time of all.";
         assert!(summary.contains(cost), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(
@@ -353,6 +354,17 @@ mod tests {
             experiment.command
         );
         assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
+    }
+
+    /// Five messages that take 30 ms more are less than a hundredth of the time, and half of the tail of a thousand.
+    #[test]
+    fn the_tail_alone_is_a_warning_only_where_there_are_messages_enough_for_one() {
+        let found =
+            |messages| lossy_of(messages, &[10, 20, 30, 40, 50], 50 * MS, [5.0, 0.0, 0.0, 0.0]).findings(CODE);
+        let (told, untold) = (found(1000), found(999));
+        assert_eq!((told[0].severity, untold[0].severity), (Severity::Warning, Severity::Note));
+        assert!(told[0].summary.contains(", and 50 % of the slowest hundredth are such."), "{}", told[0].summary);
+        assert!(!untold[0].summary.contains("slowest hundredth"), "{}", untold[0].summary);
     }
 
     #[test]
@@ -376,6 +388,20 @@ mod tests {
             assert_eq!((proved.verdict.as_str(), found[0].severity), (verdict, severity), "{proved:?}");
             assert_eq!(found[0].share == 0.0, verdict == "refuted");
         }
+    }
+
+    #[test]
+    fn a_link_without_loss_that_hardly_helps_proves_nothing() {
+        let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
+        // The mean is 22.2 ms, of which 2.2 ms are expected to go.
+        let means = [20_900_000, 20_950_000, 22_000_000, 22_050_000, 22_100_000, 22_150_000];
+        made_up.rounds_with(&over("delay=10ms", Case::ping_pong("tcp")), &means, |measured| {
+            measured.link = Some(link());
+        });
+        let found = made_up.findings(CODE);
+        let proved = found[0].proved.as_ref().unwrap();
+        assert_eq!(proved.verdict, "cannot-tell", "{proved:?}");
+        assert!(proved.effect.high.is_some_and(|high| high < 0.0), "shorter it is: {proved:?}");
     }
 
     #[test]

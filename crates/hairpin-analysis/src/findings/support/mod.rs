@@ -2,6 +2,7 @@
 
 mod alternative;
 mod command;
+mod gone;
 mod stall;
 mod traced;
 
@@ -14,6 +15,7 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 pub(super) use self::alternative::{Alternative, other_remedy, sibling_of, without_stage};
 pub(super) use self::command::{counter_experiment, link_word, options, paired};
+pub(super) use self::gone::gone;
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::{counted, humane};

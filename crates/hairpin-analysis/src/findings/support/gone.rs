@@ -1,0 +1,50 @@
+//! Whether time that a cause is blamed for goes away without that cause.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::Proved;
+
+/// A change takes away what it is expected to where no more than this part of it is left.
+const GONE: f64 = 0.5;
+
+/// What became of a counter-experiment that is expected to take `expected_ns` away, of which it changed `effect` in ns
+/// (below zero: shorter). Confirmed where that excludes zero and half of it or more is gone, refuted where the whole
+/// interval says that less is gone.
+pub(in crate::findings) fn gone(expected_ns: f64, effect: Figure) -> Proved {
+    let gone_at = -GONE * expected_ns;
+    let verdict = match (effect.low, effect.high) {
+        (Some(low), _) if low > gone_at => "refuted",
+        (_, Some(high)) if high < 0.0 && effect.value <= gone_at => "confirmed",
+        _ => "cannot-tell",
+    };
+    Proved { verdict: verdict.to_owned(), effect }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of 100 ns that are expected to go.
+    fn verdict(value: f64, low: Option<f64>, high: Option<f64>) -> String {
+        gone(100.0, Figure { value, low, high }).verdict
+    }
+
+    #[test]
+    fn half_of_it_must_be_gone() {
+        assert_eq!(verdict(-90.0, Some(-95.0), Some(-85.0)), "confirmed");
+        assert_eq!(verdict(-50.0, Some(-60.0), Some(-40.0)), "confirmed");
+        assert_eq!(verdict(-10.0, Some(-20.0), Some(-5.0)), "refuted");
+        assert_eq!(verdict(30.0, Some(20.0), Some(40.0)), "refuted");
+    }
+
+    #[test]
+    fn a_tenth_with_a_wide_interval_settles_nothing() {
+        assert_eq!(
+            verdict(-10.0, Some(-80.0), Some(-1.0)),
+            "cannot-tell",
+            "shorter, but hardly by what was expected"
+        );
+        assert_eq!(verdict(-49.0, Some(-60.0), Some(-40.0)), "cannot-tell");
+        assert_eq!(verdict(-90.0, Some(-200.0), Some(1.0)), "cannot-tell", "zero is not excluded");
+        assert_eq!(verdict(-90.0, None, None), "cannot-tell", "without an interval nothing is settled");
+    }
+}
