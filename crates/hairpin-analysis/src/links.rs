@@ -18,7 +18,7 @@ pub(crate) fn summary(
 ) -> Option<LinkSummary> {
     let links: Vec<(&RoundRecord, &LinkRecord)> =
         counted.iter().filter_map(|(round, measured)| Some((*round, measured.link.as_ref()?))).collect();
-    let (first, _) = links.first().filter(|_| case.is_emulated())?;
+    let (first, record) = links.first().filter(|_| case.is_emulated())?;
     let records = || links.iter().map(|(_, link)| *link);
     let packets = records().fold(PacketCounts::default(), |all, link| all.plus(&link.packets));
     let relay_cpu_ns: Option<u64> = records().map(|link| link.relay.map(|relay| relay.cpu_ns)).sum();
@@ -26,6 +26,7 @@ pub(crate) fn summary(
         backend: case.link_backend,
         seed: first.order.link_seed.wrapping_sub(u64::from(first.order.block)),
         lateness_ns: lateness(records()),
+        late_bounds_ns: record.late_bounds_ns,
         rounds_left_out: rounds.iter().filter_map(|round| why_left_out(round)).collect(),
         relay_cpu_ns_per_packet: relay_cpu_ns
             .filter(|_| packets.entered > 0)

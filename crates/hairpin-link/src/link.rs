@@ -1,6 +1,6 @@
 //! A link: two paths, made from a profile and a seed.
 
-use hairpin_model::link::{Backend, Direction, LatenessNs, LinkRecord};
+use hairpin_model::link::{Backend, Direction, LateBoundsNs, LatenessNs, LinkRecord};
 
 use crate::packet::{Outcome, Packet};
 use crate::path::Path;
@@ -118,6 +118,7 @@ impl Link {
             backend,
             seed: self.seed,
             lateness_ns,
+            late_bounds_ns: LateBoundsNs::of(self.profile.round_trip_ns()),
             packets,
             up: direction(&self.up),
             down: direction(&self.down),

@@ -106,7 +106,8 @@ pub struct Case {
     pub options: Options,
     /// The path between the ends: `loopback`, or a link profile in one line.
     pub link: String,
-    /// The name of the built-in profile, where the link is one unchanged: for people, and no part of the identity.
+    /// What the link is called, where it is a built-in profile, also a changed one: `home-uplink up.loss=3%`. It is for
+    /// people, and no part of the identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_name: Option<String>,
     /// What carries the packets of an emulated link.

@@ -46,7 +46,7 @@ pub struct LinkGround {
 /// A link that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownLink {
-    /// Its name, where it is a built-in profile unchanged.
+    /// What it is called: as the user wrote it, where that begins with the name of a built-in profile.
     pub name: Option<String>,
     /// The canonical line of its figures; `loopback` where there is no link.
     pub line: String,

@@ -40,6 +40,9 @@ pub struct LinkRecord {
     pub seed: u64,
     /// Released minus due; null where nobody sees it (the kernel's emulator).
     pub lateness_ns: Option<LatenessNs>,
+    /// How late the relay may have been for the round to count.
+    #[serde(default)]
+    pub late_bounds_ns: LateBoundsNs,
     /// Both directions together.
     pub packets: PacketCounts,
     /// From near to far.
@@ -68,12 +71,32 @@ pub struct RelayReport {
     pub overrun: u64,
 }
 
-/// A relay that lets half of the packets go later than this is too late for its round to count, in ns.
-pub const LATE_P50_NS: u64 = 100_000;
+/// How late a relay may be, in ns, for its round to count.
+///
+/// What the relay adds must not show beside what the link itself takes: so on a long link more is allowed, as a share of
+/// the round trip of its delays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LateBoundsNs {
+    /// For half of the packets.
+    pub p50: u64,
+    /// For all but one of a hundred. Of fewer packets than that it is for the latest: one late packet of ten is in the
+    /// figures of a short round.
+    pub p99: u64,
+}
 
-/// The same for one packet of a hundred, in ns. Of fewer packets than that it is the latest: one late
-/// packet of ten is in the figures of a short round.
-pub const LATE_P99_NS: u64 = 1_000_000;
+impl LateBoundsNs {
+    /// 100 us or a hundredth of the round trip at p50, 1 ms or a twentieth of it at p99, whichever is more.
+    #[must_use]
+    pub fn of(round_trip_ns: u64) -> Self {
+        Self { p50: 100_000.max(round_trip_ns / 100), p99: 1_000_000.max(round_trip_ns / 20) }
+    }
+}
+
+impl Default for LateBoundsNs {
+    fn default() -> Self {
+        Self::of(0)
+    }
+}
 
 impl LinkRecord {
     /// Why the round under this link must not count: the relay was late by more than the stated bound, or had no room
@@ -84,12 +107,17 @@ impl LinkRecord {
             return Some(format!("the relay's own sockets had no room for {overrun} packets"));
         }
         let late = self.lateness_ns?;
+        let bounds = self.late_bounds_ns;
         let over = |what: &str, ns: u64, bound: u64| {
-            (ns > bound)
-                .then(|| format!("the relay was late by {} us at {what}, bound {} us", ns / 1000, bound / 1000))
+            (ns > bound).then(|| format!("the relay was late by {} at {what}, bound {}", told(ns), told(bound)))
         };
-        over("p50", late.p50, LATE_P50_NS).or_else(|| over("p99", late.p99, LATE_P99_NS))
+        over("p50", late.p50, bounds.p50).or_else(|| over("p99", late.p99, bounds.p99))
     }
+}
+
+/// A time in the unit that leaves it at least 1: `140 us`, `2.35 ms`.
+fn told(ns: u64) -> String {
+    if ns < 1_000_000 { format!("{} us", ns / 1000) } else { format!("{:.2} ms", ns as f64 / 1e6) }
 }
 
 /// The links of all rounds of a case.
@@ -101,6 +129,9 @@ pub struct LinkSummary {
     pub seed: u64,
     /// Medians over the rounds of their p50 and p99, and the greatest of all; null where nobody sees it.
     pub lateness_ns: Option<LatenessNs>,
+    /// How late the relay may have been for a round to count.
+    #[serde(default)]
+    pub late_bounds_ns: LateBoundsNs,
     /// All rounds together.
     pub packets: PacketCounts,
     /// Rounds that do not count, and why, a sentence each. They are in the figures of a case that is invalid because too
@@ -305,6 +336,7 @@ mod tests {
             backend: Backend::Sim,
             seed: 7,
             lateness_ns: Some(LatenessNs { p50: 1, p99: 2, max: 3 }),
+            late_bounds_ns: LateBoundsNs::default(),
             packets: PacketCounts { entered: 1, out: 1, ..PacketCounts::default() },
             up: DirectionRecord::default(),
             down: DirectionRecord::default(),
@@ -316,5 +348,27 @@ mod tests {
         assert_eq!(json["lateness_ns"], serde_json::json!({"p50": 1, "p99": 2, "max": 3}));
         assert_eq!((&json["packets"]["in"], &json["packets"]["out"]), (&1.into(), &1.into()));
         assert_eq!(serde_json::from_value::<LinkRecord>(json).unwrap(), record);
+    }
+
+    #[test]
+    fn what_the_relay_may_be_late_grows_with_the_round_trip() {
+        assert_eq!(LateBoundsNs::of(4_000_000), LateBoundsNs { p50: 100_000, p99: 1_000_000 });
+        assert_eq!(LateBoundsNs::of(47_000_000), LateBoundsNs { p50: 470_000, p99: 2_350_000 });
+        let record = |p50, p99, round_trip_ns| LinkRecord {
+            backend: Backend::Relay,
+            seed: 0,
+            lateness_ns: Some(LatenessNs { p50, p99, max: p99 }),
+            late_bounds_ns: LateBoundsNs::of(round_trip_ns),
+            packets: PacketCounts::default(),
+            up: DirectionRecord::default(),
+            down: DirectionRecord::default(),
+            relay: None,
+            samples_began_ns: None,
+        };
+        assert_eq!(record(100_000, 1_000_000, 0).why_invalid(), None);
+        let why = record(140_000, 1_200_000, 0).why_invalid();
+        assert_eq!(why.as_deref(), Some("the relay was late by 140 us at p50, bound 100 us"));
+        let why = record(140_000, 2_400_000, 47_000_000).why_invalid();
+        assert_eq!(why.as_deref(), Some("the relay was late by 2.40 ms at p99, bound 2.35 ms"));
     }
 }

@@ -2,7 +2,8 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::link::{
-    Backend, DirectionRecord, DroppedPacket, LatenessNs, LinkRecord, PacketCounts, RelayReport, StageRecord,
+    Backend, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, PacketCounts, RelayReport,
+    StageRecord,
 };
 use hairpin_model::round::Measured;
 
@@ -18,6 +19,7 @@ pub fn link() -> LinkRecord {
     LinkRecord {
         backend: Backend::Relay,
         seed: 7,
+        late_bounds_ns: LateBoundsNs::default(),
         lateness_ns: Some(LatenessNs { p50: 2_000, p99: 60_000, max: 90_000 }),
         packets: packets(200),
         up: direction(),

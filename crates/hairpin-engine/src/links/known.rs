@@ -39,15 +39,21 @@ pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
         let at = if word == text { String::new() } else { format!(", at `{word}`") };
         WhyNot { reason: format!("link `{text}`{at}: {}", error.problem), hint: error.hint.clone() }
     })?;
-    let named = builtin::ALL.iter().find(|one| one.name == text.trim());
     Ok(KnownLink {
-        name: named.map(|one| one.name.to_owned()),
+        name: name(text),
         line: profile.to_string(),
-        round_trip_ns: profile.up.delay.base_ns.saturating_add(profile.down.delay.base_ns),
+        round_trip_ns: profile.round_trip_ns(),
         bits_per_s: [&profile.up, &profile.down].map(|path| path.bottleneck.rate_bits_per_s),
         queue_ns: queue_ns(&profile.up, profile.mtu_bytes).saturating_add(queue_ns(&profile.down, profile.mtu_bytes)),
         may_lose: may_lose(&profile.up) || may_lose(&profile.down),
     })
+}
+
+/// What a user calls it: as it was asked for, where that begins with the name of a built-in profile.
+fn name(text: &str) -> Option<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let first = words.first()?;
+    builtin::ALL.iter().any(|one| one.name == *first).then(|| words.join(" "))
 }
 
 /// Whether packets of a legal size can be kept from their way.

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use hairpin_link::netem;
 use hairpin_link::profile::Profile;
 use hairpin_model::card::{Receipt, WhyNot};
-use hairpin_model::link::{Backend, Direction, DirectionRecord, LinkRecord, PacketCounts, StageRecord};
+use hairpin_model::link::{Backend, Direction, DirectionRecord, LateBoundsNs, LinkRecord, PacketCounts, StageRecord};
 use hairpin_model::round::Failure;
 use serde::Deserialize;
 
@@ -80,6 +80,7 @@ impl Emulated<'_> {
             backend: Backend::Netem,
             seed: self.order.seed,
             lateness_ns: None,
+            late_bounds_ns: LateBoundsNs::of(self.profile.round_trip_ns()),
             packets: up.packets.clone().plus(&down.packets),
             up,
             down,

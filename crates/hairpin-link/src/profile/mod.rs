@@ -96,6 +96,12 @@ impl Profile {
         }
     }
 
+    /// The round trip that its delays make, in ns, without jitter, queues and sizes.
+    #[must_use]
+    pub fn round_trip_ns(&self) -> u64 {
+        self.up.delay.base_ns.saturating_add(self.down.delay.base_ns)
+    }
+
     /// The traces that it replays, by name: whoever makes a link of it must give them.
     #[must_use]
     pub fn traces(&self) -> Vec<&str> {

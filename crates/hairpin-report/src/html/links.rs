@@ -3,9 +3,7 @@
 
 use serde::Serialize;
 
-use hairpin_model::link::{
-    Direction, DirectionRecord, LATE_P50_NS, LATE_P99_NS, LinkSummary, PacketCounts, ShownLink, StageRecord,
-};
+use hairpin_model::link::{Direction, DirectionRecord, LinkSummary, PacketCounts, ShownLink, StageRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -98,13 +96,14 @@ fn view(link: &Link<'_>, left: &mut usize) -> LinkView {
     *left -= drawn;
     let row = |row: &&CaseSummary| Some(case_row(row, row.link.as_ref()?));
     let tied = |(flag, text): (bool, String)| (flag, tied(&text));
+    let bounds = link.rows.iter().find_map(|row| Some(row.link.as_ref()?.late_bounds_ns)).unwrap_or_default();
     LinkView {
         title: links::title(link),
         line: if link.name == link.line { Vec::new() } else { super::words(link.line) },
         account: links::account(link, MICRO).map(tied),
         left_out: links::left_out(link).map(tied),
         cases: link.rows.iter().filter_map(row).collect(),
-        bounds: [LATE_P50_NS, LATE_P99_NS].map(|ns| links::time(ns, MICRO)),
+        bounds: [bounds.p50, bounds.p99].map(|ns| links::time(ns, MICRO)),
         shown: shown.iter().take(drawn).map(|one| one_round(*one)).collect(),
         not_shown: shown.len() - drawn,
     }
@@ -119,7 +118,7 @@ fn all_dropped(packets: &PacketCounts) -> u64 {
 }
 
 fn case_row(row: &CaseSummary, link: &LinkSummary) -> CaseRow {
-    let packets = &link.packets;
+    let (packets, bounds) = (&link.packets, link.late_bounds_ns);
     let late = |ns: u64, bound_ns: u64| (links::time(ns, MICRO), ns > bound_ns);
     CaseRow {
         name: links::without(&row.case).label(),
@@ -130,7 +129,7 @@ fn case_row(row: &CaseSummary, link: &LinkSummary) -> CaseRow {
             with_names(all_dropped(packets), &links::by_name(&packets.dropped)),
         ],
         late: match link.lateness_ns {
-            Some(ns) => vec![late(ns.p50, LATE_P50_NS), late(ns.p99, LATE_P99_NS), late(ns.max, u64::MAX)],
+            Some(ns) => vec![late(ns.p50, bounds.p50), late(ns.p99, bounds.p99), late(ns.max, u64::MAX)],
             None => vec![(DASH.to_owned(), false); 3],
         },
         relay_cpu: link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| quantities::duration(ns, MICRO)),

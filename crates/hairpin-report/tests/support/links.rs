@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hairpin_model::case::Case;
 use hairpin_model::link::{
-    Backend, DirectionRecord, DroppedPacket, LatenessNs, LinkSummary, LinkTimeline, PacketCounts, ShownLink,
-    StageRecord,
+    Backend, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline, PacketCounts,
+    ShownLink, StageRecord,
 };
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, CpuSeconds};
@@ -75,6 +75,7 @@ fn link(seed: u64, shown: &ShownLink) -> LinkSummary {
     LinkSummary {
         backend: Backend::Relay,
         seed,
+        late_bounds_ns: LateBoundsNs::default(),
         lateness_ns: Some(LatenessNs { p50: 1640 + seed, p99: 71_200, max: 412_000 }),
         packets: all,
         rounds_left_out: Vec::new(),

@@ -100,6 +100,7 @@ mod tests {
         LinkRecord {
             backend: Backend::Relay,
             seed: 7,
+            late_bounds_ns: hairpin_model::link::LateBoundsNs::default(),
             lateness_ns: Some(LatenessNs { p50: 1600, p99: 69_000, max: 200_000 }),
             packets,
             up,
