@@ -38,7 +38,7 @@ pub struct LinkRecord {
     pub backend: Backend,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Released minus due; null where nobody sees it (the kernel's emulator).
+    /// Released minus due; null where nobody sees it (the kernel's emulator), and where no packet was released.
     pub lateness_ns: Option<LatenessNs>,
     /// Both directions together.
     pub packets: PacketCounts,

@@ -303,7 +303,7 @@ impl Carrier {
             let inside = self.kept.all().filter(|kept| !kept.arrived);
             inside.filter_map(|kept| kept.part).for_each(|part| messages.lost(part, messages::INSIDE));
         }
-        let mut record = self.link.record(Backend::Relay, Some(self.lateness.figures()));
+        let mut record = self.link.record(Backend::Relay, self.lateness.figures());
         for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
             if refused > 0 {
                 refuse(&mut direction.packets, refused);

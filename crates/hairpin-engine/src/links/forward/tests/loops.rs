@@ -139,6 +139,7 @@ fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
 
     let (gone, left) = carried("delay=2ms", None, MadeUp::new(stream(Up, 200, 10, 100), SECOND).refusing(|_| true));
     assert_eq!((gone.len(), left.record.packets.out, left.record.packets.dropped["release"]), (0, 0, 200));
+    assert_eq!(left.record.lateness_ns, None, "what was not let go was neither late nor in time");
 }
 
 #[test]
