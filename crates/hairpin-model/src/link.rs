@@ -66,6 +66,10 @@ pub struct RelayReport {
     pub setup_ns: u64,
     /// Packets that the relay's own sockets had no room for (`PACKET_STATISTICS`); they are in no stage's ledger.
     pub overrun: u64,
+    /// Frames that the relay does not carry, because they are neither IP nor ARP, or have a VLAN tag. They are in no
+    /// ledger.
+    #[serde(default)]
+    pub not_carried: u64,
 }
 
 /// A relay that lets half of the packets go later than this is too late for its round to count, in ns.

@@ -62,6 +62,10 @@ impl Sockets {
 }
 
 impl Interfaces for SocketsUntil<'_> {
+    fn places(&self) -> usize {
+        self.sockets.near.places().max(self.sockets.far.places())
+    }
+
     fn now_ns(&self) -> u64 {
         self.sockets.stamps.now_ns()
     }
