@@ -16,12 +16,18 @@ const TOGETHER: usize = 1024;
 /// How many times as many may wait for the disk: half a second at the relay's limit.
 const WAITING: usize = 256;
 
+/// The thread that writes.
+struct Writer {
+    full: SyncSender<Vec<LogLine>>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
 /// The lines that are on their way to the file. When this is finished or dropped, they are in it.
 pub(super) struct Log {
     lines: Vec<LogLine>,
     empty: Receiver<Vec<LogLine>>,
-    /// Where full batches go to, and who writes them; none once all is written.
-    writer: Option<(SyncSender<Vec<LogLine>>, JoinHandle<std::io::Result<()>>)>,
+    /// None once all is written.
+    writer: Option<Writer>,
     path: String,
     missing: u64,
 }
@@ -42,7 +48,13 @@ impl Log {
             let _ = cpu::pin(&cpus);
             write(file, &written, &used)
         });
-        Ok(Self { lines: Vec::with_capacity(TOGETHER), empty, writer: Some((full, thread)), path: shown, missing: 0 })
+        Ok(Self {
+            lines: Vec::with_capacity(TOGETHER),
+            empty,
+            writer: Some(Writer { full, thread }),
+            path: shown,
+            missing: 0,
+        })
     }
 
     /// One more line.
@@ -55,7 +67,7 @@ impl Log {
 
     /// Gives the lines to the thread. Where too many wait for the disk, these are left out.
     fn pass_on(&mut self) {
-        let Some((full, _)) = &self.writer else { return };
+        let Some(Writer { full, .. }) = &self.writer else { return };
         let next = match self.empty.try_recv() {
             Ok(used) => used,
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => Vec::with_capacity(TOGETHER),
@@ -82,7 +94,7 @@ impl Log {
     }
 
     fn write_all(&mut self) -> std::io::Result<()> {
-        let Some((full, thread)) = self.writer.take() else { return Ok(()) };
+        let Some(Writer { full, thread }) = self.writer.take() else { return Ok(()) };
         // From here on nobody waits for the relay: the last lines may take their time.
         let last = std::mem::take(&mut self.lines);
         let _ = full.send(last);

@@ -1,7 +1,7 @@
 //! Whatever a program in a namespace sends: nothing panics, every ledger closes, and the memory is given back.
 //!
 //! A longer run is made by hand: `PROPTEST_CASES=20000 cargo test -p hairpin-engine --lib hostile`. Its 20 000 cases took
-//! 67 s on a virtual machine with 2 CPUs, and all of them passed.
+//! 67 s on a virtual machine with 2 CPUs.
 
 use hairpin_link::Direction;
 use proptest::prelude::*;
