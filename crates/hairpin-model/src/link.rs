@@ -38,7 +38,7 @@ pub struct LinkRecord {
     pub backend: Backend,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Released minus due; null where nobody sees it (the kernel's emulator).
+    /// Released minus due; null where nobody sees it (the kernel's emulator), and where no packet was released.
     pub lateness_ns: Option<LatenessNs>,
     /// How late the relay may have been for the round to count.
     #[serde(default)]
@@ -69,6 +69,10 @@ pub struct RelayReport {
     pub setup_ns: u64,
     /// Packets that the relay's own sockets had no room for (`PACKET_STATISTICS`); they are in no stage's ledger.
     pub overrun: u64,
+    /// Frames that the relay does not carry, because they are neither IP nor ARP, or have a VLAN tag. They are in no
+    /// ledger.
+    #[serde(default)]
+    pub not_carried: u64,
 }
 
 /// How late a relay may be, in ns, for its round to count.

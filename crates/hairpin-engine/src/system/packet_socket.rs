@@ -80,6 +80,11 @@ impl PacketSocket {
         Ok(socket)
     }
 
+    /// How many frames the ring holds.
+    pub(crate) fn places(&self) -> usize {
+        self.places
+    }
+
     /// Hands over the oldest frame that has come, if any, and then gives its place back.
     pub(crate) fn receive<T>(&mut self, take: impl FnOnce(Received<'_>) -> T) -> Option<T> {
         // SAFETY: `next` is a place of the ring, so this is inside the mapping, which lives as long as `self`.

@@ -26,9 +26,6 @@ const TAKEN: usize = 64;
 /// How often the end is looked for while there is no time to wait, in ns.
 const LOOK_NS: u64 = 1_000_000;
 
-/// Passes after the end, to take in what came before it: more frames than a ring holds.
-const LAST_PASSES: usize = 128;
-
 /// Outcomes for which there is room from the start.
 const READY: usize = 1024;
 
@@ -37,6 +34,9 @@ const REFUSED: &str = "refused";
 
 /// The interfaces towards the two ends, and the clock. Times are ns since the link started.
 pub(super) trait Interfaces {
+    /// The most frames that can wait at one of them.
+    fn places(&self) -> usize;
+
     /// Now. Between two CPUs it may go back by a few ns.
     fn now_ns(&self) -> u64;
 
@@ -82,6 +82,8 @@ pub(super) struct Carrier {
     refused: [u64; 2],
     /// Packets for which there was no memory.
     overrun: u64,
+    /// Frames that are neither IP nor ARP, or have a VLAN tag.
+    not_carried: u64,
     /// What became of packets since the last look; empty between two passes.
     outcomes: Vec<Outcome>,
     /// A frame that goes beside the link; empty between two frames.
@@ -93,6 +95,7 @@ pub(super) struct Carried {
     pub(super) record: LinkRecord,
     pub(super) lost_messages: BTreeMap<String, u64>,
     pub(super) overrun: u64,
+    pub(super) not_carried: u64,
     pub(super) log_problem: Option<String>,
 }
 
@@ -108,6 +111,7 @@ impl Carrier {
             numbers: [0; 2],
             refused: [0; 2],
             overrun: 0,
+            not_carried: 0,
             outcomes: Vec::with_capacity(READY),
             beside: Vec::new(),
         }
@@ -139,7 +143,9 @@ impl Carrier {
                 margins.woke(ahead_ns, wait_ns, looked_ns.saturating_sub(now_ns));
             }
         }
-        let _ = (0..LAST_PASSES).find(|_| !self.pass(interfaces));
+        // What came before the end is taken in, and not for ever what comes after.
+        let passes = interfaces.places().div_ceil(TAKEN);
+        let _ = (0..passes).find(|_| !self.pass(interfaces));
         Ok(())
     }
 
@@ -186,8 +192,8 @@ impl Carrier {
 
     fn arrive(&mut self, direction: Direction, arrival: &Arrival<'_>) {
         let packet = match frames::content(direction, arrival.bytes, arrival.length_bytes) {
-            _ if arrival.had_tag => return,
-            Content::Other => return,
+            _ if arrival.had_tag => return self.not_carried += 1,
+            Content::Other => return self.not_carried += 1,
             Content::Arp => return self.beside.extend_from_slice(arrival.bytes),
             Content::Ip(packet) => packet,
         };
@@ -303,7 +309,7 @@ impl Carrier {
             let inside = self.kept.all().filter(|kept| !kept.arrived);
             inside.filter_map(|kept| kept.part).for_each(|part| messages.lost(part, messages::INSIDE));
         }
-        let mut record = self.link.record(Backend::Relay, Some(self.lateness.figures()));
+        let mut record = self.link.record(Backend::Relay, self.lateness.figures());
         for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
             if refused > 0 {
                 refuse(&mut direction.packets, refused);
@@ -315,6 +321,7 @@ impl Carrier {
             record,
             lost_messages: self.messages.as_ref().map(Messages::lost_by_cause).unwrap_or_default(),
             overrun: self.overrun,
+            not_carried: self.not_carried,
             log_problem: self.log.and_then(Log::finish),
         }
     }

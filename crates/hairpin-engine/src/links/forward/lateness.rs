@@ -18,10 +18,10 @@ impl Lateness {
         self.0.saturating_record(late_ns.clamp(1, LONGEST_NS));
     }
 
-    /// The figures; 0 where no packet was let go.
-    pub(super) fn figures(&self) -> LatenessNs {
+    /// The figures; null where no packet was let go.
+    pub(super) fn figures(&self) -> Option<LatenessNs> {
         let at = |quantile| self.0.value_at_quantile(quantile);
-        LatenessNs { p50: at(0.5), p99: at(0.99), max: self.0.max() }
+        (!self.0.is_empty()).then(|| LatenessNs { p50: at(0.5), p99: at(0.99), max: self.0.max() })
     }
 }
 
@@ -72,12 +72,12 @@ mod tests {
     #[test]
     fn lateness_is_told_as_it_was() {
         let mut lateness = Lateness::new();
-        assert_eq!(lateness.figures(), LatenessNs::default());
+        assert_eq!(lateness.figures(), None, "no packet was late, and none in time");
         (1..=100).for_each(|late_ns| lateness.record(late_ns));
         lateness.record(0);
-        assert_eq!(lateness.figures(), LatenessNs { p50: 50, p99: 99, max: 100 });
+        assert_eq!(lateness.figures(), Some(LatenessNs { p50: 50, p99: 99, max: 100 }));
         lateness.record(u64::MAX);
-        assert!(lateness.figures().max >= LONGEST_NS);
+        assert!(lateness.figures().unwrap().max >= LONGEST_NS);
     }
 
     #[test]

@@ -16,12 +16,18 @@ const TOGETHER: usize = 1024;
 /// How many times as many may wait for the disk: half a second at the relay's limit.
 const WAITING: usize = 256;
 
-/// The lines that are on their way to the file.
+/// The thread that writes.
+struct Writer {
+    full: SyncSender<Vec<LogLine>>,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+/// The lines that are on their way to the file. When this is finished or dropped, they are in it.
 pub(super) struct Log {
     lines: Vec<LogLine>,
-    full: SyncSender<Vec<LogLine>>,
     empty: Receiver<Vec<LogLine>>,
-    thread: JoinHandle<std::io::Result<()>>,
+    /// None once all is written.
+    writer: Option<Writer>,
     path: String,
     missing: u64,
 }
@@ -42,7 +48,13 @@ impl Log {
             let _ = cpu::pin(&cpus);
             write(file, &written, &used)
         });
-        Ok(Self { lines: Vec::with_capacity(TOGETHER), full, empty, thread, path: shown, missing: 0 })
+        Ok(Self {
+            lines: Vec::with_capacity(TOGETHER),
+            empty,
+            writer: Some(Writer { full, thread }),
+            path: shown,
+            missing: 0,
+        })
     }
 
     /// One more line.
@@ -55,11 +67,12 @@ impl Log {
 
     /// Gives the lines to the thread. Where too many wait for the disk, these are left out.
     fn pass_on(&mut self) {
+        let Some(Writer { full, .. }) = &self.writer else { return };
         let next = match self.empty.try_recv() {
             Ok(used) => used,
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => Vec::with_capacity(TOGETHER),
         };
-        match self.full.try_send(std::mem::replace(&mut self.lines, next)) {
+        match full.try_send(std::mem::replace(&mut self.lines, next)) {
             Ok(()) => {}
             Err(TrySendError::Full(lines) | TrySendError::Disconnected(lines)) => {
                 self.missing += u64::try_from(lines.len()).expect("a batch");
@@ -71,19 +84,29 @@ impl Log {
 
     /// Waits until all is written; says why the file is not whole, if it is not.
     pub(super) fn finish(mut self) -> Option<String> {
-        // From here on nobody waits for the relay: the last lines may take their time.
-        let last = std::mem::take(&mut self.lines);
-        let _ = self.full.send(last);
-        drop(self.full);
-        let written =
-            self.thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the writing thread panicked")));
-        match (written, self.missing) {
+        match (self.write_all(), self.missing) {
             (Err(error), _) => Some(format!("cannot write the link's log {}: {error}", self.path)),
             (Ok(()), 0) => None,
             (Ok(()), missing) => {
                 Some(format!("{missing} lines are missing in the link's log {}: the disk was too slow", self.path))
             }
         }
+    }
+
+    fn write_all(&mut self) -> std::io::Result<()> {
+        let Some(Writer { full, thread }) = self.writer.take() else { return Ok(()) };
+        // From here on nobody waits for the relay: the last lines may take their time.
+        let last = std::mem::take(&mut self.lines);
+        let _ = full.send(last);
+        drop(full);
+        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the writing thread panicked")))
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // A link that failed has its own cause to tell; what it logged until then is written all the same.
+        let _ = self.write_all();
     }
 }
 
@@ -131,6 +154,18 @@ mod tests {
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some(HEADER));
         assert!(lines.eq((0..count).map(|number| line(number).to_string())));
+    }
+
+    #[test]
+    fn what_was_logged_is_written_when_the_link_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut log = Log::new(&path, &cpu::allowed().unwrap()).unwrap();
+        let count = u64::try_from(TOGETHER).unwrap() + 7;
+        (0..count).for_each(|number| log.add(line(number)));
+        drop(log);
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.lines().skip(1).eq((0..count).map(|number| line(number).to_string())));
     }
 
     #[test]

@@ -77,7 +77,10 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
 }
 
 fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
-    |error| Failure { cause: format!("cannot make the link `{}`: {error}", order.profile), hint: String::new() }
+    |error| Failure {
+        cause: format!("cannot make the link `{}`: {error}", order.profile),
+        hint: "`hairpin link show` tells what is wrong with a profile and the traces that it replays".to_owned(),
+    }
 }
 
 impl Relay {
@@ -91,8 +94,8 @@ impl Relay {
         let cpu_ns = time::thread_cpu_ns() - before_ns;
         let no_room = self.sockets.overrun()?;
         let pinned_cpu = self.pinned_cpu();
-        let Carried { mut record, lost_messages, overrun, log_problem } = self.carrier.finish();
-        record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room });
+        let Carried { mut record, lost_messages, overrun, not_carried, log_problem } = self.carrier.finish();
+        record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room, not_carried });
         Ok(LinkEnd { record, started_ns: self.sockets.started_ns(), lost_messages, log_problem })
     }
 

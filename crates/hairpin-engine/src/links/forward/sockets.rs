@@ -54,7 +54,7 @@ impl Sockets {
         let lost = |socket: &PacketSocket| {
             socket.overrun().map_err(|error| Failure {
                 cause: format!("cannot ask the relay's packet sockets for what they lost: {error}"),
-                hint: String::new(),
+                hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
             })
         };
         Ok(lost(&self.near)? + lost(&self.far)?)
@@ -62,6 +62,10 @@ impl Sockets {
 }
 
 impl Interfaces for SocketsUntil<'_> {
+    fn places(&self) -> usize {
+        self.sockets.near.places().max(self.sockets.far.places())
+    }
+
     fn now_ns(&self) -> u64 {
         self.sockets.stamps.now_ns()
     }
@@ -97,7 +101,9 @@ impl Interfaces for SocketsUntil<'_> {
     }
 
     fn wait(&mut self, at_most_ns: Option<u64>) -> Result<bool, Failure> {
-        packet_socket::wait([&self.sockets.near, &self.sockets.far], self.end, at_most_ns)
-            .map_err(|error| Failure { cause: format!("cannot wait for packets: {error}"), hint: String::new() })
+        packet_socket::wait([&self.sockets.near, &self.sockets.far], self.end, at_most_ns).map_err(|error| Failure {
+            cause: format!("cannot wait for packets: {error}"),
+            hint: "was an interface of the link removed from outside?".to_owned(),
+        })
     }
 }

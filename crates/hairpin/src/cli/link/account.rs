@@ -28,13 +28,21 @@ pub(super) fn before(link: &str, far: &str) -> String {
     format!("link  {link}\nnear  {NEAR_V4}  {NEAR_V6}\nfar   {}  {}  {far}", FAR.v4, FAR.v6)
 }
 
-/// The lines after: what became of the packets, and how late they were let go.
+/// The lines after: what became of the packets, how late they were let go, and how many frames were not carried.
 pub(super) fn after(record: &LinkRecord) -> String {
     let mut text = format!("up    {}\ndown  {}", packets(&record.up), packets(&record.down));
     if let Some(LatenessNs { p50, p99, max }) = record.lateness_ns {
         let [p50, p99, max] = [p50, p99, max].map(|ns| quantities::duration(ns as f64, Micro::Ascii));
         write!(text, "\nlate  released after they were due: p50 {p50}, p99 {p99}, max {max}")
             .expect("a String takes any text");
+    }
+    if let Some(frames) = record.relay.map(|relay| relay.not_carried).filter(|frames| *frames > 0) {
+        write!(
+            text,
+            "\nbut   {} frames not carried: neither IP nor ARP, or with a VLAN tag",
+            quantities::count(frames)
+        )
+        .expect("a String takes any text");
     }
     text
 }
@@ -119,6 +127,10 @@ mod tests {
         assert_eq!(after(&record()), expected);
         let unseen = after(&LinkRecord { lateness_ns: None, ..record() });
         assert_eq!(unseen.lines().count(), 2, "{unseen}");
+        let relay = RelayReport { not_carried: 4, ..RelayReport::default() };
+        let told = after(&LinkRecord { relay: Some(relay), ..record() });
+        let last = "but   4 frames not carried: neither IP nor ARP, or with a VLAN tag";
+        assert_eq!(told, format!("{expected}\n{last}"));
     }
 
     #[test]

@@ -139,6 +139,7 @@ fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
 
     let (gone, left) = carried("delay=2ms", None, MadeUp::new(stream(Up, 200, 10, 100), SECOND).refusing(|_| true));
     assert_eq!((gone.len(), left.record.packets.out, left.record.packets.dropped["release"]), (0, 0, 200));
+    assert_eq!(left.record.lateness_ns, None, "what was not let go was neither late nor in time");
 }
 
 #[test]
@@ -184,6 +185,7 @@ fn what_is_no_ip_goes_beside_the_link_or_not_at_all() {
     let (gone, left) = carried("loss=100%", None, MadeUp::new(packets, SECOND));
     assert_eq!(gone.iter().map(|gone| (gone.at_ns, gone.direction)).collect::<Vec<_>>(), [(MS, Up), (MS, Down)]);
     assert_eq!((left.record.packets.entered, gone[0].bytes.len()), (0, 60));
+    assert_eq!(left.not_carried, 3);
 }
 
 #[test]
@@ -196,4 +198,9 @@ fn what_came_before_the_end_is_in_the_ledger() {
     let (gone, left) = carried("up.delay=1ms down.delay=1s", None, MadeUp::new(packets, 0));
     assert_eq!((gone.len(), left.record.packets.entered, left.record.packets.inside), (0, 503, 503));
     assert_eq!(left.record.packets.unexplained(), 0);
+
+    // All places of a ring of the smallest frames, filled while the relay waited.
+    let packets = stream(Up, 32_768, 0, 60).into_iter().map(|one| Coming { at_ns: MS, ..one }).collect();
+    let (_, left) = carried("delay=1s", None, MadeUp::new(packets, MS));
+    assert_eq!((left.record.packets.entered, left.record.packets.inside), (32_768, 32_768));
 }

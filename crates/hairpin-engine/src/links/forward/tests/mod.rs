@@ -47,6 +47,7 @@ pub(super) struct Gone {
 pub(super) struct MadeUp {
     now_ns: u64,
     ends_ns: u64,
+    places: usize,
     coming: [VecDeque<Coming>; 2],
     /// The frames that were taken in.
     pub(super) came: Vec<Coming>,
@@ -61,7 +62,8 @@ impl MadeUp {
         all.sort_by_key(|one| one.at_ns);
         let of = |direction| all.iter().filter(|one| one.direction == direction).cloned().collect();
         let coming = [of(Direction::Up), of(Direction::Down)];
-        Self { now_ns: 0, ends_ns, coming, came: Vec::new(), gone: Vec::new(), refused: |_| false, sends: 0 }
+        let places = all.len();
+        Self { now_ns: 0, ends_ns, places, coming, came: Vec::new(), gone: Vec::new(), refused: |_| false, sends: 0 }
     }
 
     pub(super) fn refusing(mut self, refused: fn(usize) -> bool) -> Self {
@@ -78,6 +80,10 @@ impl MadeUp {
 }
 
 impl Interfaces for MadeUp {
+    fn places(&self) -> usize {
+        self.places
+    }
+
     fn now_ns(&self) -> u64 {
         self.now_ns
     }
