@@ -87,6 +87,9 @@ enum Chore {
         /// How often
         #[arg(default_value_t = 1000)]
         starts: usize,
+        /// As this user, who need not be root; only root can say so
+        #[arg(long, value_name = "UID")]
+        as_user: Option<u32>,
     },
     /// What the relay adds to a link's profile, seen from outside
     Links,
@@ -130,7 +133,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
-        Chore::Leaks { starts } => leaks::run(root, starts),
+        Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
         Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
     }

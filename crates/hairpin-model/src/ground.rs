@@ -52,7 +52,8 @@ pub struct KnownLink {
     pub line: String,
     /// The round trip that its delays make, in ns, without jitter, queues and sizes: what plans are scaled by.
     pub round_trip_ns: u64,
-    /// How many bits of IP packets go up and down a second; null where nothing limits them, or a replayed trace does.
+    /// How many bits of IP packets go up and down a second; a replayed trace's
+    /// mean; null where nothing limits them.
     pub bits_per_s: [Option<u64>; 2],
     /// How long the full queues of both directions take to empty, in ns; 0 where no rate is known.
     pub queue_ns: u64,

@@ -1,8 +1,18 @@
 //! The addresses of both ends of every link. They are private to its namespaces.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use hairpin_transports::FarAddresses;
+
+/// The smallest MTU that IPv6 has (RFC 8200, section 5).
+const IPV6_MTU_BYTES: u32 = 1280;
+
+/// Whether a link of that MTU has IPv6 at all; below, it has IPv4 alone.
+#[must_use]
+pub fn have_ipv6(mtu_bytes: u32) -> bool {
+    mtu_bytes >= IPV6_MTU_BYTES && Path::new("/proc/net/if_inet6").exists()
+}
 
 /// The near end, IPv4.
 pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);

@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 use hairpin_link::builtin;
 use hairpin_link::profile::{PathProfile, Profile};
 use hairpin_link::stages::loss::Loss;
+use hairpin_link::stages::queue::replay::Trace;
 use hairpin_model::card::{Receipt, WhyNot};
 use hairpin_model::ground::{KnownLink, LinkGround};
 
-use super::{namespace, netem};
+use super::{namespace, netem, traces};
 
 /// What the experiments may plan with.
 #[must_use]
@@ -39,12 +40,16 @@ pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
         let at = if word == text { String::new() } else { format!(", at `{word}`") };
         WhyNot { reason: format!("link `{text}`{at}: {}", error.problem), hint: error.hint.clone() }
     })?;
+    let traces = traces::read(&profile)
+        .map_err(|failure| WhyNot { reason: format!("link `{text}`: {}", failure.cause), hint: failure.hint })?;
+    let rates = [&profile.up, &profile.down].map(|path| bits_per_s(path, &traces));
+    let queues = [&profile.up, &profile.down].into_iter().zip(rates);
     Ok(KnownLink {
         name: name(text),
         line: profile.to_string(),
         round_trip_ns: profile.round_trip_ns(),
-        bits_per_s: [&profile.up, &profile.down].map(|path| path.bottleneck.rate_bits_per_s),
-        queue_ns: queue_ns(&profile.up, profile.mtu_bytes).saturating_add(queue_ns(&profile.down, profile.mtu_bytes)),
+        bits_per_s: rates,
+        queue_ns: queues.map(|(path, rate)| queue_ns(path, rate, profile.mtu_bytes)).fold(0, u64::saturating_add),
         may_lose: may_lose(&profile.up) || may_lose(&profile.down),
     })
 }
@@ -56,6 +61,15 @@ fn name(text: &str) -> Option<String> {
     builtin::ALL.iter().any(|one| one.name == *first).then(|| words.join(" "))
 }
 
+/// The rate of a direction, and of a trace its mean; null where nothing limits it.
+fn bits_per_s(path: &PathProfile, traces: &[(String, String)]) -> Option<u64> {
+    path.bottleneck.rate_bits_per_s.or_else(|| {
+        let replayed = path.bottleneck.replay.as_ref()?;
+        let (_, text) = traces.iter().find(|(name, _)| name == replayed)?;
+        Trace::parse(text).ok().map(|trace| trace.mean_bits_per_s())
+    })
+}
+
 /// Whether packets of a legal size can be kept from their way.
 fn may_lose(path: &PathProfile) -> bool {
     !path.outages.is_empty()
@@ -65,8 +79,8 @@ fn may_lose(path: &PathProfile) -> bool {
 }
 
 /// How long a full queue of packets of the MTU takes to empty, in ns.
-fn queue_ns(path: &PathProfile, mtu_bytes: u32) -> u64 {
-    let Some(bits_per_s) = path.bottleneck.rate_bits_per_s else { return 0 };
+fn queue_ns(path: &PathProfile, rate_bits_per_s: Option<u64>, mtu_bytes: u32) -> u64 {
+    let Some(bits_per_s) = rate_bits_per_s else { return 0 };
     let limit = path.bottleneck.limit;
     let by_packets = limit.packets.map(|packets| packets.saturating_mul(u64::from(mtu_bytes)));
     let holds_bytes = limit.bytes.into_iter().chain(by_packets).min().unwrap_or(0);
@@ -89,6 +103,22 @@ mod tests {
         assert_eq!(by_packets.queue_ns, 2 * 6_666_666, "the smaller of the two limits");
         assert_eq!(read("delay=2ms").unwrap().queue_ns, 0);
         assert_eq!(read("loopback").unwrap().line, "loopback");
+    }
+
+    #[test]
+    fn a_trace_is_scaled_by_its_mean_and_one_that_cannot_be_read_is_no_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("trace");
+        let line = format!("up.replay={} down=6mbit queue=1MiB,10packets", path.display());
+        let refused = read(&line).unwrap_err();
+        assert!(refused.reason.contains("cannot read the trace `") && refused.hint.contains("current folder"));
+        std::fs::write(&path, "1\n2ms\n").unwrap();
+        assert!(read(&line).unwrap_err().reason.contains("line 2 of the trace `"));
+        // One opportunity of 1500 bytes a ms.
+        std::fs::write(&path, "1\n2\n").unwrap();
+        let known = read(&line).unwrap();
+        assert_eq!(known.bits_per_s, [Some(12_000_000), Some(6_000_000)]);
+        assert_eq!(known.queue_ns, 10_000_000 + 20_000_000);
     }
 
     #[test]

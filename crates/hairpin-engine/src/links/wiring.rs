@@ -8,12 +8,11 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hairpin_model::round::Failure;
 
-use super::addresses::{FAR, NEAR_V4, NEAR_V6};
+use super::addresses::{FAR, NEAR_V4, NEAR_V6, have_ipv6};
 use super::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
 use crate::system::{device, namespace};
 
@@ -45,9 +44,6 @@ pub(crate) const END_INTERFACE: &str = NEAR_END.name;
 
 /// The names of the relay's interfaces towards the near and the far end.
 pub(super) const RELAY_INTERFACES: [&str; 2] = [TO_NEAR.name, TO_FAR.name];
-
-/// The smallest MTU that IPv6 has (RFC 8200, section 5). Below it a link has IPv4 alone.
-const IPV6_MTU_BYTES: u32 = 1280;
 
 /// The namespaces of both ends.
 #[derive(Debug)]
@@ -136,7 +132,7 @@ fn set_up_end(own: &Host, other: &Host, mtu_bytes: u32) -> Result<(), Failure> {
     let Interface { name, index, .. } = own.interface;
     silence(&mut netlink, own.interface, mtu_bytes)?;
     let mut addresses: Vec<(IpAddr, u8, IpAddr)> = vec![(own.v4.into(), 24, other.v4.into())];
-    if has_ipv6(mtu_bytes) {
+    if have_ipv6(mtu_bytes) {
         addresses.push((own.v6.into(), 64, other.v6.into()));
     }
     for (address, prefix_bits, neighbour) in addresses {
@@ -154,15 +150,10 @@ fn silence(netlink: &mut Netlink, interface: Interface, mtu_bytes: u32) -> Resul
     let Interface { name, index, .. } = interface;
     let failed = |operation: &str, error: io::Error| failed(&format!("{operation} interface {name}"), &error);
     device::switch_off_offloads(name).map_err(|error| failed("switch off the offloads of", error))?;
-    if has_ipv6(mtu_bytes) {
+    if have_ipv6(mtu_bytes) {
         netlink.no_own_ipv6_address(index).map_err(|error| failed("leave IPv6 addresses away from", error))?;
     }
     netlink.set_up_silent(index).map_err(|error| failed("set up", error))
-}
-
-/// Whether the interfaces of a link have IPv6: not in a kernel without it, and not on such an MTU.
-fn has_ipv6(mtu_bytes: u32) -> bool {
-    mtu_bytes >= IPV6_MTU_BYTES && Path::new("/proc/net/if_inet6").exists()
 }
 
 /// Waits until an interface carries packets: the kernel tells its two ends of each other in the background.

@@ -175,6 +175,11 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
     let fib = std::fs::read_to_string(place.path("fib")).expect("the near end has addresses");
     assert!(fib.contains("10.77.0.1") && !fib.contains("10.77.0.2\n"), "it is the near end: {fib}");
 
+    let mut narrow = with_script(&place, &["--link", "mtu=1279B delay=1ms"], "echo ${HAIRPIN_FAR_IPV6-none}");
+    let narrow = Running::start(narrow.env("HAIRPIN_FAR_IPV6", "of a link around this one")).end().with_code(0);
+    assert_eq!(narrow.stdout, "none\n");
+    assert!(narrow.stderr.contains("\nnear  10.77.0.1\nfar   10.77.0.2  echo") && !narrow.stderr.contains("fd00"));
+
     let quiet = run(&place, &["--link", "plc", "--quiet"], TALK).with_code(0);
     assert_eq!(quiet.stdout, "hellohello");
     let strangers = quiet.stderr.lines().filter(|line| !line.starts_with("warning: link-late: "));

@@ -4,7 +4,7 @@ use hairpin_link::builtin;
 use hairpin_link::profile::Profile;
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, text};
+use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, skipped, text};
 
 #[test]
 fn every_profile_and_backend_is_listed_in_the_width_of_the_terminal() {
@@ -142,6 +142,32 @@ fn a_trace_is_checked_before_anything_runs() {
         assert_eq!(place.hairpin(&["link", "run", "--link", &profile, "--", "touch", "ran"]).refused().stderr, shown);
     }
     assert!(!place.path("ran").exists());
+    let refused =
+        place.hairpin(&["round-trip", "--transport", "tcp", "--link", "up.replay=gone", "--out", "run"]).refused();
+    assert!(refused.stderr.contains("cannot read the trace `gone`: No such file"), "{refused:#?}");
+    assert!(refused.stderr.contains("(hint: replay=FILE names a file"), "{refused:#?}");
+    let refused =
+        place.hairpin(&["round-trip", "--transport", "tcp", "--link", "up.replay=bad", "--out", "run"]).refused();
+    assert!(refused.stderr.contains("line 3 of the trace `bad`"), "{refused:#?}");
+    assert_eq!(names_in(&place.path(".")), ["bad", "good", "tmp"], "and no run was begun");
+}
+
+#[test]
+fn a_log_from_before_stays_when_no_link_is_made() {
+    let place = Place::new();
+    std::fs::write(place.path("packets"), "before").expect("the place can be written to");
+    let flags = ["link", "run", "--link", "delay=1ms", "--log", "packets"];
+    place.hairpin(&[&flags[..], &["--far", "", "--", "true"]].concat()).refused();
+    // Where no namespace may be made, no link can be.
+    let limited = "unshare -U -r sh -c 'echo 0 >/proc/sys/user/max_net_namespaces || exit 77; exec \"$@\"' -- \"$@\"";
+    let mut command = place.command("sh");
+    command.args(["-c", limited, "--", PROGRAM]).args(flags).args(["--", "true"]);
+    let ran = Running::start(&mut command).end();
+    if matches!(ran.code, Some(1 | 77 | 127)) {
+        return skipped("a_log_from_before_stays_when_no_link_is_made", "user namespaces are refused here");
+    }
+    ran.with_code(125);
+    assert_eq!(std::fs::read_to_string(place.path("packets")).expect("it is there"), "before");
 }
 
 #[test]
@@ -154,8 +180,18 @@ fn what_cannot_be_run_across_is_refused_before_anything_runs() {
             "`loopback` is the kernel's own path, with no link (hint: run the command itself)",
         ),
         (&["--link", "plc", "--log", "no/log"], "cannot write the log no/log: No such file or directory"),
-        (&["--link", "plc", "--backend", "relai"], "a similar value exists: 'relay'"),
-        (&["--link", "plc", "--backend", "sim"], "[possible values: relay, netem]"),
+        (&["--link", "plc", "--link-backend", "relai"], "a similar value exists: 'relay'"),
+        (&["--link", "plc", "--link-backend", "sim"], "[possible values: relay, netem]"),
+        (
+            &["--link", "plc", "--link-backend", "netem", "--log", "packets"],
+            "netem keeps no log (hint: leave --log away, or --link-backend relay)",
+        ),
+        (&["--link", "plc", "--log", "tmp"], "cannot write the log tmp: Is a directory"),
+        (&["--link", "plc", "--far", " "], "--far has no command (hint: leave it away for Hairpin's echo"),
+        (
+            &["--link", "all"],
+            "`--link all` is for experiments; a program runs across one link (hint: `hairpin link list`",
+        ),
         (&["--link", "plc", "--seed", "x"], "invalid value 'x' for '--seed <NUMBER>'"),
         (&["--far", "true"], "--link <PROFILE>"),
     ] {

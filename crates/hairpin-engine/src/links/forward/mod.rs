@@ -61,8 +61,12 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     let trace = |(name, text): &(String, String)| Ok((name.clone(), Trace::parse(text).map_err(no_link(order))?));
     let traces: Vec<_> = order.traces.iter().map(trace).collect::<Result<_, Failure>>()?;
     let link = Link::new(&profile, order.seed, &traces).map_err(no_link(order))?;
-    let log = order.log.as_deref().map(|path| Log::new(path, &order.allowed_cpus)).transpose()?;
     let frame_bytes = usize::try_from(profile.mtu_bytes).unwrap_or(usize::MAX) + frames::ETHERNET_BYTES;
+    cpu::sharpen_timers();
+    cpu::shorten_turns();
+    let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
+    // A log from before is lost only once nothing else can fail.
+    let log = order.log.as_deref().map(|path| Log::new(path, &order.allowed_cpus)).transpose()?;
     let carrier = Carrier::new(
         link,
         KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY),
@@ -70,9 +74,6 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
         log,
     );
     place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
-    cpu::sharpen_timers();
-    cpu::shorten_turns();
-    let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
     Ok(Relay { carrier, sockets, ordered_cpu: order.cpu })
 }
 

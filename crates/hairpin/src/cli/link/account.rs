@@ -1,31 +1,50 @@
 //! What is told of a link before and after a program runs across it.
 
 use std::fmt::Write;
+use std::process::Command;
 
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord};
 use hairpin_report::quantities::{self, Micro};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// The variables that both programs find in their environment.
-pub(super) fn environment(line: &str) -> Vec<(&'static str, String)> {
-    vec![
-        ("HAIRPIN_NEAR", NEAR_V4.to_string()),
-        ("HAIRPIN_FAR", FAR.v4.to_string()),
-        ("HAIRPIN_NEAR_IPV6", NEAR_V6.to_string()),
-        ("HAIRPIN_FAR_IPV6", FAR.v6.to_string()),
-        ("HAIRPIN_LINK", line.to_owned()),
-    ]
+/// A link and its addresses, as the programs at both ends are told of them.
+pub(super) struct Addresses<'a> {
+    /// The profile in one line.
+    pub(super) link: &'a str,
+    /// Below an MTU of 1280 bytes there is IPv4 alone.
+    pub(super) has_ipv6: bool,
 }
 
-/// The same in JSON.
-pub(super) fn addresses() -> Value {
-    json!({ "near": NEAR_V4, "far": FAR.v4, "near_ipv6": NEAR_V6, "far_ipv6": FAR.v6 })
-}
+impl Addresses<'_> {
+    /// Both ends by name, near and far.
+    fn named(&self) -> Vec<(&'static str, String)> {
+        let mut named = vec![("near", NEAR_V4.to_string()), ("far", FAR.v4.to_string())];
+        if self.has_ipv6 {
+            named.extend([("near_ipv6", NEAR_V6.to_string()), ("far_ipv6", FAR.v6.to_string())]);
+        }
+        named
+    }
 
-/// The lines before: the link, and both ends.
-pub(super) fn before(link: &str, far: &str) -> String {
-    format!("link  {link}\nnear  {NEAR_V4}  {NEAR_V6}\nfar   {}  {}  {far}", FAR.v4, FAR.v6)
+    /// Has the command find them in its environment, and none of a link around this one.
+    pub(super) fn tell(&self, command: &mut Command) {
+        command.env_remove("HAIRPIN_NEAR_IPV6").env_remove("HAIRPIN_FAR_IPV6");
+        let variables =
+            self.named().into_iter().map(|(name, address)| (format!("HAIRPIN_{}", name.to_uppercase()), address));
+        command.envs(variables).env("HAIRPIN_LINK", self.link);
+    }
+
+    /// The same in JSON.
+    pub(super) fn as_json(&self) -> Value {
+        self.named().into_iter().map(|(name, address)| (name.to_owned(), Value::from(address))).collect()
+    }
+
+    /// The lines before: the link, and both ends.
+    pub(super) fn before(&self, link: &str, far: &str) -> String {
+        let [near_v6, far_v6] =
+            [NEAR_V6, FAR.v6].map(|v6| if self.has_ipv6 { format!("  {v6}") } else { String::new() });
+        format!("link  {link}\nnear  {NEAR_V4}{near_v6}\nfar   {}{far_v6}  {far}", FAR.v4)
+    }
 }
 
 /// The lines after: what became of the packets, how late they were let go, and how many frames were not carried.
@@ -116,6 +135,26 @@ mod tests {
             relay: None,
             samples_began_ns: None,
         }
+    }
+
+    #[test]
+    fn a_link_that_is_too_narrow_for_ipv6_has_no_addresses_of_it() {
+        let told = |has_ipv6| {
+            let addresses = Addresses { link: "delay=1ms", has_ipv6 };
+            let mut command = Command::new("true");
+            addresses.tell(&mut command);
+            let set = command.get_envs().filter(|(_, value)| value.is_some());
+            let names: Vec<String> = set.map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+            (names, addresses.as_json().to_string(), addresses.before("l", "echo"))
+        };
+        let (names, json, before) = told(false);
+        assert_eq!(names, ["HAIRPIN_FAR", "HAIRPIN_LINK", "HAIRPIN_NEAR"]);
+        assert_eq!(json, r#"{"far":"10.77.0.2","near":"10.77.0.1"}"#);
+        assert_eq!(before, "link  l\nnear  10.77.0.1\nfar   10.77.0.2  echo");
+        let (names, json, before) = told(true);
+        assert_eq!(names.len(), 5, "{names:?}");
+        assert!(json.contains(r#""far_ipv6":"fd00:77::2""#), "{json}");
+        assert_eq!(before, "link  l\nnear  10.77.0.1  fd00:77::1\nfar   10.77.0.2  fd00:77::2  echo");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use hairpin_engine::links::echo_server;
 use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken};
 use hairpin_model::round::Failure;
 
+use super::account::Addresses;
 use crate::interrupt::Signals;
 
 /// How long a command of the user's may take until something listens.
@@ -64,12 +65,13 @@ impl Far {
     /// Starts a command by the shell, and waits until something listens.
     pub(super) fn shell(
         text: &str,
-        environment: &[(&str, String)],
+        addresses: &Addresses<'_>,
         namespace: &Path,
         signals: &Signals,
     ) -> Result<(Self, Readiness), Failure> {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", text]).envs(environment.iter().map(|(name, value)| (name, value)));
+        command.args(["-c", text]);
+        addresses.tell(&mut command);
         command.stdin(Stdio::null()).stdout(to_standard_error()?);
         let guest = start(&mut command, namespace, "/bin/sh")?;
         let mut far = Self { guest, input: None, ended: None };
@@ -83,7 +85,7 @@ impl Far {
         while !self.guest.listens() {
             let waited = self.guest.wait(&[signals.file()], Some(LOOK)).map_err(|error| Failure {
                 cause: format!("cannot wait for the far command: {error}"),
-                hint: String::new(),
+                hint: "is memory short, or a limit on it (ulimit -v) reached?".to_owned(),
             })?;
             match waited {
                 Woken::Ended(status) if status.success() => {

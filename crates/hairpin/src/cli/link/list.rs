@@ -26,7 +26,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
     let mut list = Lines::new();
     list.heading("Profiles (--link NAME; `hairpin link show NAME` tells more)");
     add(&mut list);
-    list.heading("What carries the packets (--backend)");
+    list.heading("What carries the packets (--link-backend)");
     for (name, can_run) in &backends(&ground) {
         list.item(
             name.word(),

@@ -1,7 +1,7 @@
 //! `hairpin link run`: any program across a link, from its start to the last of what it leaves.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,9 @@ use std::time::Duration;
 use clap::ArgMatches;
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foreground};
-use hairpin_engine::links::{LinkEnd, LinkOrder, RunningLink, namespace};
+use hairpin_engine::links::{LinkEnd, LinkOrder, RunningLink, addresses, namespace};
 use hairpin_engine::placement::Cpus;
+use hairpin_experiments::knob::EVERY;
 use hairpin_model::link::Backend;
 use hairpin_model::round::Failure;
 use serde_json::json;
@@ -20,8 +21,9 @@ use serde_json::json;
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::measure::drawn_seed;
 use super::super::output;
+use super::Asked;
+use super::account::{self, Addresses};
 use super::far::{Far, Readiness, to_standard_error};
-use super::{Asked, account};
 use crate::interrupt::Signals;
 
 /// How long the command may take to end when the link has failed.
@@ -102,11 +104,11 @@ fn across(
 
 /// Runs both commands, the far one first.
 fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -> Result<Outcome, Failure> {
-    let environment = account::environment(&wish.line);
+    let addresses = wish.addresses();
     let (far, remark) = match &wish.far {
         None => (Far::echo(program, &link.namespaces().far)?, "echo on TCP and UDP port 7".to_owned()),
         Some(text) => {
-            let (far, readiness) = Far::shell(text, &environment, &link.namespaces().far, signals)?;
+            let (far, readiness) = Far::shell(text, &addresses, &link.namespaces().far, signals)?;
             let remark = match readiness {
                 Readiness::Listens => text.clone(),
                 Readiness::Ended => format!("{text} (it has ended)"),
@@ -119,10 +121,11 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
         return Ok(Outcome::Interrupted);
     }
     if !wish.quiet {
-        output::note(&account::before(&wish.described(), &remark));
+        output::note(&addresses.before(&wish.described(), &remark));
     }
     let mut command = Command::new(&wish.command[0]);
-    command.args(&wish.command[1..]).envs(environment.iter().map(|(name, value)| (name, value)));
+    command.args(&wish.command[1..]);
+    addresses.tell(&mut command);
     if wish.json {
         command.stdout(to_standard_error()?);
     }
@@ -142,7 +145,7 @@ fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Ou
     loop {
         let woken = guest.wait(&[link.words(), signals.file()], None).map_err(|error| Failure {
             cause: format!("cannot wait for the command: {error}"),
-            hint: String::new(),
+            hint: "is memory short, or a limit on it (ulimit -v) reached?".to_owned(),
         })?;
         match woken {
             Woken::Ended(status) => return Ok(Outcome::Ended(status)),
@@ -165,33 +168,45 @@ fn watched(mut guest: Guest, link: &RunningLink, signals: &Signals) -> Result<Ou
 
 impl Wish {
     fn read(matches: &ArgMatches) -> Result<Self, Stopped> {
-        let link = Asked::read(matches.get_one::<String>("link").expect("it is required"))?;
+        let text: &String = matches.get_one("link").expect("it is required");
+        if text.trim() == EVERY {
+            return Err(Stopped::usage(
+                "`--link all` is for experiments; a program runs across one link (hint: `hairpin link list` has their names)",
+            ));
+        }
+        let far: Option<String> = matches.get_one("far").cloned();
+        if far.as_ref().is_some_and(|far| far.trim().is_empty()) {
+            return Err(Stopped::usage(
+                "--far has no command (hint: leave it away for Hairpin's echo, or say `--far true` for nothing)",
+            ));
+        }
+        let link = Asked::read(text)?;
         if link.profile.is_loopback() {
             return Err(Stopped::usage(
                 "`loopback` is the kernel's own path, with no link (hint: run the command itself)",
             ));
         }
+        let backend: &String = matches.get_one("link-backend").expect("it has a default");
+        let backend: Backend = backend.parse().map_err(Stopped::usage)?;
         let log: Option<PathBuf> = matches.get_one("log").cloned();
         if let Some(path) = &log {
-            File::create(path).map_err(|error| {
-                Stopped::usage(format!(
-                    "cannot write the log {}: {error} (hint: --log FILE names another)",
-                    path.display()
-                ))
-            })?;
+            may_log(path, backend)?;
         }
-        let backend: &String = matches.get_one("backend").expect("it has a default");
         Ok(Self {
             line: link.profile.to_string(),
             link,
-            far: matches.get_one("far").cloned(),
+            far,
             seed: matches.get_one("seed").copied().unwrap_or_else(drawn_seed),
             log,
-            backend: backend.parse().map_err(Stopped::usage)?,
+            backend,
             json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
             command: matches.get_many("COMMAND").unwrap_or_default().cloned().collect(),
         })
+    }
+
+    fn addresses(&self) -> Addresses<'_> {
+        Addresses { link: &self.line, has_ipv6: addresses::have_ipv6(self.link.profile.mtu_bytes) }
     }
 
     /// The link in words: all that it takes to have it again.
@@ -199,6 +214,27 @@ impl Wish {
         let name = self.link.builtin.map(|builtin| format!("{}: ", builtin.name)).unwrap_or_default();
         format!("{name}{}\n      seed {}, {}", self.line, self.seed, self.backend)
     }
+}
+
+/// Refuses a log that cannot be kept. The link makes it, once there is something to write: one from before stays as it
+/// is until then.
+fn may_log(path: &Path, backend: Backend) -> Result<(), Stopped> {
+    if backend == Backend::Netem {
+        return Err(Stopped::usage("netem keeps no log (hint: leave --log away, or --link-backend relay)"));
+    }
+    let may_write = match fs::metadata(path) {
+        // Opening a pipe would be heard at its other side.
+        Ok(found) if found.is_file() || found.is_dir() => OpenOptions::new().append(true).open(path).map(drop),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            fs::metadata(folder.unwrap_or(Path::new("."))).map(drop)
+        }
+        Err(error) => Err(error),
+    };
+    may_write.map_err(|error| {
+        Stopped::usage(format!("cannot write the log {}: {error} (hint: --log FILE names another)", path.display()))
+    })
 }
 
 /// Tells what became of the link, and warns of what makes it worthless.
@@ -224,7 +260,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
             "name": wish.link.builtin.map(|builtin| builtin.name),
             "seed": wish.seed,
             "backend": wish.backend,
-            "addresses": account::addresses(),
+            "addresses": wish.addresses().as_json(),
             "link": record,
         });
         output::text(&format!("{told:#}\n"));

@@ -14,9 +14,10 @@ const PROFILES: &str = "A profile is the name of a built-in one (hairpin link li
      up=5.5mbit queue=64KiB loss=0.1%`, or a name and words that change it. docs/links.md has every word.";
 
 const RUN: &str = "In the environment of both commands: HAIRPIN_NEAR and HAIRPIN_FAR (IPv4 addresses), \
-     HAIRPIN_NEAR_IPV6 and HAIRPIN_FAR_IPV6, HAIRPIN_LINK (the profile).\n\n\
+     HAIRPIN_NEAR_IPV6 and HAIRPIN_FAR_IPV6 (where the MTU is 1280 bytes or more), HAIRPIN_LINK (the profile).\n\n\
      The far command is started first. Hairpin waits until something listens in the far namespace, for at most 2 s. It is \
-     ended when COMMAND has ended, and so is whatever either of them left running.\n\n\
+     ended when COMMAND has ended, and so is whatever still runs in the link's namespaces. What has moved itself into \
+     another network namespace (unshare -n) lives on.\n\n\
      Without root both commands run in a user namespace, in which they seem to be root.\n\n\
      Exit codes: that of COMMAND; 128 and the signal's number when a signal ended it; 2 bad usage or input; 125 the link \
      failed; 126 COMMAND cannot be run; 127 there is no such command.\n\n\
@@ -85,16 +86,12 @@ fn run() -> Command {
                 .value_parser(value_parser!(u64))
                 .help("Seed of the link's random choices; without it one is drawn and printed"),
         )
+        .arg(Arg::new("log").long("log").value_name("FILE").value_parser(path()).help(
+            "Write a line about each packet: direction, size, arrived, due, released, fate (netem keeps no log)",
+        ))
         .arg(
-            Arg::new("log")
-                .long("log")
-                .value_name("FILE")
-                .value_parser(path())
-                .help("Write a line about each packet: direction, size, arrived, due, released, fate"),
-        )
-        .arg(
-            Arg::new("backend")
-                .long("backend")
+            Arg::new("link-backend")
+                .long("link-backend")
                 .value_name("BACKEND")
                 .value_parser(backends)
                 .default_value(Backend::Relay.word())
