@@ -73,7 +73,7 @@ impl Emulated<'_> {
             backend: Backend::Netem,
             seed: self.order.seed,
             lateness_ns: None,
-            late_bounds_ns: LateBoundsNs::of(self.profile.round_trip_ns()),
+            late_bounds_ns: LateBoundsNs::default(),
             packets: up.packets.clone().plus(&down.packets),
             up,
             down,
