@@ -1,10 +1,12 @@
 //! The path between the ends of one round: the loopback, or a link that is made for it and ends with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
 use hairpin_model::card::Card;
+use hairpin_model::digest::digest;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::engine::Engine;
@@ -20,6 +22,8 @@ const DEVIATIONS: u64 = 6;
 pub(crate) struct Link {
     running: RunningLink,
     profile: Profile,
+    /// The digests of the traces that it replays, by name.
+    traces: BTreeMap<String, String>,
 }
 
 impl Link {
@@ -37,9 +41,11 @@ impl Link {
             cause: format!("cannot read the link `{}`: {error}", case.link),
             hint: "`hairpin link list` shows the words".to_owned(),
         })?;
+        let traces = engine.traces.of(&profile)?;
+        let digests = traces.iter().map(|(name, text)| (name.clone(), digest(text))).collect();
         let link_order = LinkOrder {
             profile: case.link.clone(),
-            traces: engine.traces.of(&profile)?,
+            traces,
             seed: order.link_seed,
             backend: case.link_backend,
             clock: engine.clock,
@@ -48,7 +54,8 @@ impl Link {
             messages: (!card.lossless).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
             log: None,
         };
-        Ok(Some(Self { running: RunningLink::start(&engine.echo_program, &link_order)?, profile }))
+        let running = RunningLink::start(&engine.echo_program, &link_order)?;
+        Ok(Some(Self { running, profile, traces: digests }))
     }
 
     /// The far end's network namespace.
@@ -88,7 +95,9 @@ impl Link {
     /// # Errors
     /// It failed meanwhile.
     pub(crate) fn finish(self) -> Result<LinkEnd, Failure> {
-        self.running.finish()
+        let mut end = self.running.finish()?;
+        end.record.traces = self.traces;
+        Ok(end)
     }
 }
 

@@ -122,6 +122,7 @@ impl Link {
             packets,
             up: direction(&self.up),
             down: direction(&self.down),
+            traces: std::collections::BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::digest;
 use crate::exchange::Exchange;
 use crate::link::Backend;
 use crate::options::Options;
@@ -184,17 +185,12 @@ impl Case {
         }
     }
 
-    /// A short stable identity: 64 bits of FNV-1a over the canonical JSON, in hexadecimal.
-    ///
-    /// FNV-1a (Fowler, Noll, Vo; draft-eastlake-fnv) is stable across builds, which `std`'s hasher is not.
+    /// A short stable identity: the [`digest`] of the canonical JSON.
     #[must_use]
     pub fn id(&self) -> String {
         let unnamed = Self { link_name: None, ..self.clone() };
         let json = serde_json::to_string(&unnamed).expect("a case has only string keys");
-        let hash = json.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-        });
-        format!("{hash:016x}")
+        digest(&json)
     }
 
     /// Whether an emulated link is between the ends.

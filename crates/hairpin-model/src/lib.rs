@@ -7,6 +7,7 @@
 pub mod card;
 pub mod case;
 pub mod claim;
+pub mod digest;
 pub mod environment;
 pub mod exchange;
 pub mod fact;

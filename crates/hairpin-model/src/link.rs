@@ -49,6 +49,10 @@ pub struct LinkRecord {
     pub up: DirectionRecord,
     /// From far to near.
     pub down: DirectionRecord,
+    /// The [`digest`](crate::digest::digest) of each trace file that it replayed, by its name in the profile: the name
+    /// alone does not tell that the file has changed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub traces: BTreeMap<String, String>,
     /// What the relay says of itself; null for the other backends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
@@ -138,6 +142,9 @@ pub struct LinkSummary {
     pub late_bounds_ns: LateBoundsNs,
     /// All rounds together.
     pub packets: PacketCounts,
+    /// The digest of each trace file that it replayed, by its name in the profile, of the first round.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub traces: BTreeMap<String, String>,
     /// Rounds that do not count, and why, a sentence each. They are in the figures of a case that is invalid because too
     /// few others are left, and of no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -344,6 +351,7 @@ mod tests {
             packets: PacketCounts { entered: 1, out: 1, ..PacketCounts::default() },
             up: DirectionRecord::default(),
             down: DirectionRecord::default(),
+            traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
         };
@@ -366,6 +374,7 @@ mod tests {
             packets: PacketCounts::default(),
             up: DirectionRecord::default(),
             down: DirectionRecord::default(),
+            traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
         };

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
 use hairpin_model::words;
 use serde::Serialize;
 
@@ -105,8 +106,13 @@ fn orders(run: &Run) -> [(&'static str, String); 4] {
 
 /// Every link with what carried its packets, each once: a name alone would not tell that its figures were others.
 fn links(run: &Run) -> String {
-    let emulated = run.cases.iter().map(|row| &row.case).filter(|case| case.is_emulated());
-    let lines: BTreeSet<String> = emulated.map(|case| format!("{} by {}", case.link, case.link_backend)).collect();
+    let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
+    let line = |row: &CaseSummary| {
+        let traces = row.link.iter().flat_map(|link| &link.traces);
+        let traces: String = traces.map(|(name, digest)| format!(", {name} of digest {digest}")).collect();
+        format!("{} by {}{traces}", row.case.link, row.case.link_backend)
+    };
+    let lines: BTreeSet<String> = emulated.map(line).collect();
     if lines.is_empty() { "none".to_owned() } else { lines.into_iter().collect::<Vec<_>>().join("; ") }
 }
 
@@ -134,7 +140,7 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
-    use hairpin_model::link::Backend;
+    use hairpin_model::link::{Backend, LateBoundsNs, LinkSummary, PacketCounts};
 
     use super::*;
     use crate::made_up::MadeUp;
@@ -202,6 +208,25 @@ mod tests {
         let expected = ("delay=2ms by relay", "delay=3ms by relay");
         assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), expected);
         assert!(unlike(&one, &over("delay=2ms", Backend::Netem)).iter().any(|one| one.what == "links"));
+        let replayed = |digest: &str| {
+            let mut run = one.clone();
+            let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
+            run.cases[0].link = Some(LinkSummary {
+                backend: Backend::Relay,
+                seed: 7,
+                lateness_ns: None,
+                late_bounds_ns: LateBoundsNs::default(),
+                packets: PacketCounts::default(),
+                traces,
+                rounds_left_out: Vec::new(),
+                relay_cpu_ns_per_packet: None,
+                shown: None,
+            });
+            run
+        };
+        assert_eq!(unlike(&replayed("1f"), &replayed("1f")), []);
+        let differences = unlike(&replayed("1f"), &replayed("2e"));
+        assert_eq!(differences[0].candidate, "delay=2ms by relay, a.trace of digest 2e");
     }
 
     #[test]

@@ -68,7 +68,7 @@ impl Detector for LinkLate {
             summary: format!("{}{}{}", summary(first), left_out(&hits), hits.others()),
             evidence: all_evidence(first),
             advice: "Stop what else runs here, and measure again. CPUs kept awake (--cpu-idle shallow) let the relay leave \
-                     its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement together. On a link \
+                     its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement together, and nothing else that runs. On a link \
                      with a longer delay the same lateness is a smaller part."
                 .to_owned(),
             counter_experiment: awake(&first.case.case).map(|awake| {

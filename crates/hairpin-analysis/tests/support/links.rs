@@ -24,6 +24,7 @@ pub fn link() -> LinkRecord {
         packets: packets(200),
         up: direction(),
         down: direction(),
+        traces: std::collections::BTreeMap::new(),
         relay: Some(RelayReport { cpu_ns: 1_000_000, ..RelayReport::default() }),
         samples_began_ns: Some(0),
     }

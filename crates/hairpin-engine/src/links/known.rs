@@ -38,7 +38,9 @@ pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
     let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
         let word = error.text.get(error.range.clone()).unwrap_or_default();
         let at = if word == text { String::new() } else { format!(", at `{word}`") };
-        WhyNot { reason: format!("link `{text}`{at}: {}", error.problem), hint: error.hint.clone() }
+        let each_is_one = text.contains(',') && text.split(',').all(|part| part.parse::<Profile>().is_ok());
+        let hint = if each_is_one { "repeat --link for each of them".to_owned() } else { error.hint.clone() };
+        WhyNot { reason: format!("link `{text}`{at}: {}", error.problem), hint }
     })?;
     let traces = traces::read(&profile)
         .map_err(|failure| WhyNot { reason: format!("link `{text}`: {}", failure.cause), hint: failure.hint })?;
@@ -127,5 +129,13 @@ mod tests {
         assert!(text.contains("home-uplink"), "{text}");
         let text = read("home-uplink lose=1%").unwrap_err().to_string();
         assert!(text.contains("at `lose`") && text.contains("loss"), "{text}");
+    }
+
+    #[test]
+    fn a_changed_profile_keeps_its_name_and_a_list_is_told_to_be_no_link() {
+        assert_eq!(read(" home-uplink   up.loss=3% ").unwrap().name.as_deref(), Some("home-uplink up.loss=3%"));
+        assert_eq!(read("delay=2ms").unwrap().name, None);
+        assert_eq!(read("lte,plc").unwrap_err().hint, "repeat --link for each of them");
+        assert_ne!(read("lte,nosuch").unwrap_err().hint, "repeat --link for each of them");
     }
 }

@@ -77,6 +77,7 @@ impl Emulated<'_> {
             packets: up.packets.clone().plus(&down.packets),
             up,
             down,
+            traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
         };

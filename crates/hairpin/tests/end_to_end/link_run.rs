@@ -223,6 +223,20 @@ fn the_far_echo_answers_over_tcp_and_udp_and_the_log_has_every_packet() {
 }
 
 #[test]
+fn a_log_may_go_to_the_commands_own_streams() {
+    let test = "a_log_may_go_to_the_commands_own_streams";
+    if !can_link(test) {
+        return;
+    }
+    let place = Place::new();
+    for stream in ["-", "/dev/stdout"] {
+        let ran = run(&place, &["--link", "delay=1ms", "--quiet", "--log", stream], "true").with_code(0);
+        assert_eq!(ran.stdout, "# direction number copy size_bytes arrived_ns due_ns released_ns fate\n", "{stream}");
+    }
+    assert!(!place.path("-").exists());
+}
+
+#[test]
 fn what_the_profile_says_happens_to_the_packets() {
     let test = "what_the_profile_says_happens_to_the_packets";
     if !can_link(test) {

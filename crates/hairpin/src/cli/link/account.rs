@@ -132,6 +132,7 @@ mod tests {
             packets,
             up,
             down: DirectionRecord::default(),
+            traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
         }

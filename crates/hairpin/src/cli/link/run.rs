@@ -188,7 +188,7 @@ impl Wish {
         }
         let backend: &String = matches.get_one("link-backend").expect("it has a default");
         let backend: Backend = backend.parse().map_err(Stopped::usage)?;
-        let log: Option<PathBuf> = matches.get_one("log").cloned();
+        let log = matches.get_one("log").map(|path: &PathBuf| own_stream(path));
         if let Some(path) = &log {
             may_log(path, backend)?;
         }
@@ -214,6 +214,16 @@ impl Wish {
         let name = self.link.builtin.map(|builtin| format!("{}: ", builtin.name)).unwrap_or_default();
         format!("{name}{}\n      seed {}, {}", self.line, self.seed, self.backend)
     }
+}
+
+/// A log to this process's own standard output or error: the link, which writes it, has others.
+fn own_stream(path: &Path) -> PathBuf {
+    let number = match path.to_str() {
+        Some("-" | "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => 1,
+        Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => 2,
+        _ => return path.to_owned(),
+    };
+    PathBuf::from(format!("/proc/{}/fd/{number}", std::process::id()))
 }
 
 /// Refuses a log that cannot be kept. The link makes it, once there is something to write: one from before stays as it
