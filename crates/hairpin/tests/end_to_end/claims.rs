@@ -85,11 +85,10 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     let missing = claim(&report, "B5");
     assert_eq!((&missing["measured"], &missing["ratio"]), (&Value::Null, &Value::Null));
     assert_eq!(missing["why"], "missing: sending from a file");
-    // Three rounds give an interval, so what was measured is there whatever the verdict on it.
-    let ping = claim(&report, "D1");
-    assert!(ping["measured"]["low"].is_number(), "{report}");
-    assert_eq!(ping["verdict"], "cannot-tell", "the 4 ms were set");
-    assert!(claim(&report, "E24")["measured"]["value"].is_number(), "that of its first row");
+    assert_eq!(claim(&report, "D1")["verdict"], "cannot-tell", "the 4 ms were set");
+    // What was measured is there whatever the verdict on it. Over a link a round may not count, and two give no
+    // interval.
+    assert!(claim(&report, "E24")["measured"]["value"].is_number(), "that of its first row: {report}");
     let runs: Vec<&str> = list(&report["runs"]).iter().map(|run| text(&run["name"])).collect();
     assert_eq!(runs, ["A-copies", "D-ping", "E-mechanisms"]);
     for run in list(&report["runs"]) {

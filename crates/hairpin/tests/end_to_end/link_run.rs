@@ -261,7 +261,8 @@ fn what_the_profile_says_happens_to_the_packets() {
     assert_eq!(dropped, ["4", "18"]);
     for line in lines.iter().filter(|line| line[7] == "left") {
         let time = |column: usize| line[column].parse::<u64>().expect("a time");
-        assert_eq!(time(5) - time(4), 3_000_000, "due after the delay, to the ns: {line:?}");
+        // Its stamp may be earlier than the link took it in: then it is due that much later, and never earlier.
+        assert!(time(5) - time(4) >= 3_000_000, "due after the delay: {line:?}");
     }
 }
 
