@@ -259,11 +259,13 @@ fn what_the_profile_says_happens_to_the_packets() {
         .map(|line| line[1].as_str())
         .collect();
     assert_eq!(dropped, ["4", "18"]);
-    for line in lines.iter().filter(|line| line[7] == "left") {
-        let time = |column: usize| line[column].parse::<u64>().expect("a time");
-        // Its stamp may be earlier than the link took it in: then it is due that much later, and never earlier.
-        assert!(time(5) - time(4) >= 3_000_000, "due after the delay: {line:?}");
-    }
+    let left = lines.iter().filter(|line| line[7] == "left");
+    let time = |line: &[String], column: usize| line[column].parse::<u64>().expect("a time");
+    let delays: Vec<u64> = left.map(|line| time(line, 5) - time(line, 4)).collect();
+    // A stamp may be earlier than the link took the packet in. It is due that much later then, and never earlier.
+    let exact = delays.iter().filter(|delay| **delay == 3_000_000).count();
+    assert!(delays.iter().all(|delay| *delay >= 3_000_000), "due after the delay: {delays:?}");
+    assert!(2 * exact > delays.len(), "to the ns, but for the few that were moved: {delays:?}");
 }
 
 #[test]
