@@ -70,7 +70,8 @@ fn the_key_of_a_terminal_is_heard_once() {
     let near = "read line; echo \"read $line\"; trap 'echo x >>interrupts' INT; touch runs; \
                 until [ -e enough ]; do sleep 0.05; done; exit 7";
     std::fs::write(place.path("near"), near).expect("the place can be written to");
-    let words = format!("{PROGRAM} link run --quiet --link delay=1ms -- bash near");
+    // Not every shell that `script` may use puts the program in its own place, and the key would end that shell.
+    let words = format!("exec {PROGRAM} link run --quiet --link delay=1ms -- bash near");
     let mut command = place.command("script");
     command.args(["-qec", &words, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("script can be started");
