@@ -3,14 +3,16 @@
 //! Network namespaces are counted twice. Those that a process, a descriptor or a mount holds are listed by their inode in
 //! /proc. Those that the kernel alone still knows are objects of its memory for them (`net_namespace` in
 //! /proc/slabinfo), which root may read. A namespace that nobody holds is taken apart in the background, so what is
-//! there is waited for. Both are counted exactly: nobody else on the machine may make namespaces meanwhile.
+//! there is waited for. The kernel keeps the object of some until the next one is taken apart (`net_complete_free`,
+//! net/core/net_namespace.c), so one more is made and left before each count. Both are counted exactly: nobody else on
+//! the machine may make namespaces meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,9 @@ const BOUND_MS: f64 = 150.0;
 
 /// How long the kernel has to take the namespaces apart.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// How long a namespace in which nothing happened may take to be taken apart.
+const TAKEN_APART: Duration = Duration::from_millis(500);
 
 /// Has the kernel give back the free pieces of its memory for namespaces: until then it counts some as used.
 const SHRINK: &str = "/sys/kernel/slab/net_namespace/shrink";
@@ -107,6 +112,8 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 
 /// The namespaces in the kernel's memory, where it can be had to count exactly.
 fn namespaces_in_memory() -> Option<usize> {
+    Command::new("unshare").args(["--net", "true"]).status().ok().filter(ExitStatus::success)?;
+    sleep(TAKEN_APART);
     fs::write(SHRINK, "1").ok()?;
     active_namespaces(&fs::read_to_string("/proc/slabinfo").ok()?)
 }
@@ -117,7 +124,7 @@ fn active_namespaces(slabs: &str) -> Option<usize> {
 }
 
 /// Starts a link so often and undoes it again, as the user `uid` where one is given; answers whether nothing stays and
-/// the median is within the bound.
+/// 99 of 100 are within the bound.
 ///
 /// # Errors
 /// A link that does not start, or what is counted cannot be read.
@@ -159,11 +166,10 @@ fn judge(hairpin: &Path, folder: &Path, starts: usize, uid: Option<u32>) -> Resu
     let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| figures::quantile(&walls_ms, share));
     let kept = |ms: f64| if ms < BOUND_MS { "within" } else { "beyond" };
     println!("{starts} starts: p50 {p50:.1} ms, p99 {p99:.1} ms, max {max:.1} ms");
-    println!("bound {BOUND_MS} ms: p50 is {} it, p99 is {} it; p50 is judged", kept(p50), kept(p99));
+    println!("bound {BOUND_MS} ms: p99 is {} it", kept(p99));
     let until = Instant::now() + GRACE;
     let mut after = Census::take(&mark, folder)?;
     while !after.beyond(&before).is_empty() && Instant::now() < until {
-        sleep(Duration::from_millis(100));
         after = Census::take(&mark, folder)?;
     }
     println!("after: {}", after.told());
@@ -171,7 +177,7 @@ fn judge(hairpin: &Path, folder: &Path, starts: usize, uid: Option<u32>) -> Resu
     if !beyond.is_empty() {
         bail!("{starts} starts left {}", beyond.join(", "));
     }
-    Ok(p50 < BOUND_MS)
+    Ok(p99 < BOUND_MS)
 }
 
 #[cfg(test)]

@@ -52,6 +52,10 @@ pub(crate) struct PacketSocket {
     batch: Box<Batch>,
 }
 
+// SAFETY: the ring is memory of the process, in which no thread has a part of its own, and only the owner reaches it.
+// The pointers of the batch are written before each call that reads them.
+unsafe impl Send for PacketSocket {}
+
 /// What sendmmsg(2) is told about a batch; made once, because it is some KiB.
 struct Batch {
     pieces: [libc::iovec; BATCH],

@@ -97,7 +97,9 @@ impl Relay {
         let pinned_cpu = self.pinned_cpu();
         let Carried { mut record, lost_messages, overrun, not_carried, log_problem } = self.carrier.finish();
         record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room, not_carried });
-        Ok(LinkEnd { record, started_ns: self.sockets.started_ns(), lost_messages, log_problem })
+        let started_ns = self.sockets.started_ns();
+        self.sockets.close();
+        Ok(LinkEnd { record, started_ns, lost_messages, log_problem })
     }
 
     /// The CPU that this thread was to run on, if the kernel says that it runs on no other.

@@ -1,6 +1,7 @@
 //! The real interfaces: a packet socket on each, and the kernel's stamps mapped to the link's time.
 
 use std::os::fd::BorrowedFd;
+use std::thread;
 
 use hairpin_link::Direction;
 use hairpin_model::round::Failure;
@@ -12,6 +13,9 @@ use crate::system::packet_ring::Interface;
 use crate::system::packet_socket::{self, PacketSocket};
 
 /// A packet socket towards each end.
+///
+/// The kernel lets all its CPUs come to rest while it makes a ring and, twice, while it closes a socket
+/// (`synchronize_net`, net/packet/af_packet.c), some 9 ms each time. The two sockets wait for that side by side.
 pub(super) struct Sockets {
     near: PacketSocket,
     far: PacketSocket,
@@ -36,7 +40,14 @@ impl Sockets {
             })
         };
         let [near, far] = interfaces;
-        Ok(Self { near: socket(near)?, far: socket(far)?, stamps: Stamps::new(clock) })
+        let (near, far) = side_by_side(|| socket(near), || socket(far));
+        Ok(Self { near: near?, far: far?, stamps: Stamps::new(clock) })
+    }
+
+    /// Closes both.
+    pub(super) fn close(self) {
+        let Self { near, far, .. } = self;
+        side_by_side(|| drop(near), || drop(far));
     }
 
     /// When the link started, on the clock.
@@ -59,6 +70,15 @@ impl Sockets {
         };
         Ok(lost(&self.near)? + lost(&self.far)?)
     }
+}
+
+/// Does both at once, the second in a thread that is gone afterwards.
+fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U + Send) -> (T, U) {
+    thread::scope(|scope| {
+        let there = scope.spawn(there);
+        let here = here();
+        (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    })
 }
 
 impl Interfaces for SocketsUntil<'_> {
