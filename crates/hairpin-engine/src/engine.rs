@@ -24,6 +24,7 @@ use crate::ends::EchoEnd;
 use crate::ends::far::{self, EchoOrder};
 use crate::ends::process::EchoProcess;
 use crate::ends::thread::EchoThread;
+use crate::halves::tally::OnTheLink;
 use crate::halves::{Client, Journey, run_client};
 use crate::keep_awake;
 use crate::links::LinkEnd;
@@ -154,8 +155,11 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
         end.cpu_ns = journey.tally.measured_part(end.cpu_ns);
     }
     let echo_facts = echo_report.as_ref().map_or(&[][..], |report| &report.facts);
-    let lost_messages = link.as_ref().map(|link| &link.lost_messages);
-    let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts, lost_messages);
+    let on_the_link = link.as_ref().map(|link| OnTheLink {
+        lost: &link.lost_messages,
+        not_messages: link.record.packets.duplicated + link.record.packets.corrupted,
+    });
+    let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts, on_the_link);
     let link = link.map(|LinkEnd { record, started_ns, .. }| LinkRecord {
         samples_began_ns: Some(journey.origin_ns.saturating_sub(started_ns)),
         ..record

@@ -149,6 +149,7 @@ mod tests {
             boundaries: false,
             max_message_bytes: 1 << 30,
             min_message_bytes: 1,
+            min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Network,
             waitings: Waiting::ALL,

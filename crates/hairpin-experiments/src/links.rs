@@ -81,7 +81,8 @@ pub fn asked(knobs: &Knobs, ground: &Ground) -> Result<Vec<LinkChoice>, Refused>
 }
 
 /// The link between the ends of the case; `None` on the loopback.
-fn between(case: &Case, ground: &Ground) -> Option<KnownLink> {
+#[must_use]
+pub fn between(case: &Case, ground: &Ground) -> Option<KnownLink> {
     if case.is_emulated() { (ground.links.read)(&case.link).ok() } else { None }
 }
 

@@ -7,6 +7,7 @@ use hairpin_model::ground::Ground;
 use hairpin_model::link::Backend;
 use hairpin_model::options::OptionName;
 
+use crate::links;
 use crate::quantity::in_bytes;
 
 /// Whether `case` can be measured on a transport with that card, here.
@@ -47,7 +48,13 @@ fn link(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
             "use tcp, udp or another network transport, or --link loopback",
         ));
     }
-    Ok(())
+    match links::between(case, ground).map(|link| link.mtu_bytes) {
+        Some(mtu_bytes) if mtu_bytes < card.min_mtu_bytes => Err(why(
+            format!("it takes packets of {} B, and the link's are {mtu_bytes} B at most", card.min_mtu_bytes),
+            format!("use mtu={}B or more, or a transport over IPv4", card.min_mtu_bytes),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn why(reason: impl Into<String>, hint: impl Into<String>) -> WhyNot {

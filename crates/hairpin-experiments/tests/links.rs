@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{Plan, SATELLITE, ground, measured, plan_on, refusal, round_trip, running, turned};
+use common::{NARROW, Plan, SATELLITE, ground, measured, plan_on, refusal, round_trip, running, turned};
 use hairpin_experiments::experiments::small_writes::{self, SmallWrites};
 use hairpin_experiments::experiments::survey::Survey;
 use hairpin_experiments::experiments::{ALL, round_trip::RoundTrip};
@@ -159,6 +159,19 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
     }
     let alone = plan(&ground(), &RoundTrip, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
     assert!(alone.starts_with("cannot run pipe block together over bridged-vm: its two ends share"), "{alone}");
+}
+
+#[test]
+fn what_takes_larger_packets_than_a_link_has_is_left_out() {
+    let plan = over(&RoundTrip, &[NARROW, "bridged-vm"], &[("transport", "tcp,tcp6,udp6")]);
+    let ran: BTreeSet<(&str, &str)> =
+        plan.cases.iter().map(|case| (case.transport.as_str(), case.link.as_str())).collect();
+    let wide = "delay=2ms";
+    assert_eq!(ran, [("tcp", NARROW), ("tcp", wide), ("tcp6", wide), ("udp6", wide)].into());
+    let reasons: BTreeSet<&str> = plan.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
+    let expected = "it takes packets of 1280 B, and the link's are 1279 B at most (hint: use mtu=1280B or more, or a \
+                    transport over IPv4)";
+    assert_eq!(reasons, [expected].into());
 }
 
 #[test]

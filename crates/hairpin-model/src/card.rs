@@ -26,6 +26,11 @@ pub enum Reach {
     Network,
 }
 
+/// The smallest MTU that IPv4 has (RFC 791, section 3.2).
+pub const IPV4_MTU_BYTES: u32 = 68;
+/// The smallest MTU that IPv6 has (RFC 8200, section 5).
+pub const IPV6_MTU_BYTES: u32 = 1280;
+
 /// A transport's promises, as printed by `hairpin list` and checked by the contract test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
@@ -43,6 +48,8 @@ pub struct Card {
     pub max_message_bytes: u64,
     /// The smallest message, in bytes (1 unless the protocol needs more).
     pub min_message_bytes: u64,
+    /// The smallest MTU, in bytes, of a path that can carry it: that of its version of IP; 0 where no packets do.
+    pub min_mtu_bytes: u32,
     /// Who answers.
     pub answered_by: AnsweredBy,
     /// How far it reaches.

@@ -55,6 +55,8 @@ pub struct KnownLink {
     /// How many bits of IP packets go up and down a second; a replayed trace's
     /// mean; null where nothing limits them.
     pub bits_per_s: [Option<u64>; 2],
+    /// The largest packet, in bytes.
+    pub mtu_bytes: u32,
     /// How long the full queues of both directions take to empty, in ns; 0 where no rate is known.
     pub queue_ns: u64,
     /// Whether it may lose, damage or hold back packets, so that a transport that is lossless on the loopback is not.

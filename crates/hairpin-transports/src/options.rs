@@ -1,5 +1,7 @@
 //! Options as they are asked of a socket, and as the kernel grants them.
 
+#[cfg(target_os = "linux")]
+use hairpin_model::card::{IPV4_MTU_BYTES, IPV6_MTU_BYTES};
 use hairpin_model::options::OptionName;
 
 #[cfg(target_os = "linux")]
@@ -28,6 +30,18 @@ pub(crate) enum Family {
     V6,
     /// Unix domain.
     Unix,
+}
+
+#[cfg(target_os = "linux")]
+impl Family {
+    /// The smallest MTU, in bytes, of a path that can carry it; 0 where no packets do.
+    pub(crate) fn min_mtu_bytes(self) -> u32 {
+        match self {
+            Self::V4 => IPV4_MTU_BYTES,
+            Self::V6 => IPV6_MTU_BYTES,
+            Self::Unix => 0,
+        }
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -6,6 +6,15 @@ use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
 use hairpin_model::ledger::Ledger;
 
+/// What a link says of a round's messages.
+#[derive(Clone, Copy, Debug)]
+pub struct OnTheLink<'a> {
+    /// Messages that it kept from being answered, by cause.
+    pub lost: &'a BTreeMap<String, u64>,
+    /// Packets that may fill a receive buffer without being a message's: copies, and those with a bit flipped.
+    pub not_messages: u64,
+}
+
 /// Counts of the client half, the warm-up included and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -47,43 +56,40 @@ impl Tally {
         u64::try_from(part).expect("a part is not more than the whole")
     }
 
-    /// Closes the ledger with the kernel's own counters of both ends, and with the messages that the link kept from being
-    /// answered, by cause.
+    /// Closes the ledger with the kernel's own counters of both ends, and with what the link says.
     ///
     /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
     /// else it covers the measured messages only. On a lossless transport what a socket or the link dropped was sent
     /// again, so it is no cause of a loss.
     ///
     /// A full receive buffer counts arrivals, not messages. Where it also threw away copies that a link made, or packets
-    /// that the link damaged, more is accounted for than was sent, and `unexplained` is negative by as much.
+    /// that the link damaged, more is accounted for than was sent. A message has one fate, so as many of these arrivals as
+    /// are too many were none of a message, up to the number of such packets.
     #[must_use]
-    pub fn ledger(
-        &self,
-        lossless: bool,
-        client: &[Fact],
-        echo: &[Fact],
-        link: Option<&BTreeMap<String, u64>>,
-    ) -> Ledger {
+    pub fn ledger(&self, lossless: bool, client: &[Fact], echo: &[Fact], link: Option<OnTheLink<'_>>) -> Ledger {
         let warm_up_lost = self.warm_up_received != self.warm_up_sent;
         let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
-        let mut lost = link.filter(|_| !lossless).cloned().unwrap_or_default();
-        lost.retain(|_, count| *count > 0);
-        let counted = [("receive-buffer-overflow-echo", echo), ("receive-buffer-overflow-client", client)];
-        for (cause, facts) in counted.into_iter().filter(|_| !lossless) {
-            let drops = overflown(facts);
-            if drops > 0 {
-                lost.insert(cause.to_owned(), drops);
-            }
-        }
-        Ledger {
+        let link = link.filter(|_| !lossless);
+        let mut ledger = Ledger {
             sent: with(self.sent, self.warm_up_sent),
             received: with(self.received, self.warm_up_received),
             late: with(self.late, self.warm_up_late),
             duplicated: self.duplicated,
-            lost,
+            lost: link.map(|link| link.lost.clone()).unwrap_or_default(),
             unexplained: 0,
         }
-        .closed()
+        .closed();
+        let mut not_messages = link.map_or(0, |link| link.not_messages);
+        let counted = [("receive-buffer-overflow-echo", echo), ("receive-buffer-overflow-client", client)];
+        for (cause, facts) in counted.into_iter().filter(|_| !lossless) {
+            let (drops, missing) = (overflown(facts), u64::try_from(ledger.unexplained).unwrap_or(0));
+            let too_many = drops.saturating_sub(missing).min(not_messages);
+            not_messages -= too_many;
+            ledger.lost.insert(cause.to_owned(), drops - too_many);
+            ledger = ledger.closed();
+        }
+        ledger.lost.retain(|_, count| *count > 0);
+        ledger
     }
 }
 
@@ -123,7 +129,7 @@ mod tests {
             true,
             &[Fact::number(fact_names::SOCKET_DROPS, 3.0)],
             &[Fact::number(fact_names::SOCKET_DROPS, 1.0)],
-            Some(&BTreeMap::from([("link-loss".to_owned(), 2)])),
+            Some(OnTheLink { lost: &BTreeMap::from([("link-loss".to_owned(), 2)]), not_messages: 0 }),
         );
         assert_eq!((ledger.lost.len(), ledger.unexplained), (0, 0));
     }
@@ -134,12 +140,32 @@ mod tests {
         let echo = [Fact::number(fact_names::SOCKET_DROPS, 5.0), Fact::number(fact_names::UDP_BUFFER_ERRORS, 2.0)];
         let link =
             ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
-        let ledger = tally.ledger(false, &[], &echo, Some(&link));
+        let ledger = tally.ledger(false, &[], &echo, Some(OnTheLink { lost: &link, not_messages: 3 }));
         assert_eq!(ledger.unexplained, 0, "the socket's own counter has the damaged ones too: {ledger:?}");
         assert_eq!(
             ledger.lost.keys().collect::<Vec<_>>(),
             ["link-corrupt", "link-loss", "receive-buffer-overflow-echo"]
         );
+    }
+
+    #[test]
+    fn copies_that_found_no_room_are_no_lost_messages() {
+        // Of 20 messages the link lost 2, and 12 were answered: 6 are missing, and the buffers had no room for 9 packets.
+        let tally = Tally { sent: 20, received: 12, ..Tally::default() };
+        let (echo, client) =
+            ([Fact::number(fact_names::SOCKET_DROPS, 5.0)], [Fact::number(fact_names::SOCKET_DROPS, 4.0)]);
+        let lost = BTreeMap::from([("link-loss".to_owned(), 2)]);
+        let of = |not_messages| {
+            let ledger = tally.ledger(false, &client, &echo, Some(OnTheLink { lost: &lost, not_messages }));
+            let at = |end: &str| ledger.lost.get(&format!("receive-buffer-overflow-{end}")).copied();
+            (at("echo"), at("client"), ledger.unexplained)
+        };
+        assert_eq!(of(30), (Some(5), Some(1), 0));
+        assert_eq!(of(2), (Some(5), Some(2), -1), "what is too many beyond the copies stays unexplained");
+        assert_eq!(of(0), (Some(5), Some(4), -3));
+        let answered = Tally { received: 18, ..tally };
+        let ledger = answered.ledger(false, &client, &echo, Some(OnTheLink { lost: &lost, not_messages: 30 }));
+        assert_eq!((ledger.lost, ledger.unexplained), (lost.clone(), 0), "all that found no room were copies");
     }
 
     #[test]

@@ -3,10 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
+use hairpin_model::card::IPV6_MTU_BYTES;
 use hairpin_transports::FarAddresses;
-
-/// The smallest MTU that IPv6 has (RFC 8200, section 5).
-const IPV6_MTU_BYTES: u32 = 1280;
 
 /// Whether a link of that MTU has IPv6 at all; below, it has IPv4 alone.
 #[must_use]

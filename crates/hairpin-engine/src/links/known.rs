@@ -51,6 +51,7 @@ pub fn read(text: &str) -> Result<KnownLink, WhyNot> {
         line: profile.to_string(),
         round_trip_ns: profile.round_trip_ns(),
         bits_per_s: rates,
+        mtu_bytes: profile.mtu_bytes,
         queue_ns: queues.map(|(path, rate)| queue_ns(path, rate, profile.mtu_bytes)).fold(0, u64::saturating_add),
         may_lose: may_lose(&profile.up) || may_lose(&profile.down),
     })

@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use hairpin_experiments::{Experiment, Knobs, Refused, Step, experiments};
-use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Reach, Receipt, WhyNot};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::ground::{Candidate, Ground, KnownLink, LinkGround};
 use hairpin_model::ledger::Ledger;
@@ -26,6 +26,7 @@ pub fn ladder() -> Vec<Card> {
         boundaries: false,
         max_message_bytes: GIB,
         min_message_bytes: 1,
+        min_mtu_bytes: 0,
         answered_by: AnsweredBy::EchoHalf,
         reach: Reach::Machine,
         waitings: Waiting::ALL,
@@ -60,9 +61,21 @@ pub fn ladder() -> Vec<Card> {
             ..datagram.clone()
         },
         Card { name: "udp", reach: Reach::Network, ..datagram.clone() },
-        Card { name: "udp6", reach: Reach::Network, max_message_bytes: 65_527, ..datagram.clone() },
+        Card {
+            name: "udp6",
+            min_mtu_bytes: IPV6_MTU_BYTES,
+            reach: Reach::Network,
+            max_message_bytes: 65_527,
+            ..datagram.clone()
+        },
         Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
-        Card { name: "tcp6", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
+        Card {
+            name: "tcp6",
+            min_mtu_bytes: IPV6_MTU_BYTES,
+            reach: Reach::Network,
+            options: OptionName::ALL,
+            ..plain.clone()
+        },
         Card { name: "mptcp", reach: Reach::Network, options: MPTCP, ..plain },
         Card {
             name: "icmp",
@@ -81,6 +94,7 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
         line: line.to_owned(),
         round_trip_ns,
         bits_per_s: [None; 2],
+        mtu_bytes: 1500,
         queue_ns: 0,
         may_lose: false,
     };
@@ -88,6 +102,7 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
         "loopback" => Ok(plain(Some("loopback"), "loopback", 0)),
         "bridged-vm" => Ok(plain(Some("bridged-vm"), "delay=2ms", 4_000_000)),
         "delay=2ms" => Ok(plain(None, "delay=2ms", 4_000_000)),
+        NARROW => Ok(KnownLink { mtu_bytes: 1279, ..plain(None, NARROW, 4_000_000) }),
         "satellite" | SATELLITE => Ok(KnownLink {
             bits_per_s: [Some(10_000_000), Some(100_000_000)],
             queue_ns: 1_300_000_000,
@@ -96,6 +111,9 @@ fn read_link(text: &str) -> Result<KnownLink, WhyNot> {
         _ => Err(WhyNot { reason: format!("link `{text}` is not known"), hint: "try bridged-vm".to_owned() }),
     }
 }
+
+/// A link that is too narrow for IPv6.
+pub const NARROW: &str = "delay=2ms mtu=1279B";
 
 /// The figures of the link `satellite`.
 pub const SATELLITE: &str = "up=10mbit down=100mbit queue=500packets delay=300ms";

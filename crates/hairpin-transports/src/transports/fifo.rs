@@ -21,6 +21,7 @@ impl Transport for Fifo {
             boundaries: false,
             max_message_bytes: 1 << 30,
             min_message_bytes: 1,
+            min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Machine,
             waitings: Waiting::ALL,

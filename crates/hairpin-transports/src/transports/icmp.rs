@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
@@ -46,6 +46,7 @@ impl Transport for Icmp {
             // 65535 bytes less the two headers.
             max_message_bytes: 65_507,
             min_message_bytes: 1,
+            min_mtu_bytes: IPV4_MTU_BYTES,
             answered_by: AnsweredBy::Kernel,
             reach: Reach::Network,
             waitings: Waiting::ALL,

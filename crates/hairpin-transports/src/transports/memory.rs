@@ -27,6 +27,7 @@ impl Transport for Memory {
             boundaries: true,
             max_message_bytes: 16 << 20,
             min_message_bytes: 1,
+            min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Process,
             waitings: &[Waiting::Block, Waiting::Spin],

@@ -64,6 +64,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
+    use hairpin_model::card::Reach;
+
     use super::*;
 
     #[test]
@@ -87,6 +89,7 @@ mod tests {
         for card in ALL.iter().map(|transport| transport.card()) {
             assert!(find(card.name).is_some_and(|found| found.card() == card), "{}", card.name);
             assert!((1..card.max_message_bytes).contains(&card.min_message_bytes), "{}", card.name);
+            assert_eq!(card.min_mtu_bytes > 0, card.reach == Reach::Network, "{}", card.name);
             assert!(!card.waitings.is_empty() && !card.summary.is_empty(), "{}", card.name);
         }
         assert!(find("no-such-transport").is_none());

@@ -5,7 +5,7 @@
 
 use std::os::fd::AsFd;
 
-use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES, Reach, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
@@ -47,6 +47,7 @@ impl Transport for Mptcp {
             boundaries: false,
             max_message_bytes: 1 << 30,
             min_message_bytes: 1,
+            min_mtu_bytes: IPV4_MTU_BYTES,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Network,
             waitings: Waiting::ALL,

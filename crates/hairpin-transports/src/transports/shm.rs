@@ -33,6 +33,7 @@ impl Transport for Shm {
             boundaries: true,
             max_message_bytes: 16 << 20,
             min_message_bytes: 1,
+            min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Machine,
             // There is no descriptor that `poll` could wait for.

@@ -57,6 +57,7 @@ impl Transport for Tcp {
             boundaries: false,
             max_message_bytes: 1 << 30,
             min_message_bytes: 1,
+            min_mtu_bytes: self.family.min_mtu_bytes(),
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Network,
             waitings: Waiting::ALL,

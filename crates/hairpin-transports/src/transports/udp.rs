@@ -62,6 +62,7 @@ impl Transport for Udp {
             boundaries: true,
             max_message_bytes: self.max_message_bytes,
             min_message_bytes: 1,
+            min_mtu_bytes: self.family.min_mtu_bytes(),
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Network,
             waitings: Waiting::ALL,

@@ -27,6 +27,7 @@ impl Transport for UnixSeqpacket {
             boundaries: true,
             max_message_bytes: super::unix_datagram::MAX_MESSAGE_BYTES,
             min_message_bytes: 1,
+            min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Machine,
             waitings: Waiting::ALL,

@@ -119,6 +119,7 @@ fn as_json(ground: &Ground) -> Value {
             "boundaries": card.boundaries,
             "min_message_bytes": card.min_message_bytes,
             "max_message_bytes": card.max_message_bytes,
+            "min_mtu_bytes": card.min_mtu_bytes,
             "answered_by": card.answered_by,
             "reach": card.reach,
             "waitings": card.waitings,

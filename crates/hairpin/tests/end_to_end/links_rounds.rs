@@ -119,7 +119,12 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
     }
     let closed = ["--transport", "udp,icmp", "--count", "120", "--timeout", "3ms"];
     let open = ["--transport", "udp,udp6", "--count", "400", "--timeout", "20ms", "--rate", "1500", "--size", "200"];
+    // Its buffers hold a few packets, and copies fill them as messages do.
+    let crowded =
+        [&open[..2], &["--count", "2000", "--timeout", "50ms", "--rate", "20000", "--size", "1000"]].concat();
+    let crowded = [&crowded[..], &["--option", "rcvbuf=4608"]].concat();
     let links = [
+        ("delay=2ms duplicate=30% corrupt=10%", &crowded[..]),
         ("loss=5% corrupt=5% duplicate=10% delay=1ms±1ms order=free reorder=5%/5ms", &closed[..]),
         ("up=1mbit queue=10packets delay=15ms±5ms order=free duplicate=5%", &open),
         ("delay=20ms outage=100ms-200ms", &open),
@@ -135,7 +140,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
             }
         }
     }
-    for cause in ["link-loss", "link-corrupt", "link-queue", "link-outage"] {
+    for cause in ["link-loss", "link-corrupt", "link-queue", "link-outage", "receive-buffer-overflow-echo"] {
         assert!(seen.iter().any(|one| one == cause), "{cause}: {seen:?}");
     }
 }
