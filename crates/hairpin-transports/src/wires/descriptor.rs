@@ -8,8 +8,8 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::{OptionName, ValueKind};
 
-use super::Deadline;
 use super::stamping::Stamping;
+use super::{Deadline, LOOK};
 use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
 use crate::wire::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
@@ -247,8 +247,9 @@ impl<P: Port> DescriptorWire<P> {
         loop {
             self.system_calls += 1;
             let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
-            match poll_events(on, events, left) {
+            match poll_events(on, events, left.min(LOOK)) {
                 Ok(ERROR) if self.keep_stamps()? => {}
+                Ok(0) if left > LOOK => {}
                 Ok(found) => return Ok(found != 0),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(source) => return Err(WireError::System { operation: "poll", source }),

@@ -76,6 +76,10 @@ pub(crate) struct Deadline {
     started: Option<Instant>,
 }
 
+/// How long a call waits at most before its deadline is looked at again: a signal interrupts one thread only, and others
+/// are to hear too that everything was given up.
+pub(crate) const LOOK: Duration = Duration::from_millis(500);
+
 impl Deadline {
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { timeout, started: None }
