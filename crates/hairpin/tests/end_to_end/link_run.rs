@@ -234,6 +234,32 @@ fn a_log_may_go_to_the_commands_own_streams() {
         assert_eq!(ran.stdout, "# direction number copy size_bytes arrived_ns due_ns released_ns fate\n", "{stream}");
     }
     assert!(!place.path("-").exists());
+
+    let header = "# direction number copy size_bytes arrived_ns due_ns released_ns fate";
+    let hairpin = format!("{PROGRAM} link run --quiet --link delay=1ms");
+    let shell = |script: &str| Running::start(place.command("bash").args(["-c", script])).end().with_code(0);
+    for (stream, redirected) in [("-", ">>"), ("/dev/stderr", "2>>"), ("/proc/self/fd/5", "5>>")] {
+        shell(&format!("echo precious >kept; {hairpin} --log {stream} -- true {redirected}kept"));
+        let kept = std::fs::read_to_string(place.path("kept")).expect("it is there");
+        assert_eq!(kept, format!("precious\n{header}\n"), "{stream}");
+    }
+
+    let script = format!("echo said one; {TALK} >answers; echo said two");
+    let run = format!("{hairpin} --log /dev/stdout -- bash -c '{script}'");
+    shell(&format!("(echo FIRST; {run}; echo LAST) >shared"));
+    let shared = std::fs::read_to_string(place.path("shared")).expect("it is there");
+    let (packets, others): (Vec<&str>, Vec<&str>) = shared.lines().partition(|line| line.split(' ').count() == 8);
+    assert!(packets.iter().all(|line| line.starts_with("up ") || line.starts_with("down ")), "{shared}");
+    assert!(packets.len() >= 10, "two connections of a request, an answer and their ends: {shared}");
+    let mut said = others.clone();
+    said.retain(|line| *line != header);
+    assert_eq!((said, others.len()), (vec!["FIRST", "said one", "said two", "LAST"], 5), "{shared}");
+
+    for (stream, closed) in [("/dev/fd/7", "7>&-"), ("/dev/fd/8", "8</dev/null")] {
+        let script = format!("{hairpin} --log {stream} -- true {closed}");
+        let refused = Running::start(place.command("bash").args(["-c", &script])).end().with_code(2);
+        assert!(refused.stderr.starts_with(&format!("error: cannot write the log {stream}: ")), "{refused:#?}");
+    }
 }
 
 #[test]

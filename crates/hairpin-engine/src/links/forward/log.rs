@@ -1,18 +1,22 @@
 //! The link's log: a line about each packet, written by a thread of its own so that no packet waits for a disk.
 
+use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::io::Write as _;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use hairpin_link::log::{HEADER, LogLine};
 use hairpin_model::round::Failure;
 
-use crate::system::cpu;
+use crate::links::LogTo;
+use crate::system::{cpu, stream};
 
 /// Lines that go to the thread together.
 const TOGETHER: usize = 1024;
+/// Bytes that are written together, whole lines. As many come into a pipe in one piece (pipe(7)), so what others write
+/// there stands between two lines and never within one.
+const PIECE: usize = libc::PIPE_BUF;
 /// How many times as many may wait for the disk: half a second at the relay's limit.
 const WAITING: usize = 256;
 
@@ -28,18 +32,15 @@ pub(super) struct Log {
     empty: Receiver<Vec<LogLine>>,
     /// None once all is written.
     writer: Option<Writer>,
-    path: String,
+    /// What it is to users.
+    name: String,
     missing: u64,
 }
 
 impl Log {
-    /// Makes the file, and the thread, which runs on any of `cpus`.
-    pub(super) fn new(path: &Path, cpus: &[usize]) -> Result<Self, Failure> {
-        let shown = path.display().to_string();
-        let file = File::create(path).map_err(|error| Failure {
-            cause: format!("cannot make the link's log {shown}: {error}"),
-            hint: "does its folder exist, and may it be written to?".to_owned(),
-        })?;
+    /// Opens what it goes to, and starts the thread, which runs on any of `cpus`.
+    pub(super) fn new(to: &LogTo, cpus: &[usize]) -> Result<Self, Failure> {
+        let (name, file) = open(to)?;
         let (full, written) = sync_channel(WAITING);
         let (used, empty) = sync_channel(WAITING);
         let cpus = cpus.to_vec();
@@ -52,7 +53,7 @@ impl Log {
             lines: Vec::with_capacity(TOGETHER),
             empty,
             writer: Some(Writer { full, thread }),
-            path: shown,
+            name,
             missing: 0,
         })
     }
@@ -85,10 +86,10 @@ impl Log {
     /// Waits until all is written; says why the file is not whole, if it is not.
     pub(super) fn finish(mut self) -> Option<String> {
         match (self.write_all(), self.missing) {
-            (Err(error), _) => Some(format!("cannot write the link's log {}: {error}", self.path)),
+            (Err(error), _) => Some(format!("cannot write the link's log {}: {error}", self.name)),
             (Ok(()), 0) => None,
             (Ok(()), missing) => {
-                Some(format!("{missing} lines are missing in the link's log {}: the disk was too slow", self.path))
+                Some(format!("{missing} lines are missing in the link's log {}: the disk was too slow", self.name))
             }
         }
     }
@@ -110,16 +111,39 @@ impl Drop for Log {
     }
 }
 
-fn write(file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
-    let mut file = BufWriter::with_capacity(64 * 1024, file);
+/// The file, and what it is to users.
+fn open(to: &LogTo) -> Result<(String, File), Failure> {
+    let (name, file) = match to {
+        LogTo::File(path) => (path.display().to_string(), File::create(path)),
+        LogTo::Stream(number) => ("on the stream that it was given".to_owned(), stream::taken_over(*number)),
+    };
+    match file {
+        Ok(file) => Ok((name, file)),
+        Err(error) => Err(Failure {
+            cause: format!("cannot open the link's log {name}: {error}"),
+            hint: "does its folder exist, and may it be written to?".to_owned(),
+        }),
+    }
+}
+
+fn write(mut file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
+    let (mut piece, mut line_text) = (String::with_capacity(PIECE), String::with_capacity(PIECE));
     writeln!(file, "{HEADER}")?;
     while let Ok(mut lines) = full.recv() {
         for line in lines.drain(..) {
-            writeln!(file, "{line}")?;
+            line_text.clear();
+            writeln!(line_text, "{line}").expect("a text takes all");
+            if piece.len() + line_text.len() > PIECE {
+                file.write_all(piece.as_bytes())?;
+                piece.clear();
+            }
+            piece.push_str(&line_text);
         }
+        file.write_all(piece.as_bytes())?;
+        piece.clear();
         let _ = used.try_send(lines);
     }
-    file.flush()
+    Ok(())
 }
 
 #[cfg(test)]
@@ -146,7 +170,7 @@ mod tests {
     fn every_line_is_in_the_file_in_order_under_the_names_of_the_columns() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = Log::new(&path, &cpu::allowed().unwrap()).unwrap();
+        let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
         let count = 5 * u64::try_from(TOGETHER).unwrap() + 7;
         (0..count).for_each(|number| log.add(line(number)));
         assert_eq!(log.finish(), None);
@@ -160,7 +184,7 @@ mod tests {
     fn what_was_logged_is_written_when_the_link_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = Log::new(&path, &cpu::allowed().unwrap()).unwrap();
+        let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
         let count = u64::try_from(TOGETHER).unwrap() + 7;
         (0..count).for_each(|number| log.add(line(number)));
         drop(log);
@@ -170,11 +194,11 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_and_costs_nothing_else() {
-        let mut log = Log::new(Path::new("/dev/full"), &[]).unwrap();
+        let mut log = Log::new(&LogTo::File("/dev/full".into()), &[]).unwrap();
         (0..50_000).for_each(|number| log.add(line(number)));
         let problem = log.finish().unwrap();
         assert!(problem.starts_with("cannot write the link's log /dev/full: No space left"), "{problem}");
-        let Err(failure) = Log::new(Path::new("/no-such-folder/log"), &[]) else { panic!("it was made") };
-        assert!(failure.cause.starts_with("cannot make the link's log /no-such-folder/log: "), "{}", failure.cause);
+        let Err(failure) = Log::new(&LogTo::File("/no-such-folder/log".into()), &[]) else { panic!("it was made") };
+        assert!(failure.cause.starts_with("cannot open the link's log /no-such-folder/log: "), "{}", failure.cause);
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     cpu::shorten_turns();
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
     // A log from before is lost only once nothing else can fail.
-    let log = order.log.as_deref().map(|path| Log::new(path, &order.allowed_cpus)).transpose()?;
+    let log = order.log.as_ref().map(|to| Log::new(to, &order.allowed_cpus)).transpose()?;
     let carrier = Carrier::new(
         link,
         KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY),

@@ -7,6 +7,7 @@ use hairpin_link::simulate::{Arrival, simulate};
 
 use super::packets::{udp, udp_in_parts};
 use super::{Coming, MadeUp, carried, carrier, coming};
+use crate::links::LogTo;
 use crate::links::forward::kept::BOUND_BYTES;
 use crate::links::forward::log::Log;
 
@@ -48,7 +49,7 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
     let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let mut relay = carrier("delay=5ms", BOUND_BYTES, None, Some(Log::new(&path, &[]).unwrap()));
+    let mut relay = carrier("delay=5ms", BOUND_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
     let mut interfaces = MadeUp::new(packets, SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
@@ -76,7 +77,7 @@ fn the_log_is_that_of_the_simulation() {
     packets.sort_by_key(|one| one.at_ns);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let log = Log::new(&path, &[]).unwrap();
+    let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
     let mut interfaces = MadeUp::new(packets.clone(), 2 * SECOND);
     relay.carry(&mut interfaces).unwrap();
