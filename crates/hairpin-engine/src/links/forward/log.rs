@@ -83,8 +83,10 @@ impl Log {
         }
     }
 
-    /// Waits until all is written; says why the file is not whole, if it is not.
-    pub(super) fn finish(mut self) -> Option<String> {
+    /// Adds the last lines, of which none is left out, and waits until all is written. Says why the file is not whole,
+    /// if it is not.
+    pub(super) fn finish(mut self, last: impl Iterator<Item = LogLine>) -> Option<String> {
+        self.lines.extend(last);
         match (self.write_all(), self.missing) {
             (Err(error), _) => Some(format!("cannot write the link's log {}: {error}", self.name)),
             (Ok(()), 0) => None,
@@ -173,7 +175,7 @@ mod tests {
         let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
         let count = 5 * u64::try_from(TOGETHER).unwrap() + 7;
         (0..count).for_each(|number| log.add(line(number)));
-        assert_eq!(log.finish(), None);
+        assert_eq!(log.finish(std::iter::empty()), None);
         let text = std::fs::read_to_string(&path).unwrap();
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some(HEADER));
@@ -196,7 +198,7 @@ mod tests {
     fn a_full_disk_is_told_and_costs_nothing_else() {
         let mut log = Log::new(&LogTo::File("/dev/full".into()), &[]).unwrap();
         (0..50_000).for_each(|number| log.add(line(number)));
-        let problem = log.finish().unwrap();
+        let problem = log.finish(std::iter::empty()).unwrap();
         assert!(problem.starts_with("cannot write the link's log /dev/full: No space left"), "{problem}");
         let Err(failure) = Log::new(&LogTo::File("/no-such-folder/log".into()), &[]) else { panic!("it was made") };
         assert!(failure.cause.starts_with("cannot open the link's log /no-such-folder/log: "), "{}", failure.cause);
