@@ -131,6 +131,8 @@ impl Link {
             traces: std::collections::BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
+            log_file: None,
+            log_problem: None,
         }
     }
 }

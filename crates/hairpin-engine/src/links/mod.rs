@@ -114,7 +114,4 @@ pub struct LinkEnd {
     /// Messages that the link kept from being answered, each counted once, by cause (`link-loss`, `link-queue`, ...,
     /// `link-inside` for those that were still on their way at the end). Only where the order told them apart.
     pub lost_messages: BTreeMap<String, u64>,
-    /// Why the log is not whole, where it is not: what was measured stands all the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_problem: Option<String>,
 }

@@ -96,7 +96,6 @@ pub(super) struct Carried {
     pub(super) lost_messages: BTreeMap<String, u64>,
     pub(super) overrun: u64,
     pub(super) not_carried: u64,
-    pub(super) log_problem: Option<String>,
 }
 
 impl Carrier {
@@ -326,6 +325,7 @@ impl Carrier {
             inside.filter_map(|kept| kept.part).for_each(|part| messages.lost(part, messages::INSIDE));
         }
         let mut record = self.link.record(Backend::Relay, self.lateness.figures());
+        record.log_problem = self.finish_log();
         for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
             if refused > 0 {
                 refuse(&mut direction.packets, refused);
@@ -338,7 +338,6 @@ impl Carrier {
             lost_messages: self.messages.as_ref().map(Messages::lost_by_cause).unwrap_or_default(),
             overrun: self.overrun,
             not_carried: self.not_carried,
-            log_problem: self.finish_log(),
         }
     }
 }

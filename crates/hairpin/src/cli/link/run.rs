@@ -265,7 +265,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
     if let Some(warning) = account::warning(record) {
         output::note(&warning);
     }
-    if let Some(problem) = &end.log_problem {
+    if let Some(problem) = &record.log_problem {
         output::note(&format!("warning: the log is not whole: {problem}"));
     }
     let Exit::Of(code) = exit else { return };

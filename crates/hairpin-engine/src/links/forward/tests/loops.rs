@@ -82,7 +82,7 @@ fn the_log_is_that_of_the_simulation() {
     let mut interfaces = MadeUp::new(packets.clone(), 2 * SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
-    assert_eq!(left.log_problem, None);
+    assert_eq!(left.record.log_problem, None);
 
     let mut numbers = [0; 2];
     let arrivals: Vec<Arrival> = packets
@@ -119,7 +119,7 @@ fn what_is_inside_at_the_end_has_a_line_too() {
     let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
     relay.carry(&mut MadeUp::new(packets, 5 * MS / 2)).unwrap();
     let left = relay.finish();
-    assert_eq!(left.log_problem, None);
+    assert_eq!(left.record.log_problem, None);
     let text = std::fs::read_to_string(&path).unwrap();
     let (inside, others): (Vec<&str>, Vec<&str>) = text.lines().skip(1).partition(|line| line.ends_with(" inside"));
     let expected = [
@@ -142,7 +142,7 @@ fn what_is_inside_at_the_end_has_a_line_too() {
     let mut relay = carrier("delay=1min", BOUND_BYTES, None, Some(log));
     relay.carry(&mut MadeUp::new(stream(Up, count, 1, 60), SECOND)).unwrap();
     let left = relay.finish();
-    assert_eq!((left.record.packets.inside, left.log_problem), (count, None));
+    assert_eq!((left.record.packets.inside, left.record.log_problem), (count, None));
     let text = std::fs::read_to_string(&path).unwrap();
     assert!(text.lines().skip(1).zip(0..).all(|(line, number)| line.starts_with(&format!("up {number} 0 60 "))));
     assert_eq!(text.lines().count(), 1 + usize::try_from(count).unwrap());
