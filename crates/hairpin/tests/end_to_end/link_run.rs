@@ -77,7 +77,7 @@ fn assert_closes(record: &Value) {
 }
 
 /// The lines of a link's log, without its header, in columns.
-fn log(path: &Path) -> Vec<Vec<String>> {
+pub(crate) fn log(path: &Path) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(path).expect("the log was written");
     let mut lines = text.lines();
     let header = "# direction number copy size_bytes arrived_ns due_ns released_ns fate";
@@ -86,7 +86,7 @@ fn log(path: &Path) -> Vec<Vec<String>> {
 }
 
 /// Fails unless the log has a line for every packet and copy, with the fates that the record counts.
-fn assert_log_is_the_record(lines: &[Vec<String>], record: &Value) {
+pub(crate) fn assert_log_is_the_record(lines: &[Vec<String>], record: &Value) {
     for direction in ["up", "down"] {
         let counts = &record[direction]["packets"];
         let own: Vec<&Vec<String>> = lines.iter().filter(|line| line[0] == direction).collect();
