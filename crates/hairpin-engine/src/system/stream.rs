@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Whether that descriptor of this process is open and may be written to.
 pub(crate) fn may_write(number: RawFd) -> io::Result<bool> {
@@ -27,6 +27,14 @@ pub(crate) fn taken_over(number: RawFd) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
+/// From now on a write to it waits for room.
+pub(crate) fn wait_in_writes(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: F_GETFL takes no argument, and the descriptor is open while borrowed.
+    let flags = done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
+    // SAFETY: F_SETFL takes the flags, and the descriptor is open while borrowed.
+    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
+}
+
 fn done(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -35,7 +43,7 @@ fn done(result: libc::c_int) -> io::Result<libc::c_int> {
 mod tests {
     use std::fs::File;
     use std::io::{Read, Seek, Write};
-    use std::os::fd::{AsRawFd, IntoRawFd};
+    use std::os::fd::IntoRawFd;
 
     use super::*;
 

@@ -265,6 +265,23 @@ fn a_log_may_go_to_the_commands_own_streams() {
 }
 
 #[test]
+fn a_log_into_a_pipe_that_nobody_reads_is_refused_at_once() {
+    let test = "a_log_into_a_pipe_that_nobody_reads_is_refused_at_once";
+    if !can_link(test) {
+        return;
+    }
+    let place = Place::new();
+    Running::start(place.command("mkfifo").arg("pipe")).end().with_code(0);
+    let flags = ["--link", "delay=1ms", "--quiet", "--log", "pipe"];
+    let ran = run(&place, &flags, "touch ran").with_code(125);
+    let told = "error: cannot open the link's log pipe: nobody reads this pipe (hint: start its reader before, for \
+                instance `cat pipe &`, or name a file)\n";
+    assert_eq!(ran.stderr, told);
+    assert!(!place.path("ran").exists());
+    place.assert_nothing_left();
+}
+
+#[test]
 fn what_the_profile_says_happens_to_the_packets() {
     let test = "what_the_profile_says_happens_to_the_packets";
     if !can_link(test) {

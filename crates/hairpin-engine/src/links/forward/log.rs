@@ -1,8 +1,11 @@
 //! The link's log: a line about each packet, written by a thread of its own so that no packet waits for a disk.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
@@ -116,16 +119,35 @@ impl Drop for Log {
 /// The file, and what it is to users.
 fn open(to: &LogTo) -> Result<(String, File), Failure> {
     let (name, file) = match to {
-        LogTo::File(path) => (path.display().to_string(), File::create(path)),
+        LogTo::File(path) => (path.display().to_string(), made(path)),
         LogTo::Stream(number) => ("on the stream that it was given".to_owned(), stream::taken_over(*number)),
     };
     match file {
         Ok(file) => Ok((name, file)),
+        Err(error) if is_unread_pipe(to, &error) => Err(Failure {
+            cause: format!("cannot open the link's log {name}: nobody reads this pipe"),
+            hint: format!("start its reader before, for instance `cat {name} &`, or name a file"),
+        }),
         Err(error) => Err(Failure {
             cause: format!("cannot open the link's log {name}: {error}"),
             hint: "does its folder exist, and may it be written to?".to_owned(),
         }),
     }
+}
+
+/// The file, emptied. A pipe without a reader is an error, rather than to be waited for while the link starts; but once
+/// it is open, writes wait for a slow one.
+fn made(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    stream::wait_in_writes(file.as_fd())?;
+    Ok(file)
+}
+
+/// Whether that is why it could not be opened (ENXIO, fifo(7)).
+fn is_unread_pipe(to: &LogTo, error: &std::io::Error) -> bool {
+    let LogTo::File(path) = to else { return false };
+    error.raw_os_error() == Some(libc::ENXIO) && path.metadata().is_ok_and(|found| found.file_type().is_fifo())
 }
 
 fn write(mut file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
@@ -150,6 +172,10 @@ fn write(mut file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<Lo
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::process::Command;
+    use std::time::Duration;
+
     use hairpin_link::Direction;
     use hairpin_link::packet::{Fate, Outcome};
 
@@ -191,6 +217,37 @@ mod tests {
         (0..count).for_each(|number| log.add(line(number)));
         drop(log);
         let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.lines().skip(1).eq((0..count).map(|number| line(number).to_string())));
+    }
+
+    #[test]
+    fn a_pipe_must_have_a_reader_which_may_then_be_slow() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let to = LogTo::File(path.clone());
+        let Err(failure) = Log::new(&to, &[]) else { panic!("nobody reads it") };
+        let shown = path.display();
+        assert_eq!(failure.cause, format!("cannot open the link's log {shown}: nobody reads this pipe"));
+        assert_eq!(failure.hint, format!("start its reader before, for instance `cat {shown} &`, or name a file"));
+
+        let there = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let mut log = Log::new(&to, &[]).unwrap();
+        let mut reader = File::open(&path).unwrap();
+        drop(there);
+        // Far more than a pipe holds.
+        let count = 40_000;
+        let read = std::thread::spawn(move || {
+            let (mut all, mut some) = (Vec::new(), [0; 16 * 1024]);
+            while let Ok(bytes @ 1..) = reader.read(&mut some) {
+                all.extend_from_slice(&some[..bytes]);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            String::from_utf8(all).unwrap()
+        });
+        (0..count).for_each(|number| log.add(line(number)));
+        assert_eq!(log.finish(std::iter::empty()), None);
+        let text = read.join().unwrap();
         assert!(text.lines().skip(1).eq((0..count).map(|number| line(number).to_string())));
     }
 
