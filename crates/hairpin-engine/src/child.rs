@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hairpin_model::round::Failure;
+use hairpin_transports::giving_up::has_given_up;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -76,6 +77,7 @@ impl TalkingChild {
             let left_ms = i32::try_from(left_ms).expect("at most 1000");
             match process::readable(self.words.get_ref().as_fd(), left_ms) {
                 Ok(true) => break,
+                Ok(false) if has_given_up() => return Err(self.gone("was not waited for")),
                 Ok(false) if Instant::now() < deadline => {}
                 Ok(false) => return Err(self.gone(&format!("said nothing for {} ms", patience.as_millis()))),
                 Err(error) => return Err(self.gone(&format!("cannot be heard: {error}"))),

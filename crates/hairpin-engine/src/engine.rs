@@ -18,6 +18,7 @@ use hairpin_model::samples::Samples;
 use hairpin_model::summary::RoundFigures;
 use hairpin_model::trace::{End, EndTrace, RoundTrace};
 use hairpin_transports::Transport;
+use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
 use crate::ends::EchoEnd;
@@ -34,7 +35,7 @@ use crate::noise::Reading;
 use crate::parting::{Parted, Parting};
 use crate::path::Link;
 use crate::placement::{Cpus, place};
-use crate::system::cpu;
+use crate::system::{cpu, ending};
 use crate::tracing::Observed;
 use crate::tracing::round::{About, Watch, Watched};
 use crate::usage::Usage;
@@ -95,6 +96,7 @@ impl Engine {
         // Freed again: what happens between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| far::unplaced(None, &error));
         let attempt = attempt.and_then(|measured| freed.map(|()| measured));
+        let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
         let (outcome, samples, trace) = match attempt {
             Ok(Done { measured, samples, trace }) => (Outcome::Measured(Box::new(measured)), Some(samples), trace),
             Err(failure) => (Outcome::Failed(failure), None, None),
@@ -313,6 +315,23 @@ fn panicked() -> Failure {
         cause: "the client half panicked".to_owned(),
         hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
     }
+}
+
+/// Of a round that did not end in order when it was to.
+fn given_up() -> Failure {
+    Failure {
+        cause: "it was ended while it waited for the other half".to_owned(),
+        hint: "a signal to end gives the round in flight 2 s".to_owned(),
+    }
+}
+
+/// Has each of these signals, when it comes, give the round in flight 2 s for an end in order. Then nothing is waited
+/// for any longer, in all of the process, and the round fails.
+///
+/// # Errors
+/// The system refuses the handler.
+pub fn bound_the_end(signals: &[i32]) -> io::Result<()> {
+    ending::bound(signals)
 }
 
 /// Raises the sign that ends the round in flight.

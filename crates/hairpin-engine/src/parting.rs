@@ -6,6 +6,7 @@ use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_transports::Wire;
+use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
 use crate::ends::{EchoEnd, far};
@@ -114,7 +115,7 @@ impl Parting<'_> {
     ) -> Result<(), Failure> {
         loop {
             let open = journey.take_stragglers(self.clock, &mut *self.wire)?;
-            if is_over(self, self.clock.now_ns()) {
+            if is_over(self, self.clock.now_ns()) || has_given_up() {
                 return Ok(());
             }
             // What is gone is always ready to say so.

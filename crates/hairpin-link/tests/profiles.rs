@@ -137,6 +137,7 @@ fn every_stage_tells_its_figures_in_words() {
 fn an_unknown_word_gets_the_nearest() {
     assert_said("delay=1ms los=1%", "los", "no word is called `los`", "did you mean `loss`?");
     assert_said("up.dealy=1ms", "up.dealy", "no word is called `dealy`", "did you mean `delay`?");
+    assert_said("latency=1ms", "latency", "no word is called `latency`", "did you mean `delay`?");
     assert_said("lpc", "lpc", "no built-in profile is called `lpc`", "did you mean `plc`?");
     assert_said(
         "left.delay=1ms",

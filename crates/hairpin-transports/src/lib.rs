@@ -2,6 +2,7 @@
 //!
 //! A new transport is one file in `transports/` and its line in [`transports::ALL`].
 
+pub mod giving_up;
 pub mod options;
 pub mod transports;
 pub mod wire;

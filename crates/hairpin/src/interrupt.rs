@@ -19,12 +19,14 @@ pub const EXIT_CODE: u8 = 130;
 /// # Errors
 /// The system refuses the handler.
 pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
+    const SIGNALS: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
+    for signal in SIGNALS {
         // In this order: the second signal finds the sign raised and ends the program; the echo half dies with it.
         flag::register_conditional_shutdown(signal, i32::from(EXIT_CODE), Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }
+    hairpin_engine::engine::bound_the_end(&SIGNALS)?;
     Ok(stop)
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_model::round::Failure;
+use hairpin_transports::giving_up::has_given_up;
 
 use super::far::{EchoOrder, serve};
 use super::{EchoEnd, Word};
@@ -44,6 +45,21 @@ impl EchoThread {
     }
 }
 
+impl EchoThread {
+    /// Its next word, within its time and before everything is given up.
+    fn heard(&self) -> Result<Word, RecvTimeoutError> {
+        const LOOK: Duration = Duration::from_millis(500);
+        let deadline = Instant::now() + self.patience;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.words.recv_timeout(left.min(LOOK)) {
+                Err(RecvTimeoutError::Timeout) if left > LOOK && !has_given_up() => {}
+                heard => return heard,
+            }
+        }
+    }
+}
+
 /// How long to wait for a word: the wire's own time-outs come first, so this only ends a hang. Across a link opening and
 /// closing have round trips of their own, some of which are lost.
 pub(super) fn patience(order: &EchoOrder) -> Duration {
@@ -54,7 +70,7 @@ pub(super) fn patience(order: &EchoOrder) -> Duration {
 impl EchoEnd for EchoThread {
     fn next_word(&mut self) -> Result<Word, Failure> {
         let waiting = self.waiting.take().map(Ok);
-        match waiting.unwrap_or_else(|| self.words.recv_timeout(self.patience)) {
+        match waiting.unwrap_or_else(|| self.heard()) {
             Ok(Word::Failed(failure)) => Err(failure),
             Ok(word) => Ok(word),
             Err(RecvTimeoutError::Timeout) => Err(Failure {

@@ -1,4 +1,4 @@
-//! Interfaces, addresses and neighbours by netlink (rtnetlink(7)), in the network namespace that a socket was opened in.
+//! Interfaces and addresses by netlink (rtnetlink(7)), in the network namespace that a socket was opened in.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,7 +10,6 @@ use netlink_packet_route::link::{
     AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
     LinkMessage,
 };
-use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
 
@@ -29,6 +28,8 @@ pub(super) struct VethEnd<'a> {
     pub(super) index: u32,
     /// Its hardware address.
     pub(super) mac: Mac,
+    /// Its MTU.
+    pub(super) mtu_bytes: u32,
     /// The namespace that it is made in; none for the socket's own.
     pub(super) namespace: Option<BorrowedFd<'a>>,
 }
@@ -47,10 +48,10 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Makes a pair of interfaces of that MTU, down.
-    pub(super) fn add_pair(&mut self, near: VethEnd<'_>, far: VethEnd<'_>, mtu_bytes: u32) -> io::Result<()> {
-        let peer = end(far, mtu_bytes);
-        let mut message = end(near, mtu_bytes);
+    /// Makes a pair of interfaces, down.
+    pub(super) fn add_pair(&mut self, near: VethEnd<'_>, far: VethEnd<'_>) -> io::Result<()> {
+        let peer = end(far);
+        let mut message = end(near);
         message.attributes.push(LinkAttribute::LinkInfo(vec![
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(peer))),
@@ -101,21 +102,6 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
-    /// Tells an interface for good at which hardware address another host is.
-    pub(super) fn add_neighbour(&mut self, index: u32, address: IpAddr, mac: Mac) -> io::Result<()> {
-        let mut message = NeighbourMessage::default();
-        message.header.family = family(address);
-        message.header.ifindex = index;
-        message.header.state = NeighbourState::Permanent;
-        let destination = match address {
-            IpAddr::V4(address) => NeighbourAddress::Inet(address),
-            IpAddr::V6(address) => NeighbourAddress::Inet6(address),
-        };
-        message.attributes =
-            vec![NeighbourAttribute::Destination(destination), NeighbourAttribute::LinkLayerAddress(mac.to_vec())];
-        self.ask(RouteNetlinkMessage::NewNeighbour(message), NLM_F_CREATE | NLM_F_EXCL)
-    }
-
     fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.sequence += 1;
         let mut message = NetlinkMessage::from(request);
@@ -135,13 +121,13 @@ impl Netlink {
     }
 }
 
-fn end(end: VethEnd<'_>, mtu_bytes: u32) -> LinkMessage {
+fn end(end: VethEnd<'_>) -> LinkMessage {
     let mut message = LinkMessage::default();
     message.header.index = end.index;
     message.attributes = vec![
         LinkAttribute::IfName(end.name.to_owned()),
         LinkAttribute::Address(end.mac.to_vec()),
-        LinkAttribute::Mtu(mtu_bytes),
+        LinkAttribute::Mtu(end.mtu_bytes),
     ];
     message.attributes.extend(end.namespace.map(|namespace| LinkAttribute::NetNsFd(namespace.as_raw_fd())));
     message

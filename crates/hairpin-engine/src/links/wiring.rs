@@ -1,8 +1,12 @@
 //! The network namespaces of a link, and the interfaces that join them.
 //!
 //! Packet number 0 of a link must be the experiment's own, so nothing here says anything by itself: no address is
-//! asked for or announced (`IFF_NOARP`, neighbours for good), no IPv6 address comes of its own accord, none is looked
-//! for on other hosts before it is used, and no router is looked for, since nothing has a link-local address.
+//! asked for or announced (`IFF_NOARP`), no IPv6 address comes of its own accord, none is looked for on other hosts
+//! before it is used, and no router is looked for, since nothing has a link-local address.
+//!
+//! Where an interface asks nobody, the kernel sends to the interface's own hardware address (`arp_constructor`,
+//! net/ipv4/arp.c; `ndisc_constructor`, net/ipv6/ndisc.c). So both ends have the same one, and no table of neighbours
+//! that a program could lose is needed.
 
 use std::fs::File;
 use std::io;
@@ -26,9 +30,9 @@ struct Interface {
 
 impl Interface {
     /// As one end of a pair, in that namespace, or in the calling thread's.
-    fn made_in(self, namespace: Option<&File>) -> VethEnd<'_> {
+    fn made_in(self, namespace: Option<&File>, mtu_bytes: u32) -> VethEnd<'_> {
         let Self { name, index, mac } = self;
-        VethEnd { name, index, mac, namespace: namespace.map(AsFd::as_fd) }
+        VethEnd { name, index, mac, mtu_bytes, namespace: namespace.map(AsFd::as_fd) }
     }
 }
 
@@ -37,7 +41,11 @@ impl Interface {
 const NEAR_END: Interface = Interface { name: "eth0", index: 10, mac: [2, 0, 0, 0, 0, 0x10] };
 const TO_NEAR: Interface = Interface { name: "near", index: 11, mac: [2, 0, 0, 0, 0, 0x11] };
 const TO_FAR: Interface = Interface { name: "far", index: 21, mac: [2, 0, 0, 0, 0, 0x21] };
-const FAR_END: Interface = Interface { name: "eth0", index: 20, mac: [2, 0, 0, 0, 0, 0x20] };
+const FAR_END: Interface = Interface { name: "eth0", index: 20, mac: NEAR_END.mac };
+
+/// The MTU of the relay's own interfaces: whatever an end sends comes to the relay, which drops and counts what is larger
+/// than the link's.
+const RELAY_MTU_BYTES: u32 = 65_535;
 
 /// The name of the interface of both ends.
 pub(crate) const END_INTERFACE: &str = NEAR_END.name;
@@ -72,9 +80,9 @@ pub(super) fn through_relay(mtu_bytes: u32) -> Result<Ends, Failure> {
     let middle = new_namespace()?;
     let mut netlink = open()?;
     for (here, there, end) in [(TO_NEAR, NEAR_END, &ends.near), (TO_FAR, FAR_END, &ends.far)] {
-        let pair = (here.made_in(None), there.made_in(Some(end)));
-        netlink.add_pair(pair.0, pair.1, mtu_bytes).map_err(|error| no_pair(&error))?;
-        silence(&mut netlink, here, mtu_bytes)?;
+        let pair = (here.made_in(None, RELAY_MTU_BYTES), there.made_in(Some(end), mtu_bytes));
+        netlink.add_pair(pair.0, pair.1).map_err(|error| no_pair(&error))?;
+        silence(&mut netlink, here, RELAY_MTU_BYTES)?;
     }
     set_up_ends(&ends, mtu_bytes)?;
     enter(&middle)?;
@@ -88,8 +96,8 @@ pub(super) fn through_relay(mtu_bytes: u32) -> Result<Ends, Failure> {
 /// What the kernel refused, and what would help.
 pub(super) fn directly(mtu_bytes: u32) -> Result<Ends, Failure> {
     let ends = Ends { near: new_namespace()?, far: new_namespace()? };
-    let pair = (FAR_END.made_in(None), NEAR_END.made_in(Some(&ends.near)));
-    open()?.add_pair(pair.0, pair.1, mtu_bytes).map_err(|error| no_pair(&error))?;
+    let pair = (FAR_END.made_in(None, mtu_bytes), NEAR_END.made_in(Some(&ends.near), mtu_bytes));
+    open()?.add_pair(pair.0, pair.1).map_err(|error| no_pair(&error))?;
     set_up_ends(&ends, mtu_bytes)?;
     Ok(ends)
 }
@@ -105,9 +113,9 @@ pub(super) fn enter(namespace: &File) -> Result<(), Failure> {
 /// Sets the interfaces of both ends up, and waits until both carry packets.
 fn set_up_ends(ends: &Ends, mtu_bytes: u32) -> Result<(), Failure> {
     enter(&ends.near)?;
-    set_up_end(&NEAR_HOST, &FAR_HOST, mtu_bytes)?;
+    set_up_end(&NEAR_HOST, mtu_bytes)?;
     enter(&ends.far)?;
-    set_up_end(&FAR_HOST, &NEAR_HOST, mtu_bytes)?;
+    set_up_end(&FAR_HOST, mtu_bytes)?;
     wait_for(FAR_END.name)?;
     enter(&ends.near)?;
     wait_for(NEAR_END.name)?;
@@ -126,21 +134,19 @@ fn open() -> Result<Netlink, Failure> {
     Netlink::open().map_err(|error| failed("open a netlink socket", &error))
 }
 
-/// The addresses of one end, and where the other is.
-fn set_up_end(own: &Host, other: &Host, mtu_bytes: u32) -> Result<(), Failure> {
+/// The interface of one end, up, with its addresses.
+fn set_up_end(host: &Host, mtu_bytes: u32) -> Result<(), Failure> {
     let mut netlink = open()?;
-    let Interface { name, index, .. } = own.interface;
-    silence(&mut netlink, own.interface, mtu_bytes)?;
-    let mut addresses: Vec<(IpAddr, u8, IpAddr)> = vec![(own.v4.into(), 24, other.v4.into())];
+    let Interface { name, index, .. } = host.interface;
+    silence(&mut netlink, host.interface, mtu_bytes)?;
+    let mut addresses: Vec<(IpAddr, u8)> = vec![(host.v4.into(), 24)];
     if have_ipv6(mtu_bytes) {
-        addresses.push((own.v6.into(), 64, other.v6.into()));
+        addresses.push((host.v6.into(), 64));
     }
-    for (address, prefix_bits, neighbour) in addresses {
-        let failed = |operation: &str, error| failed(&format!("{operation} {address} at interface {name}"), &error);
-        netlink.add_address(index, address, prefix_bits).map_err(|error| failed("set address", error))?;
+    for (address, prefix_bits) in addresses {
         netlink
-            .add_neighbour(index, neighbour, other.interface.mac)
-            .map_err(|error| failed("set the neighbour of", error))?;
+            .add_address(index, address, prefix_bits)
+            .map_err(|error| failed(&format!("set address {address} at interface {name}"), &error))?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod cpu;
 pub(crate) mod device;
+pub(crate) mod ending;
 pub(crate) mod guest;
 pub(crate) mod namespace;
 pub(crate) mod packet_ring;

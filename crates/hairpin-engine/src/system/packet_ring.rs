@@ -53,6 +53,15 @@ impl Interface {
         let hardware = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
         Ok(Self { index, hardware })
     }
+
+    /// Fails where there is no interface of its number in this network namespace.
+    pub(crate) fn is_there(self) -> io::Result<()> {
+        let index = u32::try_from(self.index).expect("it was positive");
+        let mut name = [0; libc::IF_NAMESIZE];
+        // SAFETY: the name has as much room as the call may write.
+        let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
+        if found.is_null() { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
 }
 
 /// A packet socket that receives nothing yet: it does once it is bound.

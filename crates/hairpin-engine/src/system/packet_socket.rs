@@ -44,6 +44,7 @@ pub(crate) struct Received<'a> {
 /// A socket on one interface.
 pub(crate) struct PacketSocket {
     socket: OwnedFd,
+    interface: Interface,
     ring: NonNull<u8>,
     place_bytes: usize,
     places: usize,
@@ -79,7 +80,7 @@ impl PacketSocket {
         let ring = ring(of, place_bytes, places)?;
         // SAFETY: plain numbers and pointers, for which all zeroes is a valid value.
         let batch = Box::new(unsafe { zeroed::<Batch>() });
-        let socket = Self { socket, ring, place_bytes, places, next: 0, batch };
+        let socket = Self { socket, interface, ring, place_bytes, places, next: 0, batch };
         packet_ring::bind(socket.socket.as_fd(), interface)?;
         Ok(socket)
     }
@@ -192,9 +193,12 @@ pub(crate) fn wait(sockets: [&PacketSocket; 2], end: BorrowedFd<'_>, at_most_ns:
     }
     for (entry, socket) in entries[1..].iter().zip(sockets) {
         if entry.revents & libc::POLLERR != 0 {
-            // Asking clears it. An interface that is down lets nothing go, and what is sent to it counts as refused.
-            packet_ring::pending_error(socket.socket.as_fd())
-                .or_else(|error| if error.raw_os_error() == Some(libc::ENETDOWN) { Ok(()) } else { Err(error) })?;
+            // Asking clears it. An interface that is down lets nothing go, and what is sent to it counts as refused: it
+            // may come up again, but not one that is gone.
+            packet_ring::pending_error(socket.socket.as_fd()).or_else(|error| match error.raw_os_error() {
+                Some(libc::ENETDOWN) => socket.interface.is_there(),
+                _ => Err(error),
+            })?;
         }
     }
     Ok(entries[0].revents != 0)

@@ -27,6 +27,16 @@ const LEAST_MTU: u64 = 68;
 /// The largest: the longest IPv4 packet.
 const MOST_MTU: u64 = 65_535;
 
+/// What other tools call some of the words.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("bandwidth", "rate"),
+    ("bw", "rate"),
+    ("buffer", "queue"),
+    ("latency", "delay"),
+    ("limit", "queue"),
+    ("speed", "rate"),
+];
+
 impl FromStr for Profile {
     type Err = ProfileError;
 
@@ -187,7 +197,8 @@ impl Line<'_> {
 
     fn no_such_word(&self, bare: &str, range: Range<usize>) -> ProfileError {
         let known: Vec<&str> = language().map(|word| word.name).chain(["mtu", "up", "down"]).collect();
-        let hint = match nearest(bare, &known) {
+        let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == bare).map(|(_, word)| *word);
+        let hint = match elsewhere.or_else(|| nearest(bare, &known)) {
             Some(word) => format!("did you mean `{word}`?"),
             None => format!("one of {}", known.join(", ")),
         };

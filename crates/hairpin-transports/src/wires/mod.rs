@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_model::card::{Card, Reach};
 
+use crate::giving_up::has_given_up;
 use crate::wire::{Setup, TransportError, WireError};
 
 /// Refuses what the card does not promise, before anything is opened.
@@ -80,8 +81,11 @@ impl Deadline {
         Self { timeout, started: None }
     }
 
-    /// What is left of it; `None` when it has passed.
+    /// What is left of it; `None` when it has passed, or everything was given up.
     pub(crate) fn left(&mut self) -> Option<Duration> {
+        if has_given_up() {
+            return None;
+        }
         let elapsed = self.started.get_or_insert_with(Instant::now).elapsed();
         self.timeout.checked_sub(elapsed).filter(|left| !left.is_zero())
     }

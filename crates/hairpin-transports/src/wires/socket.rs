@@ -121,7 +121,7 @@ impl Accept for Listener {
     fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
         let error = |source| failed("accept at", &self.address(), source, "");
         let timeout = self.setup.opening_timeout();
-        if !somebody_came(&self.socket, timeout).map_err(error)? {
+        if !is_within(&self.socket, READABLE, timeout).map_err(error)? {
             return Err(TransportError::TimedOut { what: "connected", after: timeout });
         }
         let (socket, _) = self.socket.accept().map_err(error)?;
@@ -129,10 +129,11 @@ impl Accept for Listener {
     }
 }
 
-fn somebody_came(socket: &Socket, timeout: Duration) -> std::io::Result<bool> {
+/// Whether the socket is ready for that in time.
+fn is_within(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<bool> {
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
-        match poll(socket.as_fd(), READABLE, left) {
+        match poll(socket.as_fd(), events, left) {
             Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -155,7 +156,7 @@ pub(crate) fn connect(
         // A Unix socket connects at once or waits for room in the backlog as long as a send may.
         socket.set_write_timeout(Some(timeout)).and_then(|()| socket.connect(to))
     } else {
-        socket.connect_timeout(to, timeout)
+        connect_within(&socket, to, timeout)
     };
     connected.map_err(|source| match source.kind() {
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
@@ -170,6 +171,21 @@ pub(crate) fn connect(
         return Err(refused(address));
     }
     kind.wire(socket, setup, Side::Near)
+}
+
+/// Connects within that time.
+fn connect_within(socket: &Socket, to: &SockAddr, timeout: Duration) -> std::io::Result<()> {
+    socket.set_nonblocking(true)?;
+    match socket.connect(to) {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+            if !is_within(socket, WRITABLE, timeout)? {
+                return Err(std::io::ErrorKind::TimedOut.into());
+            }
+            socket.take_error()?.map_or(Ok(()), Err)?;
+        }
+        connected => connected?,
+    }
+    socket.set_nonblocking(false)
 }
 
 fn refused(address: &str) -> TransportError {

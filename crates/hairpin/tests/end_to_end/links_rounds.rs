@@ -272,6 +272,27 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
 }
 
 #[test]
+fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
+    let place = Place::new();
+    if !can_run("a_round_that_would_wait_for_hours_ends_when_it_is_told_to", &place) {
+        return;
+    }
+    for (transport, ends) in [("udp", "processes"), ("tcp", "processes"), ("tcp", "threads")] {
+        let place = Place::new();
+        let plan = ["round-trip", "--transport", transport, "--ends", ends, "--link", "delay=60min", "--rounds", "2"];
+        let running = place.start(&[&plan[..], &["--out", "run", "--quiet"]].concat());
+        until("its link runs", || running.child(|line| line.contains(" __link ")).is_some());
+        signal("TERM", running.id());
+        let ran = running.end().with_code(130);
+        let rounds = rounds(&place.path("run"));
+        assert_eq!(rounds.len(), 1, "no other one is begun: {ran:#?}");
+        let failure = &rounds[0]["outcome"];
+        assert_eq!(failure["cause"], "it was ended while it waited for the other half", "{failure} {ran:#?}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
 fn a_killed_relay_fails_its_round_and_the_run_goes_on() {
     let place = Place::new();
     if !can_run("a_killed_relay_fails_its_round_and_the_run_goes_on", &place) {

@@ -49,8 +49,8 @@ enum Outcome {
     Ended(ExitStatus),
     /// It could not be run.
     NotRun(io::Error),
-    /// The user ended it before the command was started.
-    Interrupted,
+    /// A signal ended it before the command was started.
+    Interrupted(i32),
     /// The link failed while the command ran.
     LinkFailed,
 }
@@ -71,7 +71,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let exit = match &outcome {
         Outcome::Ended(status) => Exit::Of(code(*status)),
         Outcome::NotRun(error) => return Err(not_run(&wish.command[0], error)),
-        Outcome::Interrupted => Exit::Interrupted,
+        Outcome::Interrupted(signal) => Exit::Of(signalled(*signal)),
         Outcome::LinkFailed => Exit::Of(LINK_FAILED),
     };
     tell(&wish, exit, &end);
@@ -118,8 +118,8 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
             (far, remark)
         }
     };
-    if !signals.take().is_empty() {
-        return Ok(Outcome::Interrupted);
+    if let [signal, ..] = signals.take()[..] {
+        return Ok(Outcome::Interrupted(signal));
     }
     if !wish.quiet {
         output::note(&addresses.before(&wish.described(), &remark));
@@ -288,8 +288,13 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
 
 /// The exit code that stands for how the command ended.
 fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.or_else(|| status.signal().map(signalled)).unwrap_or(u8::MAX)
+}
+
+/// The exit code that stands for the end by that signal, as the shell has it.
+fn signalled(signal: i32) -> u8 {
+    u8::try_from(128 + signal).unwrap_or(u8::MAX)
 }
 
 /// The words and the code of env(1) for a program that cannot be run.

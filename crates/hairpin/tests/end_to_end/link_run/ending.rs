@@ -114,14 +114,28 @@ fn a_signal_before_the_command_has_begun_leaves_it_out() {
     if !can_link(test) {
         return;
     }
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let place = Place::new();
+        // The far command never listens: Hairpin waits for it when the signal comes.
+        let flags = ["--link", "delay=1ms", "--far", "touch far; exec sleep 300"];
+        let running = Running::start(&mut with_script(&place, &flags, "touch ran"));
+        until("the far command runs", || place.path("far").exists());
+        signal(name, running.id());
+        running.end().with_code(code);
+        assert!(!place.path("ran").exists());
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn an_interface_that_the_command_removes_is_a_failure_of_the_link() {
+    let test = "an_interface_that_the_command_removes_is_a_failure_of_the_link";
+    if !can_link(test) || !has("ip", test) {
+        return;
+    }
     let place = Place::new();
-    // The far command never listens: Hairpin waits for it when the signal comes.
-    let flags = ["--link", "delay=1ms", "--far", "touch far; exec sleep 300"];
-    let running = Running::start(&mut with_script(&place, &flags, "touch ran"));
-    until("the far command runs", || place.path("far").exists());
-    signal("INT", running.id());
-    running.end().with_code(130);
-    assert!(!place.path("ran").exists());
+    let ran = run(&place, &["--link", "delay=1ms"], "ip link del eth0; sleep 300").with_code(125);
+    assert!(ran.stderr.contains("was an interface of the link removed from outside?"), "{ran:#?}");
     place.assert_nothing_left();
 }
 

@@ -31,6 +31,34 @@ fn ping_goes_there_and_back() {
 }
 
 #[test]
+fn an_end_that_goes_down_and_comes_up_is_reached_again() {
+    let test = "an_end_that_goes_down_and_comes_up_is_reached_again";
+    if !can_link(test) || !has("ping", test) || !has("ip", test) {
+        return;
+    }
+    let script = "ip link set eth0 down && ip link set eth0 up && ping -c 3 -i 0.2 $HAIRPIN_FAR";
+    let ran = run(&Place::new(), &["--link", "delay=1ms", "--json"], script).with_code(0);
+    assert!(ran.stderr.contains("3 packets transmitted, 3 received, 0% packet loss"), "{ran:#?}");
+    assert_closes(&ran.json()["link"]);
+}
+
+#[test]
+fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
+    let test = "a_packet_larger_than_the_mtu_is_dropped_and_counted";
+    if !can_link(test) || !has("ping", test) || !has("ip", test) {
+        return;
+    }
+    // 28 bytes of headers come on top: of these four, one fits.
+    let script = "ip link set eth0 mtu 9000; for size in 1472 1473 1490 8900; do \
+                  ping -c 1 -W 1 -M do -s $size $HAIRPIN_FAR >&2; done; true";
+    let told = told(&Place::new(), &["--link", "delay=1ms"], script);
+    let record = &told["link"];
+    assert_closes(record);
+    assert_eq!((count(&record["packets"], "in"), count(&record["packets"], "out")), (5, 2), "{record}");
+    assert_eq!(record["packets"]["dropped"]["mtu"], 3, "{record}");
+}
+
+#[test]
 fn curl_fetches_a_page_from_a_server_at_the_far_end() {
     let test = "curl_fetches_a_page_from_a_server_at_the_far_end";
     if !can_link(test) || !has("curl", test) || !has("python3", test) {
