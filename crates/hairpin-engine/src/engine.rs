@@ -55,6 +55,8 @@ pub struct Engine {
     pub stop: Arc<AtomicBool>,
     /// What links replay.
     pub traces: Traces,
+    /// The run folder, where rounds over a link are to keep the relay's log; `None` keeps none.
+    pub link_logs: Option<PathBuf>,
 }
 
 impl Engine {
@@ -71,6 +73,7 @@ impl Engine {
             started_ns: clock.now_ns(),
             stop,
             traces: Traces::default(),
+            link_logs: None,
         })
     }
 
@@ -88,7 +91,7 @@ impl Engine {
     #[must_use]
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
         let started_ns = self.elapsed_ns();
-        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, order)));
+        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order)));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
         // Freed again: what happens between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| far::unplaced(None, &error));
@@ -134,7 +137,7 @@ struct Done {
 type Traced = (RoundTrace, Option<Vec<u8>>);
 
 /// One round: fresh ends, a fresh connection, then the client half's journey.
-fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
+fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Failure> {
     let transport = far::transport(&order.case.transport)?;
     let card = transport.card();
     let awake = match order.case.cpu_idle {
@@ -142,7 +145,7 @@ fn attempt(engine: &Engine, order: &RoundOrder) -> Result<Done, Failure> {
         CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
     };
     // The link and the echo half start before this thread is pinned: they inherit where they may run.
-    let mut link = Link::open(engine, order, &card)?;
+    let mut link = Link::open(engine, number, order, &card)?;
     let mut echo = start_echo(engine, order, &card, link.as_ref())?;
     let pinned = engine.cpus.cpu_for(order.case.placement, true);
     place(pinned, &engine.cpus.allowed).map_err(|error| far::unplaced(pinned, &error))?;

@@ -1,17 +1,22 @@
 //! The path between the ends of one round: the loopback, or a link that is made for it and ends with it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
 use hairpin_model::card::Card;
 use hairpin_model::digest::digest;
+use hairpin_model::link::Backend;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::engine::Engine;
 use crate::links::namespace::{self, Visit};
-use crate::links::{LinkEnd, LinkOrder, Numbered, RunningLink};
+use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink};
+
+/// The folder of the links' logs in the run folder.
+const LINK_LOGS: &str = "links";
 
 /// How long a farewell is held back at most on a path that reorders, in ns.
 const LONGEST_HOLD_NS: u64 = 2_000_000_000;
@@ -24,6 +29,8 @@ pub(crate) struct Link {
     profile: Profile,
     /// The digests of the traces that it replays, by name.
     traces: BTreeMap<String, String>,
+    /// Its log's name in the run folder, where one is kept.
+    log_file: Option<String>,
 }
 
 impl Link {
@@ -31,8 +38,13 @@ impl Link {
     /// process inherits where it may run.
     ///
     /// # Errors
-    /// The link cannot be made, or a trace that it replays cannot be read.
-    pub(crate) fn open(engine: &Engine, order: &RoundOrder, card: &Card) -> Result<Option<Self>, Failure> {
+    /// The link or its log cannot be made, or a trace that it replays cannot be read.
+    pub(crate) fn open(
+        engine: &Engine,
+        number: u32,
+        order: &RoundOrder,
+        card: &Card,
+    ) -> Result<Option<Self>, Failure> {
         let case = &order.case;
         if !case.is_emulated() {
             return Ok(None);
@@ -43,6 +55,8 @@ impl Link {
         })?;
         let traces = engine.traces.of(&profile)?;
         let digests = traces.iter().map(|(name, text)| (name.clone(), digest(text))).collect();
+        let log = log_of(engine, number, case.link_backend)?;
+        let (log_file, log) = log.map(|(name, path)| (name, LogTo::File(path))).unzip();
         let link_order = LinkOrder {
             profile: case.link.clone(),
             traces,
@@ -52,10 +66,10 @@ impl Link {
             cpu: engine.cpus.cpu_for_relay(case.placement),
             allowed_cpus: engine.cpus.allowed.clone(),
             messages: (!card.lossless).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
-            log: None,
+            log,
         };
         let running = RunningLink::start(&engine.echo_program, &link_order)?;
-        Ok(Some(Self { running, profile, traces: digests }))
+        Ok(Some(Self { running, profile, traces: digests, log_file }))
     }
 
     /// The far end's network namespace.
@@ -97,8 +111,21 @@ impl Link {
     pub(crate) fn finish(self) -> Result<LinkEnd, Failure> {
         let mut end = self.running.finish()?;
         end.record.traces = self.traces;
+        end.record.log_file = self.log_file;
         Ok(end)
     }
+}
+
+/// The name of a round's log in the run folder, and its path; none where none is to be kept, or the backend keeps none.
+fn log_of(engine: &Engine, number: u32, backend: Backend) -> Result<Option<(String, PathBuf)>, Failure> {
+    let Some(folder) = engine.link_logs.as_ref().filter(|_| backend == Backend::Relay) else { return Ok(None) };
+    fs::create_dir_all(folder.join(LINK_LOGS)).map_err(|error| Failure {
+        cause: format!("cannot make the folder {LINK_LOGS} in {} for the link's log: {error}", folder.display()),
+        hint: "leave --keep-link-log away, or choose another folder with --out".to_owned(),
+    })?;
+    let name = format!("{LINK_LOGS}/round-{number:06}.log");
+    let path = folder.join(&name);
+    Ok(Some((name, path)))
 }
 
 /// Where the number stands in a message and in its answer: see [`crate::halves::message`].

@@ -123,6 +123,12 @@ pub const KEEP_SAMPLES: Knob = Knob::new(
 )
 .or(&["100000"]);
 
+/// The log of the relay.
+pub const KEEP_LINK_LOG: Knob = Knob::switch(
+    "keep-link-log",
+    "Keep the relay's log of each round over a link, a line for each packet; writing it takes CPU time",
+);
+
 /// Whether an option that was not granted ends a round.
 pub const ALLOW_UNMET_OPTIONS: Knob =
     Knob::switch("allow-unmet-options", "Go on although an option was not granted as asked");

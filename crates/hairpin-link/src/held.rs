@@ -64,6 +64,10 @@ impl HeldPackets {
         Some(packet)
     }
 
+    pub(crate) fn each(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
+        self.heap.iter().for_each(|Reverse((due_ns, _, Entry(packet)))| tell(packet, Some(*due_ns)));
+    }
+
     pub(crate) fn holds(&self) -> Held {
         Held { packets: self.heap.len() as u64, bytes: self.bytes }
     }

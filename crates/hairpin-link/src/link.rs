@@ -97,6 +97,12 @@ impl Link {
         self.down.advance(now_ns, out);
     }
 
+    /// Appends each packet and copy that is inside: first those of `up`, then those of `down`.
+    pub fn each_inside(&self, out: &mut Vec<Outcome>) {
+        self.up.each_inside(out);
+        self.down.each_inside(out);
+    }
+
     /// The seed of every random choice.
     #[must_use]
     pub fn seed(&self) -> u64 {
@@ -125,6 +131,8 @@ impl Link {
             traces: std::collections::BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
+            log_file: None,
+            log_problem: None,
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The log of a link: a line for each packet and copy.
 //!
 //! Columns: direction, number, copy, size in bytes, arrived, due, released, fate; times in ns since the link started,
-//! `-` where there is none. For instance
+//! `-` where there is none. Those that are inside when the link ends come last, by number, `up` before `down`. For
+//! instance
 //!
 //! ```text
 //! up 17 0 1500 1000000 24500000 24500013 left
 //! up 18 0 1500 1200000 24700000 24700009 left:bit=4711
 //! down 3 0 1500 1300000 - - dropped:queue:full@1300000
+//! up 19 0 1500 30000000 53500000 - inside
 //! ```
 
 use std::fmt;
@@ -23,7 +25,8 @@ pub const HEADER: &str = "# direction number copy size_bytes arrived_ns due_ns r
 pub struct LogLine {
     /// What the link said.
     pub outcome: Outcome,
-    /// When it was really let go, in ns; null when it was dropped, or not let go.
+    /// When it was really let go, in ns; null when it was dropped, was not let go, or is
+    /// inside.
     pub released_ns: Option<u64>,
 }
 
@@ -33,7 +36,7 @@ impl LogLine {
     pub fn exact(outcome: Outcome) -> Self {
         let released_ns = match outcome.fate {
             Fate::Leaves { due_ns, .. } => Some(due_ns),
-            Fate::Dropped { .. } => None,
+            Fate::Dropped { .. } | Fate::Inside { .. } => None,
         };
         Self { outcome, released_ns }
     }
@@ -44,8 +47,8 @@ impl fmt::Display for LogLine {
         let Outcome { direction, number, copy, size_bytes, arrived_ns, fate, .. } = self.outcome;
         write!(out, "{} {number} {copy} {size_bytes} {arrived_ns} ", Direction::word(direction))?;
         match fate {
-            Fate::Leaves { due_ns, .. } => write!(out, "{due_ns} ")?,
-            Fate::Dropped { .. } => out.write_str("- ")?,
+            Fate::Leaves { due_ns, .. } | Fate::Inside { due_ns: Some(due_ns) } => write!(out, "{due_ns} ")?,
+            Fate::Dropped { .. } | Fate::Inside { due_ns: None } => out.write_str("- ")?,
         }
         match self.released_ns {
             Some(released_ns) => write!(out, "{released_ns} ")?,
@@ -55,6 +58,7 @@ impl fmt::Display for LogLine {
             Fate::Leaves { corrupted_bit: None, .. } => out.write_str("left"),
             Fate::Leaves { corrupted_bit: Some(bit), .. } => write!(out, "left:bit={bit}"),
             Fate::Dropped { at_ns, stage, reason } => write!(out, "dropped:{stage}:{reason}@{at_ns}"),
+            Fate::Inside { .. } => out.write_str("inside"),
         }
     }
 }

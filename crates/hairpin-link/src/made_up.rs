@@ -39,7 +39,7 @@ pub(crate) fn fates(line: &str, arrivals: &[Arrival]) -> Vec<Outcome> {
 pub(crate) fn departures(outcomes: &[Outcome]) -> Vec<(u64, u64)> {
     let leaves = |outcome: &Outcome| match outcome.fate {
         Fate::Leaves { due_ns, .. } => Some((outcome.number, due_ns)),
-        Fate::Dropped { .. } => None,
+        Fate::Dropped { .. } | Fate::Inside { .. } => None,
     };
     outcomes.iter().filter_map(leaves).collect()
 }
@@ -47,7 +47,7 @@ pub(crate) fn departures(outcomes: &[Outcome]) -> Vec<(u64, u64)> {
 /// The packets that are dropped: `(number, when, reason)`, in order of time.
 pub(crate) fn drops(outcomes: &[Outcome]) -> Vec<(u64, u64, &'static str)> {
     let dropped = |outcome: &Outcome| match outcome.fate {
-        Fate::Leaves { .. } => None,
+        Fate::Leaves { .. } | Fate::Inside { .. } => None,
         Fate::Dropped { at_ns, reason, .. } => Some((outcome.number, at_ns, reason)),
     };
     outcomes.iter().filter_map(dropped).collect()

@@ -56,7 +56,7 @@ pub struct Outcome {
     pub fate: Fate,
 }
 
-/// The end of a packet's way through the link.
+/// How far a packet's way through the link has come: to its end, but for those that the link is ended around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It leaves.
@@ -76,15 +76,22 @@ pub enum Fate {
         /// Why, in the stage's word.
         reason: &'static str,
     },
+    /// It is still inside.
+    Inside {
+        /// When it will leave, in ns; null while a stage that it has yet to come to may change that.
+        due_ns: Option<u64>,
+    },
 }
 
 impl Fate {
-    /// When the way ended, in ns: when the packet was due or was dropped.
+    /// When the way ended, in ns: when the packet was due or was dropped. Of one that is inside, when it will be due, or
+    /// the end of time where that is not known.
     #[must_use]
     pub fn at_ns(&self) -> u64 {
         match self {
             Self::Leaves { due_ns, .. } => *due_ns,
             Self::Dropped { at_ns, .. } => *at_ns,
+            Self::Inside { due_ns } => due_ns.unwrap_or(u64::MAX),
         }
     }
 }

@@ -150,6 +150,19 @@ impl Path {
         self.stations.iter().map(|station| station.stage.holds().packets).sum()
     }
 
+    /// Appends each packet and copy that is inside to `out`, in the order of their numbers. When one leaves is settled
+    /// once it is in the last stage.
+    pub fn each_inside(&self, out: &mut Vec<Outcome>) {
+        let first = out.len();
+        for (after, station) in (0..).zip(self.stations.iter().rev()) {
+            station.stage.each_held(&mut |packet, passed_on_ns| {
+                let fate = Fate::Inside { due_ns: passed_on_ns.filter(|_| after == 0) };
+                out.push(outcome(self.direction, packet, fate));
+            });
+        }
+        out[first..].sort_by_key(|outcome| (outcome.number, outcome.copy));
+    }
+
     /// What the queue holds now, the packet being sent included; null without a queue.
     #[must_use]
     pub fn queue_depth(&self) -> Option<Held> {

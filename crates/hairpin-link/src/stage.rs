@@ -31,6 +31,11 @@ pub trait Stage: Send {
         Held::default()
     }
 
+    /// Tells of each packet and copy that it holds, with when it passes that on where this is settled, in ns.
+    fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
+        let _ = tell;
+    }
+
     /// The least time that any packet spends in it, in ns. Lets a path say how long nothing can leave.
     fn least_delay_ns(&self) -> u64 {
         0

@@ -76,6 +76,36 @@ proptest! {
     }
 
     #[test]
+    fn each_packet_that_is_inside_is_told_and_leaves_when_that_says(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
+        let mut link = link(&profile, seed);
+        let (mut outcomes, mut promised) = (Vec::new(), BTreeMap::new());
+        for arrival in &arrivals {
+            link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
+            link.advance(arrival.at_ns, &mut outcomes);
+            let mut inside = Vec::new();
+            link.each_inside(&mut inside);
+            let packets = link.record(Backend::Sim, None).packets;
+            prop_assert_eq!(u64::try_from(inside.len()).unwrap(), packets.inside);
+            prop_assert_eq!(u64::try_from(outcomes.len() + inside.len()).unwrap(), packets.entered + packets.duplicated);
+            prop_assert!(inside.is_sorted_by_key(|outcome| (outcome.direction, outcome.number, outcome.copy)));
+            for Outcome { direction, number, copy, arrived_ns, fate, .. } in inside {
+                let Fate::Inside { due_ns } = fate else { panic!("{fate:?}") };
+                if let Some(due_ns) = due_ns {
+                    promised.insert((direction, number, copy), (arrived_ns, due_ns));
+                }
+            }
+        }
+        link.advance(u64::MAX, &mut outcomes);
+        let left = outcomes.iter().filter(|outcome| matches!(outcome.fate, Fate::Leaves { .. })).map(|outcome| {
+            ((outcome.direction, outcome.number, outcome.copy), (outcome.arrived_ns, outcome.fate.at_ns()))
+        });
+        let left: BTreeMap<_, _> = left.collect();
+        for (packet, times) in promised {
+            prop_assert_eq!(left.get(&packet), Some(&times), "{:?}", packet);
+        }
+    }
+
+    #[test]
     fn every_packet_has_as_many_outcomes_as_it_says(profile in common::profile(), arrivals in common::arrivals(), seed: u64) {
         let outcomes = simulate(&mut link(&profile, seed), &arrivals);
         let mut found: BTreeMap<(Direction, u64), Vec<Outcome>> = BTreeMap::new();

@@ -60,6 +60,12 @@ pub struct LinkRecord {
     /// round was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_began_ns: Option<u64>,
+    /// The file in the run folder with a line about each packet; null where none was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_file: Option<String>,
+    /// Why the log is not whole, where it is not: what was measured stands all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_problem: Option<String>,
 }
 
 /// The relay's own cost.
@@ -354,6 +360,8 @@ mod tests {
             traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
+            log_file: None,
+            log_problem: None,
         };
         let json = serde_json::to_value(&record).unwrap();
         assert_eq!(json["backend"], "sim");
@@ -377,6 +385,8 @@ mod tests {
             traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
+            log_file: None,
+            log_problem: None,
         };
         assert_eq!(record(100_000, 1_000_000, 0).why_invalid(), None);
         let why = record(140_000, 1_200_000, 0).why_invalid();

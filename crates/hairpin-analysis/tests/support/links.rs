@@ -27,6 +27,8 @@ pub fn link() -> LinkRecord {
         traces: std::collections::BTreeMap::new(),
         relay: Some(RelayReport { cpu_ns: 1_000_000, ..RelayReport::default() }),
         samples_began_ns: Some(0),
+        log_file: None,
+        log_problem: None,
     }
 }
 

@@ -18,6 +18,7 @@ pub mod traces;
 mod wiring;
 
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use hairpin_model::link::{Backend, LinkRecord};
@@ -25,6 +26,7 @@ use hairpin_model::round::Failure;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::RealClock;
+use crate::system::stream;
 
 pub use process::RunningLink;
 pub(crate) use wiring::END_INTERFACE;
@@ -48,8 +50,28 @@ pub struct LinkOrder {
     pub allowed_cpus: Vec<usize>,
     /// How to know the messages of a round in the datagrams; `None` where none are told apart.
     pub messages: Option<Numbered>,
-    /// The file for a line about each packet.
-    pub log: Option<PathBuf>,
+    /// Where a line about each packet goes; `None` keeps no log.
+    pub log: Option<LogTo>,
+}
+
+/// Where a log goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogTo {
+    /// A file, made anew.
+    File(PathBuf),
+    /// What is open under that number in the process that orders: what others write there and the log follow each other.
+    Stream(RawFd),
+}
+
+impl LogTo {
+    /// Whether a log may be written to what is open under that number.
+    ///
+    /// # Errors
+    /// Nothing is.
+    pub fn may_be_stream(number: RawFd) -> std::io::Result<bool> {
+        stream::may_write(number)
+    }
 }
 
 /// How many of the first bytes of a message, and of its answer, hold the message's number (little endian).
@@ -92,7 +114,4 @@ pub struct LinkEnd {
     /// Messages that the link kept from being answered, each counted once, by cause (`link-loss`, `link-queue`, ...,
     /// `link-inside` for those that were still on their way at the end). Only where the order told them apart.
     pub lost_messages: BTreeMap<String, u64>,
-    /// Why the log is not whole, where it is not: what was measured stands all the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log_problem: Option<String>,
 }

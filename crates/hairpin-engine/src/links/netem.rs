@@ -80,9 +80,10 @@ impl Emulated<'_> {
             traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
+            log_file: None,
+            log_problem: self.order.log.as_ref().map(|_| "netem tells of no single packet".to_owned()),
         };
-        let log_problem = self.order.log.as_ref().map(|_| "netem tells of no single packet".to_owned());
-        Ok(LinkEnd { record, started_ns: self.started_ns, lost_messages: BTreeMap::new(), log_problem })
+        Ok(LinkEnd { record, started_ns: self.started_ns, lost_messages: BTreeMap::new() })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use hairpin_model::round::Failure;
 
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
-use super::{LinkEnd, LinkOrder, LinkWord, Namespaces, forward, netem};
+use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward, netem};
 use crate::child::{self, TalkingChild};
 use crate::clock::Clock;
-use crate::system::process;
+use crate::system::{process, stream};
 
 /// The hidden command that makes the program a link.
 pub const COMMAND: &str = "__link";
@@ -43,7 +43,9 @@ impl RunningLink {
     /// # Errors
     /// The program cannot be started, or the link cannot be made.
     pub fn start(program: &Path, order: &LinkOrder) -> Result<Self, Failure> {
-        let mut child = TalkingChild::start("the link", program, COMMAND, order, Duration::from_secs(2))?;
+        let (order, passed_on) = with_stream(order)?;
+        let mut child = TalkingChild::start("the link", program, COMMAND, &order, Duration::from_secs(2))?;
+        drop(passed_on);
         let namespaces = match child.word_within(PATIENCE)? {
             LinkWord::Ready(namespaces) => namespaces,
             LinkWord::Failed(failure) => return Err(failure),
@@ -107,6 +109,17 @@ impl Drop for RunningLink {
             drop(sweep([&self.ends.near, &self.ends.far], &[]));
         }
     }
+}
+
+/// The order as the link's process is to hear it, and what must be open while that is started.
+fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failure> {
+    let Some(LogTo::Stream(number)) = order.log else { return Ok((order.clone(), None)) };
+    let passed_on = stream::to_pass_on(number).map_err(|error| Failure {
+        cause: format!("cannot give the link descriptor {number} for its log: {error}"),
+        hint: "is a limit on open files (ulimit -n) reached?".to_owned(),
+    })?;
+    let log = Some(LogTo::Stream(passed_on.as_raw_fd()));
+    Ok((LinkOrder { log, ..order.clone() }, Some(passed_on)))
 }
 
 fn out_of_turn(word: &LinkWord) -> Failure {

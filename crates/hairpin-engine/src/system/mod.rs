@@ -9,4 +9,5 @@ pub(crate) mod namespace;
 pub(crate) mod packet_ring;
 pub(crate) mod packet_socket;
 pub(crate) mod process;
+pub(crate) mod stream;
 pub(crate) mod time;

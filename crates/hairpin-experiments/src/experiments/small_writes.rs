@@ -144,6 +144,7 @@ const KNOBS: &[Knob] = &[
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,
+    shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
     shared::PORT,
     shared::TWIN,

@@ -64,7 +64,7 @@ mod tests {
     fn bits(line: &str, arrivals: &[crate::simulate::Arrival]) -> Vec<u32> {
         let bit = |outcome: crate::packet::Outcome| match outcome.fate {
             Fate::Leaves { corrupted_bit, .. } => corrupted_bit,
-            Fate::Dropped { .. } => None,
+            Fate::Dropped { .. } | Fate::Inside { .. } => None,
         };
         fates(line, arrivals).into_iter().filter_map(bit).collect()
     }

@@ -227,6 +227,10 @@ impl Stage for Distance {
         self.held.holds()
     }
 
+    fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
+        self.held.each(tell);
+    }
+
     fn least_delay_ns(&self) -> u64 {
         self.delay.least_ns()
     }

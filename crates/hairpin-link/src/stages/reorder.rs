@@ -94,6 +94,10 @@ impl Stage for HoldBack {
     fn holds(&self) -> Held {
         self.held.holds()
     }
+
+    fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
+        self.held.each(tell);
+    }
 }
 
 #[cfg(test)]

@@ -194,6 +194,8 @@ pub(super) fn measured(
     };
     folder.write_run(&run).map_err(Stopped::usage)?;
     let mut progress = Progress::new(quiet);
+    let link_logs = knobs.is_on("keep-link-log").then(|| folder.path().to_owned());
+    let engine = &Engine { link_logs, ..engine.clone() };
     let task = Task { experiment: *experiment, knobs, ground: &bench.ground, engine, folder, prove: *prove };
     let run = carry_out(&task, run, &mut progress);
     progress.finish();

@@ -4,6 +4,7 @@
 
 use serde_json::Value;
 
+use crate::link_run::{assert_log_is_the_record, log};
 use crate::support::{Place, list, rounds, signal, skipped, text, until};
 
 /// A round trip of `delay=1ms`.
@@ -70,9 +71,11 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
     transports.sort_unstable();
     transports.dedup();
     assert_eq!(transports, ["icmp", "tcp", "udp6"]);
+    assert!(!place.path("run/links").exists(), "no log is kept unasked");
     for round in &rounds {
         assert_closed(round);
         let measured = &round["outcome"];
+        assert_eq!(measured["link"]["log_file"], Value::Null);
         assert_eq!(measured["ledger"]["received"], 20, "{round}");
         assert!(measured["figures"]["latency_ns"]["p50"].as_f64() >= Some(ROUND_TRIP_NS), "{round}");
         assert!(number(&measured["link"]["packets"]["in"]) >= 40, "{round}");
@@ -84,6 +87,43 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
     assert!(skipped.iter().any(|one| one["transport"] == "pipe" && text(&one["reason"]).contains("link")), "{run}");
     let namespace = if run["environment"]["root"] == true { "original" } else { "own" };
     assert_eq!(run["environment"]["network_namespace"], namespace);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
+    let test = "a_run_keeps_the_links_logs_where_it_is_asked_to";
+    let place = Place::new();
+    if !can_run(test, &place) {
+        return;
+    }
+    let line = "up=10mbit loss=5% duplicate=5% delay=1ms";
+    let plan = ["round-trip", "--transport", "udp", "--rounds", "2", "--count", "40", "--timeout", "200ms"];
+    let rounds = measured(&place, line, &[&plan[..], &["--keep-link-log"]].concat());
+    let mut duplicated = 0;
+    for (number_of, round) in rounds.iter().enumerate() {
+        let link = &round["outcome"]["link"];
+        assert_eq!(link["log_file"], format!("links/round-{number_of:06}.log"));
+        assert_eq!(link["log_problem"], Value::Null);
+        let lines = log(&place.path("run").join(text(&link["log_file"])));
+        assert_log_is_the_record(&lines, link);
+        assert!(lines.len() >= 40, "{link}");
+        duplicated += number(&link["packets"]["duplicated"]);
+    }
+    assert!(rounds.len() == 2 && duplicated > 0, "{rounds:?}");
+
+    // What the disk has no room for is told, and costs nothing that was measured.
+    std::fs::create_dir_all(place.path("full/links")).expect("the place can be written to");
+    std::os::unix::fs::symlink("/dev/full", place.path("full/links/round-000000.log")).expect("it is new");
+    let told = place.hairpin(&[&plan[..], &["--link", line, "--keep-link-log", "--out", "full"]].concat());
+    let told = told.with_code(3);
+    let problem = "cannot write the link's log full/links/round-000000.log: No space left on device (os error 28)";
+    let error = format!("error: round 0 was measured but its link's log is not whole: {problem}\n");
+    assert!(told.stderr.contains(&error), "{told:#?}");
+    let rounds = self::rounds(&place.path("full"));
+    assert!(rounds.iter().all(|round| round["outcome"]["kind"] == "measured"), "{rounds:?}");
+    assert_eq!(rounds[0]["outcome"]["link"]["log_problem"], problem);
+    assert_eq!(rounds[1]["outcome"]["link"]["log_problem"], Value::Null);
     place.assert_nothing_left();
 }
 

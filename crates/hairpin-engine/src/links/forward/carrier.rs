@@ -96,7 +96,6 @@ pub(super) struct Carried {
     pub(super) lost_messages: BTreeMap<String, u64>,
     pub(super) overrun: u64,
     pub(super) not_carried: u64,
-    pub(super) log_problem: Option<String>,
 }
 
 impl Carrier {
@@ -222,6 +221,8 @@ impl Carrier {
                 self.write(first, None);
                 return self.settle(first, Some(stage));
             }
+            // Of these only the log is told, at the end.
+            Fate::Inside { .. } => return,
         };
         let Some(bit) = corrupted_bit else { return self.let_go(interfaces, outcomes, None) };
         // The packet's copy has the same bit flipped, and each is flipped for itself.
@@ -282,10 +283,24 @@ impl Carrier {
 
     /// Writes a line about a packet that is still kept, with its own stamp.
     fn write(&mut self, outcome: &Outcome, released_ns: Option<u64>) {
-        let arrived_ns = outcome.arrived_ns - self.moved_ns(outcome);
+        let line = self.line(outcome, released_ns);
         if let Some(log) = &mut self.log {
-            log.add(LogLine { outcome: Outcome { arrived_ns, ..*outcome }, released_ns });
+            log.add(line);
         }
+    }
+
+    fn line(&self, outcome: &Outcome, released_ns: Option<u64>) -> LogLine {
+        let arrived_ns = outcome.arrived_ns - self.moved_ns(outcome);
+        LogLine { outcome: Outcome { arrived_ns, ..*outcome }, released_ns }
+    }
+
+    /// Writes a line about each packet that is still inside, and all that is not written yet. Says why the log is not
+    /// whole, if it is not.
+    fn finish_log(&mut self) -> Option<String> {
+        let log = self.log.take()?;
+        let mut inside = Vec::new();
+        self.link.each_inside(&mut inside);
+        log.finish(inside.iter().map(|outcome| self.line(outcome, None)))
     }
 
     /// One of the outcomes of a packet's number has been: it arrived whole, or was lost by something.
@@ -310,6 +325,7 @@ impl Carrier {
             inside.filter_map(|kept| kept.part).for_each(|part| messages.lost(part, messages::INSIDE));
         }
         let mut record = self.link.record(Backend::Relay, self.lateness.figures());
+        record.log_problem = self.finish_log();
         for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
             if refused > 0 {
                 refuse(&mut direction.packets, refused);
@@ -322,7 +338,6 @@ impl Carrier {
             lost_messages: self.messages.as_ref().map(Messages::lost_by_cause).unwrap_or_default(),
             overrun: self.overrun,
             not_carried: self.not_carried,
-            log_problem: self.log.and_then(Log::finish),
         }
     }
 }

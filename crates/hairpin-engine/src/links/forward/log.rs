@@ -1,7 +1,10 @@
 //! The link's log: a line about each packet, written by a thread of its own so that no packet waits for a disk.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -9,10 +12,14 @@ use std::thread::JoinHandle;
 use hairpin_link::log::{HEADER, LogLine};
 use hairpin_model::round::Failure;
 
-use crate::system::cpu;
+use crate::links::LogTo;
+use crate::system::{cpu, stream};
 
 /// Lines that go to the thread together.
 const TOGETHER: usize = 1024;
+/// Bytes that are written together, whole lines. As many come into a pipe in one piece (pipe(7)), so what others write
+/// there stands between two lines and never within one.
+const PIECE: usize = libc::PIPE_BUF;
 /// How many times as many may wait for the disk: half a second at the relay's limit.
 const WAITING: usize = 256;
 
@@ -28,18 +35,15 @@ pub(super) struct Log {
     empty: Receiver<Vec<LogLine>>,
     /// None once all is written.
     writer: Option<Writer>,
-    path: String,
+    /// What it is to users.
+    name: String,
     missing: u64,
 }
 
 impl Log {
-    /// Makes the file, and the thread, which runs on any of `cpus`.
-    pub(super) fn new(path: &Path, cpus: &[usize]) -> Result<Self, Failure> {
-        let shown = path.display().to_string();
-        let file = File::create(path).map_err(|error| Failure {
-            cause: format!("cannot make the link's log {shown}: {error}"),
-            hint: "does its folder exist, and may it be written to?".to_owned(),
-        })?;
+    /// Opens what it goes to, and starts the thread, which runs on any of `cpus`.
+    pub(super) fn new(to: &LogTo, cpus: &[usize]) -> Result<Self, Failure> {
+        let (name, file) = open(to)?;
         let (full, written) = sync_channel(WAITING);
         let (used, empty) = sync_channel(WAITING);
         let cpus = cpus.to_vec();
@@ -52,7 +56,7 @@ impl Log {
             lines: Vec::with_capacity(TOGETHER),
             empty,
             writer: Some(Writer { full, thread }),
-            path: shown,
+            name,
             missing: 0,
         })
     }
@@ -82,13 +86,15 @@ impl Log {
         }
     }
 
-    /// Waits until all is written; says why the file is not whole, if it is not.
-    pub(super) fn finish(mut self) -> Option<String> {
+    /// Adds the last lines, of which none is left out, and waits until all is written. Says why the file is not whole,
+    /// if it is not.
+    pub(super) fn finish(mut self, last: impl Iterator<Item = LogLine>) -> Option<String> {
+        self.lines.extend(last);
         match (self.write_all(), self.missing) {
-            (Err(error), _) => Some(format!("cannot write the link's log {}: {error}", self.path)),
+            (Err(error), _) => Some(format!("cannot write the link's log {}: {error}", self.name)),
             (Ok(()), 0) => None,
             (Ok(()), missing) => {
-                Some(format!("{missing} lines are missing in the link's log {}: the disk was too slow", self.path))
+                Some(format!("{missing} lines are missing in the link's log {}: the disk was too slow", self.name))
             }
         }
     }
@@ -110,20 +116,66 @@ impl Drop for Log {
     }
 }
 
-fn write(file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
-    let mut file = BufWriter::with_capacity(64 * 1024, file);
+/// The file, and what it is to users.
+fn open(to: &LogTo) -> Result<(String, File), Failure> {
+    let (name, file) = match to {
+        LogTo::File(path) => (path.display().to_string(), made(path)),
+        LogTo::Stream(number) => ("on the stream that it was given".to_owned(), stream::taken_over(*number)),
+    };
+    match file {
+        Ok(file) => Ok((name, file)),
+        Err(error) if is_unread_pipe(to, &error) => Err(Failure {
+            cause: format!("cannot open the link's log {name}: nobody reads this pipe"),
+            hint: format!("start its reader before, for instance `cat {name} &`, or name a file"),
+        }),
+        Err(error) => Err(Failure {
+            cause: format!("cannot open the link's log {name}: {error}"),
+            hint: "does its folder exist, and may it be written to?".to_owned(),
+        }),
+    }
+}
+
+/// The file, emptied. A pipe without a reader is an error, rather than to be waited for while the link starts; but once
+/// it is open, writes wait for a slow one.
+fn made(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    stream::wait_in_writes(file.as_fd())?;
+    Ok(file)
+}
+
+/// Whether that is why it could not be opened (ENXIO, fifo(7)).
+fn is_unread_pipe(to: &LogTo, error: &std::io::Error) -> bool {
+    let LogTo::File(path) = to else { return false };
+    error.raw_os_error() == Some(libc::ENXIO) && path.metadata().is_ok_and(|found| found.file_type().is_fifo())
+}
+
+fn write(mut file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
+    let (mut piece, mut line_text) = (String::with_capacity(PIECE), String::with_capacity(PIECE));
     writeln!(file, "{HEADER}")?;
     while let Ok(mut lines) = full.recv() {
         for line in lines.drain(..) {
-            writeln!(file, "{line}")?;
+            line_text.clear();
+            writeln!(line_text, "{line}").expect("a text takes all");
+            if piece.len() + line_text.len() > PIECE {
+                file.write_all(piece.as_bytes())?;
+                piece.clear();
+            }
+            piece.push_str(&line_text);
         }
+        file.write_all(piece.as_bytes())?;
+        piece.clear();
         let _ = used.try_send(lines);
     }
-    file.flush()
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::process::Command;
+    use std::time::Duration;
+
     use hairpin_link::Direction;
     use hairpin_link::packet::{Fate, Outcome};
 
@@ -146,10 +198,10 @@ mod tests {
     fn every_line_is_in_the_file_in_order_under_the_names_of_the_columns() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = Log::new(&path, &cpu::allowed().unwrap()).unwrap();
+        let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
         let count = 5 * u64::try_from(TOGETHER).unwrap() + 7;
         (0..count).for_each(|number| log.add(line(number)));
-        assert_eq!(log.finish(), None);
+        assert_eq!(log.finish(std::iter::empty()), None);
         let text = std::fs::read_to_string(&path).unwrap();
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some(HEADER));
@@ -160,7 +212,7 @@ mod tests {
     fn what_was_logged_is_written_when_the_link_fails() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let mut log = Log::new(&path, &cpu::allowed().unwrap()).unwrap();
+        let mut log = Log::new(&LogTo::File(path.clone()), &cpu::allowed().unwrap()).unwrap();
         let count = u64::try_from(TOGETHER).unwrap() + 7;
         (0..count).for_each(|number| log.add(line(number)));
         drop(log);
@@ -169,12 +221,43 @@ mod tests {
     }
 
     #[test]
+    fn a_pipe_must_have_a_reader_which_may_then_be_slow() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let to = LogTo::File(path.clone());
+        let Err(failure) = Log::new(&to, &[]) else { panic!("nobody reads it") };
+        let shown = path.display();
+        assert_eq!(failure.cause, format!("cannot open the link's log {shown}: nobody reads this pipe"));
+        assert_eq!(failure.hint, format!("start its reader before, for instance `cat {shown} &`, or name a file"));
+
+        let there = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let mut log = Log::new(&to, &[]).unwrap();
+        let mut reader = File::open(&path).unwrap();
+        drop(there);
+        // Far more than a pipe holds.
+        let count = 40_000;
+        let read = std::thread::spawn(move || {
+            let (mut all, mut some) = (Vec::new(), [0; 16 * 1024]);
+            while let Ok(bytes @ 1..) = reader.read(&mut some) {
+                all.extend_from_slice(&some[..bytes]);
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            String::from_utf8(all).unwrap()
+        });
+        (0..count).for_each(|number| log.add(line(number)));
+        assert_eq!(log.finish(std::iter::empty()), None);
+        let text = read.join().unwrap();
+        assert!(text.lines().skip(1).eq((0..count).map(|number| line(number).to_string())));
+    }
+
+    #[test]
     fn a_full_disk_is_told_and_costs_nothing_else() {
-        let mut log = Log::new(Path::new("/dev/full"), &[]).unwrap();
+        let mut log = Log::new(&LogTo::File("/dev/full".into()), &[]).unwrap();
         (0..50_000).for_each(|number| log.add(line(number)));
-        let problem = log.finish().unwrap();
+        let problem = log.finish(std::iter::empty()).unwrap();
         assert!(problem.starts_with("cannot write the link's log /dev/full: No space left"), "{problem}");
-        let Err(failure) = Log::new(Path::new("/no-such-folder/log"), &[]) else { panic!("it was made") };
-        assert!(failure.cause.starts_with("cannot make the link's log /no-such-folder/log: "), "{}", failure.cause);
+        let Err(failure) = Log::new(&LogTo::File("/no-such-folder/log".into()), &[]) else { panic!("it was made") };
+        assert!(failure.cause.starts_with("cannot open the link's log /no-such-folder/log: "), "{}", failure.cause);
     }
 }

@@ -66,7 +66,7 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
     cpu::shorten_turns();
     let sockets = Sockets::open([near_interface, far_interface], frame_bytes, order.clock)?;
     // A log from before is lost only once nothing else can fail.
-    let log = order.log.as_deref().map(|path| Log::new(path, &order.allowed_cpus)).transpose()?;
+    let log = order.log.as_ref().map(|to| Log::new(to, &order.allowed_cpus)).transpose()?;
     let carrier = Carrier::new(
         link,
         KeptPackets::new(kept::BOUND_BYTES, frame_bytes, READY),
@@ -95,11 +95,11 @@ impl Relay {
         let cpu_ns = time::thread_cpu_ns() - before_ns;
         let no_room = self.sockets.overrun()?;
         let pinned_cpu = self.pinned_cpu();
-        let Carried { mut record, lost_messages, overrun, not_carried, log_problem } = self.carrier.finish();
+        let Carried { mut record, lost_messages, overrun, not_carried } = self.carrier.finish();
         record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room, not_carried });
         let started_ns = self.sockets.started_ns();
         self.sockets.close();
-        Ok(LinkEnd { record, started_ns, lost_messages, log_problem })
+        Ok(LinkEnd { record, started_ns, lost_messages })
     }
 
     /// The CPU that this thread was to run on, if the kernel says that it runs on no other.

@@ -271,6 +271,13 @@ impl Stage for Queue {
             bytes: waiting.bytes + u64::from(packet.packet.size_bytes),
         })
     }
+
+    fn each_held(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
+        if let Some((packet, through_ns)) = &self.sending {
+            tell(packet, Some(*through_ns));
+        }
+        self.waiting.packets.iter().for_each(|(packet, _)| tell(packet, None));
+    }
 }
 
 #[cfg(test)]

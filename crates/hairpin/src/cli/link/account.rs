@@ -135,6 +135,8 @@ mod tests {
             traces: BTreeMap::new(),
             relay: None,
             samples_began_ns: None,
+            log_file: None,
+            log_problem: None,
         }
     }
 

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::fd::RawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -11,7 +12,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foreground};
-use hairpin_engine::links::{LinkEnd, LinkOrder, RunningLink, addresses, namespace};
+use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace};
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
 use hairpin_model::link::Backend;
@@ -35,7 +36,7 @@ struct Wish {
     line: String,
     far: Option<String>,
     seed: u64,
-    log: Option<PathBuf>,
+    log: Option<LogTo>,
     backend: Backend,
     json: bool,
     quiet: bool,
@@ -188,10 +189,7 @@ impl Wish {
         }
         let backend: &String = matches.get_one("link-backend").expect("it has a default");
         let backend: Backend = backend.parse().map_err(Stopped::usage)?;
-        let log = matches.get_one("log").map(|path: &PathBuf| own_stream(path));
-        if let Some(path) = &log {
-            may_log(path, backend)?;
-        }
+        let log = matches.get_one("log").map(|path: &PathBuf| may_log(path, backend)).transpose()?;
         Ok(Self {
             line: link.profile.to_string(),
             link,
@@ -216,21 +214,34 @@ impl Wish {
     }
 }
 
-/// A log to this process's own standard output or error: the link, which writes it, has others.
-fn own_stream(path: &Path) -> PathBuf {
-    let number = match path.to_str() {
-        Some("-" | "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1") => 1,
-        Some("/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2") => 2,
-        _ => return path.to_owned(),
-    };
-    PathBuf::from(format!("/proc/{}/fd/{number}", std::process::id()))
+/// The number of this process's own stream that a path means, where it means one. To open the path would not do: that
+/// gives a place of its own in the file behind the stream, and loses what was there.
+fn own_stream(path: &Path) -> Option<RawFd> {
+    match path.to_str()? {
+        "-" | "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        text => {
+            let number = text.strip_prefix("/dev/fd/").or_else(|| text.strip_prefix("/proc/self/fd/"))?;
+            number.parse().ok().filter(|number| *number >= 0)
+        }
+    }
 }
 
-/// Refuses a log that cannot be kept. The link makes it, once there is something to write: one from before stays as it
-/// is until then.
-fn may_log(path: &Path, backend: Backend) -> Result<(), Stopped> {
+/// Where the log goes; refuses one that cannot be kept. The link makes a file, once there is something to write: one from
+/// before stays as it is until then.
+fn may_log(path: &Path, backend: Backend) -> Result<LogTo, Stopped> {
     if backend == Backend::Netem {
         return Err(Stopped::usage("netem keeps no log (hint: leave --log away, or --link-backend relay)"));
+    }
+    let refused = |why: &dyn std::fmt::Display| {
+        Stopped::usage(format!("cannot write the log {}: {why} (hint: --log FILE names another)", path.display()))
+    };
+    if let Some(number) = own_stream(path) {
+        return match LogTo::may_be_stream(number) {
+            Ok(true) => Ok(LogTo::Stream(number)),
+            Ok(false) => Err(refused(&"it is open for reading alone")),
+            Err(error) => Err(refused(&error)),
+        };
     }
     let may_write = match fs::metadata(path) {
         // Opening a pipe would be heard at its other side.
@@ -242,9 +253,7 @@ fn may_log(path: &Path, backend: Backend) -> Result<(), Stopped> {
         }
         Err(error) => Err(error),
     };
-    may_write.map_err(|error| {
-        Stopped::usage(format!("cannot write the log {}: {error} (hint: --log FILE names another)", path.display()))
-    })
+    may_write.map(|()| LogTo::File(path.to_owned())).map_err(|error| refused(&error))
 }
 
 /// Tells what became of the link, and warns of what makes it worthless.
@@ -256,7 +265,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
     if let Some(warning) = account::warning(record) {
         output::note(&warning);
     }
-    if let Some(problem) = &end.log_problem {
+    if let Some(problem) = &record.log_problem {
         output::note(&format!("warning: the log is not whole: {problem}"));
     }
     let Exit::Of(code) = exit else { return };

@@ -7,6 +7,7 @@ use hairpin_link::simulate::{Arrival, simulate};
 
 use super::packets::{udp, udp_in_parts};
 use super::{Coming, MadeUp, carried, carrier, coming};
+use crate::links::LogTo;
 use crate::links::forward::kept::BOUND_BYTES;
 use crate::links::forward::log::Log;
 
@@ -48,7 +49,7 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
     let packets = vec![stamped_at(0, 0), stamped_at(2 * MS, 6 * MS), stamped_at(11 * MS, 13 * MS)];
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let mut relay = carrier("delay=5ms", BOUND_BYTES, None, Some(Log::new(&path, &[]).unwrap()));
+    let mut relay = carrier("delay=5ms", BOUND_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
     let mut interfaces = MadeUp::new(packets, SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
@@ -76,12 +77,12 @@ fn the_log_is_that_of_the_simulation() {
     packets.sort_by_key(|one| one.at_ns);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
-    let log = Log::new(&path, &[]).unwrap();
+    let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
     let mut interfaces = MadeUp::new(packets.clone(), 2 * SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
-    assert_eq!(left.log_problem, None);
+    assert_eq!(left.record.log_problem, None);
 
     let mut numbers = [0; 2];
     let arrivals: Vec<Arrival> = packets
@@ -104,6 +105,47 @@ fn the_log_is_that_of_the_simulation() {
     assert_eq!(written, expected);
     assert_eq!(left.record.packets, link.record(hairpin_model::link::Backend::Sim, None).packets);
     assert_eq!(u64::try_from(interfaces.gone.len()).unwrap(), left.record.packets.out);
+}
+
+#[test]
+fn what_is_inside_at_the_end_has_a_line_too() {
+    // A packet is sent for 1 ms. At 2.5 ms the first and its copy are gone, the second and its copy are on their way,
+    // the third is being sent, three wait, and the others found no room.
+    let packets = [stream(Up, 8, 0, 1_500), stream(Down, 2, 2_000_001, 100)].concat();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
+    let line = "up.rate=12mbit up.queue=5packets up.duplicate=100% up.delay=1ms down.rate=12mbit down.queue=5packets";
+    let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
+    relay.carry(&mut MadeUp::new(packets, 5 * MS / 2)).unwrap();
+    let left = relay.finish();
+    assert_eq!(left.record.log_problem, None);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (inside, others): (Vec<&str>, Vec<&str>) = text.lines().skip(1).partition(|line| line.ends_with(" inside"));
+    let expected = [
+        "up 1 0 1500 0 3000000 - inside",
+        "up 1 1 1500 0 3000000 - inside",
+        "up 2 0 1500 0 - - inside",
+        "up 3 0 1500 0 - - inside",
+        "up 4 0 1500 0 - - inside",
+        "up 5 0 1500 0 - - inside",
+    ];
+    assert_eq!(inside, expected);
+    assert!(text.ends_with(&(expected.join("\n") + "\n")));
+    let counts = &left.record.packets;
+    assert_eq!((counts.entered, counts.duplicated, counts.inside), (10, 2, 6));
+    assert_eq!(inside.len() + others.len(), 12, "{text}");
+
+    // Far more than may wait for the disk while the relay is at work.
+    let count = 270_000;
+    let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
+    let mut relay = carrier("delay=1min", BOUND_BYTES, None, Some(log));
+    relay.carry(&mut MadeUp::new(stream(Up, count, 1, 60), SECOND)).unwrap();
+    let left = relay.finish();
+    assert_eq!((left.record.packets.inside, left.record.log_problem), (count, None));
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.lines().skip(1).zip(0..).all(|(line, number)| line.starts_with(&format!("up {number} 0 60 "))));
+    assert_eq!(text.lines().count(), 1 + usize::try_from(count).unwrap());
 }
 
 #[test]

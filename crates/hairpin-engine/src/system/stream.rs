@@ -1,0 +1,73 @@
+//! Open files that pass from one process to one that it starts.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// Whether that descriptor of this process is open and may be written to.
+pub(crate) fn may_write(number: RawFd) -> io::Result<bool> {
+    // SAFETY: F_GETFL takes no argument, and a number that is no descriptor is an error.
+    let flags = done(unsafe { libc::fcntl(number, libc::F_GETFL) })?;
+    Ok(flags & libc::O_ACCMODE != libc::O_RDONLY && flags & libc::O_PATH == 0)
+}
+
+/// Another descriptor of the same open file, which every process has that is started while it is open.
+pub(crate) fn to_pass_on(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: F_DUPFD takes the least number that is wanted; it makes a new descriptor or fails.
+    let passed_on = done(unsafe { libc::fcntl(number, libc::F_DUPFD, 3) })?;
+    // SAFETY: the descriptor was just made and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(passed_on) })
+}
+
+/// Takes over a descriptor that this process was started with, and passes it on no further. To be called once for each.
+pub(crate) fn taken_over(number: RawFd) -> io::Result<File> {
+    // SAFETY: F_SETFD takes one integer, and a number that is no descriptor is an error.
+    done(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
+    // SAFETY: it is open, and was made by the process that started this one for nobody but the caller.
+    Ok(unsafe { File::from_raw_fd(number) })
+}
+
+/// From now on a write to it waits for room.
+pub(crate) fn wait_in_writes(file: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: F_GETFL takes no argument, and the descriptor is open while borrowed.
+    let flags = done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
+    // SAFETY: F_SETFL takes the flags, and the descriptor is open while borrowed.
+    done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
+}
+
+fn done(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+    use std::os::fd::IntoRawFd;
+
+    use super::*;
+
+    #[test]
+    fn what_is_passed_on_is_the_same_open_file() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"before ").unwrap();
+        let passed_on = to_pass_on(file.as_raw_fd()).unwrap();
+        assert_ne!(passed_on.as_raw_fd(), file.as_raw_fd());
+        taken_over(passed_on.into_raw_fd()).unwrap().write_all(b"between").unwrap();
+        file.write_all(b" after").unwrap();
+        file.rewind().unwrap();
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "before between after");
+    }
+
+    #[test]
+    fn what_is_not_open_or_only_to_be_read_is_told() {
+        let (file, to_read) = (tempfile::tempfile().unwrap(), File::open("/dev/null").unwrap());
+        assert!(may_write(file.as_raw_fd()).unwrap());
+        assert!(!may_write(to_read.as_raw_fd()).unwrap());
+        for refused in [may_write(-1).map(drop), to_pass_on(-1).map(drop), taken_over(-1).map(drop)] {
+            assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EBADF));
+        }
+    }
+}
