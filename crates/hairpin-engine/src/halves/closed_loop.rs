@@ -161,7 +161,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             return garbage(sequence, "it answers an earlier message a second time", true);
         }
         let Some(place) = self.unanswered.iter().position(|message| message.sequence == earlier) else {
-            self.tally.duplicated += 1;
+            self.tally.answered_again(earlier);
             return Ok(());
         };
         let Unanswered { sent_ns, measured, .. } = self.unanswered.remove(place).expect("its place was just found");

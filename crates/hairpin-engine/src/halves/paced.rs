@@ -222,7 +222,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         let slot = self.slot(sequence);
         let flying = self.flying[slot];
         if flying.sequence != sequence || flying.answered || sequence < self.oldest {
-            self.tally.duplicated += 1;
+            self.tally.answered_again(sequence);
             return Ok(());
         }
         self.answered(flying, received_ns);

@@ -93,7 +93,7 @@ impl Journey {
             return garbage(newest, "it has the sequence number of a message that was never sent", *is_undamaged);
         };
         let Some(Unanswered { due_ns, sent_ns, measured, .. }) = unanswered.remove(&sequence) else {
-            self.tally.duplicated += 1;
+            self.tally.answered_again(sequence);
             return Ok(());
         };
         // A round that the user ends gives up what could still have come in time.
