@@ -68,6 +68,9 @@ pub struct LinkRecord {
     pub log_problem: Option<String>,
 }
 
+/// What the packets inside the relay may take at most, in MiB.
+pub const MOST_INSIDE_MIB: usize = 256;
+
 /// The relay's own cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RelayReport {
@@ -77,12 +80,33 @@ pub struct RelayReport {
     pub cpu_ns: u64,
     /// From the order to a link that carries packets, in ns.
     pub setup_ns: u64,
-    /// Packets that the relay's own sockets had no room for (`PACKET_STATISTICS`); they are in no stage's ledger.
+    /// Packets that the relay had no room for, in its own sockets (`PACKET_STATISTICS`) or in its memory; they are in no
+    /// stage's ledger.
     pub overrun: u64,
+    /// Those of them that its memory for packets inside had no room for: [`MOST_INSIDE_MIB`]. 0 in older runs.
+    #[serde(default)]
+    pub memory_overrun: u64,
     /// Frames that the relay does not carry, because they are neither IP nor ARP, or have a VLAN tag. They are in no
     /// ledger.
     #[serde(default)]
     pub not_carried: u64,
+}
+
+impl RelayReport {
+    /// What it had no room for, and where; null where it had room for all.
+    fn why_no_room(&self) -> Option<String> {
+        let in_sockets = self.overrun.saturating_sub(self.memory_overrun);
+        let causes = [
+            (in_sockets, "the relay's own sockets had".to_owned()),
+            (self.memory_overrun, format!("the relay's {MOST_INSIDE_MIB} MiB for packets inside the link had")),
+        ];
+        let said: Vec<String> = causes
+            .into_iter()
+            .filter(|(packets, _)| *packets > 0)
+            .map(|(packets, had)| format!("{had} no room for {packets} packets"))
+            .collect();
+        (!said.is_empty()).then(|| said.join(", and "))
+    }
 }
 
 /// How late a relay may be, in ns, for its round to count.
@@ -113,12 +137,18 @@ impl Default for LateBoundsNs {
 }
 
 impl LinkRecord {
+    /// Whether more was inside the link than the relay has memory for: no faster relay helps then.
+    #[must_use]
+    pub fn was_overfull(&self) -> bool {
+        self.relay.is_some_and(|relay| relay.memory_overrun > 0)
+    }
+
     /// Why the round under this link must not count: the relay was late by more than the stated bound, or had no room
     /// for packets. Null where it was not.
     #[must_use]
     pub fn why_invalid(&self) -> Option<String> {
-        if let Some(overrun) = self.relay.map(|relay| relay.overrun).filter(|overrun| *overrun > 0) {
-            return Some(format!("the relay's own sockets had no room for {overrun} packets"));
+        if let Some(why) = self.relay.and_then(|relay| relay.why_no_room()) {
+            return Some(why);
         }
         let late = self.lateness_ns?;
         let bounds = self.late_bounds_ns;
@@ -389,6 +419,19 @@ mod tests {
             log_problem: None,
         };
         assert_eq!(record(100_000, 1_000_000, 0).why_invalid(), None);
+        let without_room = |overrun, memory_overrun| {
+            let relay = Some(RelayReport { overrun, memory_overrun, ..RelayReport::default() });
+            let record = LinkRecord { relay, ..record(0, 0, 0) };
+            (record.why_invalid().unwrap_or_default(), record.was_overfull())
+        };
+        let sockets = "the relay's own sockets had no room for 3 packets";
+        let memory = "the relay's 256 MiB for packets inside the link had no room for 4 packets";
+        assert_eq!(without_room(0, 0), (String::new(), false));
+        assert_eq!(without_room(3, 0), (sockets.to_owned(), false));
+        assert_eq!(without_room(4, 4), (memory.to_owned(), true));
+        assert_eq!(without_room(7, 4), (format!("{sockets}, and {memory}"), true));
+        let older = r#"{"pinned_cpu": null, "cpu_ns": 1, "setup_ns": 1, "overrun": 3}"#;
+        assert_eq!(serde_json::from_str::<RelayReport>(older).unwrap().memory_overrun, 0);
         let why = record(140_000, 1_200_000, 0).why_invalid();
         assert_eq!(why.as_deref(), Some("the relay was late by 140 us at p50, bound 100 us"));
         let why = record(140_000, 2_400_000, 47_000_000).why_invalid();

@@ -484,6 +484,30 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
 }
 
 #[test]
+fn curves_that_are_not_drawn_as_invalid_were_measured_all_the_same() {
+    let mut run = support::survey(1);
+    run.cases.retain(|row| !row.curve.is_empty());
+    for row in &mut run.cases {
+        row.valid = false;
+        row.why_invalid = vec!["the relay was late".to_owned()];
+    }
+    let measured = run.cases.len();
+    let (several, one) = (render(&run), {
+        run.cases.truncate(1);
+        render(&run)
+    });
+    assert!(
+        several.contains(&format!("is drawn: {measured} cases were measured, and the figures of none may be used"))
+    );
+    let label = &run.cases[0].label;
+    assert!(one.contains(&format!("the figures of {label} must not be used, as the relay was late.")), "{label}");
+    for page in [several, one] {
+        assert_well_formed(&page);
+        assert!(!page.contains("No percentile curve was recorded") && !page.contains("chart percentiles"));
+    }
+}
+
+#[test]
 fn a_page_writes_microseconds_alike_in_figures_and_in_sentences() {
     let mut run = support::survey(1);
     run.findings[0].summary = "It takes 70.2 us (8.12 us to 9 us), and 5 us. Ask us.".to_owned();

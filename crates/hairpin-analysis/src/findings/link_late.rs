@@ -42,6 +42,8 @@ struct Late {
     share_of_tail: f64,
     left_out: usize,
     rounds: usize,
+    /// The relay's memory was full in one of them.
+    was_overfull: bool,
 }
 
 impl Detector for LinkLate {
@@ -67,10 +69,7 @@ impl Detector for LinkLate {
             cases: hits.ids(),
             summary: format!("{}{}{}", summary(first), left_out(&hits), hits.others()),
             evidence: all_evidence(first),
-            advice: "Stop what else runs here, and measure again. CPUs kept awake (--cpu-idle shallow) let the relay leave \
-                     its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement together, and nothing else that runs. On a link \
-                     with a longer delay the same lateness is a smaller part."
-                .to_owned(),
+            advice: advice(&hits),
             counter_experiment: awake(&first.case.case).map(|awake| {
                 let words = "the same with the CPUs kept awake: if the relay is as late, it was not its waking up";
                 let values = ["deep", "shallow"].map(str::to_owned);
@@ -82,6 +81,20 @@ impl Detector for LinkLate {
             ..blank(&CARD, severity)
         }]
     }
+}
+
+fn advice(hits: &Hits<'_, Late>) -> String {
+    let overfull = if hits.0.iter().any(|hit| hit.with.was_overfull) {
+        "Send less, or choose a link that holds less (a shorter delay, or a rate with a smaller queue): no faster relay \
+         has more memory. "
+    } else {
+        ""
+    };
+    format!(
+        "{overfull}Stop what else runs here, and measure again. CPUs kept awake (--cpu-idle shallow) let the relay leave \
+         its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement together, and nothing else that \
+         runs. On a link with a longer delay the same lateness is a smaller part."
+    )
 }
 
 fn summary(first: &Hit<'_, Late>) -> String {
@@ -133,11 +146,13 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     case.link.as_ref()?;
     let mut rounds = 0;
     let mut left_out = 0;
+    let mut was_overfull = false;
     let (mut p50s, mut p99s) = (Vec::new(), Vec::new());
     for measured in run.rounds.iter().filter(|round| round.case_id == case.id).filter_map(|round| round.measured()) {
         let Some(link) = &measured.link else { continue };
         rounds += 1;
         left_out += usize::from(link.why_invalid().is_some());
+        was_overfull |= link.was_overfull();
         if link.why_invalid().is_none() || !case.valid {
             p50s.extend(link.lateness_ns.map(|late| late.p50 as f64));
             p99s.extend(link.lateness_ns.map(|late| late.p99 as f64));
@@ -150,7 +165,7 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let share = part(2.0 * p50_ns.value, case.latency_ns.p50);
     let share_of_tail = part(p99_ns.value, case.latency_ns.p99);
     let worth_a_word = left_out > 0 || share >= LEAST || share_of_tail >= LEAST_OF_TAIL;
-    worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds }))
+    worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
 }
 
 /// The counter-experiment's case; null where the CPUs were awake already.
@@ -197,6 +212,28 @@ mod tests {
         let mut made_up = MadeUp::new();
         rounds(&mut made_up, &case(), late_ns);
         made_up.findings(CODE)
+    }
+
+    #[test]
+    fn a_link_that_was_too_full_for_the_relay_gets_its_own_advice() {
+        let advice = |memory_overrun: u64| {
+            let mut made_up = MadeUp::new();
+            rounds(&mut made_up, &case(), &[30_000; 6]);
+            made_up.round_with(&case(), 6, &back_to_back(&[], &[1_000_000; 200]), |measured| {
+                late_by(30_000)(measured);
+                let relay = measured.link.as_mut().unwrap().relay.as_mut().unwrap();
+                (relay.overrun, relay.memory_overrun) = (5, memory_overrun);
+            });
+            let found = made_up.findings(CODE);
+            (found[0].advice.starts_with("Send less"), found[0].summary.clone())
+        };
+        let (own, summary) = advice(5);
+        assert!(
+            own && summary.contains("256 MiB for packets inside the link had no room for 5 packets"),
+            "{summary}"
+        );
+        let (own, summary) = advice(0);
+        assert!(!own && summary.contains("sockets had no room for 5 packets"), "{summary}");
     }
 
     #[test]

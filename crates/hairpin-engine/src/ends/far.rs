@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::Word;
 use crate::clock::RealClock;
 use crate::halves::echo::Echo;
+use crate::halves::undamaged::{Undamaged, may_be_damaged};
 use crate::links::{addresses, namespace};
 use crate::netstat;
 use crate::placement::place;
@@ -71,8 +72,12 @@ fn attempt(
     let mut observed = Observed::begin(&order.round, End::Far, &mut *wire, &order.clock);
     let usage = Usage::now();
     say(Word::Ready);
-    let turnaround =
-        Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released }.run(observed.wire())?;
+    let echo = Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released };
+    let turnaround = if !card.lossless && may_be_damaged(case) {
+        echo.run(&mut Undamaged::new(observed.wire(), case))?
+    } else {
+        echo.run(observed.wire())?
+    };
     let report = usage.since(order.cpu);
     let trace = observed.finish()?.map(Box::new);
     let facts = facts(case, &card, &*wire);

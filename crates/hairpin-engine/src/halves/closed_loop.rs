@@ -92,7 +92,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             counts_exchanges.then(|| Counted::read(wire, true).since(counted, self.recorder.measured()));
         let Self { recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
         let duration_ns = now_ns - begin_ns;
-        let stragglers = Stragglers::new(message, reply, unanswered, sequence, in_time_ns);
+        let stragglers = Stragglers::new(message, reply, unanswered, sequence, in_time_ns, client.is_undamaged());
         Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, stragglers })
     }
 
@@ -151,16 +151,17 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     fn straggler(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
         let reply = &self.reply[..len];
         if let Some(difference) = self.message.difference(reply) {
-            return Err(garbage(sequence, &difference));
+            return garbage(sequence, &difference, self.client.is_undamaged());
         }
         let Some(earlier) = self.message.sequence_of(reply, sequence).filter(|number| *number < sequence) else {
-            return Err(garbage(sequence, "it has the sequence number of another message"));
+            let difference = "it has the sequence number of another message";
+            return garbage(sequence, difference, self.client.is_undamaged());
         };
         if !self.client.lossy {
-            return Err(garbage(sequence, "it answers an earlier message a second time"));
+            return garbage(sequence, "it answers an earlier message a second time", true);
         }
         let Some(place) = self.unanswered.iter().position(|message| message.sequence == earlier) else {
-            self.tally.duplicated += 1;
+            self.tally.answered_again(earlier);
             return Ok(());
         };
         let Unanswered { sent_ns, measured, .. } = self.unanswered.remove(place).expect("its place was just found");

@@ -99,7 +99,8 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
     this.give_up_to(this.next);
     let duration_ns = this.last_progress_ns.saturating_sub(begin_ns);
     let Paced { recorder, tally, message, reply, next, .. } = this;
-    let stragglers = Stragglers::new(message, reply, unanswered, next, client.order.timeout_ns);
+    let stragglers =
+        Stragglers::new(message, reply, unanswered, next, client.order.timeout_ns, client.is_undamaged());
     Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, stragglers })
 }
 
@@ -212,15 +213,16 @@ impl<'a, C: Clock> Paced<'a, C> {
         let reply = &self.reply[..len];
         let newest = self.next.saturating_sub(1);
         if let Some(difference) = self.message.difference(reply) {
-            return Err(garbage(newest, &difference));
+            return garbage(newest, &difference, self.client.is_undamaged());
         }
         let Some(sequence) = self.message.sequence_of(reply, newest) else {
-            return Err(garbage(newest, "it has the sequence number of a message that was never sent"));
+            let difference = "it has the sequence number of a message that was never sent";
+            return garbage(newest, difference, self.client.is_undamaged());
         };
         let slot = self.slot(sequence);
         let flying = self.flying[slot];
         if flying.sequence != sequence || flying.answered || sequence < self.oldest {
-            self.tally.duplicated += 1;
+            self.tally.answered_again(sequence);
             return Ok(());
         }
         self.answered(flying, received_ns);

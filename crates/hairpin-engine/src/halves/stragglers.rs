@@ -32,6 +32,7 @@ pub struct Stragglers {
     /// One more than the number of the last message.
     next: u64,
     in_time_ns: u64,
+    is_undamaged: bool,
 }
 
 impl Stragglers {
@@ -42,9 +43,10 @@ impl Stragglers {
         unanswered: impl IntoIterator<Item = Unanswered>,
         next: u64,
         in_time_ns: u64,
+        is_undamaged: bool,
     ) -> Self {
         let unanswered = unanswered.into_iter().map(|message| (message.sequence, message)).collect();
-        Self { message, reply, unanswered, next, in_time_ns }
+        Self { message, reply, unanswered, next, in_time_ns, is_undamaged }
     }
 
     /// Whether every message has been answered.
@@ -82,16 +84,16 @@ impl Journey {
     }
 
     fn straggler(&mut self, len: usize, newest: u64, received_ns: u64) -> Result<(), Failure> {
-        let Stragglers { message, reply, unanswered, in_time_ns, .. } = &mut self.stragglers;
+        let Stragglers { message, reply, unanswered, in_time_ns, is_undamaged, .. } = &mut self.stragglers;
         let reply = &reply[..len];
         if let Some(difference) = message.difference(reply) {
-            return Err(garbage(newest, &difference));
+            return garbage(newest, &difference, *is_undamaged);
         }
         let Some(sequence) = message.sequence_of(reply, newest) else {
-            return Err(garbage(newest, "it has the sequence number of a message that was never sent"));
+            return garbage(newest, "it has the sequence number of a message that was never sent", *is_undamaged);
         };
         let Some(Unanswered { due_ns, sent_ns, measured, .. }) = unanswered.remove(&sequence) else {
-            self.tally.duplicated += 1;
+            self.tally.answered_again(sequence);
             return Ok(());
         };
         // A round that the user ends gives up what could still have come in time.

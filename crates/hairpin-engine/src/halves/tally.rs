@@ -24,7 +24,7 @@ pub struct Tally {
     pub received: u64,
     /// Answers after the time-out, to messages sent after the warm-up.
     pub late: u64,
-    /// Answers that had come before.
+    /// Answers that had come before, to messages sent after the warm-up.
     pub duplicated: u64,
     /// Warm-up messages sent.
     pub warm_up_sent: u64,
@@ -32,6 +32,8 @@ pub struct Tally {
     pub warm_up_received: u64,
     /// Warm-up messages answered late.
     pub warm_up_late: u64,
+    /// Answers to warm-up messages that had come before.
+    pub warm_up_duplicated: u64,
 }
 
 impl Tally {
@@ -45,6 +47,13 @@ impl Tally {
             (false, false) => &mut self.warm_up_late,
         };
         *count += 1;
+    }
+
+    /// Counts an answer that had come before, by the number of its message: those of the warm-up are the first.
+    #[inline]
+    pub fn answered_again(&mut self, sequence: u64) {
+        let in_warm_up = sequence < self.warm_up_sent;
+        *(if in_warm_up { &mut self.warm_up_duplicated } else { &mut self.duplicated }) += 1;
     }
 
     /// The measured messages' part of something that was counted over all messages, shared out by their number: the
@@ -74,7 +83,7 @@ impl Tally {
             sent: with(self.sent, self.warm_up_sent),
             received: with(self.received, self.warm_up_received),
             late: with(self.late, self.warm_up_late),
-            duplicated: self.duplicated,
+            duplicated: with(self.duplicated, self.warm_up_duplicated),
             lost: link.map(|link| link.lost.clone()).unwrap_or_default(),
             unexplained: 0,
         }
@@ -173,5 +182,16 @@ mod tests {
         let tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received: 3, ..Tally::default() };
         let ledger = tally.ledger(false, &[Fact::number(fact_names::SOCKET_DROPS, 2.0)], &[], None);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (15, 13, 0));
+    }
+
+    #[test]
+    fn copies_are_counted_with_their_messages() {
+        let duplicated = |warm_up_received| {
+            let mut tally = Tally { sent: 10, received: 10, warm_up_sent: 5, warm_up_received, ..Tally::default() };
+            [0, 4, 4, 5, 14].into_iter().for_each(|sequence| tally.answered_again(sequence));
+            tally.ledger(false, &[], &[], None).duplicated
+        };
+        assert_eq!(duplicated(5), 2, "a clean warm-up stays out of the ledger, and so do its copies");
+        assert_eq!(duplicated(4), 5);
     }
 }

@@ -2,6 +2,7 @@
 
 mod small_writes;
 mod stragglers;
+mod undamaged;
 
 use std::sync::atomic::AtomicBool;
 

@@ -102,6 +102,12 @@ impl Profile {
         self.up.delay.base_ns.saturating_add(self.down.delay.base_ns)
     }
 
+    /// Whether it flips bits in either direction.
+    #[must_use]
+    pub fn may_corrupt(&self) -> bool {
+        [&self.up, &self.down].into_iter().any(|path| path.corrupt != Share::NONE)
+    }
+
     /// The traces that it replays, by name: whoever makes a link of it must give them.
     #[must_use]
     pub fn traces(&self) -> Vec<&str> {

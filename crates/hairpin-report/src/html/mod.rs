@@ -52,6 +52,8 @@ struct View {
     shared_link: Option<String>,
     links: Vec<links::LinkView>,
     curves: Vec<Panel>,
+    /// Said where there is none.
+    no_curve: String,
     courses: Vec<Panel>,
     chains: Vec<Chain>,
     findings: Vec<Card>,
@@ -174,6 +176,7 @@ fn view(run: &Run) -> View {
         shared_link: crate::links::shared(run),
         links: links::of(run),
         curves,
+        no_curve: tied(&wording::no_curve(run)),
         courses,
         chains: chains(run, &groups),
         findings: run.findings.iter().map(|finding| card(run, finding)).collect(),

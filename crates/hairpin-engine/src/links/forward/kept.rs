@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 
 use hairpin_link::Direction;
+use hairpin_model::link::MOST_INSIDE_MIB;
 
 use super::messages::Part;
 
 /// The most that packets inside may take: what a path of 2 Gbit/s holds in a second.
-pub(super) const BOUND_BYTES: usize = 256 * 1024 * 1024;
+pub(super) const BOUND_BYTES: usize = MOST_INSIDE_MIB * 1024 * 1024;
 
 /// What a packet takes beside its bytes, here and in the link, at most.
 const BESIDE_BYTES: usize = 256;

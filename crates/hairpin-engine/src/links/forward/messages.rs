@@ -114,14 +114,17 @@ impl Messages {
         Some(part)
     }
 
-    /// The part's packet is lost.
+    /// The part's packet is lost. A message that did not arrive whole has no answer, whatever comes back: damaged parts
+    /// may get past the checksum.
     pub(super) fn lost(&mut self, part: Part, cause: &str) {
         let place = self.causes.iter().position(|known| *known == cause).map_or(0, |place| place + 1);
         let state = &mut self.states[part.message];
         *state = *state & !CAUSE | u8::try_from(place).unwrap_or(0);
-        for (answer, lost) in ANSWERS.into_iter().zip(LOST) {
+        for ((answer, begun), lost) in ANSWERS.into_iter().zip(BEGUN).zip(LOST) {
             if part.of == answer {
                 *state |= lost;
+            } else if part.of == Of::Message {
+                *state |= begun | lost;
             }
         }
     }

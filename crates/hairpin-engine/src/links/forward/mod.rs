@@ -95,8 +95,9 @@ impl Relay {
         let cpu_ns = time::thread_cpu_ns() - before_ns;
         let no_room = self.sockets.overrun()?;
         let pinned_cpu = self.pinned_cpu();
-        let Carried { mut record, lost_messages, overrun, not_carried } = self.carrier.finish();
-        record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun: overrun + no_room, not_carried });
+        let Carried { mut record, lost_messages, overrun: memory_overrun, not_carried } = self.carrier.finish();
+        let overrun = no_room + memory_overrun;
+        record.relay = Some(RelayReport { pinned_cpu, cpu_ns, setup_ns: 0, overrun, memory_overrun, not_carried });
         let started_ns = self.sockets.started_ns();
         self.sockets.close();
         Ok(LinkEnd { record, started_ns, lost_messages })

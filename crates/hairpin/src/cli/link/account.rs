@@ -69,10 +69,12 @@ pub(super) fn after(record: &LinkRecord) -> String {
 /// Why what was timed across the link must not be trusted.
 pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     let why = record.why_invalid()?;
-    Some(format!(
-        "warning: link-late: {why}: do not trust times that were measured across it \
-         (hint: leave a CPU to the relay, or choose a slower link)"
-    ))
+    let hint = if record.was_overfull() {
+        "send less, or choose a link that holds less: a shorter delay, or a rate with a smaller queue"
+    } else {
+        "leave a CPU to the relay, or choose a slower link"
+    };
+    Some(format!("warning: link-late: {why}: do not trust times that were measured across it (hint: {hint})"))
 }
 
 /// A direction's ledger in words; only what occurred.
@@ -186,6 +188,11 @@ mod tests {
         );
         let relay = RelayReport { overrun: 3, ..RelayReport::default() };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
-        assert!(warned.contains("no room for 3 packets"), "{warned}");
+        assert!(warned.contains("sockets had no room for 3 packets"), "{warned}");
+        assert!(warned.ends_with("(hint: leave a CPU to the relay, or choose a slower link)"), "{warned}");
+        let relay = RelayReport { memory_overrun: 3, ..relay };
+        let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
+        assert!(warned.contains("256 MiB for packets inside the link had no room for 3 packets"), "{warned}");
+        assert!(warned.contains("(hint: send less, or choose a link that holds less"), "{warned}");
     }
 }

@@ -139,6 +139,9 @@ fn a_message_in_parts_is_lost_with_any_of_them() {
     assert_eq!(lost("delay=1ms", WIDE, both.clone()), causes([]));
     assert_eq!(lost("up.drop=1,2,9,15", WIDE, up), causes([("link-loss", 3)]), "two parts of one, and one of two");
     assert_eq!(lost("down.drop=0,13,14", WIDE, both.clone()), causes([("link-loss", 2)]));
+    // What comes back of a damaged message, past the checksum, is no answer.
+    assert_eq!(lost("up.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
+    assert_eq!(lost("down.corrupt=100%", WIDE, both.clone()), causes([("link-corrupt", 10)]));
     // Both answers to a message came in parts: one of each is lost.
     let mut twice = both;
     twice.extend(parts(105 * MS, Down, 5).map(|part| Coming { at_ns: 200 * MS, ..part }));

@@ -1,0 +1,125 @@
+//! What a link damaged and no checksum noticed, on the manual clock.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use hairpin_model::fact::Fact;
+use hairpin_transports::{Wire, WireError};
+
+use super::*;
+use crate::halves::echo::Echo;
+use crate::halves::message::Message;
+use crate::halves::tally::OnTheLink;
+use crate::halves::undamaged::Undamaged;
+
+const PATTERNS: [Pattern; 2] = [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }];
+
+fn order_over(link: &str, pattern: Pattern, count: u64) -> RoundOrder {
+    let order = order(pattern, count, 0);
+    RoundOrder { case: Case { link: link.to_owned(), ..order.case.clone() }, ..order }
+}
+
+#[test]
+fn a_damaged_answer_is_none_and_the_links_record_has_its_loss() {
+    for pattern in PATTERNS {
+        for link in ["delay=1ms corrupt=8%", "up.corrupt=1%", "down.corrupt=1%"] {
+            let order = order_over(link, pattern, 4);
+            let acts = [Act::After(100), Act::Garbled(5), Act::Twice(200), Act::After(300)];
+            let journey = travel(&order, &acts, true).unwrap();
+            let tally = &journey.tally;
+            let counts = (tally.sent, tally.received, tally.late, tally.duplicated);
+            assert_eq!(counts, (4, 3, 0, 1), "{link}, {pattern:?}");
+            let lost = BTreeMap::from([("link-corrupt".to_owned(), 1)]);
+            let ledger = tally.ledger(false, &[], &[], Some(OnTheLink { lost: &lost, not_messages: 2 }));
+            assert_eq!((ledger.unexplained, ledger.lost), (0, lost));
+            let samples = journey.recorder.finish(journey.origin_ns);
+            let lost: Vec<_> =
+                samples.sequence.iter().zip(&samples.fate).filter(|(_, fate)| **fate == Fate::Lost).collect();
+            assert_eq!(lost, [(&1, &Fate::Lost)], "{link}, {pattern:?}");
+        }
+    }
+}
+
+#[test]
+fn a_damaged_answer_after_the_loop_is_none_either() {
+    for pattern in PATTERNS {
+        let order = order_over("corrupt=1%", pattern, 2);
+        let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
+        let mut wire = ScriptedWire::new(&clock, &[Act::After(5), Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
+        let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
+        let mut journey = run_client(&client, &mut wire).unwrap();
+        clock.advance(9 * TIMEOUT_NS);
+        assert!(journey.take_stragglers(&clock, &mut wire).unwrap(), "the wire is open");
+        assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was taken");
+        let tally = &journey.tally;
+        assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (2, 1, 0, 0), "{pattern:?}");
+        assert!(!journey.stragglers.is_empty(), "its message has no answer");
+    }
+}
+
+#[test]
+fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
+    for pattern in PATTERNS {
+        for (link, lossy) in [("delay=1ms loss=1%", true), ("loopback", true), ("corrupt=8%", false)] {
+            let failure = travel(&order_over(link, pattern, 4), &[Act::Garbled(5)], lossy).unwrap_err();
+            assert!(failure.cause.contains("is not what was sent: byte 11 is"), "{link}: {}", failure.cause);
+        }
+    }
+}
+
+/// The echo half's end: messages that come, and what it answers.
+struct FarWire {
+    coming: VecDeque<Vec<u8>>,
+    answers: Vec<Vec<u8>>,
+}
+
+impl Wire for FarWire {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.answers.push(message.to_vec());
+        Ok(())
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        self.try_receive(into)?.ok_or(WireError::Closed)
+    }
+
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        Ok(self.coming.pop_front().map(|message| {
+            let len = message.len().min(into.len());
+            into[..len].copy_from_slice(&message[..len]);
+            len
+        }))
+    }
+
+    fn wait(&mut self, _at_most: Duration) -> Result<bool, WireError> {
+        Ok(!self.coming.is_empty())
+    }
+
+    fn effective(&self) -> Vec<Fact> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn the_echo_half_answers_no_damaged_message() {
+    let case = Case { size_bytes: 40, reply_size_bytes: 20, ..Case::ping_pong("udp") };
+    let whole = |number| {
+        let mut message = Message::new(40, 20);
+        message.number(number);
+        message.request().to_vec()
+    };
+    let flipped = |number, at: usize, also_at: usize| {
+        let mut message = whole(number);
+        message[at] ^= 0x10;
+        message[also_at] ^= 0x10;
+        message
+    };
+    // Damaged: beyond what is sent back, a number with it, and the length in the datagram's header.
+    let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
+    let mut far = FarWire { coming: coming.into(), answers: Vec::new() };
+    let clock = ManualClock::default();
+    let echo = Echo { clock: &clock, case: &case, boundaries: true, is_released: &|| false };
+    let turnaround = echo.run(&mut Undamaged::new(&mut far, &case)).unwrap();
+    assert_eq!(far.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
+    assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
+}

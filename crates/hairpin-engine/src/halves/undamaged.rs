@@ -1,0 +1,71 @@
+//! Messages that a link has damaged, and that got past the checksum.
+//!
+//! The checksum of UDP and ICMP has 16 bits and is a sum (RFC 1071): of a datagram in fragments, two flipped bits cancel
+//! when they stand in the same place of a 16-bit word, one 1 and the other 0. The link's record counts such a message as
+//! lost. So both ends throw it away, as the kernel would have done with a better checksum: the client half where an
+//! answer turns out not to be what was sent, the echo half by a wire that gives whole messages only.
+
+use std::time::Duration;
+
+use hairpin_link::profile::Profile;
+use hairpin_model::case::Case;
+use hairpin_model::fact::Fact;
+use hairpin_transports::{Wire, WireError};
+
+use super::message::Message;
+
+/// Whether the link of the case flips bits. Where the transport is lossless, what was damaged is sent again.
+#[must_use]
+pub fn may_be_damaged(case: &Case) -> bool {
+    case.is_emulated() && case.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
+}
+
+/// A wire, which keeps boundaries, without the messages that are damaged.
+pub struct Undamaged<'w> {
+    wire: &'w mut dyn Wire,
+    message: Message,
+}
+
+impl<'w> Undamaged<'w> {
+    /// The same wire for messages of the case's size.
+    pub fn new(wire: &'w mut dyn Wire, case: &Case) -> Self {
+        let size = usize::try_from(case.size_bytes).expect("sizes are at most 1 GiB");
+        Self { wire, message: Message::new(size, size) }
+    }
+
+    fn is_whole(&self, message: &[u8]) -> bool {
+        self.message.difference(message).is_none()
+    }
+}
+
+impl Wire for Undamaged<'_> {
+    fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
+        self.wire.send(message)
+    }
+
+    fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
+        loop {
+            let len = self.wire.receive(into)?;
+            if self.is_whole(&into[..len]) {
+                return Ok(len);
+            }
+        }
+    }
+
+    fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        loop {
+            match self.wire.try_receive(into)? {
+                Some(len) if !self.is_whole(&into[..len]) => {}
+                other => return Ok(other),
+            }
+        }
+    }
+
+    fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
+        self.wire.wait(at_most)
+    }
+
+    fn effective(&self) -> Vec<Fact> {
+        self.wire.effective()
+    }
+}
