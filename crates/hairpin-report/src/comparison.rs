@@ -11,6 +11,8 @@ pub struct ComparisonReport {
     pub baseline: String,
     /// The candidate run.
     pub candidate: String,
+    /// Cases of both runs whose figures must not be used in one of them or in both.
+    pub invalid: Vec<InvalidCase>,
     /// One row for each case and figure that both runs have.
     pub rows: Vec<ComparisonRow>,
     /// What the two machines or plans do not have in common.
@@ -21,6 +23,17 @@ pub struct ComparisonReport {
     pub cautions: Vec<Caution>,
     /// Budgets that were checked.
     pub budgets: Vec<BudgetResult>,
+}
+
+/// A case whose figures must not be used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct InvalidCase {
+    /// The case in words.
+    pub case: String,
+    /// Why not those of the baseline, one reason each; empty where they may be used.
+    pub baseline: Vec<String>,
+    /// Why not those of the candidate.
+    pub candidate: Vec<String>,
 }
 
 /// A finding of one of the runs that a comparison cannot remove.
@@ -49,8 +62,10 @@ pub struct ComparisonRow {
     pub candidate: Figure,
     /// candidate / baseline of these two, with its interval.
     pub ratio: Figure,
-    /// The verdict.
+    /// The verdict; cannot tell where the row is not valid.
     pub verdict: Verdict,
+    /// False where the figures of either run must not be used.
+    pub valid: bool,
 }
 
 /// Something that is not the same in both runs.
@@ -77,6 +92,8 @@ pub struct BudgetResult {
     pub ratio: Option<Figure>,
     /// Whether it was kept; null where the interval holds the budget's edge, or where there is nothing to compare.
     pub kept: Option<bool>,
-    /// The candidate lost what the baseline had: its rounds failed, or its figures may not be used.
-    pub lost: bool,
+    /// False where the baseline's figure must not be used; then the budget was not kept.
+    pub baseline_usable: bool,
+    /// False where the candidate's must not be used, and where it lost what the baseline has; then neither.
+    pub candidate_usable: bool,
 }

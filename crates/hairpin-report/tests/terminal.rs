@@ -10,7 +10,7 @@ use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::trace::Capture;
-use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Unlike};
+use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_report::terminal::{Look, render, render_comparison};
 
 fn plain(width: usize) -> Look {
@@ -425,10 +425,12 @@ fn comparison() -> ComparisonReport {
         candidate: Figure::new(to, to * 0.98, to * 1.02),
         ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
         verdict,
+        valid: true,
     };
     ComparisonReport {
         baseline: "hairpin-runs/2026-11-20-survey".to_owned(),
         candidate: "hairpin-runs/2026-11-21-survey".to_owned(),
+        invalid: Vec::new(),
         rows: vec![
             row("tcp block together", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
             row("tcp block together", "p99", 15_000.0, 16_900.0, Verdict::Slower),
@@ -451,7 +453,8 @@ fn comparison() -> ComparisonReport {
             allowed_share: 0.05,
             ratio: Some(Figure::new(1.127, 1.115, 1.139)),
             kept: Some(false),
-            lost: false,
+            baseline_usable: true,
+            candidate_usable: true,
         }],
     }
 }
@@ -459,6 +462,49 @@ fn comparison() -> ComparisonReport {
 #[test]
 fn two_runs_compared() {
     insta::assert_snapshot!(render_comparison(&comparison(), &plain(80)));
+}
+
+/// The comparison with its TCP case invalid: for these reasons in the baseline and in the candidate.
+fn invalid_comparison(baseline: &[&str], candidate: &[&str]) -> ComparisonReport {
+    let whys = |whys: &[&str]| whys.iter().map(|why| (*why).to_owned()).collect::<Vec<_>>();
+    let case = "tcp block together".to_owned();
+    let mut report = comparison();
+    for row in report.rows.iter_mut().filter(|row| row.case == case) {
+        (row.valid, row.verdict) = (false, Verdict::CannotTell);
+    }
+    let usable = (baseline.is_empty(), candidate.is_empty());
+    (report.budgets[0].baseline_usable, report.budgets[0].candidate_usable) = usable;
+    report.invalid = vec![InvalidCase { case, baseline: whys(baseline), candidate: whys(candidate) }];
+    report
+}
+
+#[test]
+fn two_runs_with_an_invalid_case() {
+    let late = "3 of 3 rounds are invalid, the first because the relay was late by 1.37 ms at p99, bound 1.00 ms";
+    let report = invalid_comparison(&[late], &[late, "messages were lost"]);
+    insta::assert_snapshot!(render_comparison(&report, &plain(80)));
+}
+
+#[test]
+fn the_side_that_may_not_be_used_is_named() {
+    for (baseline, candidate, sides) in [
+        (&["late"][..], &[][..], "the baseline"),
+        (&[], &["late"], "the candidate"),
+        (&["late"], &["late"], "the baseline and the candidate"),
+    ] {
+        let report = invalid_comparison(baseline, candidate);
+        let text = render_comparison(&report, &plain(200));
+        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbaseline ");
+        assert!(text.contains(&first), "{text}");
+        assert!(text.contains(&format!(": NOT kept: no figure of {sides} may be used\n")), "{text}");
+    }
+    let mut report = invalid_comparison(&["late"], &[]);
+    report.rows.retain(|row| !row.valid);
+    let text = render_comparison(&report, &plain(100));
+    assert!(
+        text.starts_with("The two runs have no figure in common that may be used. 1 budget NOT kept.\n"),
+        "{text}"
+    );
 }
 
 #[test]

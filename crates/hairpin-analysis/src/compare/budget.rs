@@ -98,7 +98,11 @@ pub struct BudgetOutcome {
     pub label: String,
     /// candidate / baseline; null where either has no such figure.
     pub ratio: Option<Figure>,
-    /// Whether it was kept.
+    /// Whether the baseline's figure may be used: its case is valid.
+    pub baseline_usable: bool,
+    /// Whether the candidate's may: its case is valid, and it has the figure where the baseline has it.
+    pub candidate_usable: bool,
+    /// Whether it was kept; cannot tell where either is not usable.
     pub kept: Kept,
 }
 
@@ -107,10 +111,20 @@ impl Budget {
     #[must_use]
     pub fn check(&self, compared: &RunComparison) -> Vec<BudgetOutcome> {
         let outcome = |case: &super::runs::CaseComparison| {
-            let ratio =
-                case.figures.iter().find(|figure| figure.figure == self.figure).and_then(|figure| figure.ratio);
-            let kept = if case.why_invalid.is_empty() { self.kept(ratio) } else { Kept::CannotTell };
-            BudgetOutcome { budget: *self, case: case.id.clone(), label: case.label.clone(), ratio, kept }
+            let figure = case.figures.iter().find(|figure| figure.figure == self.figure);
+            let ratio = figure.and_then(|figure| figure.ratio);
+            let is_lost = figure.is_some_and(|figure| figure.baseline.is_some() && figure.candidate.is_none());
+            let baseline_usable = case.baseline_why_invalid.is_empty();
+            let candidate_usable = case.candidate_why_invalid.is_empty() && !is_lost;
+            BudgetOutcome {
+                budget: *self,
+                case: case.id.clone(),
+                label: case.label.clone(),
+                ratio,
+                baseline_usable,
+                candidate_usable,
+                kept: if baseline_usable && candidate_usable { self.kept(ratio) } else { Kept::CannotTell },
+            }
         };
         compared.cases.iter().map(outcome).collect()
     }
@@ -132,7 +146,36 @@ impl Budget {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::run::Run;
+
     use super::*;
+    use crate::compare::runs::compare_runs;
+    use crate::made_up::MadeUp;
+
+    #[test]
+    fn each_side_that_may_not_be_used_is_known() {
+        let run = |valid: bool, measured: bool| {
+            let mut made_up = MadeUp::new();
+            made_up.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
+            let mut run: Run = made_up.run();
+            run.cases[0].valid = valid;
+            run.cases[0].latency_ns.p50 = run.cases[0].latency_ns.p50.filter(|_| measured);
+            run
+        };
+        let budget: Budget = "p50=+5%".parse().unwrap();
+        let checked = |one: &Run, other: &Run| {
+            let outcome = budget.check(&compare_runs(one, other, 1)).remove(0);
+            (outcome.baseline_usable, outcome.candidate_usable, outcome.kept)
+        };
+        let (fine, spoiled, none) = (run(true, true), run(false, true), run(true, false));
+        assert_eq!(checked(&fine, &fine), (true, true, Kept::Within));
+        assert_eq!(checked(&spoiled, &fine), (false, true, Kept::CannotTell));
+        assert_eq!(checked(&fine, &spoiled), (true, false, Kept::CannotTell));
+        assert_eq!(checked(&spoiled, &spoiled), (false, false, Kept::CannotTell));
+        assert_eq!(checked(&fine, &none), (true, false, Kept::CannotTell), "lost");
+        assert_eq!(checked(&none, &fine), (true, true, Kept::CannotTell), "gained");
+    }
 
     #[test]
     fn budgets_are_read_and_nonsense_is_refused_with_a_hint() {

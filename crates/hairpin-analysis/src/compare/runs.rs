@@ -49,10 +49,20 @@ pub struct CaseComparison {
     pub id: String,
     /// The case in words.
     pub label: String,
-    /// Why its figures must not be used, from either run; empty where both are valid.
-    pub why_invalid: Vec<String>,
+    /// Why the baseline's figures must not be used, one reason each; empty where they may.
+    pub baseline_why_invalid: Vec<String>,
+    /// The same of the candidate's.
+    pub candidate_why_invalid: Vec<String>,
     /// Its figures, in the order of [`Compared::ALL`].
     pub figures: Vec<FigureComparison>,
+}
+
+impl CaseComparison {
+    /// Whether the figures of both runs may be used. No verdict is spoken of others.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.baseline_why_invalid.is_empty() && self.candidate_why_invalid.is_empty()
+    }
 }
 
 /// One figure of one case in two runs.
@@ -66,7 +76,7 @@ pub struct FigureComparison {
     pub candidate: Option<Figure>,
     /// candidate / baseline of these two with its 95 % interval (unpaired, over rounds); null where either is.
     pub ratio: Option<Figure>,
-    /// Faster (for the rate: higher), slower, or cannot tell.
+    /// Faster (for the rate: higher), slower, or cannot tell, as always where the case is invalid in either.
     pub verdict: Verdict,
 }
 
@@ -125,6 +135,14 @@ impl Side<'_> {
         }
     }
 
+    fn why_invalid(&self) -> Vec<String> {
+        match (self.summary.valid, self.summary.why_invalid.as_slice()) {
+            (true, _) => Vec::new(),
+            (false, []) => vec!["no reason was recorded".to_owned()],
+            (false, reasons) => reasons.to_vec(),
+        }
+    }
+
     fn of_rounds(&self, which: Compared) -> Vec<f64> {
         if self.rounds.is_empty() {
             let points = self.summary.round_points.iter();
@@ -155,6 +173,7 @@ fn of_round(measured: &Measured, which: Compared) -> f64 {
 }
 
 fn compare_case(baseline: &Side<'_>, candidate: &Side<'_>, seed: u64) -> CaseComparison {
+    let valid = baseline.summary.valid && candidate.summary.valid;
     let compared = |figure: &Compared| {
         let (one, other) = (baseline.figure(*figure), candidate.figure(*figure));
         let ratio = one.zip(other).and_then(|(one, other)| {
@@ -163,20 +182,18 @@ fn compare_case(baseline: &Side<'_>, candidate: &Side<'_>, seed: u64) -> CaseCom
             let step = if *figure == Compared::Rate { 0.0 } else { step_share(one.value.min(other.value)) };
             Some(as_ratio(&widened(ratio, step)))
         });
-        let verdict = ratio.map_or(Verdict::CannotTell, |ratio| match (figure, verdict(&ratio)) {
+        let verdict = ratio.filter(|_| valid).map_or(Verdict::CannotTell, |ratio| match (figure, verdict(&ratio)) {
             (Compared::Rate, Verdict::Slower) => Verdict::Faster,
             (Compared::Rate, Verdict::Faster) => Verdict::Slower,
             (_, verdict) => verdict,
         });
         FigureComparison { figure: *figure, baseline: one, candidate: other, ratio, verdict }
     };
-    let why = |side: &Side<'_>, name: &str| {
-        side.summary.why_invalid.iter().map(|reason| format!("{name}: {reason}")).collect::<Vec<_>>()
-    };
     CaseComparison {
         id: baseline.summary.id.clone(),
         label: baseline.summary.label.clone(),
-        why_invalid: [why(baseline, "baseline"), why(candidate, "candidate")].concat(),
+        baseline_why_invalid: baseline.why_invalid(),
+        candidate_why_invalid: candidate.why_invalid(),
         figures: Compared::ALL.iter().map(compared).collect(),
     }
 }
@@ -228,6 +245,22 @@ mod tests {
             assert!((ratio.value / shown - 1.0).abs() < 1e-9, "{figure:?}");
             assert_eq!(figure.verdict, Verdict::CannotTell, "{figure:?}");
         }
+    }
+
+    #[test]
+    fn figures_that_must_not_be_used_have_no_verdict_and_their_side_is_named() {
+        let fine = run(&[10_000; 6], &["tcp"]);
+        let mut spoiled = run(&[20_000; 6], &["tcp"]);
+        spoiled.cases[0].valid = false;
+        let compared = |one: &Run, other: &Run| compare_runs(one, other, 1).cases.remove(0);
+        let case = compared(&spoiled, &fine);
+        assert_eq!((case.is_valid(), case.candidate_why_invalid.len()), (false, 0));
+        assert_eq!(case.baseline_why_invalid, ["no reason was recorded"]);
+        assert!(case.figures[0].ratio.is_some(), "what was measured is still shown");
+        assert!(case.figures.iter().all(|figure| figure.verdict == Verdict::CannotTell), "{case:?}");
+        spoiled.cases[0].why_invalid = vec!["the relay was late".to_owned()];
+        assert_eq!(compared(&fine, &spoiled).candidate_why_invalid, ["the relay was late"]);
+        assert!(compared(&fine, &fine).is_valid());
     }
 
     #[test]

@@ -6,26 +6,31 @@ use hairpin_model::summary::Verdict;
 use super::MICRO;
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
-use crate::comparison::{ComparisonReport, ComparisonRow};
+use crate::comparison::{ComparisonReport, ComparisonRow, InvalidCase};
 use crate::quantities::{self, DASH};
 use crate::wording;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     page.paragraph(0, LEAD, &answer(report));
+    if let Some(caution) = invalid(report) {
+        page.paragraph(0, BAD, &caution);
+    }
     page.item("baseline   ", PLAIN, &report.baseline);
     page.item("candidate  ", PLAIN, &report.candidate);
     unlike(page, report);
     cautions(page, report);
     figures(page, report);
+    why_invalid(page, report);
     budgets(page, report);
 }
 
 fn answer(report: &ComparisonReport) -> String {
-    let of = |verdict| report.rows.iter().filter(|row| row.verdict == verdict).count();
+    let usable = || report.rows.iter().filter(|row| row.valid);
+    let of = |verdict| usable().filter(|row| row.verdict == verdict).count();
     let (slower, faster, same) = (of(Verdict::Slower), of(Verdict::Faster), of(Verdict::CannotTell));
     let budgets = |kept: Option<bool>| report.budgets.iter().filter(|budget| budget.kept == kept).count() as u64;
     let (broken, untold) = (budgets(Some(false)), budgets(None));
-    let compared = wording::counted(report.rows.len() as u64, "figure");
+    let compared = wording::counted(usable().count() as u64, "figure");
     let budget = match (report.budgets.len(), broken, untold) {
         (0, _, _) => String::new(),
         (_, 0, 0) => " Every budget was kept.".to_owned(),
@@ -37,7 +42,43 @@ fn answer(report: &ComparisonReport) -> String {
     if report.rows.is_empty() {
         return format!("The two runs have no figure in common.{budget}");
     }
+    if usable().next().is_none() {
+        return format!("The two runs have no figure in common that may be used.{budget}");
+    }
     format!("{compared} compared: {slower} slower, {faster} faster, {same} cannot be told apart.{budget}")
+}
+
+/// What the reader must know before using any figure, as the report of a run says it.
+fn invalid(report: &ComparisonReport) -> Option<String> {
+    let any = |why: fn(&InvalidCase) -> &Vec<String>| report.invalid.iter().any(|case| !why(case).is_empty());
+    let sides = sides(any(|case| &case.baseline), any(|case| &case.candidate))?;
+    Some(match report.invalid.len() as u64 {
+        1 => format!("1 case is invalid in {sides} and marked with !: do not use its figures."),
+        many => format!("{many} cases are invalid in {sides} and marked with !: do not use their figures."),
+    })
+}
+
+/// Which of the two, in words; null where neither.
+fn sides(baseline: bool, candidate: bool) -> Option<&'static str> {
+    match (baseline, candidate) {
+        (true, true) => Some("the baseline and the candidate"),
+        (true, false) => Some("the baseline"),
+        (false, true) => Some("the candidate"),
+        (false, false) => None,
+    }
+}
+
+fn why_invalid(page: &mut Page, report: &ComparisonReport) {
+    if !report.invalid.is_empty() {
+        page.gap();
+    }
+    for case in &report.invalid {
+        for (side, why) in [("baseline", &case.baseline), ("candidate", &case.candidate)] {
+            if !why.is_empty() {
+                page.item("! ", BAD, &format!("{} is invalid in the {side}: {}", case.case, why.join("; ")));
+            }
+        }
+    }
 }
 
 fn unlike(page: &mut Page, report: &ComparisonReport) {
@@ -74,12 +115,13 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
         if case.replace(&row.case) != Some(&row.case) {
             block.title(&row.case);
         }
-        let style = match row.verdict {
-            Verdict::Slower => BAD,
-            Verdict::Faster => GOOD,
-            Verdict::CannotTell => PLAIN,
+        let style = match (row.valid, row.verdict) {
+            (false, _) | (true, Verdict::Slower) => BAD,
+            (true, Verdict::Faster) => GOOD,
+            (true, Verdict::CannotTell) => PLAIN,
         };
-        block.row(style, &[format!("  {}", clean(&row.figure))], cells(row).into_iter());
+        let mark = if row.valid { "  " } else { "! " };
+        block.row(style, &[format!("{mark}{}", clean(&row.figure))], cells(row).into_iter());
     }
     block.show(page);
 }
@@ -87,6 +129,7 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
 fn cells(row: &ComparisonRow) -> [String; 4] {
     let shown = |figure: Figure| quantities::in_unit(figure.value, &row.unit, MICRO);
     let verdict = match row.verdict {
+        _ if !row.valid => "invalid".to_owned(),
         Verdict::CannotTell => "cannot tell".to_owned(),
         verdict => verdict.to_string(),
     };
@@ -111,11 +154,11 @@ fn budgets(page: &mut Page, report: &ComparisonReport) {
     }
     page.heading("Budgets", "");
     for budget in &report.budgets {
-        let (style, word) = match (budget.kept, budget.lost) {
-            (_, true) => (BAD, "NOT kept: the candidate has no figure that may be used"),
-            (Some(true), _) => (GOOD, "kept"),
-            (Some(false), _) => (BAD, "NOT kept"),
-            (None, _) => (PLAIN, "cannot tell"),
+        let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
+            (_, Some(sides)) => (BAD, format!("NOT kept: no figure of {sides} may be used")),
+            (Some(true), _) => (GOOD, "kept".to_owned()),
+            (Some(false), _) => (BAD, "NOT kept".to_owned()),
+            (None, _) => (PLAIN, "cannot tell".to_owned()),
         };
         let allowed = quantities::change(1.0 + budget.allowed_share);
         let changed = budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), change);

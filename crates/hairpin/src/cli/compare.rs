@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_analysis::compare::budget::Kept;
-use hairpin_analysis::compare::runs::Compared;
+use hairpin_analysis::compare::runs::{CaseComparison, Compared};
 use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
 use hairpin_model::finding::Finding;
 use hairpin_model::run::Run;
-use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, Unlike};
+use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_report::{json, terminal};
 
 use super::exit::{Exit, Stopped};
@@ -77,14 +77,33 @@ fn cautions(name: &str, run: &Run) -> Vec<Caution> {
     about.map(caution).collect()
 }
 
-/// The baseline has the figure, and the candidate has none that may be used: its rounds failed, say. A budget must
-/// not be kept by that.
-fn is_lost(compared: &RunComparison, outcome: &BudgetOutcome) -> bool {
-    let Some(case) = compared.cases.iter().find(|case| case.id == outcome.case) else { return false };
-    let Some(figure) = case.figures.iter().find(|figure| figure.figure == outcome.budget.figure) else {
-        return false;
+/// A budget and its outcome. Figures that may not be used, or that are gone, must not keep it.
+fn budget(outcome: &BudgetOutcome) -> BudgetResult {
+    let kept = match outcome.kept {
+        _ if !(outcome.baseline_usable && outcome.candidate_usable) => Some(false),
+        Kept::Exceeded => Some(false),
+        Kept::Within => Some(true),
+        Kept::CannotTell => None,
     };
-    figure.baseline.is_some() && (figure.candidate.is_none() || !case.why_invalid.is_empty())
+    BudgetResult {
+        case: outcome.label.clone(),
+        figure: outcome.budget.figure.to_string(),
+        allowed_share: outcome.budget.share,
+        ratio: outcome.ratio,
+        kept,
+        baseline_usable: outcome.baseline_usable,
+        candidate_usable: outcome.candidate_usable,
+    }
+}
+
+fn invalid(compared: &RunComparison) -> Vec<InvalidCase> {
+    let invalid = compared.cases.iter().filter(|case| !case.is_valid());
+    let told = |case: &CaseComparison| InvalidCase {
+        case: case.label.clone(),
+        baseline: case.baseline_why_invalid.clone(),
+        candidate: case.candidate_why_invalid.clone(),
+    };
+    invalid.map(told).collect()
 }
 
 fn report(
@@ -107,28 +126,18 @@ fn report(
                 candidate: other,
                 ratio,
                 verdict: figure.verdict,
+                valid: case.is_valid(),
             });
         }
     }
     let only =
         |labels: &[String], run: &str| labels.iter().map(|label| (label.clone(), run.to_owned())).collect::<Vec<_>>();
-    let budget = |outcome: &BudgetOutcome| BudgetResult {
-        case: outcome.label.clone(),
-        figure: outcome.budget.figure.to_string(),
-        allowed_share: outcome.budget.share,
-        ratio: outcome.ratio,
-        kept: match (is_lost(compared, outcome), outcome.kept) {
-            (true, _) | (_, Kept::Exceeded) => Some(false),
-            (_, Kept::Within) => Some(true),
-            (_, Kept::CannotTell) => None,
-        },
-        lost: is_lost(compared, outcome),
-    };
     ComparisonReport {
         only_in: [only(&compared.only_in_baseline, &baseline), only(&compared.only_in_candidate, &candidate)]
             .concat(),
         baseline,
         candidate,
+        invalid: invalid(compared),
         rows,
         unlike,
         cautions: Vec::new(),
