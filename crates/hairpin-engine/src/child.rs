@@ -39,7 +39,7 @@ impl TalkingChild {
     ) -> Result<Self, Failure> {
         let failed = |operation: &str, error: &io::Error| Failure {
             cause: format!("cannot {operation} {name} {}: {error}", program.display()),
-            hint: "is a limit on processes (ulimit -u) or memory reached?".to_owned(),
+            hint: limit(error).to_owned(),
         };
         let mut child = Command::new(program)
             .args([command, &std::process::id().to_string()])
@@ -136,6 +136,15 @@ impl Drop for TalkingChild {
         // It is still in a call that only a time-out would end: nothing that it could say is wanted any more.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+/// The limit that was likely reached.
+pub(crate) fn limit(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => "is a limit on open files (ulimit -n) reached?",
+        Some(libc::ENOENT | libc::EACCES) => "was this program's own file moved or replaced?",
+        _ => "is a limit on processes (ulimit -u) or memory (ulimit -v) reached?",
     }
 }
 

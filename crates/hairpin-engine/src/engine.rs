@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{CpuIdle, Ends};
 use hairpin_model::ground::{Candidate, Ground};
-use hairpin_model::link::LinkRecord;
+use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::round::{
     EndReport, Failure, Finished, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord,
 };
@@ -294,12 +294,25 @@ fn start_echo(
 /// with this.
 fn explained(failure: Failure, echo: Option<&mut (dyn EchoEnd + 'static)>, link: Option<Link>) -> Failure {
     let echo = echo.and_then(EchoEnd::own_cause);
-    let link = link.and_then(|link| link.finish().err());
+    let link = link.and_then(|link| link.finish().map_or_else(Some, |end| let_nothing_through(&end.record)));
     [echo, link].into_iter().flatten().fold(failure, |failure, cause| {
         if failure.cause.contains(&cause.cause) {
             return failure;
         }
         Failure { cause: format!("{}; {}", failure.cause, cause.cause), hint: cause.hint }
+    })
+}
+
+/// A link that let nothing through, whatever it was sent.
+fn let_nothing_through(record: &LinkRecord) -> Option<Failure> {
+    let PacketCounts { entered, out, dropped, inside, .. } = &record.packets;
+    if *entered == 0 || *out > 0 {
+        return None;
+    }
+    let dropped: String = dropped.iter().map(|(stage, count)| format!(", {count} dropped by {stage}")).collect();
+    Some(Failure {
+        cause: format!("the link let none of {entered} packets through: {inside} still inside{dropped}"),
+        hint: "`hairpin link show` tells what a profile does".to_owned(),
     })
 }
 

@@ -153,9 +153,11 @@ impl LinkRecord {
         let late = self.lateness_ns?;
         let bounds = self.late_bounds_ns;
         let over = |what: &str, ns: u64, bound: u64| {
-            (ns > bound).then(|| format!("the relay was late by {} at {what}, bound {}", told(ns), told(bound)))
+            (ns > bound).then(|| format!("the relay was late by {} {what}, bound {}", told(ns), told(bound)))
         };
-        over("p50", late.p50, bounds.p50).or_else(|| over("p99", late.p99, bounds.p99))
+        let packets = self.packets.out;
+        let tail = if packets < 100 { format!("for the latest of {packets} packets") } else { "at p99".to_owned() };
+        over("at p50", late.p50, bounds.p50).or_else(|| over(&tail, late.p99, bounds.p99))
     }
 }
 
@@ -409,7 +411,7 @@ mod tests {
             seed: 0,
             lateness_ns: Some(LatenessNs { p50, p99, max: p99 }),
             late_bounds_ns: LateBoundsNs::of(round_trip_ns),
-            packets: PacketCounts::default(),
+            packets: PacketCounts { entered: 100, out: 100, ..PacketCounts::default() },
             up: DirectionRecord::default(),
             down: DirectionRecord::default(),
             traces: BTreeMap::new(),
@@ -436,5 +438,8 @@ mod tests {
         assert_eq!(why.as_deref(), Some("the relay was late by 140 us at p50, bound 100 us"));
         let why = record(140_000, 2_400_000, 47_000_000).why_invalid();
         assert_eq!(why.as_deref(), Some("the relay was late by 2.40 ms at p99, bound 2.35 ms"));
+        let few = PacketCounts { entered: 99, out: 99, ..PacketCounts::default() };
+        let why = LinkRecord { packets: few, ..record(1, 2_400_000, 47_000_000) }.why_invalid();
+        assert_eq!(why.as_deref(), Some("the relay was late by 2.40 ms for the latest of 99 packets, bound 2.35 ms"));
     }
 }

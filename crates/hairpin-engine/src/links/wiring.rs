@@ -188,7 +188,8 @@ fn no_pair(error: &io::Error) -> Failure {
     }
 }
 
-fn failed(operation: &str, error: &io::Error) -> Failure {
+/// What the kernel refused, and what would help.
+pub(super) fn failed(operation: &str, error: &io::Error) -> Failure {
     let hint = match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "it needs the capabilities SYS_ADMIN, NET_ADMIN and NET_RAW",
         Some(libc::ENOSPC) => "is the limit on network namespaces reached (sysctl user.max_net_namespaces)?",

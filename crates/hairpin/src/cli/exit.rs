@@ -14,7 +14,7 @@ pub enum Exit {
     CheckFailed,
     /// Bad usage or bad input.
     Usage,
-    /// Some rounds failed; the rest was reported.
+    /// Some rounds failed, or not all of the report could be written; the rest was reported.
     RoundsFailed,
     /// The user ended it; what there was has been reported.
     Interrupted,

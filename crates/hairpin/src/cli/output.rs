@@ -1,6 +1,7 @@
-//! Writing to the terminal. A reader that has gone (a closed pipe) is no error of ours.
+//! Writing to the terminal. A reader that has gone (a closed pipe) is no error of ours; a full disk is.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_report::terminal::Look;
 
@@ -9,10 +10,24 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
 /// The width where there is no terminal to ask.
 const DEFAULT_WIDTH: usize = 100;
 
-/// Prints a text on standard output.
+/// Whether something printed did not arrive.
+static LOST: AtomicBool = AtomicBool::new(false);
+
+/// Prints a text on standard output. Where that cannot be written it says so.
 pub fn text(text: &str) {
     let mut output = std::io::stdout().lock();
-    drop(output.write_all(text.as_bytes()).and_then(|()| output.flush()));
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
+            LOST.store(true, Ordering::Relaxed);
+            error(&format!("cannot write to standard output: {why} (hint: is the disk full?)"));
+        }
+        _ => {}
+    }
+}
+
+/// Whether a text could not be printed.
+pub fn is_incomplete() -> bool {
+    LOST.load(Ordering::Relaxed)
 }
 
 /// Prints a line on standard error.

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use hairpin_link::log::{HEADER, LogLine};
 use hairpin_model::round::Failure;
 
+use super::sockets::no_thread;
 use crate::links::LogTo;
 use crate::system::{cpu, stream};
 
@@ -47,11 +48,12 @@ impl Log {
         let (full, written) = sync_channel(WAITING);
         let (used, empty) = sync_channel(WAITING);
         let cpus = cpus.to_vec();
-        let thread = std::thread::spawn(move || {
+        let writer = move || {
             // The relay may be pinned, and has its CPU for itself. Where this is refused the log is only slower.
             let _ = cpu::pin(&cpus);
             write(file, &written, &used)
-        });
+        };
+        let thread = std::thread::Builder::new().spawn(writer).map_err(|error| no_thread(&error))?;
         Ok(Self {
             lines: Vec::with_capacity(TOGETHER),
             empty,

@@ -1,11 +1,13 @@
 //! The real interfaces: a packet socket on each, and the kernel's stamps mapped to the link's time.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::thread;
 
 use hairpin_link::Direction;
 use hairpin_model::round::Failure;
 
+use super::super::wiring::failed;
 use super::carrier::{Arrival, Interfaces};
 use super::stamps::Stamps;
 use crate::clock::RealClock;
@@ -32,22 +34,19 @@ impl Sockets {
     /// Opens the near and the far one, for frames of up to `frame_bytes`. The link starts now.
     pub(super) fn open(interfaces: [&str; 2], frame_bytes: usize, clock: RealClock) -> Result<Self, Failure> {
         let socket = |name: &str| {
-            Interface::named(name).and_then(|interface| PacketSocket::open(interface, frame_bytes)).map_err(|error| {
-                Failure {
-                    cause: format!("cannot open a packet socket on the interface {name}: {error}"),
-                    hint: "this takes CAP_NET_RAW in the network namespace of the interface".to_owned(),
-                }
-            })
+            let opened = Interface::named(name).and_then(|interface| PacketSocket::open(interface, frame_bytes));
+            opened.map_err(|error| failed(&format!("open a packet socket on the interface {name}"), &error))
         };
         let [near, far] = interfaces;
-        let (near, far) = side_by_side(|| socket(near), || socket(far));
+        let (near, far) = side_by_side(|| socket(near), || socket(far)).map_err(|error| no_thread(&error))?;
         Ok(Self { near: near?, far: far?, stamps: Stamps::new(clock) })
     }
 
     /// Closes both.
     pub(super) fn close(self) {
         let Self { near, far, .. } = self;
-        side_by_side(|| drop(near), || drop(far));
+        // Without a thread both are dropped all the same, one after the other.
+        drop(side_by_side(|| drop(near), || drop(far)));
     }
 
     /// When the link started, on the clock.
@@ -73,12 +72,20 @@ impl Sockets {
 }
 
 /// Does both at once, the second in a thread that is gone afterwards.
-fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U + Send) -> (T, U) {
+fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U + Send) -> io::Result<(T, U)> {
     thread::scope(|scope| {
-        let there = scope.spawn(there);
+        let there = thread::Builder::new().spawn_scoped(scope, there)?;
         let here = here();
-        (here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        Ok((here, there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
     })
+}
+
+/// The system refuses the link a thread.
+pub(super) fn no_thread(error: &io::Error) -> Failure {
+    Failure {
+        cause: format!("cannot start a thread of the link: {error}"),
+        hint: "is a limit on processes (ulimit -u) or memory (ulimit -v) reached?".to_owned(),
+    }
 }
 
 impl Interfaces for SocketsUntil<'_> {

@@ -1,5 +1,6 @@
 //! `hairpin link run`: any program across a link, from its start to the last of what it leaves.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -64,7 +65,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     namespace::prepare().map_err(|why_not| Stopped::link(&Failure { cause: why_not.reason, hint: why_not.hint }))?;
     let unready = |error: io::Error| Failure {
         cause: format!("cannot prepare the link: {error}"),
-        hint: "/proc is needed".to_owned(),
+        hint: "is /proc there, and is a limit on open files (ulimit -n) reached?".to_owned(),
     };
     let signals = Signals::catch().map_err(unready).map_err(|failure| Stopped::link(&failure))?;
     let (outcome, end) = across(&wish, &signals, &unready).map_err(|failure| Stopped::link(&failure))?;
@@ -123,6 +124,9 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
     }
     if !wish.quiet {
         output::note(&addresses.before(&wish.described(), &remark));
+        if let Some(word) = wish.left_to_a_shell() {
+            output::note(&format!("note  COMMAND gets `{word}` as it stands: -- sh -c '...' has a shell fill it in"));
+        }
     }
     let mut command = Command::new(&wish.command[0]);
     command.args(&wish.command[1..]);
@@ -207,6 +211,14 @@ impl Wish {
         Addresses { link: &self.line, has_ipv6: addresses::have_ipv6(self.link.profile.mtu_bytes) }
     }
 
+    /// A word with one of our variables in it, which only a shell would fill in, where COMMAND is none.
+    fn left_to_a_shell(&self) -> Option<String> {
+        let mut words = self.command.iter().map(|word| word.to_string_lossy());
+        let has_shell = words.clone().any(|word| word.ends_with("sh"));
+        let is_ours = |word: &Cow<'_, str>| word.contains("$HAIRPIN_") || word.contains("${HAIRPIN_");
+        words.find(is_ours).filter(|_| !has_shell).map(Cow::into_owned)
+    }
+
     /// The link in words: all that it takes to have it again.
     fn described(&self) -> String {
         let name = self.link.builtin.map(|builtin| format!("{}: ", builtin.name)).unwrap_or_default();
@@ -236,6 +248,9 @@ fn may_log(path: &Path, backend: Backend) -> Result<LogTo, Stopped> {
     let refused = |why: &dyn std::fmt::Display| {
         Stopped::usage(format!("cannot write the log {}: {why} (hint: --log FILE names another)", path.display()))
     };
+    if path.to_str().is_none() {
+        return Err(refused(&"its name is no UTF-8"));
+    }
     if let Some(number) = own_stream(path) {
         return match LogTo::may_be_stream(number) {
             Ok(true) => Ok(LogTo::Stream(number)),
@@ -303,6 +318,7 @@ fn not_run(program: &OsString, error: &io::Error) -> Stopped {
     const NOT_EXECUTABLE: u8 = 126;
     let (code, hint) = match error.kind() {
         io::ErrorKind::NotFound => (NOT_FOUND, "is it installed, and in $PATH?"),
+        io::ErrorKind::WouldBlock => (NOT_EXECUTABLE, "is a limit on processes (ulimit -u) reached?"),
         _ => (NOT_EXECUTABLE, "may it be executed?"),
     };
     let message = format!("cannot run `{}`: {error} (hint: {hint})", program.to_string_lossy());
