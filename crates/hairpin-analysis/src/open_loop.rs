@@ -1,12 +1,49 @@
 //! How much of the rate asked for an open loop reached.
 
 use hairpin_model::case::{Case, Pattern};
+use hairpin_model::fact;
+use hairpin_model::fact_names;
 use hairpin_model::round::Measured;
 
 use crate::statistics::location::median;
 
 /// Below this share of the rate asked for, the generator was saturated and the round says nothing of that rate.
 pub const SATURATED_BELOW: f64 = 0.99;
+
+/// Why a generator had to wait, and what helps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldUp {
+    /// A sentence without its end.
+    pub cause: &'static str,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// Whether answers that did not come kept the generator from sending: as many messages were unanswered as their numbers
+/// tell apart. Null where that held up fewer messages than the rate may be short of.
+#[must_use]
+pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
+    let waited = |measured: &&Measured| fact::number(&measured.client.facts, fact_names::WAITED_FOR_ANSWERS);
+    let waited: f64 = rounds.iter().filter_map(waited).sum();
+    let sent: f64 = rounds.iter().map(|measured| measured.ledger.sent as f64).sum();
+    if waited == 0.0 || waited < (1.0 - SATURATED_BELOW) * sent {
+        return None;
+    }
+    Some(match (case.size_bytes, case.reply_size_bytes) {
+        (1, _) => HeldUp {
+            cause: "only 128 messages can be unanswered where their number has one byte",
+            remedy: "--size 2 or more, or a shorter --timeout",
+        },
+        (_, 1) => HeldUp {
+            cause: "only 128 messages can be unanswered where their number has one byte",
+            remedy: "--reply-size 2 or more, or a shorter --timeout",
+        },
+        _ => HeldUp {
+            cause: "only 32 768 messages can be unanswered",
+            remedy: "a lower --rate, or a shorter --timeout",
+        },
+    })
+}
 
 /// The rate asked for, in messages a second; null in a closed loop.
 #[must_use]

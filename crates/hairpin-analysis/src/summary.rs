@@ -12,6 +12,7 @@ use hairpin_model::summary::{
 };
 use hdrhistogram::Histogram;
 
+use crate::open_loop::HeldUp;
 use crate::statistics::interval::median_figure;
 use crate::{counted, counters, exchanges, humane, links, modes, open_loop, trace};
 
@@ -194,8 +195,13 @@ fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> 
         && reached < open_loop::SATURATED_BELOW
     {
         let (sent, asked) = (humane::count(asked * reached), humane::count(asked));
-        reasons
-            .push(format!("the generator was saturated: it sent {sent} of the {asked} messages a second asked for"));
+        let sent = format!("it sent {sent} of the {asked} messages a second asked for");
+        reasons.push(match open_loop::held_up(case, measured) {
+            Some(HeldUp { cause, remedy }) => {
+                format!("the generator had to wait for answers: {sent}, as {cause} (what helps: {remedy})")
+            }
+            None => format!("the generator was saturated: {sent}"),
+        });
     }
     reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));

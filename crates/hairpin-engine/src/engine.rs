@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{CpuIdle, Ends};
+use hairpin_model::fact::Fact;
+use hairpin_model::fact_names;
 use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::round::{
@@ -159,6 +161,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     for end in [Some(&mut report), echo_report.as_mut()].into_iter().flatten() {
         end.cpu_ns = journey.tally.measured_part(end.cpu_ns);
     }
+    let waited = Some(journey.tally.waited_for_answers).filter(|waited| *waited > 0);
+    report.facts.extend(waited.map(|waited| Fact::number(fact_names::WAITED_FOR_ANSWERS, waited as f64)));
     let echo_facts = echo_report.as_ref().map_or(&[][..], |report| &report.facts);
     let on_the_link = link.as_ref().map(|link| OnTheLink {
         lost: &link.lost_messages,

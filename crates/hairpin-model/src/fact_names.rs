@@ -35,6 +35,9 @@ fact_names! {
         SOCKET_DROPS = "socket.drops",
         /// Times that a sleeping end of `shm` was woken by its time-out and not by its peer.
         SHM_LATE_WAKES = "shm.late_wakes",
+        /// Messages of an open loop that were due and had to wait, because as many were unanswered as their numbers
+        /// tell apart; absent where none had to.
+        WAITED_FOR_ANSWERS = "open_loop.waited_for_answers",
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
         /// Segments sent again because of acknowledgements that came (`TCPFastRetrans`). Read under a link only, where the

@@ -13,6 +13,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::open_loop::HeldUp;
 use crate::{humane, open_loop};
 
 pub(super) struct RateNotReached;
@@ -37,7 +38,8 @@ impl Detector for RateNotReached {
             let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
             let reached = open_loop::share_reached(&case.case, &rounds)?;
             let asked = open_loop::asked_per_s(&case.case)?;
-            (reached < open_loop::SATURATED_BELOW).then_some((1.0 - reached, (asked, asked * reached)))
+            (reached < open_loop::SATURATED_BELOW)
+                .then_some((1.0 - reached, (asked, asked * reached, open_loop::held_up(&case.case, &rounds))))
         });
         let behind = Hits::among(run, |case| {
             let is_saturated = saturated.0.iter().any(|hit| hit.case.id == case.id);
@@ -51,7 +53,10 @@ impl Detector for RateNotReached {
     }
 }
 
-fn answers_behind(case: &CaseSummary) -> Option<(f64, (f64, f64))> {
+/// The rate asked for, the rate reached, and what held the generator up.
+type Short = (f64, f64, Option<HeldUp>);
+
+fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     let asked = open_loop::asked_per_s(&case.case)?;
     let (rate, p50) = (case.rate_per_s?.value, case.latency_ns.p50?.value);
     // What is on its way over a link is no queue. A round lasts until its last answer is there, and what was lost was not
@@ -62,12 +67,15 @@ fn answers_behind(case: &CaseSummary) -> Option<(f64, (f64, f64))> {
     let lost = case.ledger.lost.values().sum::<u64>() as f64 / case.ledger.sent.max(1) as f64;
     let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
     let behind = rate < open_loop::SATURATED_BELOW * possible && queued >= QUEUE;
-    behind.then_some((1.0 - rate / asked, (asked, rate)))
+    behind.then_some((1.0 - rate / asked, (asked, rate, None)))
 }
 
-fn finding(hits: &Hits<'_, (f64, f64)>, who: &str, severity: Severity) -> Option<Finding> {
+fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Finding> {
     let first = hits.first()?;
-    let (asked, reached) = first.with;
+    let (asked, reached, held_up) = first.with;
+    let (waited, helps) = held_up.map_or_else(Default::default, |HeldUp { cause, remedy }| {
+        (format!(" It had to wait for answers: {cause}."), format!("What helps: {remedy}. Else: "))
+    });
     let others = match hits.0.len() {
         1 => String::new(),
         cases => format!(" {cases} cases in all fell short."),
@@ -76,7 +84,7 @@ fn finding(hits: &Hits<'_, (f64, f64)>, who: &str, severity: Severity) -> Option
         cases: hits.ids(),
         summary: format!(
             "{}: of {} messages a second asked for, {who} {} a second ({} too few). Its figures are not of that \
-             rate.{others}",
+             rate.{waited}{others}",
             first.case.label,
             humane::count(asked),
             humane::count(reached),
@@ -87,7 +95,7 @@ fn finding(hits: &Hits<'_, (f64, f64)>, who: &str, severity: Severity) -> Option
             evidence("messages a second reached", Figure::bare(reached), "per s"),
         ],
         advice: format!(
-            "Ask for at most {} messages a second here, or let the ends spin on CPUs of their own (--waiting spin \
+            "{helps}Ask for at most {} messages a second here, or let the ends spin on CPUs of their own (--waiting spin \
              --placement apart).",
             humane::count(reached * 0.8)
         ),
@@ -105,6 +113,8 @@ fn finding(hits: &Hits<'_, (f64, f64)>, who: &str, severity: Severity) -> Option
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::fact::Fact;
+    use hairpin_model::fact_names;
 
     use super::*;
     use crate::made_up::links::over;
@@ -130,6 +140,32 @@ mod tests {
         assert_eq!((found.len(), found[0].severity), (1, Severity::Problem));
         assert!((found[0].share - 0.2).abs() < 0.005, "{}", found[0].share);
         assert!(found[0].summary.contains("the generator sent 8 0"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn a_generator_that_waits_for_answers_is_told_from_a_saturated_one() {
+        let found = |waited: f64| {
+            let case = Case { size_bytes: 1, reply_size_bytes: 1, ..at_rate(Case::ping_pong("udp"), 10_000.0) };
+            let mut made_up = MadeUp::new();
+            let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
+            made_up.round_with(&case, 0, &paced(100_000, &messages), |measured| {
+                measured.client.facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
+            });
+            let run = made_up.run();
+            let found = crate::findings(&run).into_iter().find(|finding| finding.code == CARD.code).unwrap();
+            (run.cases[0].why_invalid[0].clone(), found.summary, found.advice)
+        };
+        let (reason, summary, advice) = found(500.0);
+        assert!(reason.starts_with("the generator had to wait for answers: it sent 8 0"), "{reason}");
+        assert!(reason.ends_with("(what helps: --size 2 or more, or a shorter --timeout)"), "{reason}");
+        assert!(summary.contains("It had to wait for answers: only 128 messages can be unanswered"), "{summary}");
+        assert!(
+            advice.starts_with("What helps: --size 2 or more, or a shorter --timeout. Else: Ask for"),
+            "{advice}"
+        );
+        let (reason, summary, advice) = found(9.0);
+        assert!(reason.starts_with("the generator was saturated: it sent 8 0"), "{reason}");
+        assert!(!summary.contains("wait") && advice.starts_with("Ask for"), "{summary} {advice}");
     }
 
     #[test]

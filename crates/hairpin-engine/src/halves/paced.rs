@@ -49,6 +49,8 @@ struct Paced<'a, C> {
     flying: Vec<Flying>,
     next: u64,
     oldest: u64,
+    /// The last message that had to wait for room.
+    held_up: Option<u64>,
     last_progress_ns: u64,
 }
 
@@ -129,6 +131,7 @@ impl<'a, C: Clock> Paced<'a, C> {
             flying: vec![Flying::default(); most],
             next: 0,
             oldest: 0,
+            held_up: None,
             last_progress_ns: now_ns,
         }
     }
@@ -146,6 +149,9 @@ impl<'a, C: Clock> Paced<'a, C> {
         if self.client.lossy && waited_ns > self.client.order.timeout_ns {
             self.give_up_to(self.oldest + 1);
             return true;
+        }
+        if self.held_up.replace(self.next) != Some(self.next) {
+            self.tally.waited_for_answers += 1;
         }
         false
     }

@@ -26,6 +26,8 @@ pub struct Tally {
     pub late: u64,
     /// Answers that had come before, to messages sent after the warm-up.
     pub duplicated: u64,
+    /// Messages of an open loop that waited because no more could be told apart, the warm-up's too.
+    pub waited_for_answers: u64,
     /// Warm-up messages sent.
     pub warm_up_sent: u64,
     /// Warm-up messages answered in time.

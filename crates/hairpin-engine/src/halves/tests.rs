@@ -120,6 +120,7 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
     };
     let journey = travel(&order, &[Act::After(500)], true).unwrap();
     assert_eq!((journey.tally.sent, journey.tally.received), (130, 130));
+    assert_eq!(journey.tally.waited_for_answers, 2);
     let samples = journey.recorder.finish(journey.origin_ns);
     // One byte tells 256 numbers apart, so 128 may be in flight: message 128, due at 128 ns, waits for the first
     // answer at 500 ns and has its own at 1000 ns.

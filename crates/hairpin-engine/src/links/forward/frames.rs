@@ -172,6 +172,8 @@ fn transport(
 ///
 /// In IPv4 a checksum covers every bit. In IPv6 none covers the traffic class, the flow label and the hop limit, nor
 /// the reserved bits of a fragment header and the number in it of what follows, which only counts in the first.
+/// But parts with congestion marks (ECN) and parts without are never put together (RFC 3168, section 5.3;
+/// `ip_frag_ecn_table`, net/ipv4/ip_fragment.c).
 pub(super) fn is_damage_noticed(frame: &[u8], bit: u32) -> bool {
     if half(frame, 12) != Some(IPV6) {
         return true;
@@ -179,6 +181,10 @@ pub(super) fn is_damage_noticed(frame: &[u8], bit: u32) -> bool {
     let fragment = frame.get(ETHERNET_BYTES + 6) == Some(&FRAGMENT);
     let is_first = half(frame, ETHERNET_BYTES + IPV6_BYTES + 2).is_none_or(|offset| offset >> 3 == 0);
     match bit {
+        10..12 if fragment => {
+            let marks = frame.get(ETHERNET_BYTES + 1).map_or(0, |byte| byte & 0x30);
+            marks == 0 || marks == 0x80 >> (bit % 8)
+        }
         4..32 | 56..64 => false,
         320..328 if fragment => is_first,
         328..336 | 349..351 if fragment => false,

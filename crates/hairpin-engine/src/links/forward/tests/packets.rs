@@ -194,7 +194,14 @@ fn of_ipv6_some_bits_are_under_no_checksum() {
     assert!(unnoticed(&udp(&[1; 8])).is_empty());
     assert_eq!(unnoticed(&ipv6(UDP, &datagram(0, &[1; 8]))), fixed);
     let part = |offset: u8| ipv6(44, &[&[UDP, 0, 0, offset << 3, 0, 0, 0, 1][..], &[1; 16]].concat());
+    let fixed: Vec<u32> = fixed.into_iter().filter(|bit| !(10..12).contains(bit)).collect();
     let reserved: Vec<u32> = (328..336).chain(349..351).collect();
     assert_eq!(unnoticed(&part(0)), [fixed.clone(), reserved].concat());
     assert_eq!(unnoticed(&part(1)), [fixed, (320..336).collect(), vec![349, 350]].concat());
+    let marked = |marks: u8| {
+        let mut part = part(0);
+        part[15] |= marks << 4;
+        (is_damage_noticed(&part, 10), is_damage_noticed(&part, 11))
+    };
+    assert_eq!([0, 1, 2, 3].map(marked), [(true, true), (false, true), (true, false), (false, false)]);
 }
