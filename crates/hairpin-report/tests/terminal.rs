@@ -10,7 +10,9 @@ use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::{Role, Verdict};
 use hairpin_model::trace::Capture;
-use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
+use hairpin_report::comparison::{
+    BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
+};
 use hairpin_report::terminal::{Look, render, render_comparison};
 
 fn plain(width: usize) -> Look {
@@ -430,6 +432,7 @@ fn comparison() -> ComparisonReport {
     ComparisonReport {
         baseline: "hairpin-runs/2026-11-20-survey".to_owned(),
         candidate: "hairpin-runs/2026-11-21-survey".to_owned(),
+        links: None,
         invalid: Vec::new(),
         rows: vec![
             row("tcp block together", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
@@ -505,6 +508,18 @@ fn the_side_that_may_not_be_used_is_named() {
         text.starts_with("The two runs have no figure in common that may be used. 1 budget NOT kept.\n"),
         "{text}"
     );
+}
+
+#[test]
+fn different_links_are_told_in_the_first_lines() {
+    let (baseline, candidate) = ("bridged-vm".to_owned(), "bridged-vm up.loss=10%".to_owned());
+    let report = ComparisonReport { links: Some(DifferentLinks { baseline, candidate }), ..comparison() };
+    let text = render_comparison(&report, &plain(100));
+    let second = "The two runs went over different links: bridged-vm against bridged-vm up.loss=10%.";
+    assert_eq!(text.lines().nth(1), Some(second), "{text}");
+    assert!(!render_comparison(&comparison(), &plain(100)).contains("different links"));
+    let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render_comparison(&report)).unwrap();
+    assert_eq!(json["links"]["candidate"], "bridged-vm up.loss=10%");
 }
 
 #[test]
