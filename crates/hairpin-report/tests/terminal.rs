@@ -8,7 +8,7 @@ use hairpin_model::finding::Severity;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
-use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::summary::{LatencyFigures, Role, Verdict};
 use hairpin_model::trace::Capture;
 use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
@@ -284,6 +284,29 @@ fn an_interrupted_run_says_so_before_anything_else() {
     run.state = State::Interrupted;
     let text = render(&run, &plain(80));
     assert!(text.starts_with("PARTIAL RUN: it was ended by the user; 378 of 380 rounds were measured."), "{text}");
+}
+
+#[test]
+fn what_was_never_measured_is_not_called_invalid() {
+    let mut run = support::survey(1);
+    run.state = State::Interrupted;
+    let before = run.cases.iter().filter(|row| !row.valid).count();
+    assert_eq!(before, 1, "the survey has an invalid case, and no row that was not measured");
+    for row in &mut run.cases[..2] {
+        (row.rounds, row.samples, row.valid, row.latency_ns) = (0, 0, false, LatencyFigures::default());
+        row.failed_rounds.clear();
+        row.why_invalid = vec!["no round of it was measured to its end".to_owned()];
+    }
+    let text = render(&run, &plain(100));
+    let cautions = "1 case is invalid and marked with !: do not use its figures.\n\
+                    2 cases were not measured and are marked with !.\n";
+    assert!(text.contains(cautions), "{text}");
+    let line = format!("{} was not measured", run.cases[1].label);
+    assert!(text.contains(&format!("! {line}\n")), "{text}");
+    let page = hairpin_report::html::render(&run);
+    assert!(page.contains(&format!("<b>{}</b> was not measured</li>", run.cases[1].label)), "the page says so too");
+    run.cases[1].failed_rounds.push("round 0: refused".to_owned());
+    assert!(!render(&run, &plain(100)).contains(&line), "a case whose rounds failed was tried");
 }
 
 #[test]
