@@ -253,6 +253,12 @@ impl Case {
         words
     }
 
+    /// The same case on the loopback.
+    #[must_use]
+    pub fn without_link(&self) -> Self {
+        Self { link: LOOPBACK.to_owned(), link_name: None, link_backend: Backend::Relay, ..self.clone() }
+    }
+
     /// The same case but for its place in an A/A pair.
     #[must_use]
     pub fn without_twin(&self) -> Self {

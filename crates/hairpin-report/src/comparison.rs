@@ -11,6 +11,8 @@ pub struct ComparisonReport {
     pub baseline: String,
     /// The candidate run.
     pub candidate: String,
+    /// The links where each run went over one and the two are not the same; null elsewhere.
+    pub links: Option<DifferentLinks>,
     /// Cases of both runs whose figures must not be used in one of them or in both.
     pub invalid: Vec<InvalidCase>,
     /// One row for each case and figure that both runs have.
@@ -23,6 +25,15 @@ pub struct ComparisonReport {
     pub cautions: Vec<Caution>,
     /// Budgets that were checked.
     pub budgets: Vec<BudgetResult>,
+}
+
+/// The links of two runs that went over different ones: their names, or their figures where they have none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DifferentLinks {
+    /// That of the baseline.
+    pub baseline: String,
+    /// That of the candidate.
+    pub candidate: String,
 }
 
 /// A case whose figures must not be used.

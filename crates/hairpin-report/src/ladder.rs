@@ -181,7 +181,7 @@ pub(crate) fn row_words(summary: &CaseSummary) -> Vec<String> {
         Some(exchange) => (exchange.remedy.to_string(), exchange_words(case, exchange)),
         None => (case.transport.clone(), Vec::new()),
     };
-    let details = links::without(case).details().into_iter().filter(|word| !shared.contains(word));
+    let details = case.without_link().details().into_iter().filter(|word| !shared.contains(word));
     std::iter::once(head).chain(details).collect()
 }
 

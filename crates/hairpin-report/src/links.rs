@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Case, LOOPBACK};
+use hairpin_model::case::Case;
 use hairpin_model::link::{Backend, LatenessNs, LinkSummary, PacketCounts};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -48,11 +48,6 @@ pub(crate) fn name(case: &Case) -> &str {
 /// Whether two cases have the same path between their ends.
 pub(crate) fn alike(one: &Case, other: &Case) -> bool {
     (&one.link, one.link_backend) == (&other.link, other.link_backend)
-}
-
-/// The case as it would be without its link: what is left of its words when the link is said elsewhere.
-pub(crate) fn without(case: &Case) -> Case {
-    Case { link: LOOPBACK.to_owned(), link_name: None, link_backend: Backend::Relay, ..case.clone() }
 }
 
 /// `over home-uplink`, `over delay=2ms by netem`; null on the loopback.
@@ -120,8 +115,10 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     let of_row = |row: &&CaseSummary| row.link.as_ref().map_or(0, |link| link.rounds_left_out.len() as u64);
     let rows: Vec<&CaseSummary> = link.rows.iter().copied().filter(|row| of_row(row) > 0).collect();
     let all: u64 = rows.iter().map(of_row).sum();
-    let names: Vec<String> =
-        rows.iter().map(|row| format!("{} {}", without(&row.case).label(), quantities::count(of_row(row)))).collect();
+    let names: Vec<String> = rows
+        .iter()
+        .map(|row| format!("{} {}", row.case.without_link().label(), quantities::count(of_row(row))))
+        .collect();
     let whys: Vec<&str> = rows
         .iter()
         .flat_map(|row| &row.link.as_ref().expect("it has some").rounds_left_out)

@@ -199,12 +199,22 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     if run.failed_rounds() > 0 {
         cautions.push(format!("{} failed; the causes stand below.", counted(run.failed_rounds() as u64, "round")));
     }
-    match run.cases.iter().filter(|row| !row.valid).count() as u64 {
+    match run.cases.iter().filter(|row| !row.valid && !never_measured(row)).count() as u64 {
         0 => {}
         1 => cautions.push("1 case is invalid and marked with !: do not use its figures.".to_owned()),
         many => cautions.push(format!("{many} cases are invalid and marked with !: do not use their figures.")),
     }
+    match run.cases.iter().filter(|row| never_measured(row)).count() as u64 {
+        0 => {}
+        1 => cautions.push("1 case was not measured and is marked with !.".to_owned()),
+        many => cautions.push(format!("{many} cases were not measured and are marked with !.")),
+    }
     cautions
+}
+
+/// Invalid only as no round of it came to its end, nor failed: the run ended before.
+fn never_measured(row: &CaseSummary) -> bool {
+    !row.valid && row.rounds == 0 && row.failed_rounds.is_empty()
 }
 
 /// The code of the finding that makes a caution.
@@ -331,11 +341,12 @@ pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     failures
 }
 
-/// Invalid cases and why.
+/// Cases without figures that may be used, and why: `is invalid: messages were lost`.
 pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
     let why = |row: &CaseSummary| match row.why_invalid.as_slice() {
-        [] => "no reason was recorded".to_owned(),
-        reasons => reasons.join("; "),
+        _ if never_measured(row) => "was not measured".to_owned(),
+        [] => "is invalid: no reason was recorded".to_owned(),
+        reasons => format!("is invalid: {}", reasons.join("; ")),
     };
     run.cases.iter().filter(|row| !row.valid).map(|row| (row.label.clone(), why(row))).collect()
 }

@@ -8,9 +8,11 @@ use hairpin_model::finding::Severity;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
-use hairpin_model::summary::{Role, Verdict};
+use hairpin_model::summary::{LatencyFigures, Role, Verdict};
 use hairpin_model::trace::Capture;
-use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
+use hairpin_report::comparison::{
+    BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
+};
 use hairpin_report::terminal::{Look, render, render_comparison};
 
 fn plain(width: usize) -> Look {
@@ -285,6 +287,29 @@ fn an_interrupted_run_says_so_before_anything_else() {
 }
 
 #[test]
+fn what_was_never_measured_is_not_called_invalid() {
+    let mut run = support::survey(1);
+    run.state = State::Interrupted;
+    let before = run.cases.iter().filter(|row| !row.valid).count();
+    assert_eq!(before, 1, "the survey has an invalid case, and no row that was not measured");
+    for row in &mut run.cases[..2] {
+        (row.rounds, row.samples, row.valid, row.latency_ns) = (0, 0, false, LatencyFigures::default());
+        row.failed_rounds.clear();
+        row.why_invalid = vec!["no round of it was measured to its end".to_owned()];
+    }
+    let text = render(&run, &plain(100));
+    let cautions = "1 case is invalid and marked with !: do not use its figures.\n\
+                    2 cases were not measured and are marked with !.\n";
+    assert!(text.contains(cautions), "{text}");
+    let line = format!("{} was not measured", run.cases[1].label);
+    assert!(text.contains(&format!("! {line}\n")), "{text}");
+    let page = hairpin_report::html::render(&run);
+    assert!(page.contains(&format!("<b>{}</b> was not measured</li>", run.cases[1].label)), "the page says so too");
+    run.cases[1].failed_rounds.push("round 0: refused".to_owned());
+    assert!(!render(&run, &plain(100)).contains(&line), "a case whose rounds failed was tried");
+}
+
+#[test]
 fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
     let mut run = support::survey(1);
     run.cases.clear();
@@ -430,6 +455,7 @@ fn comparison() -> ComparisonReport {
     ComparisonReport {
         baseline: "hairpin-runs/2026-11-20-survey".to_owned(),
         candidate: "hairpin-runs/2026-11-21-survey".to_owned(),
+        links: None,
         invalid: Vec::new(),
         rows: vec![
             row("tcp block together", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
@@ -505,6 +531,18 @@ fn the_side_that_may_not_be_used_is_named() {
         text.starts_with("The two runs have no figure in common that may be used. 1 budget NOT kept.\n"),
         "{text}"
     );
+}
+
+#[test]
+fn different_links_are_told_in_the_first_lines() {
+    let (baseline, candidate) = ("bridged-vm".to_owned(), "bridged-vm up.loss=10%".to_owned());
+    let report = ComparisonReport { links: Some(DifferentLinks { baseline, candidate }), ..comparison() };
+    let text = render_comparison(&report, &plain(100));
+    let second = "The two runs went over different links: bridged-vm against bridged-vm up.loss=10%.";
+    assert_eq!(text.lines().nth(1), Some(second), "{text}");
+    assert!(!render_comparison(&comparison(), &plain(100)).contains("different links"));
+    let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render_comparison(&report)).unwrap();
+    assert_eq!(json["links"]["candidate"], "bridged-vm up.loss=10%");
 }
 
 #[test]

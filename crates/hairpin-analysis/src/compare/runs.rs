@@ -9,6 +9,7 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::words;
 use serde::Serialize;
 
+use super::keys::{DifferentLinks, Keys};
 use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
 use crate::statistics::interval::ratio_of_medians;
@@ -34,6 +35,8 @@ words! {
 /// Two runs compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunComparison {
+    /// The links where the two runs went over different ones; null where a case of both went over one and the same.
+    pub links: Option<DifferentLinks>,
     /// Cases that both runs have, in the baseline's order.
     pub cases: Vec<CaseComparison>,
     /// Labels of cases that only the baseline has.
@@ -45,9 +48,9 @@ pub struct RunComparison {
 /// One case in two runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseComparison {
-    /// Its identity.
+    /// Its identity in the baseline.
     pub id: String,
-    /// The case in words.
+    /// The case in words; without its link where that is not the same in both runs.
     pub label: String,
     /// Why the baseline's figures must not be used, one reason each; empty where they may.
     pub baseline_why_invalid: Vec<String>,
@@ -87,21 +90,26 @@ pub struct FigureComparison {
 /// (memory layout, a neighbour on the host): repeat both runs before you trust a small difference.
 #[must_use]
 pub fn compare_runs(baseline: &Run, candidate: &Run, seed: u64) -> RunComparison {
-    let only = |of: &Run, other: &Run| {
-        of.cases.iter().filter(|case| other.case(&case.id).is_none()).map(|case| case.label.clone()).collect()
+    let keys = Keys::of(baseline, candidate);
+    let [by_key, candidate_by_key] = [baseline, candidate]
+        .map(|run| run.cases.iter().map(|case| (keys.key(case), case)).collect::<BTreeMap<String, &CaseSummary>>());
+    let only = |of: &Run, other: &BTreeMap<String, &CaseSummary>| {
+        let alone = of.cases.iter().filter(|case| !other.contains_key(&keys.key(case)));
+        alone.map(|case| case.label.clone()).collect()
     };
     let (one, other) = (counted_by_case(baseline), counted_by_case(candidate));
-    let both = baseline.cases.iter().filter_map(|case| Some((case, candidate.case(&case.id)?)));
+    let both = baseline.cases.iter().filter_map(|case| Some((case, *candidate_by_key.get(&keys.key(case))?)));
     RunComparison {
         cases: both
             .map(|(a, b)| {
                 let one = Side { summary: a, rounds: one.get(a.id.as_str()).map_or(&[], Vec::as_slice) };
                 let other = Side { summary: b, rounds: other.get(b.id.as_str()).map_or(&[], Vec::as_slice) };
-                compare_case(&one, &other, seed)
+                CaseComparison { label: keys.label(a), ..compare_case(&one, &other, seed) }
             })
             .collect(),
-        only_in_baseline: only(baseline, candidate),
-        only_in_candidate: only(candidate, baseline),
+        only_in_baseline: only(baseline, &candidate_by_key),
+        only_in_candidate: only(candidate, &by_key),
+        links: keys.links,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hairpin_model::case::Case;
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -43,14 +44,15 @@ pub struct Difference {
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let sides = [baseline, candidate].map(described);
     let what: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
-    what.into_iter()
-        .filter_map(|key| {
-            let [baseline, candidate] =
-                [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
-            let differ = baseline != candidate;
-            differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
-        })
-        .collect()
+    let described = what.into_iter().filter_map(|key| {
+        let [baseline, candidate] =
+            [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
+        let differ = baseline != candidate;
+        differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
+    });
+    let mut differences: Vec<Difference> = described.chain(unlike_links(baseline, candidate)).collect();
+    differences.sort_by(|one, other| (one.kind, &one.what).cmp(&(other.kind, &other.what)));
+    differences
 }
 
 fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
@@ -93,27 +95,38 @@ fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
 }
 
 /// What the rounds were ordered to be; the same words where all were alike.
-fn orders(run: &Run) -> [(&'static str, String); 4] {
+fn orders(run: &Run) -> [(&'static str, String); 3] {
     let timed = || run.rounds.iter().map(|round| &round.order).filter(|order| order.purpose == Purpose::Timed);
     let time_outs = timed().map(|order| Extent::DurationNs(order.timeout_ns));
     [
         ("messages a round", extents(timed().map(|order| order.extent))),
         ("warm-up of a round", extents(timed().map(|order| order.warm_up))),
         ("time-out", extents(time_outs)),
-        ("links", links(run)),
     ]
 }
 
-/// Every link with what carried its packets, each once: a name alone would not tell that its figures were others.
-fn links(run: &Run) -> String {
+fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
+    let sides = [baseline, candidate].map(links);
+    let differ = !sides[0].keys().eq(sides[1].keys());
+    let [baseline, candidate] = sides.map(|links| {
+        if links.is_empty() { "none".to_owned() } else { links.into_values().collect::<Vec<_>>().join("; ") }
+    });
+    differ.then(|| Difference { kind: Kind::Plan, what: "links".to_owned(), baseline, candidate })
+}
+
+/// Every link with what carried its packets, each once, and how it is told: by its name too, where it has one. A name
+/// alone would not tell that its figures were others, and links of equal figures are alike by whatever name.
+fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
-    let line = |row: &CaseSummary| {
+    let link = |row: &CaseSummary| {
+        let Case { link, link_name, link_backend, .. } = &row.case;
         let traces = row.link.iter().flat_map(|link| &link.traces);
         let traces: String = traces.map(|(name, digest)| format!(", {name} of digest {digest}")).collect();
-        format!("{} by {}{traces}", row.case.link, row.case.link_backend)
+        let rest = format!("by {link_backend}{traces}");
+        let told = link_name.as_ref().map_or_else(|| link.clone(), |name| format!("{name} ({link})"));
+        (format!("{link} {rest}"), format!("{told} {rest}"))
     };
-    let lines: BTreeSet<String> = emulated.map(line).collect();
-    if lines.is_empty() { "none".to_owned() } else { lines.into_iter().collect::<Vec<_>>().join("; ") }
+    emulated.map(link).collect()
 }
 
 /// `15 messages`; `differs between cases: 1, 15, 195 messages`. Each stands there once, as two runs are compared by it.
@@ -139,7 +152,6 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
     use hairpin_model::link::{Backend, LateBoundsNs, LinkSummary, PacketCounts};
 
     use super::*;
@@ -194,18 +206,21 @@ mod tests {
 
     #[test]
     fn links_of_one_name_and_other_figures_are_unlike() {
-        let over = |line: &str, link_backend| {
+        let named = |name: Option<&str>, line: &str, link_backend| {
             let mut made_up = MadeUp::new();
-            let link_name = Some("bridged-vm".to_owned());
+            let link_name = name.map(str::to_owned);
             let case = Case { link: line.to_owned(), link_name, link_backend, ..Case::ping_pong("tcp") };
             made_up.rounds_of(&case, &[4_000_000]);
             made_up.run()
         };
+        let over = |line: &str, backend| named(Some("bridged-vm"), line, backend);
         let one = over("delay=2ms", Backend::Relay);
+        let unnamed = unlike(&one, &named(None, "delay=2ms", Backend::Relay));
+        assert!(unnamed.iter().all(|one| one.what != "links"), "a name is no figure: {unnamed:?}");
         assert_eq!(unlike(&one, &over("delay=2ms", Backend::Relay)), []);
         let differences = unlike(&one, &over("delay=3ms", Backend::Relay));
         assert_eq!((differences.len(), differences[0].kind, differences[0].what.as_str()), (1, Kind::Plan, "links"));
-        let expected = ("delay=2ms by relay", "delay=3ms by relay");
+        let expected = ("bridged-vm (delay=2ms) by relay", "bridged-vm (delay=3ms) by relay");
         assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), expected);
         assert!(unlike(&one, &over("delay=2ms", Backend::Netem)).iter().any(|one| one.what == "links"));
         let replayed = |digest: &str| {
@@ -226,7 +241,10 @@ mod tests {
         };
         assert_eq!(unlike(&replayed("1f"), &replayed("1f")), []);
         let differences = unlike(&replayed("1f"), &replayed("2e"));
-        assert_eq!(differences[0].candidate, "delay=2ms by relay, a.trace of digest 2e");
+        assert_eq!(differences[0].candidate, "bridged-vm (delay=2ms) by relay, a.trace of digest 2e");
+        let differences = unlike(&run("tcp"), &named(None, "delay=2ms", Backend::Relay));
+        let links = differences.iter().find(|one| one.what == "links").unwrap();
+        assert_eq!((links.baseline.as_str(), links.candidate.as_str()), ("none", "delay=2ms by relay"));
     }
 
     #[test]

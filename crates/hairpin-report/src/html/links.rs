@@ -121,7 +121,7 @@ fn case_row(row: &CaseSummary, link: &LinkSummary) -> CaseRow {
     let (packets, bounds) = (&link.packets, link.late_bounds_ns);
     let late = |ns: u64, bound_ns: u64| (links::time(ns, MICRO), ns > bound_ns);
     CaseRow {
-        name: links::without(&row.case).label(),
+        name: row.case.without_link().label(),
         valid: row.valid,
         cells: vec![
             quantities::count(packets.entered),
@@ -146,7 +146,7 @@ fn one_round((row, shown): (&CaseSummary, &ShownLink)) -> Shown {
         format!("{direction}: {}", links::counts(&record.packets).join(", "))
     };
     Shown {
-        label: links::without(&row.case).label(),
+        label: row.case.without_link().label(),
         round: shown.round,
         about: tied(&both.iter().map(about).collect::<Vec<_>>().join("; ")),
         dropped: dropped(shown),

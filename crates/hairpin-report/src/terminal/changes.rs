@@ -12,6 +12,10 @@ use crate::wording;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     page.paragraph(0, LEAD, &answer(report));
+    if let Some(links) = &report.links {
+        let text = format!("The two runs went over different links: {} against {}.", links.baseline, links.candidate);
+        page.paragraph(0, WARN, &text);
+    }
     if let Some(caution) = invalid(report) {
         page.paragraph(0, BAD, &caution);
     }

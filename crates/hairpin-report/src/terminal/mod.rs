@@ -107,7 +107,7 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
         page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
     }
     for (label, why) in wording::invalid(run) {
-        page.item("! ", BAD, &format!("{label} is invalid: {why}"));
+        page.item("! ", BAD, &format!("{label} {why}"));
     }
     for (unusable, line) in links::notes(run, MICRO) {
         page.item("Link: ", if unusable { BAD } else { page::PLAIN }, &line);

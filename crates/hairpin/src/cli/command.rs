@@ -149,7 +149,7 @@ fn compare() -> Command {
             Arg::new("allow-unlike")
                 .long("allow-unlike")
                 .action(ArgAction::SetTrue)
-                .help("Compare although machine, settings or tool differ"),
+                .help("Compare although machine, settings, tool, plan or link differ"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the comparison as one JSON object"))
 }

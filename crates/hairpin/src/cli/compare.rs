@@ -9,7 +9,9 @@ use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
 use hairpin_model::finding::Finding;
 use hairpin_model::run::Run;
-use hairpin_report::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
+use hairpin_report::comparison::{
+    BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
+};
 use hairpin_report::{json, terminal};
 
 use super::exit::{Exit, Stopped};
@@ -36,12 +38,13 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
             candidate: difference.candidate.clone(),
         })
         .collect();
-    if !unlike.is_empty() && !matches.get_flag("allow-unlike") {
-        return Err(Stopped::usage(refusal(&unlike)));
-    }
     let compared = compare_runs(&baseline, &candidate, baseline.seed);
+    // Before what `--allow-unlike` would allow: it gives them no case in common.
     if compared.cases.is_empty() {
         return Err(Stopped::usage("the two runs have no case in common (hint: run the same command for both)"));
+    }
+    if !unlike.is_empty() && !matches.get_flag("allow-unlike") {
+        return Err(Stopped::usage(refusal(&unlike)));
     }
     let outcomes: Vec<BudgetOutcome> = budgets.iter().flat_map(|budget| budget.check(&compared)).collect();
     let names = [path("BASELINE"), path("CANDIDATE")].map(|path| path.display().to_string());
@@ -137,6 +140,10 @@ fn report(
             .concat(),
         baseline,
         candidate,
+        links: compared
+            .links
+            .clone()
+            .map(|links| DifferentLinks { baseline: links.baseline, candidate: links.candidate }),
         invalid: invalid(compared),
         rows,
         unlike,

@@ -98,6 +98,48 @@ fn a_run_that_was_disturbed_is_named_as_a_comparison_cannot_mend_it() {
 }
 
 #[test]
+fn invalid_cases_are_said_first_and_their_run_is_named() {
+    let place = two_runs();
+    edit_json(&place.path("base").join("run.json"), |run| {
+        let case = &mut run["cases"][0];
+        case["valid"] = false.into();
+        case["why_invalid"] = vec!["the relay was late"].into();
+    });
+    let shown = compare(&place, &["base", "slower", "--budget", "p50=+60%"]).with_code(1).stdout;
+    let first = "5 figures compared: 5 slower, 0 faster, 0 cannot be told apart. 1 budget NOT kept.\n\
+                 1 case is invalid in the baseline and marked with !: do not use its figures.\n";
+    assert!(shown.starts_with(first), "{shown}");
+    assert_eq!(shown.matches("  invalid\n").count(), 5, "{shown}");
+    assert!(shown.contains("\n! p50 ") && shown.contains("\n  p50 "), "each case has its own mark: {shown}");
+    assert!(shown.contains(" is invalid in the baseline: the relay was late\n"), "{shown}");
+    assert!(shown.replace("\n  ", " ").contains("NOT kept: no figure of the baseline may be used"), "{shown}");
+    let printed = compare(&place, &["slower", "base", "--json"]).with_code(0).json();
+    assert_eq!(list(&printed["rows"]).iter().filter(|row| row["valid"] == false).count(), 5, "{printed}");
+    let invalid = &printed["invalid"][0];
+    assert_eq!(
+        (&invalid["baseline"], &invalid["candidate"][0]),
+        (&Value::Array(vec![]), &"the relay was late".into())
+    );
+}
+
+#[test]
+fn runs_over_different_links_are_compared_on_request() {
+    let place = two_runs();
+    edit_json(&place.path("slower").join("run.json"), |run| {
+        for case in run["cases"].as_array_mut().expect("cases") {
+            case["case"]["link"] = "delay=2ms".into();
+            case["case"]["link_name"] = "bridged-vm".into();
+        }
+    });
+    let ran = compare(&place, &["base", "slower"]).refused();
+    assert!(ran.stderr.contains("plan: links: none against bridged-vm (delay=2ms) by relay\n"), "{ran:#?}");
+    let shown = compare(&place, &["base", "slower", "--allow-unlike"]).with_code(0).stdout;
+    assert!(shown.starts_with("10 figures compared: 10 slower"), "{shown}");
+    let second = "The two runs went over different links: loopback against bridged-vm.";
+    assert_eq!(shown.lines().nth(1), Some(second), "{shown}");
+}
+
+#[test]
 fn a_comparison_is_printed_as_json_too() {
     let place = two_runs();
     let ran = compare(&place, &["base", "slower", "--budget", "p50=+5%", "--json"]).with_code(1);

@@ -1,0 +1,128 @@
+//! Which case of one run is which case of another.
+
+use hairpin_model::case::Case;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use serde::Serialize;
+
+/// The links of two runs of which each went over one throughout, and not over the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DifferentLinks {
+    /// The baseline's: its name, or its line where it has none or where both are called the same.
+    pub baseline: String,
+    /// The candidate's.
+    pub candidate: String,
+}
+
+/// How the cases of two runs find each other: by their identity, and where the runs have [`DifferentLinks`] by what it
+/// would be without the link.
+pub(super) struct Keys {
+    pub(super) links: Option<DifferentLinks>,
+}
+
+impl Keys {
+    pub(super) fn of(baseline: &Run, candidate: &Run) -> Self {
+        let links = only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| !is_one_path(one, other));
+        Self {
+            links: links.map(|(one, other)| DifferentLinks {
+                baseline: told_apart(one, other),
+                candidate: told_apart(other, one),
+            }),
+        }
+    }
+
+    /// What the same case of both runs has in common.
+    pub(super) fn key(&self, row: &CaseSummary) -> String {
+        if self.links.is_some() { row.case.without_link().id() } else { row.id.clone() }
+    }
+
+    /// That in words.
+    pub(super) fn label(&self, row: &CaseSummary) -> String {
+        if self.links.is_some() { row.case.without_link().label() } else { row.label.clone() }
+    }
+}
+
+/// A case over the link that all cases of the run go over; null where they go over several.
+fn only_path(run: &Run) -> Option<&Case> {
+    let first = &run.cases.first()?.case;
+    run.cases.iter().all(|row| is_one_path(first, &row.case)).then_some(first)
+}
+
+fn is_one_path(one: &Case, other: &Case) -> bool {
+    (&one.link, one.link_backend) == (&other.link, other.link_backend)
+}
+
+/// The link of a case, so that it cannot be taken for that of the other: `home-uplink up.loss=3%`.
+fn told_apart(case: &Case, other: &Case) -> String {
+    let name = |case: &Case| case.link_name.clone().unwrap_or_else(|| case.link.clone());
+    let of_one_name = name(case) == name(other) && case.link != other.link;
+    let link = if of_one_name { case.link.clone() } else { name(case) };
+    let by_another = case.is_emulated() && case.link_backend != other.link_backend;
+    if by_another { format!("{link} by {}", case.link_backend) } else { link }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::link::Backend;
+
+    use super::*;
+    use crate::compare::runs::compare_runs;
+    use crate::made_up::MadeUp;
+    use crate::made_up::links::over;
+
+    fn run(cases: &[Case]) -> Run {
+        let mut made_up = MadeUp::new();
+        for case in cases {
+            made_up.rounds_of(case, &[10_000; 6]);
+        }
+        made_up.run()
+    }
+
+    fn named(name: &str, line: &str, transport: &str) -> Case {
+        Case { link_name: Some(name.to_owned()), ..over(line, Case::ping_pong(transport)) }
+    }
+
+    /// The labels of what was compared, and the links where they differ.
+    fn paired(one: &[Case], other: &[Case]) -> (Vec<String>, Option<(String, String)>) {
+        let compared = compare_runs(&run(one), &run(other), 1);
+        let labels = compared.cases.into_iter().map(|case| case.label).collect();
+        (labels, compared.links.map(|links| (links.baseline, links.candidate)))
+    }
+
+    fn links(one: &Case, other: &Case) -> Option<(String, String)> {
+        paired(std::slice::from_ref(one), std::slice::from_ref(other)).1
+    }
+
+    #[test]
+    fn runs_over_one_link_each_are_paired_whatever_their_links() {
+        let vm = |transport| named("bridged-vm", "delay=2ms", transport);
+        let lossy = |transport| named("bridged-vm up.loss=10%", "up.loss=10% delay=2ms", transport);
+        let again = |case: Case| Case { twin: 1, ..case };
+        let (labels, links) =
+            paired(&[vm("tcp"), vm("udp"), again(vm("tcp"))], &[lossy("udp"), lossy("tcp"), again(lossy("tcp"))]);
+        assert_eq!(labels, ["tcp block together", "udp block together", "tcp block together (again)"]);
+        assert_eq!(links, Some(("bridged-vm".to_owned(), "bridged-vm up.loss=10%".to_owned())));
+    }
+
+    #[test]
+    fn over_one_link_or_several_a_case_is_paired_with_itself_only() {
+        let vm = || named("bridged-vm", "delay=2ms", "tcp");
+        let unnamed = over("delay=2ms", Case::ping_pong("tcp"));
+        assert_eq!(paired(&[vm()], &[unnamed]), (vec!["tcp block together over bridged-vm".to_owned()], None));
+        let (lan, lte) = (over("delay=1ms", Case::ping_pong("tcp")), over("delay=30ms", Case::ping_pong("tcp")));
+        assert_eq!(paired(&[vm(), lan.clone()], std::slice::from_ref(&lte)), (Vec::new(), None));
+        let (labels, links) = paired(&[vm(), lan], &[vm(), lte]);
+        assert_eq!((labels, links), (vec!["tcp block together over bridged-vm".to_owned()], None));
+    }
+
+    #[test]
+    fn links_are_told_so_that_they_differ() {
+        let vm = named("bridged-vm", "delay=2ms", "tcp");
+        let words = |one: &str, other: &str| Some((one.to_owned(), other.to_owned()));
+        assert_eq!(links(&Case::ping_pong("tcp"), &vm), words("loopback", "bridged-vm"));
+        let changed = named("bridged-vm", "delay=3ms", "tcp");
+        assert_eq!(links(&vm, &changed), words("delay=2ms", "delay=3ms"));
+        let by_netem = Case { link_backend: Backend::Netem, ..vm.clone() };
+        assert_eq!(links(&vm, &by_netem), words("bridged-vm by relay", "bridged-vm by netem"));
+    }
+}
