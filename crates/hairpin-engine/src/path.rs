@@ -119,6 +119,12 @@ impl Link {
 /// The name of a round's log in the run folder, and its path; none where none is to be kept, or the backend keeps none.
 fn log_of(engine: &Engine, number: u32, backend: Backend) -> Result<Option<(String, PathBuf)>, Failure> {
     let Some(folder) = engine.link_logs.as_ref().filter(|_| backend == Backend::Relay) else { return Ok(None) };
+    if folder.to_str().is_none() {
+        return Err(Failure {
+            cause: format!("cannot keep the link's log in {}: its name is no UTF-8", folder.display()),
+            hint: "leave --keep-link-log away, or choose another folder with --out".to_owned(),
+        });
+    }
     fs::create_dir_all(folder.join(LINK_LOGS)).map_err(|error| Failure {
         cause: format!("cannot make the folder {LINK_LOGS} in {} for the link's log: {error}", folder.display()),
         hint: "leave --keep-link-log away, or choose another folder with --out".to_owned(),

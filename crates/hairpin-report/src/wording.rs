@@ -353,15 +353,17 @@ pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
 
 /// Why no percentile curve is drawn, where none is: invalid cases are named and not drawn.
 pub(crate) fn no_curve(run: &Run) -> String {
-    let measured = run.cases.iter().filter(|row| !row.curve.is_empty() && !row.valid).count() as u64;
-    match (measured, invalid(run).first()) {
-        (0, _) | (_, None) => "No percentile curve was recorded: no round was measured.".to_owned(),
-        (1, Some((label, why))) if run.cases.len() == 1 => {
-            format!("No percentile curve is drawn: the figures of {label} must not be used, as {why}.")
-        }
-        (measured, _) => format!(
+    let measured: Vec<&CaseSummary> = run.cases.iter().filter(|row| !row.curve.is_empty() && !row.valid).collect();
+    match measured.as_slice() {
+        [] => "No percentile curve was recorded: no round was measured.".to_owned(),
+        [row] if run.cases.len() == 1 => format!(
+            "No percentile curve is drawn: the figures of {} must not be used, as {}.",
+            row.label,
+            row.why_invalid.join("; ")
+        ),
+        rows => format!(
             "No percentile curve is drawn: {} measured, and the figures of none may be used. The reasons stand below.",
-            if measured == 1 { "1 case was".to_owned() } else { format!("{measured} cases were") }
+            if rows.len() == 1 { "1 case was".to_owned() } else { format!("{} cases were", rows.len()) }
         ),
     }
 }

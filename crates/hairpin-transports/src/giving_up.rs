@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
 /// From now on every wait of a wire, a connect and an accept ends as if its time were over: those to come at once,
-/// those under way when a signal next interrupts them. A handler of signals may call it.
+/// those under way within half a second. A handler of signals may call it.
 pub fn give_up() {
     GIVEN_UP.store(true, Ordering::Relaxed);
 }

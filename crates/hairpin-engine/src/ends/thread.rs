@@ -43,9 +43,7 @@ impl EchoThread {
             })?;
         Ok(Self { words, waiting: None, stop, thread: Some(thread), patience })
     }
-}
 
-impl EchoThread {
     /// Its next word, within its time and before everything is given up.
     fn heard(&self) -> Result<Word, RecvTimeoutError> {
         const LOOK: Duration = Duration::from_millis(500);

@@ -12,7 +12,8 @@ const GRACE_S: u32 = 2;
 
 /// Has each of these signals start the time after which nothing is waited for any longer ([`give_up`]).
 pub(crate) fn bound(signals: &[c_int]) -> io::Result<()> {
-    // SAFETY: the handler stores to an atomic, and its coming interrupts the call that waits.
+    // SAFETY: the handler stores to an atomic. Calls that its coming does not interrupt are restarted; the alarm of a
+    // blocking wire, or the end of a wait's slice, has them look.
     unsafe { low_level::register(SIGALRM, give_up) }?;
     for signal in signals {
         let start = || {

@@ -29,20 +29,16 @@ pub(crate) fn leave_session() {
     unsafe { libc::setsid() };
 }
 
-/// Waits until `file` can be read, or for `at_most_ms`; says whether it can.
+/// Waits until `file` can be read, for at most `at_most_ms` or until a signal comes; says whether it can.
 pub(crate) fn readable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool> {
     let mut entry = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    loop {
-        // SAFETY: one valid pollfd is given, and the descriptor is open while borrowed.
-        let count = unsafe { libc::poll(&raw mut entry, 1, at_most_ms) };
-        if count >= 0 {
-            return Ok(count > 0);
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
+    // SAFETY: one valid pollfd is given, and the descriptor is open while borrowed.
+    let count = unsafe { libc::poll(&raw mut entry, 1, at_most_ms) };
+    if count >= 0 {
+        return Ok(count > 0);
     }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::Interrupted { Ok(false) } else { Err(error) }
 }
 
 /// Whether the process that started this one is still that.

@@ -1,7 +1,7 @@
 //! Open files that pass from one process to one that it starts.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// Whether that descriptor of this process is open and may be written to.
@@ -35,6 +35,24 @@ pub(crate) fn wait_in_writes(file: BorrowedFd<'_>) -> io::Result<()> {
     done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, flags & !libc::O_NONBLOCK) }).map(drop)
 }
 
+/// Writes all of it, and waits for room also where others have made writes to this open file not wait.
+pub(crate) fn write_whole(file: &mut File, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut entry = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLOUT, revents: 0 };
+                // SAFETY: one valid pollfd is given, and the file is open. What came of it the next write tells.
+                unsafe { libc::poll(&raw mut entry, 1, -1) };
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 fn done(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -42,7 +60,7 @@ fn done(result: libc::c_int) -> io::Result<libc::c_int> {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::io::{Read, Seek, Write};
+    use std::io::{Read, Seek};
     use std::os::fd::IntoRawFd;
 
     use super::*;
@@ -59,6 +77,20 @@ mod tests {
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "before between after");
+    }
+
+    #[test]
+    fn a_write_waits_for_room_where_others_have_made_writes_not_wait() {
+        let (mut read, write) = io::pipe().unwrap();
+        // SAFETY: F_SETFL takes the flags, and the descriptor is open.
+        done(unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) }).unwrap();
+        let all: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
+        let expected = all.clone();
+        let writer = std::thread::spawn(move || write_whole(&mut File::from(OwnedFd::from(write)), &all));
+        let mut bytes = Vec::new();
+        read.read_to_end(&mut bytes).unwrap();
+        writer.join().unwrap().unwrap();
+        assert!(bytes == expected, "{} bytes of {}", bytes.len(), expected.len());
     }
 
     #[test]

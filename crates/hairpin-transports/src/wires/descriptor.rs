@@ -9,7 +9,7 @@ use hairpin_model::fact::Fact;
 use hairpin_model::options::{OptionName, ValueKind};
 
 use super::stamping::Stamping;
-use super::{Deadline, LOOK};
+use super::{Deadline, LOOK, slice};
 use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
 use crate::wire::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
@@ -247,7 +247,7 @@ impl<P: Port> DescriptorWire<P> {
         loop {
             self.system_calls += 1;
             let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
-            match poll_events(on, events, left.min(LOOK)) {
+            match poll_events(on, events, slice(left)) {
                 Ok(ERROR) if self.keep_stamps()? => {}
                 Ok(0) if left > LOOK => {}
                 Ok(found) => return Ok(found != 0),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use socket2::{SockAddr, Socket};
 
-use super::{Deadline, LOOK, failed};
+use super::{Deadline, failed, slice};
 use crate::system::descriptor::{READABLE, poll};
 use crate::system::socket;
 use crate::wire::TransportError;
@@ -60,7 +60,7 @@ pub(crate) fn hear(socket: &Socket, address: &str, timeout: Duration) -> Result<
     socket.set_read_timeout(Some(timeout.max(Duration::from_millis(1)))).map_err(error("set the time-out of"))?;
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
-        if !patient_poll(socket, left.min(LOOK)).map_err(error("wait for a hello at"))? {
+        if !patient_poll(socket, slice(left)).map_err(error("wait for a hello at"))? {
             continue;
         }
         let Some(from) = one_hello(socket).map_err(error("receive a hello at"))? else { continue };

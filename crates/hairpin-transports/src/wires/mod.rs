@@ -80,6 +80,11 @@ pub(crate) struct Deadline {
 /// are to hear too that everything was given up.
 pub(crate) const LOOK: Duration = Duration::from_millis(500);
 
+/// How long a call may wait of what is left: not at all once everything was given up.
+pub(crate) fn slice(left: Duration) -> Duration {
+    if has_given_up() { Duration::ZERO } else { left.min(LOOK) }
+}
+
 impl Deadline {
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { timeout, started: None }

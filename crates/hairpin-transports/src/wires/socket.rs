@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::hello::{self, HELLO, WELCOME};
 use super::stamping::Stamping;
-use super::{Deadline, LOOK, failed};
+use super::{Deadline, failed, slice};
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{READABLE, WRITABLE, poll};
 use crate::system::{socket, sockopt};
@@ -133,7 +133,7 @@ impl Accept for Listener {
 fn is_within(socket: &Socket, events: i16, timeout: Duration) -> std::io::Result<bool> {
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
-        match poll(socket.as_fd(), events, left.min(LOOK)) {
+        match poll(socket.as_fd(), events, slice(left)) {
             Ok(true) => return Ok(true),
             Ok(false) => {}
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -40,6 +40,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     };
     match dispatch(&matches, &arguments) {
         Ok(Exit::Fine) if output::is_incomplete() => Exit::RoundsFailed.into(),
+        Ok(Exit::Of(0)) if output::is_incomplete() => Exit::Of(exit::LINK_FAILED).into(),
         Ok(exit) => exit.into(),
         Err(stopped) => {
             output::error(&stopped.to_string());

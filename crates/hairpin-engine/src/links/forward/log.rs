@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -154,18 +153,18 @@ fn is_unread_pipe(to: &LogTo, error: &std::io::Error) -> bool {
 
 fn write(mut file: File, full: &Receiver<Vec<LogLine>>, used: &SyncSender<Vec<LogLine>>) -> std::io::Result<()> {
     let (mut piece, mut line_text) = (String::with_capacity(PIECE), String::with_capacity(PIECE));
-    writeln!(file, "{HEADER}")?;
+    stream::write_whole(&mut file, format!("{HEADER}\n").as_bytes())?;
     while let Ok(mut lines) = full.recv() {
         for line in lines.drain(..) {
             line_text.clear();
             writeln!(line_text, "{line}").expect("a text takes all");
             if piece.len() + line_text.len() > PIECE {
-                file.write_all(piece.as_bytes())?;
+                stream::write_whole(&mut file, piece.as_bytes())?;
                 piece.clear();
             }
             piece.push_str(&line_text);
         }
-        file.write_all(piece.as_bytes())?;
+        stream::write_whole(&mut file, piece.as_bytes())?;
         piece.clear();
         let _ = used.try_send(lines);
     }

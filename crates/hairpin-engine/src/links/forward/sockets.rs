@@ -10,6 +10,7 @@ use hairpin_model::round::Failure;
 use super::super::wiring::failed;
 use super::carrier::{Arrival, Interfaces};
 use super::stamps::Stamps;
+use crate::child;
 use crate::clock::RealClock;
 use crate::system::packet_ring::Interface;
 use crate::system::packet_socket::{self, PacketSocket};
@@ -82,10 +83,7 @@ fn side_by_side<T, U: Send>(here: impl FnOnce() -> T, there: impl FnOnce() -> U 
 
 /// The system refuses the link a thread.
 pub(super) fn no_thread(error: &io::Error) -> Failure {
-    Failure {
-        cause: format!("cannot start a thread of the link: {error}"),
-        hint: "is a limit on processes (ulimit -u) or memory (ulimit -v) reached?".to_owned(),
-    }
+    Failure { cause: format!("cannot start a thread of the link: {error}"), hint: child::limit(error).to_owned() }
 }
 
 impl Interfaces for SocketsUntil<'_> {

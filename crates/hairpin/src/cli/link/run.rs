@@ -229,12 +229,17 @@ impl Wish {
 /// The number of this process's own stream that a path means, where it means one. To open the path would not do: that
 /// gives a place of its own in the file behind the stream, and loses what was there.
 fn own_stream(path: &Path) -> Option<RawFd> {
+    const FOLDERS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
     match path.to_str()? {
         "-" | "/dev/stdout" => Some(1),
         "/dev/stderr" => Some(2),
         text => {
-            let number = text.strip_prefix("/dev/fd/").or_else(|| text.strip_prefix("/proc/self/fd/"))?;
-            number.parse().ok().filter(|number| *number >= 0)
+            let number = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
+            match number {
+                Some(number) => number.parse().ok().filter(|number| *number >= 0),
+                // A link to one of them means it too.
+                None => own_stream(&fs::read_link(path).ok()?),
+            }
         }
     }
 }
