@@ -7,7 +7,8 @@ use crate::extras::Extras;
 /// How to use it, printed with every refusal.
 pub(crate) const USAGE: &str = "usage: bare-loop --transport tcp|udp|unix-stream|pipe|shm --waiting block|spin \
 --cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N] \
-[--add dynamic,scaled,rows,verify,alarm,histogram,pages=N,pause=TICKS]\n       bare-loop --clock-costs";
+[--add dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,\
+pause=TICKS]\n       bare-loop --clock-costs";
 
 /// One measurement.
 #[derive(Debug, PartialEq, Eq)]

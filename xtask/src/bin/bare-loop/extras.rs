@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::clock::ticks;
 use crate::wires::End;
@@ -25,6 +25,10 @@ pub(crate) struct Extras {
     pub(crate) histogram: bool,
     /// So many further pages of memory are touched after each receive.
     pub(crate) pages: usize,
+    /// So many memory fences after each receive.
+    pub(crate) fences: usize,
+    /// So many calls of small functions, each through a pointer, after each receive; 16 at most.
+    pub(crate) calls: usize,
     /// Between an answer and the next message the client reads the clock for so many ticks.
     pub(crate) pause_ticks: u64,
 }
@@ -46,6 +50,8 @@ impl Extras {
                 "alarm" => extras.alarm = true,
                 "histogram" => extras.histogram = true,
                 "pages" => extras.pages = number()? as usize,
+                "fences" => extras.fences = number()? as usize,
+                "calls" => extras.calls = number()? as usize,
                 "pause" => extras.pause_ticks = u64::from(number()?),
                 _ => return Err(format!("--add does not know `{word}`")),
             }
@@ -76,6 +82,17 @@ pub(crate) struct Carried {
 }
 
 const PAGE: usize = 4096;
+
+/// Functions that are not one another's code.
+const STEPS: [fn(u64) -> u64; 16] = [
+    step::<0>, step::<1>, step::<2>, step::<3>, step::<4>, step::<5>, step::<6>, step::<7>, step::<8>, step::<9>,
+    step::<10>, step::<11>, step::<12>, step::<13>, step::<14>, step::<15>,
+];
+
+#[inline(never)]
+fn step<const NUMBER: u64>(before: u64) -> u64 {
+    black_box(before ^ NUMBER)
+}
 
 impl Carried {
     /// Room for `count` rows, touched beforehand.
@@ -116,6 +133,14 @@ impl Carried {
             sum = sum.wrapping_add(black_box(self.pages[place * PAGE + (place * 64) % PAGE]));
         }
         black_box(sum);
+        for _ in 0..self.extras.fences {
+            fence(Ordering::SeqCst);
+        }
+        let mut steps = u64::from(sum);
+        for step in STEPS.iter().take(self.extras.calls) {
+            steps = black_box(*step)(steps);
+        }
+        black_box(steps);
     }
 
     /// The echo's count.
