@@ -39,6 +39,8 @@ pub(super) enum Verdict {
     Holds,
     /// It does not.
     Broken,
+    /// The interval of the ratio reaches to both sides of the limit: more rounds would tell.
+    Unsure,
 }
 
 /// A case judged.
@@ -68,13 +70,14 @@ pub(super) fn judge(rounds: &[Round], rule: Rule) -> Judged {
     let base_spread = (quantile(&against_itself, 0.025), quantile(&against_itself, 0.975));
     let (ratio, base_ns, interval) = (median(&ratios), median(&base), median_interval(&ratios));
     let resolution_ns = rounds.iter().map(|round| round.resolution_ns).fold(0.0, f64::max);
-    let holds = match rule {
-        Rule::Within(share) => (ratio - 1.0).abs() <= share.max(resolution_ns / base_ns),
-        Rule::WithinSpread => (base_spread.0..=base_spread.1).contains(&ratio),
-        Rule::Below(share) => interval.1 < 1.0 + share,
-        Rule::NotAboveSpread => ratio <= base_spread.1,
+    let unless = |verdict, holds| if holds { Verdict::Holds } else { verdict };
+    let verdict = match rule {
+        Rule::Within(share) => unless(Verdict::Broken, (ratio - 1.0).abs() <= share.max(resolution_ns / base_ns)),
+        Rule::WithinSpread => unless(Verdict::Broken, (base_spread.0..=base_spread.1).contains(&ratio)),
+        Rule::Below(share) if interval.0 < 1.0 + share => unless(Verdict::Unsure, interval.1 < 1.0 + share),
+        Rule::Below(_) => Verdict::Broken,
+        Rule::NotAboveSpread => unless(Verdict::Broken, ratio <= base_spread.1),
     };
-    let verdict = if holds { Verdict::Holds } else { Verdict::Broken };
     Judged { base_ns, hairpin_ns: median(&hairpin), ratio, interval, base_spread, verdict }
 }
 
@@ -90,6 +93,7 @@ impl Judged {
         match self.verdict {
             Verdict::Holds => format!("holds ({rule})"),
             Verdict::Broken => format!("BROKEN (not {rule})"),
+            Verdict::Unsure => format!("NOT SHOWN (interval not {rule}; hint: more --rounds)"),
         }
     }
 }
@@ -153,7 +157,9 @@ mod tests {
         // The median is 1, and a third of the rounds say 1.05: more rounds are needed to know.
         let mut unsure = rounds(&quiet, 10_000.0);
         unsure.iter_mut().step_by(3).for_each(|round| round.hairpin_ns = 10_500.0);
-        assert_eq!(judge(&unsure, Rule::Below(0.02)).verdict, Verdict::Broken);
+        let judged = judge(&unsure, Rule::Below(0.02));
+        assert_eq!(judged.verdict, Verdict::Unsure);
+        assert!(judged.in_words(Rule::Below(0.02)).starts_with("NOT SHOWN (interval not below 1.02"));
     }
 
     #[test]
