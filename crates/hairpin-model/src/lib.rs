@@ -18,6 +18,7 @@ pub mod ground;
 pub mod judged_claim;
 pub mod ledger;
 pub mod link;
+pub mod machine;
 pub mod names;
 pub mod options;
 pub mod parse;

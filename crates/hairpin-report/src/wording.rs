@@ -8,7 +8,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Proved, Severity};
 use hairpin_model::options::Effective;
 use hairpin_model::round::Purpose;
-use hairpin_model::run::{Run, State, Tool};
+use hairpin_model::run::{Plan, Run, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::exchanges;
@@ -271,9 +271,8 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
 
 /// `confirmed: the change took off 54.1 us (52.0-56.3)`. What was taken off, the interval too, is told without its sign.
 pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
-    let Figure { value, low, high } = proved.effect;
-    let (how, size) = match value < 0.0 {
-        true => ("took off", Figure { value: -value, low: high.map(|high| -high), high: low.map(|low| -low) }),
+    let (how, size) = match proved.effect.value < 0.0 {
+        true => ("took off", proved.effect.falling(|effect| -effect)),
         false => ("added", proved.effect),
     };
     format!("{}: the change {how} {}{}", proved.verdict, quantities::duration(size.value, micro), range(size, micro))
@@ -482,6 +481,15 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
 /// `1 round`, `2 rounds`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", quantities::count(number), if number == 1 { "" } else { "s" })
+}
+
+/// What is going to be measured: `26 cases, 208 rounds, about 19 s`.
+#[must_use]
+pub fn announcement(plan: &Plan, cases: usize) -> String {
+    let quick = if plan.quick { "quick run: " } else { "" };
+    let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
+    let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
+    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s", plan.seconds.ceil())
 }
 
 /// The machine in a line.

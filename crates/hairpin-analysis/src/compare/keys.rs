@@ -84,7 +84,7 @@ mod tests {
 
     /// The labels of what was compared, and the links where they differ.
     fn paired(one: &[Case], other: &[Case]) -> (Vec<String>, Option<(String, String)>) {
-        let compared = compare_runs(&run(one), &run(other), 1);
+        let compared = compare_runs(&[&run(one)], &[&run(other)]);
         let labels = compared.cases.into_iter().map(|case| case.label).collect();
         (labels, compared.links.map(|links| (links.baseline, links.candidate)))
     }

@@ -8,12 +8,13 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, ColdStart};
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::compare::over_points;
+use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
 
 pub(super) struct ColdStarts;
@@ -94,10 +95,12 @@ impl Detector for ColdStarts {
 fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     let rounds = rounds_of(run, &case.id);
     let starts: Vec<_> = rounds.iter().filter_map(|(_, measured)| measured.figures.cold_start).collect();
-    let over = |name: &str, values: Vec<f64>| median_figure(&values, run.seed, &format!("{} {name}", case.id));
-    let first = over("first", starts.iter().map(|start| start.first_ns).collect())?;
-    let early = over("early", starts.iter().map(|start| start.early_ns).collect())?;
-    let steady = over("steady", starts.iter().map(|start| start.steady_ns).collect())?;
+    let median_of = |part: fn(&ColdStart) -> f64| {
+        median_over(&starts.iter().map(part).collect::<Vec<_>>(), over_points(case, run.plan.alpha))
+    };
+    let first = median_of(|start| start.first_ns)?;
+    let early = median_of(|start| start.early_ns)?;
+    let steady = median_of(|start| start.steady_ns)?;
     let courses = rounds.iter().map(|(_, measured)| &measured.figures.course_ns).filter(|course| course.len() >= 10);
     let leaks: Vec<f64> = courses.filter_map(|course| Some(course[0] / median(&course[5..])?)).collect();
     let leak = median(&leaks).filter(|leak| leak.is_finite()).unwrap_or(1.0);

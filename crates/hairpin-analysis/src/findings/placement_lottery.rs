@@ -15,7 +15,8 @@ use hairpin_model::summary::CaseSummary;
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::compare::over_points;
+use crate::statistics::interval::median_over;
 
 pub(super) struct PlacementLottery;
 
@@ -101,7 +102,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let place = |(seen, words): &(Seen, &'static str)| {
         let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
         let values: Vec<f64> = chosen.map(|(_, measured)| measured.figures.latency_ns.p50).collect();
-        let p50 = median_figure(&values, run.seed, &format!("{} {words}", case.id))?;
+        let p50 = median_over(&values, over_points(case, run.plan.alpha))?;
         Some(Place { words, rounds: values.len(), p50 })
     };
     let places: Vec<Place> = Seen::ALL.iter().filter_map(place).collect();

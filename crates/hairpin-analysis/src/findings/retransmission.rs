@@ -20,7 +20,7 @@ use hairpin_model::{fact, fact_names};
 
 use super::Detector;
 use super::support::{Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
-use crate::compare::{by_block, difference_by_block};
+use crate::compare::{by_block, difference_by_block, over_points};
 use crate::humane;
 use crate::links::directions;
 use crate::statistics::location::median;
@@ -266,9 +266,9 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
         let answered = rounds_of(run, &case.id).into_iter().filter(|(_, measured)| measured.figures.samples > 0);
         by_block(answered.map(|(round, measured)| (round.order.block, measured.figures.latency_ns.mean)))
     });
-    let about = format!("{} {} mean", first.case.id, sibling.id);
-    let (effect, _) = difference_by_block(&own, &other, run.seed, &about)?;
-    Some(gone(expected_ns, effect))
+    let over = over_points(first.case, run.plan.alpha);
+    let (effect, _) = difference_by_block(&own, &other, over)?;
+    Some(gone(expected_ns, effect.figure(over.alpha)))
 }
 
 fn told(proved: Option<&Proved>) -> String {

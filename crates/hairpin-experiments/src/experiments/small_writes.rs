@@ -34,12 +34,13 @@ use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
 use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Skipped;
 
 use crate::evidence;
 use crate::exchange_time::{self, pauses_ns};
-use crate::experiment::{Experiment, Step};
+use crate::budget::{self, Budget};
+use crate::experiment::{Done, Experiment, Forecast, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
@@ -47,7 +48,7 @@ use crate::possible;
 use crate::quantity::{DAY_NS, MOST_MESSAGES, SECOND_NS, in_time};
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
-use crate::sequence::{self, Common, Planned};
+use crate::sequence::{Common, Planned};
 use crate::shared::{self, AUTO, Circumstances, LONGEST_TIMEOUT_NS, each};
 
 /// The experiment.
@@ -126,7 +127,11 @@ const KNOBS: &[Knob] = &[
         shared::LASTS,
         "How long each round measures, at least one exchange; 80ms, over a link up to 1s, unless --exchanges is given",
     ),
-    shared::ROUNDS.or(&["6"]),
+    budget::ROUNDS,
+    budget::OVER,
+    budget::UNTIL,
+    budget::AT_MOST,
+    budget::QUICK,
     Knob::new(
         "warmup",
         "EXTENT",
@@ -165,35 +170,22 @@ impl Experiment for SmallWrites {
         KNOBS
     }
 
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused> {
-        let evidence_is_in = done.iter().any(|record| record.order.purpose != Purpose::Timed);
-        if evidence_is_in || !done.is_empty() && !knobs.is_on("trace") {
+    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
+        if done.rounds.iter().any(|record| record.order.purpose != Purpose::Timed) {
             return Ok(Step::Done);
         }
         let asked = Asked::read(knobs, ground)?;
         let (planned, skipped) = asked.plan(knobs, ground)?;
-        if done.is_empty() {
-            let rounds = sequence::orders(&planned, asked.rounds, asked.seed, asked.common)?;
-            let cases = planned.into_iter().map(|planned| planned.case).collect();
-            return Ok(Step::Run { cases, rounds, skipped });
+        let timed = budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common))?;
+        if timed != Step::Done || !knobs.is_on("trace") {
+            return Ok(timed);
         }
-        let (rounds, skipped) = evidence::rounds(&planned, done, ground, asked.seed);
+        let (rounds, skipped) = evidence::rounds(&planned, done.rounds, ground, asked.seed);
         if rounds.is_empty() {
             return Ok(Step::Done);
         }
-        Ok(Step::Run { cases: Vec::new(), rounds, skipped })
+        Ok(Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() })
     }
-}
-
-/// How long these rounds will take, in ns, by [`exchange_time`]. Rounds without exchanges take nothing.
-#[must_use]
-pub fn estimate(orders: &[RoundOrder], ground: &Ground) -> u64 {
-    let round_ns = |order: &RoundOrder| {
-        let card = &ground.candidate(&order.case.transport)?.card;
-        let travel_ns = links::travel_ns(&order.case, ground);
-        Some(exchange_time::round_ns(order, order.case.exchange.as_ref()?, card, travel_ns))
-    };
-    orders.iter().filter_map(round_ns).fold(0, u64::saturating_add)
 }
 
 /// The knobs, read.
@@ -207,7 +199,7 @@ struct Asked {
     extent: Option<Extent>,
     warm_up: Option<Extent>,
     timeout_ns: Option<u64>,
-    rounds: u64,
+    budget: Budget,
     seed: u64,
     common: Common,
 }
@@ -227,7 +219,7 @@ impl Asked {
             extent: shared::extent(knobs, "exchanges")?,
             warm_up: shared::warm_up(knobs)?,
             timeout_ns: knobs.duration_ns("timeout")?,
-            rounds: knobs.whole("rounds")?.unwrap_or(ROUNDS),
+            budget: Budget::read(knobs)?,
             seed: knobs.seed()?,
             common: shared::common(knobs)?,
         };

@@ -10,10 +10,12 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_engine::links::namespace;
 use hairpin_engine::{Engine, RunFolder};
-use hairpin_experiments::{Experiment, KnobKind, Knobs, Step, evidence, experiments};
+use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
+use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Step, evidence, experiments};
 use hairpin_model::case::Case;
 use hairpin_model::environment::{Environment, NetworkNamespace};
 use hairpin_model::ground::Ground;
+use hairpin_model::machine::Machine;
 use hairpin_model::run::{FORMAT, Plan, Run, State};
 use hairpin_report::{quantities, time_sequence};
 
@@ -87,7 +89,7 @@ impl Asked {
     }
 
     fn first_cases(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
-        match self.experiment.next(&self.knobs, &bench.ground, &[]).map_err(Stopped::usage)? {
+        match self.experiment.next(&self.knobs, &bench.ground, &Done::default()).map_err(Stopped::usage)? {
             Step::Run { cases, .. } => Ok(cases),
             Step::Done => {
                 Err(Stopped::usage("there is nothing to measure (hint: `hairpin list` shows what can run here)"))
@@ -185,6 +187,7 @@ pub(super) fn measured(
             root: bench.by_root,
             ..hairpin_engine::environment::read(engine)
         },
+        machine: Machine::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),
         findings: Vec::new(),
@@ -234,8 +237,9 @@ fn plan(experiment: &dyn Experiment, knobs: &Knobs) -> Plan {
         experiment: experiment.name().to_owned(),
         question: experiment.question().to_owned(),
         knobs: knobs.pairs(),
-        rounds_ordered: 0,
-        cases: Vec::new(),
+        quick: knobs.is_on("quick"),
+        alpha: if knobs.is_given("until") { ALPHA_OF_A_LOOK } else { Plan::default().alpha },
+        ..Plan::default()
     }
 }
 

@@ -11,7 +11,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
 pub(super) use self::alternative::{Alternative, other_remedy, sibling_of, without_stage};
 pub(super) use self::command::{counter_experiment, link_word, options, paired};
@@ -108,36 +108,32 @@ pub(super) struct Change {
 impl Change {
     /// The share of `from` that is gone in `to`.
     pub(super) fn saved_share(&self) -> Figure {
-        mapped(&self.ratio, |ratio| 1.0 - ratio)
+        self.ratio.falling(|ratio| 1.0 - ratio)
     }
 
     /// What is gone, in ns.
     pub(super) fn saved_ns(&self) -> Figure {
-        mapped(&self.difference_ns, |difference| -difference)
+        self.difference_ns.falling(|difference| -difference)
     }
 }
 
-/// A figure through a falling function: its bounds change places.
-fn mapped(figure: &Figure, falling: impl Fn(f64) -> f64) -> Figure {
-    Figure { value: falling(figure.value), low: figure.high.map(&falling), high: figure.low.map(&falling) }
-}
-
-/// The change from one case to another, where the run compares them over enough rounds for an interval.
+/// The change from one case to another, where the run compares them over enough rounds for an interval or a verdict.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
-    run.comparisons.iter().filter(|comparison| comparison.ratio.low.is_some()).find_map(|comparison| {
+    let tells = |one: &&Comparison| one.ratio.low.is_some() || one.verdict != Verdict::CannotTell;
+    run.comparisons.iter().filter(tells).find_map(|comparison| {
         if comparison.baseline == from.id && comparison.candidate == to.id {
-            let &hairpin_model::summary::Comparison { ratio, difference_ns, verdict, .. } = comparison;
+            let &Comparison { ratio, difference_ns, verdict, .. } = comparison;
             return Some(Change { ratio, difference_ns, verdict });
         }
         if comparison.baseline != to.id || comparison.candidate != from.id {
             return None;
         }
-        let ratio = mapped(&comparison.ratio, |ratio| 1.0 / ratio);
-        let difference_ns = mapped(&comparison.difference_ns, |difference| -difference);
+        let ratio = comparison.ratio.falling(|ratio| 1.0 / ratio);
+        let difference_ns = comparison.difference_ns.falling(|difference| -difference);
         let verdict = match comparison.verdict {
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
-            Verdict::CannotTell => Verdict::CannotTell,
+            undecided => undecided,
         };
         Some(Change { ratio, difference_ns, verdict })
     })
@@ -153,7 +149,7 @@ pub(super) fn proved(change: &Change) -> Proved {
         _ if small => "refuted",
         Verdict::Faster => "confirmed",
         Verdict::Slower => "refuted",
-        Verdict::CannotTell => "cannot-tell",
+        Verdict::CannotTell | Verdict::Unlike => "cannot-tell",
     };
     Proved { verdict: verdict.to_owned(), effect: change.difference_ns }
 }

@@ -8,7 +8,7 @@ use hairpin_model::time_sequence::{TraceFigures, TracedExchange, Wait};
 
 use crate::counted;
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
 
 /// A traced exchange that takes longer than untraced ones by more than this share of a wait has that wait from the
@@ -20,8 +20,6 @@ pub(in crate::findings) struct Traced<'r> {
     pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
     /// The exchanges of each round with the waits that are evidence.
     exchanges: Vec<Vec<TracedExchange>>,
-    seed: u64,
-    id: &'r str,
 }
 
 impl<'r> Traced<'r> {
@@ -45,7 +43,7 @@ impl<'r> Traced<'r> {
         };
         let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
         let any = exchanges.iter().any(|round| !round.is_empty());
-        any.then_some(Self { rounds, exchanges, seed: run.seed, id: &case.id })
+        any.then_some(Self { rounds, exchanges })
     }
 
     /// All exchanges of all rounds, each with its place in its connection, from 0.
@@ -57,12 +55,12 @@ impl<'r> Traced<'r> {
     /// anything.
     pub(in crate::findings) fn figure(
         &self,
-        name: &str,
+        _: &str,
         of: impl Fn(&TracedExchange) -> Option<f64>,
     ) -> Option<Figure> {
         let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
         let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
-        median_figure(&values, self.seed, &format!("{} traced {name}", self.id))
+        median_over(&values, Over::evidence(0.0))
     }
 
     /// How often a wait of that kind was there, and how much of the time.
@@ -230,7 +228,7 @@ mod tests {
         made_up.rounds_of(&case, &[1_000; 3]);
         let run = made_up.run();
         let exchanges = vec![vec![exchange(10, &[]), exchange(90, &[(0, 40), (20, 80)])], vec![exchange(100, &[])]];
-        let traced = Traced { rounds: Vec::new(), exchanges, seed: run.seed, id: &run.cases[0].id };
+        let traced = Traced { rounds: Vec::new(), exchanges };
         let often = traced.often(|_, _| true);
         assert_eq!((often.some, often.all, often.share), (1, 3, 0.4));
         assert_eq!(
