@@ -3,14 +3,12 @@
 
 #![expect(clippy::print_stderr, reason = "a skipped test says so")]
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use common::{COUNT, WARM_UP, engine, order};
+use crate::common::{COUNT, WARM_UP, engine, order};
 use hairpin_model::case::{Case, Ends};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Measured, Outcome, Purpose, RoundOrder};

@@ -1,10 +1,8 @@
 //! Whatever the user types: no panic, and no order that its card does not allow.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
+use crate::common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};

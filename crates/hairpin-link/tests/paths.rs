@@ -1,7 +1,5 @@
 //! Random profiles and packets: ledgers close, order and time hold, and the same seed gives the same fates.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use hairpin_link::Direction;
@@ -12,6 +10,8 @@ use hairpin_link::profile::Profile;
 use hairpin_link::simulate::{Arrival, simulate};
 use hairpin_model::link::{Backend, LinkRecord};
 use proptest::prelude::*;
+
+use crate::common;
 
 fn link(profile: &Profile, seed: u64) -> Link {
     Link::new(profile, seed, &common::traces()).expect("a profile without contradiction")

@@ -1,13 +1,12 @@
 //! The profile language: what is read, what is shown, what is refused and where the fault is pointed at.
 
-#[expect(dead_code, reason = "the packets are for the other tests of this folder")]
-mod common;
-
 use hairpin_link::builtin;
 use hairpin_link::profile::Profile;
 use hairpin_link::profile::error::ProfileError;
 use hairpin_link::stages;
 use proptest::prelude::*;
+
+use crate::common;
 
 fn read(text: &str) -> Profile {
     text.parse().unwrap_or_else(|error| panic!("{error}"))

@@ -9,11 +9,11 @@
     reason = "a test of the page in a browser needs files, a process and a time-out; the crate itself has none"
 )]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crate::support;
 
 /// How long the browser may take.
 const AT_MOST: Duration = Duration::from_secs(90);
