@@ -173,8 +173,6 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn no_text_panics_and_every_order_is_valid((which, flags) in flags(), ground in some_ground()) {
         plan_and_check(which, &flags, &ground);

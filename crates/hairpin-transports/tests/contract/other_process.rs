@@ -48,7 +48,7 @@ impl Drop for Process {
 
 fn start(subject: &Subject, folder: &Path) -> Result<(Process, String), String> {
     let mut child = Command::new(std::env::current_exe().map_err(text)?)
-        .args(["--exact", "contract::far_end_process", "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "contract::child_far_end", "--ignored", "--nocapture", "--test-threads=1"])
         .env(ROLE, format!("{} {}", subject.card.name, subject.waiting))
         .env("TMPDIR", folder)
         .stdout(Stdio::piped())
