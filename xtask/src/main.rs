@@ -28,6 +28,7 @@ mod skips;
 mod smoke;
 mod source;
 mod stalls;
+mod suite;
 mod system;
 mod tidy;
 
@@ -46,7 +47,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Everything that a change must pass beside the tests
+    /// Everything that a change must pass
     Ci {
         /// Only these steps, by name; later steps need the release build
         #[arg(long, value_delimiter = ',')]

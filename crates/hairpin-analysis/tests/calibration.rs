@@ -5,9 +5,6 @@
 
 #![allow(clippy::print_stdout, reason = "`cargo test -- --nocapture` shows the rates that were measured")]
 
-#[path = "support/mod.rs"]
-mod support;
-
 use hairpin_analysis::comparisons;
 use hairpin_analysis::statistics::interval::{median_figure, ratio_of_medians, shift};
 use hairpin_model::case::Case;
@@ -15,6 +12,8 @@ use hairpin_model::summary::{CaseSummary, Role, RoundPoint, Verdict};
 use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
+
+use crate::support;
 
 const ROUNDS: u32 = 10;
 

@@ -1,8 +1,6 @@
 //! From samples to findings on a made-up run whose every latency is given, so that every figure is known.
 
-#[path = "support/mod.rs"]
-mod support;
-
+use crate::support::{MadeUp, apart, at_rate, back_to_back, paced};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
 use hairpin_model::case::{Case, CpuIdle, Waiting};
 use hairpin_model::fact::Fact;
@@ -11,7 +9,6 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
-use support::{MadeUp, apart, at_rate, back_to_back, paced};
 
 const BLOCKS: u32 = 10;
 

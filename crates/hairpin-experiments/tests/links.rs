@@ -1,10 +1,8 @@
 //! `--link` in every experiment: which cases it makes, what it refuses and skips, and how its length scales a plan.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{NARROW, Plan, SATELLITE, ground, measured, plan_on, refusal, round_trip, running, turned};
+use crate::common::{NARROW, Plan, SATELLITE, ground, measured, plan_on, refusal, round_trip, running, turned};
 use hairpin_experiments::experiments::small_writes::{self, SmallWrites};
 use hairpin_experiments::experiments::survey::Survey;
 use hairpin_experiments::experiments::{ALL, round_trip::RoundTrip};

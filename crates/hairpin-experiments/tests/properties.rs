@@ -1,10 +1,8 @@
 //! Whatever the user types: no panic, and no order that its card does not allow.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
+use crate::common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
@@ -175,8 +173,6 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn no_text_panics_and_every_order_is_valid((which, flags) in flags(), ground in some_ground()) {
         plan_and_check(which, &flags, &ground);

@@ -1,7 +1,5 @@
 //! The list of experiments is the folder, and every knob keeps to the rules that flags and help derive from.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -1,10 +1,8 @@
 //! `round-trip`: knobs to cases, what is skipped and why, what is refused, and the order of rounds.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{failed, ground, ground_without, plan_on, refusal, round_trip};
+use crate::common::{failed, ground, ground_without, plan_on, refusal, round_trip};
 use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
 use hairpin_experiments::shared::WARM_UP_NS;
 use hairpin_experiments::{Experiment, Knobs, Step};

@@ -1,10 +1,8 @@
 //! `small-writes`: which remedies over which transports, how much of each, what is refused, and the evidence rounds.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Plan, failed, ground, ground_without, measured, plan_on, running, turned};
+use crate::common::{Plan, failed, ground, ground_without, measured, plan_on, running, turned};
 use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{
     BATCH, BUDGET_NS, CONTROL_REMEDIES, DURATION_NS, ROUNDS, SmallWrites, estimate,

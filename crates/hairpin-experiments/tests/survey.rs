@@ -1,8 +1,6 @@
 //! `survey`: its cases, its samples, its time, and that METHODOLOGY.md lists it as it is.
 
-mod common;
-
-use common::{Plan, ground, ground_without, plan_on};
+use crate::common::{Plan, ground, ground_without, plan_on};
 use hairpin_experiments::experiments::survey::{
     BUDGET_NS, LEFT_OUT, LINES, Line, Over, QUICK_ROUNDS, ROUNDS, Survey, estimate,
 };

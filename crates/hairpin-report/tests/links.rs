@@ -1,11 +1,10 @@
 //! What a person sees of links: in the terminal, on the page, in the tables and in the JSON.
 
-mod support;
-
+use crate::support;
+use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
 use hairpin_model::link::Backend;
 use hairpin_model::run::Run;
 use hairpin_report::terminal::{Look, render};
-use support::links::{HOME_UPLINK, TYPED, run, run_over};
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }

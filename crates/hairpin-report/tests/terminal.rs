@@ -1,7 +1,5 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
-mod support;
-
 use hairpin_model::case::{Case, Pattern, Plant};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
@@ -14,6 +12,8 @@ use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
 };
 use hairpin_report::terminal::{Look, render, render_comparison};
+
+use crate::support;
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }
@@ -323,7 +323,7 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
 
 #[test]
 fn no_line_is_wider_than_asked() {
-    use support::small_writes::{pipelined, run, run_with};
+    use crate::support::small_writes::{pipelined, run, run_with};
     let of_gaps = |case: &mut Case| {
         case.plant = Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true });
         case.options = Options::default().with(OptionName::Congestion, "cubic");

@@ -25,6 +25,9 @@ use hairpin_model::link::Backend;
 /// `nobody` on most distributions: a user with no rights.
 const NOBODY: u32 = 65534;
 
+/// What a part says, before the reason, where no link can be made.
+const SKIPPED: &str = "skipped: ";
+
 /// The longest that anything here may take; only a hang comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -34,7 +37,7 @@ fn main() {
         ["user", program] => user(program),
         ["holder", program] => holder(program),
         // The words that cargo and others pass to test harnesses.
-        ["--list", ..] => {}
+        ["--list" | "--ignored", ..] => {}
         _ => {
             an_ordinary_user_has_links();
             a_killed_holder_leaves_nothing();
@@ -70,6 +73,10 @@ fn an_ordinary_user_has_links() {
     let output = command.output().expect("this program can be started again");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
+    match said.trim().strip_prefix(SKIPPED) {
+        Some(why) => hairpin_testing::skipped("hairpin an_ordinary_user_has_links", why),
+        None => assert_eq!(said.trim(), "ok"),
+    }
     println!("test an_ordinary_user_has_links ... {}", said.trim());
     drop(folder);
 }
@@ -81,7 +88,8 @@ fn a_killed_holder_leaves_nothing() {
     let stdout = holder.0.stdout.take().expect("it is piped");
     BufReader::new(stdout).read_line(&mut line).expect("it says which processes there are, or why there are none");
     let ids: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    if line.starts_with("skipped") {
+    if let Some(why) = line.strip_prefix(SKIPPED) {
+        hairpin_testing::skipped("hairpin a_killed_holder_leaves_nothing", why.trim());
         println!("test a_killed_holder_leaves_nothing ... {}", line.trim());
         return;
     }
@@ -117,7 +125,7 @@ impl Drop for Ended {
 /// A link; none, and a word about it, where none can be made here.
 fn link(program: &str) -> Option<(RunningLink, Home)> {
     if let Err(why) = namespace::may_prepare() {
-        println!("skipped: {why}");
+        println!("{SKIPPED}{why}");
         return None;
     }
     let home = namespace::prepare().expect("it may");

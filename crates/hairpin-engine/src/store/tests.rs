@@ -323,7 +323,6 @@ fn a_file_is_written_whole_or_not_at_all() {
 const SMALL_DISK: &str = "HAIRPIN_TEST_SMALL_DISK";
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
     let folder = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs -o size=64k none \"$0\" && exec \"$@\"";
@@ -333,13 +332,10 @@ fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
         command.output()
     };
     if !in_namespace(&["true".as_ref()]).is_ok_and(|ran| ran.status.success()) {
-        eprintln!(
-            "skipped: a_disk_that_fills_while_evidence_is_saved_loses_no_record: `unshare -rm` is refused here"
-        );
-        return;
+        hairpin_testing::skip!("`unshare -rm` with a disk of its own is refused here");
     }
     let program = std::env::current_exe().unwrap();
-    let test = "store::tests::on_a_small_disk";
+    let test = "store::tests::child_on_a_small_disk";
     let arguments = ["--exact", test, "--ignored", "--nocapture"].map(std::ffi::OsStr::new);
     let ran = in_namespace(&[&[program.as_os_str()], &arguments[..]].concat()).unwrap();
     let passed = String::from_utf8_lossy(&ran.stdout).contains("1 passed");
@@ -347,8 +343,8 @@ fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
 }
 
 #[test]
-#[ignore = "a_disk_that_fills_while_evidence_is_saved_loses_no_record gives it a small disk of its own"]
-fn on_a_small_disk() {
+#[ignore = "child of a_disk_that_fills_while_evidence_is_saved_loses_no_record, which gives it a small disk"]
+fn child_on_a_small_disk() {
     let disk = std::env::var(SMALL_DISK).expect("the other test sets it");
     let samples = samples(false);
     let (mut whole, mut without_capture, mut without_trace, mut line_found_no_room) = (0, 0, 0, 0);

@@ -1,5 +1,5 @@
 //! A ground to plan on: cards like the real ones, all of which can run unless a test says otherwise.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(unreachable_pub, reason = "a module of tests")]
 
 use hairpin_experiments::{Experiment, Knobs, Refused, Step, experiments};
 use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Reach, Receipt, WhyNot};

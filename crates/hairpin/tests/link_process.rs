@@ -16,8 +16,9 @@ use hairpin_engine::links::namespace::{self, Home};
 use hairpin_engine::links::{LinkOrder, RunningLink};
 use hairpin_engine::placement::{Cpus, place};
 use hairpin_model::link::Backend;
+use hairpin_testing::{or_skip, program};
 
-use crate::support::{PROGRAM, Place, Running, names_in, signal, skipped, until};
+use crate::support::{PROGRAM, Place, Running, names_in, signal, until};
 
 /// An order of a link that nothing is measured over.
 fn order(profile: &str) -> LinkOrder {
@@ -34,24 +35,17 @@ fn order(profile: &str) -> LinkOrder {
     }
 }
 
-/// A link of that profile; none where none can be made here.
-fn start(test: &str, profile: &str) -> Option<RunningLink> {
-    start_as(test, &order(profile))
+/// A link of that profile; else why none can be made here.
+fn start(profile: &str) -> Result<RunningLink, String> {
+    start_as(&order(profile))
 }
 
-/// The link that is ordered; none where none can be made here.
-fn start_as(test: &str, order: &LinkOrder) -> Option<RunningLink> {
-    match namespace::may_prepare() {
-        Ok(()) => {
-            // The tests run in threads: only root is here, who need not move out.
-            assert_eq!(namespace::prepare(), Ok(Home::Original));
-            Some(RunningLink::start(Path::new(PROGRAM), order).expect("the link starts"))
-        }
-        Err(why) => {
-            skipped(test, &why.to_string());
-            None
-        }
-    }
+/// The link that is ordered; else why none can be made here.
+fn start_as(order: &LinkOrder) -> Result<RunningLink, String> {
+    namespace::may_prepare().map_err(|why| why.to_string())?;
+    // The tests run in threads: only root is here, who need not move out.
+    assert_eq!(namespace::prepare(), Ok(Home::Original));
+    Ok(RunningLink::start(Path::new(PROGRAM), order).expect("the link starts"))
 }
 
 /// Does something in a network namespace.
@@ -136,7 +130,7 @@ fn sockets(link: &RunningLink, near: IpAddr, far: IpAddr) -> (UdpSocket, UdpSock
 
 #[test]
 fn packets_go_both_ways_and_the_ledger_closes() {
-    let Some(link) = start("packets_go_both_ways_and_the_ledger_closes", "delay=1ms") else { return };
+    let link = or_skip!(start("delay=1ms"));
     let home = here();
     let pairs: [(IpAddr, IpAddr); 2] = [(NEAR_V4.into(), FAR.v4.into()), (NEAR_V6.into(), FAR.v6.into())];
     for (near, far) in pairs {
@@ -177,7 +171,7 @@ fn a_relay_runs_on_the_cpu_of_its_order_and_says_so() {
     place(allowed.first().copied(), &allowed).expect("it is allowed");
     for cpu in allowed.iter().copied().map(Some).chain([None]) {
         let ordered = LinkOrder { cpu, ..free.clone() };
-        let Some(link) = start_as("a_relay_runs_on_the_cpu_of_its_order_and_says_so", &ordered) else { return };
+        let link = or_skip!(start_as(&ordered));
         assert_eq!(cpus_of(link.id()), cpu.map_or_else(|| allowed.clone(), |cpu| vec![cpu]));
         let relay = link.finish().expect("the link ends in order").record.relay.expect("a relay carried it");
         assert_eq!(relay.pinned_cpu, cpu);
@@ -186,9 +180,7 @@ fn a_relay_runs_on_the_cpu_of_its_order_and_says_so() {
 
 #[test]
 fn packet_number_0_is_the_first_that_a_program_sends() {
-    let Some(link) = start("packet_number_0_is_the_first_that_a_program_sends", "up.drop=0 delay=0ms") else {
-        return;
-    };
+    let link = or_skip!(start("up.drop=0 delay=0ms"));
     let (near, far) = sockets(&link, NEAR_V4.into(), FAR.v4.into());
     for text in [b"0", b"1", b"2"] {
         near.send(text).expect("it can be sent");
@@ -202,7 +194,7 @@ fn packet_number_0_is_the_first_that_a_program_sends() {
 #[test]
 fn a_stream_comes_whole_in_packets_of_the_mtu() {
     const BYTES: usize = 1_000_000;
-    let Some(link) = start("a_stream_comes_whole_in_packets_of_the_mtu", "mtu=1000B delay=0ms") else { return };
+    let link = or_skip!(start("mtu=1000B delay=0ms"));
     let listener = within(&link.namespaces().far, || TcpListener::bind((FAR.v4, 0)).expect("it can listen"));
     let to = listener.local_addr().expect("it is bound");
     let reader = std::thread::spawn(move || {
@@ -225,18 +217,17 @@ fn a_stream_comes_whole_in_packets_of_the_mtu() {
 
 #[test]
 fn both_ends_have_their_address_and_mtu_and_know_each_other() {
-    let Some(link) = start("both_ends_have_their_address_and_mtu_and_know_each_other", "mtu=1400B") else { return };
+    or_skip!(program("ip"));
+    let link = or_skip!(start("mtu=1400B"));
     let ends: [(&Path, Ipv4Addr, Ipv6Addr); 2] =
         [(&link.namespaces().near, NEAR_V4, NEAR_V6), (&link.namespaces().far, FAR.v4, FAR.v6)];
     for (namespace, v4, v6) in ends {
         let ip = |arguments: &[&str]| {
             let mut command = Command::new("ip");
-            command.args(arguments).env("PATH", "/usr/sbin:/sbin:/usr/bin:/bin");
+            command.args(arguments);
             within(namespace, || command.output()).map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
         };
-        let Ok(shown) = ip(&["-o", "address"]) else {
-            return skipped("both_ends_have_their_address_and_mtu_and_know_each_other", "the program ip is missing");
-        };
+        let shown = ip(&["-o", "address"]).expect("it was found just now");
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines.len(), 4, "two at the loopback, two at eth0, and none that came by itself: {shown}");
         for address in ["127.0.0.1/8".to_owned(), "::1/128".to_owned(), format!("{v4}/24"), format!("{v6}/64")] {
@@ -254,7 +245,7 @@ fn both_ends_have_their_address_and_mtu_and_know_each_other() {
 #[test]
 fn twenty_starts_leave_no_process_namespace_or_file() {
     for round in 0..20 {
-        let Some(link) = start("twenty_starts_leave_no_process_namespace_or_file", "delay=1ms") else { return };
+        let link = or_skip!(start("delay=1ms"));
         let (id, ends) = (link.id(), both(&link));
         assert_eq!(held(ends), 2, "the handle holds both while the link lives");
         link.finish().expect("the link ends in order");
@@ -265,7 +256,7 @@ fn twenty_starts_leave_no_process_namespace_or_file() {
 
 #[test]
 fn whatever_runs_at_an_end_is_ended_with_the_link() {
-    let Some(link) = start("whatever_runs_at_an_end_is_ended_with_the_link", "delay=1ms") else { return };
+    let link = or_skip!(start("delay=1ms"));
     let ends = both(&link);
     let mut plain = Sleeper::start(&link.namespaces().near, SLEEP);
     // One that starts the next when it is ended, and one that has left its parent.
@@ -281,7 +272,7 @@ fn whatever_runs_at_an_end_is_ended_with_the_link() {
 
 #[test]
 fn a_link_that_is_dropped_is_undone() {
-    let Some(link) = start("a_link_that_is_dropped_is_undone", "delay=1ms") else { return };
+    let link = or_skip!(start("delay=1ms"));
     let (id, ends) = (link.id(), both(&link));
     let mut sleeper = Sleeper::start(&link.namespaces().near, SLEEP);
     drop(link);
@@ -292,7 +283,7 @@ fn a_link_that_is_dropped_is_undone() {
 
 #[test]
 fn a_link_that_is_killed_says_so_and_is_undone() {
-    let Some(link) = start("a_link_that_is_killed_says_so_and_is_undone", "delay=1ms") else { return };
+    let link = or_skip!(start("delay=1ms"));
     let ends = both(&link);
     let mut sleeper = Sleeper::start(&link.namespaces().far, SLEEP);
     signal("KILL", link.id());
@@ -304,7 +295,7 @@ fn a_link_that_is_killed_says_so_and_is_undone() {
 
 #[test]
 fn a_process_that_is_itself_at_an_end_is_spared() {
-    let Some(link) = start("a_process_that_is_itself_at_an_end_is_spared", "delay=1ms") else { return };
+    let link = or_skip!(start("delay=1ms"));
     let namespaces = link.namespaces().clone();
     let visit = namespace::visit(&namespaces.near).expect("it can be entered");
     let inner = namespace::visit(&namespaces.far).expect("it can be entered from the other");
@@ -318,9 +309,7 @@ fn a_process_that_is_itself_at_an_end_is_spared() {
 
 #[test]
 fn a_link_that_cannot_be_is_a_failure_that_names_the_cause() {
-    if let Err(why) = namespace::may_prepare() {
-        return skipped("a_link_that_cannot_be_is_a_failure_that_names_the_cause", &why.to_string());
-    }
+    or_skip!(namespace::may_prepare());
     let why = |order: &LinkOrder| RunningLink::start(Path::new(PROGRAM), order).err().expect("it is refused");
     assert!(why(&order("delay=1")).cause.starts_with("cannot read the profile `delay=1`: "));
     assert_eq!(why(&order("loopback")).cause, "the loopback is no link");
@@ -333,7 +322,7 @@ fn a_link_that_cannot_be_is_a_failure_that_names_the_cause() {
 
 #[test]
 fn a_small_mtu_has_ipv4_alone() {
-    let Some(link) = start("a_small_mtu_has_ipv4_alone", "mtu=600B") else { return };
+    let link = or_skip!(start("mtu=600B"));
     let (near, far) = sockets(&link, NEAR_V4.into(), FAR.v4.into());
     near.send(b"up").expect("it can be sent");
     assert_eq!(receive(&far), b"up");

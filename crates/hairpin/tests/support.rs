@@ -1,7 +1,7 @@
 //! Starting the program in a folder of its own, bounded in time, and looking at its processes from outside.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -302,7 +302,13 @@ pub(crate) fn edit_json(path: &Path, change: impl FnOnce(&mut Value)) {
     std::fs::write(path, value.to_string()).expect("it can be written");
 }
 
-/// Says past the test harness, which keeps to itself what a passing test prints, that a test was skipped.
-pub(crate) fn skipped(test: &str, reason: &str) {
-    writeln!(std::io::stderr(), "skipped: {test}: {reason}").expect("standard error can be written to");
+/// Whether a link can be made here; else why not.
+pub(crate) fn can_link() -> Result<(), String> {
+    can_link_as(&Place::new().json(&["link", "list"]))
+}
+
+/// The same, as `link list --json` tells it.
+pub(crate) fn can_link_as(listed: &Value) -> Result<(), String> {
+    let relay = &list(&listed["backends"])[0];
+    if relay["can_run"] == true { Ok(()) } else { Err(text(&relay["reason"]).to_owned()) }
 }

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use hairpin_testing::{or_skip, works};
 use serde_json::{Value, json};
 
 use crate::json_contract::assert_kept;
-use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, rounds, skipped, text};
+use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, rounds, text};
 
 /// A short run: three rounds are the fewest with an interval, and the first exchange of a connection is quick, so one is
 /// warm-up.
@@ -148,26 +149,19 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
     assert!(unknown.stderr.contains("unknown case of the ladder `nodleay` (hint: did you mean"), "{unknown:#?}");
 }
 
-/// Runs the program without the right to capture; nothing where the tool for it is missing.
-fn without_capture(place: &Place, arguments: &[&str]) -> Option<Value> {
+/// Runs the program without the right to capture; else why it cannot be done here.
+fn without_capture(place: &Place, arguments: &[&str]) -> Result<Value, String> {
     let drop = ["--bounding-set=-net_raw", "--inh-caps=-net_raw"];
-    if Running::start(place.command("setpriv").args(drop).arg("true")).end().code != Some(0) {
-        return None;
-    }
+    works(&["setpriv", drop[0], drop[1], "true"])?;
     let mut command = place.command("setpriv");
     command.args(drop).arg(PROGRAM).args(arguments).arg("--json");
-    Some(Running::start(&mut command).end().with_code(0).json())
+    Ok(Running::start(&mut command).end().with_code(0).json())
 }
 
 #[test]
 fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
     let place = Place::new();
-    let Some(run) = without_capture(&place, &[SHORT, &["--remedy", "none", "--out", "run"]].concat()) else {
-        return skipped(
-            "without_the_right_to_capture_the_ladder_comes_from_time_stamps",
-            "`setpriv --bounding-set=-net_raw` is missing or refused here",
-        );
-    };
+    let run = or_skip!(without_capture(&place, &[SHORT, &["--remedy", "none", "--out", "run"]].concat()));
     let trace = &case(&run, "tcp", "none")["trace"];
     assert_eq!(trace["capture"]["kind"], "skipped", "{trace}");
     assert!(text(&trace["capture"]["reason"]).contains("hint"), "{trace}");

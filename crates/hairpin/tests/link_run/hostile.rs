@@ -1,7 +1,9 @@
 //! A program at the near end that sends what no kernel would: the link lives on, and its ledger closes.
 
-use super::{assert_closes, assert_log_is_the_record, can_link, count, has, log, run};
-use crate::support::{Place, skipped};
+use hairpin_testing::{or_skip, program, skip};
+
+use super::{assert_closes, assert_log_is_the_record, count, log, run};
+use crate::support::{Place, can_link};
 
 /// Sends frames straight to the interface: sizes that lie, headers that are cut off, other protocols, and noise.
 const HOSTILE: &str = r#"
@@ -62,10 +64,8 @@ print("sent", sent)
 
 #[test]
 fn a_hostile_program_does_not_bring_the_link_down() {
-    let test = "a_hostile_program_does_not_bring_the_link_down";
-    if !can_link(test) || !has("python3", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("python3"));
     let place = Place::new();
     std::fs::write(place.path("hostile.py"), HOSTILE).expect("the place can be written to");
     let profile = "mtu=1400B delay=1ms±500us order=free loss=1% corrupt=5% duplicate=2% reorder=1%/1ms";
@@ -75,7 +75,7 @@ fn a_hostile_program_does_not_bring_the_link_down() {
                   timeout 5 head -c 5 <&3 && exit 0; done; exit 91";
     let ran = run(&place, &["--link", profile, "--seed", "2", "--log", "packets", "--json"], script);
     if ran.code == Some(77) {
-        return skipped(test, "packet sockets are refused here");
+        skip!("packet sockets are refused here");
     }
     let ran = ran.with_code(0);
     let sent = ran.stderr.lines().find_map(|line| line.strip_prefix("sent ")?.parse::<u64>().ok());

@@ -1,18 +1,18 @@
-//! Programs that people use, across a link: each is left out by name where it is not installed.
+//! Programs that people use, across a link: `cargo xtask ci` runs those that need a program which few machines have.
 
 use std::os::unix::fs::MetadataExt;
 
+use hairpin_testing::{or_skip, program, skip};
 use serde_json::Value;
 
-use super::{assert_closes, assert_log_is_the_record, can_link, count, has, log, run, told};
-use crate::support::{PROGRAM, Place, Running, skipped, text};
+use super::{assert_closes, assert_log_is_the_record, count, log, run, told};
+use crate::support::{PROGRAM, Place, Running, can_link, can_link_as};
 
 #[test]
+#[ignore = "needs ping"]
 fn ping_goes_there_and_back() {
-    let test = "ping_goes_there_and_back";
-    if !can_link(test) || !has("ping", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("ping"));
     let place = Place::new();
     let flags = ["--link", "delay=20ms", "--seed", "1", "--log", "packets", "--json"];
     let script = "ping -c 3 -i 0.2 $HAIRPIN_FAR && ping -6 -c 3 -i 0.2 $HAIRPIN_FAR_IPV6";
@@ -31,11 +31,11 @@ fn ping_goes_there_and_back() {
 }
 
 #[test]
+#[ignore = "needs ping"]
 fn an_end_that_goes_down_and_comes_up_is_reached_again() {
-    let test = "an_end_that_goes_down_and_comes_up_is_reached_again";
-    if !can_link(test) || !has("ping", test) || !has("ip", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("ping"));
+    or_skip!(program("ip"));
     let script = "ip link set eth0 down && ip link set eth0 up && ping -c 3 -i 0.2 $HAIRPIN_FAR";
     let ran = run(&Place::new(), &["--link", "delay=1ms", "--json"], script).with_code(0);
     assert!(ran.stderr.contains("3 packets transmitted, 3 received, 0% packet loss"), "{ran:#?}");
@@ -43,11 +43,11 @@ fn an_end_that_goes_down_and_comes_up_is_reached_again() {
 }
 
 #[test]
+#[ignore = "needs ping"]
 fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
-    let test = "a_packet_larger_than_the_mtu_is_dropped_and_counted";
-    if !can_link(test) || !has("ping", test) || !has("ip", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("ping"));
+    or_skip!(program("ip"));
     // 28 bytes of headers come on top: of these four, one fits.
     let script = "ip link set eth0 mtu 9000; for size in 1472 1473 1490 8900; do \
                   ping -c 1 -W 1 -M do -s $size $HAIRPIN_FAR >&2; done; true";
@@ -59,11 +59,11 @@ fn a_packet_larger_than_the_mtu_is_dropped_and_counted() {
 }
 
 #[test]
+#[ignore = "needs curl"]
 fn curl_fetches_a_page_from_a_server_at_the_far_end() {
-    let test = "curl_fetches_a_page_from_a_server_at_the_far_end";
-    if !can_link(test) || !has("curl", test) || !has("python3", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("curl"));
+    or_skip!(program("python3"));
     let place = Place::new();
     let page: String = (0..30_000).map(|line| format!("line {line}\n")).collect();
     std::fs::write(place.path("page"), &page).expect("the place can be written to");
@@ -79,11 +79,10 @@ fn curl_fetches_a_page_from_a_server_at_the_far_end() {
 }
 
 #[test]
+#[ignore = "needs iperf3"]
 fn iperf3_measures_across_a_link() {
-    let test = "iperf3_measures_across_a_link";
-    if !can_link(test) || !has("iperf3", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("iperf3"));
     let place = Place::new();
     let link = "delay=2ms rate=20mbit queue=64KiB";
     let flags = ["--link", link, "--seed", "3", "--far", "exec iperf3 --server --one-off"];
@@ -99,10 +98,7 @@ fn iperf3_measures_across_a_link() {
 
 #[test]
 fn an_ordinary_user_runs_programs_across_a_link() {
-    let test = "an_ordinary_user_runs_programs_across_a_link";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     // As nobody, in a folder that anybody may enter, with a program that anybody may run.
     let open = "chmod 0777 . tmp && cp \"$0\" hairpin && chmod 0755 hairpin";
@@ -114,12 +110,9 @@ fn an_ordinary_user_runs_programs_across_a_link() {
     };
     let listed = as_nobody(&["link", "list", "--json"]);
     if listed.code != Some(0) {
-        return skipped(test, "`setpriv --reuid 65534` is refused here");
+        skip!("`setpriv --reuid 65534` is refused here");
     }
-    let relay = &listed.json()["backends"][0];
-    if relay["can_run"] != true {
-        return skipped(test, text(&relay["reason"]));
-    }
+    or_skip!(can_link_as(&listed.json()));
     let script = "id -u; exec 3<>/dev/tcp/$HAIRPIN_FAR/7; printf hello >&3; head -c 5 <&3; touch made";
     let flags = ["link", "run", "--link", "delay=2ms", "--seed", "1", "--log", "packets", "--json", "--"];
     let ran = as_nobody(&[&flags[..], &["bash", "-c", script]].concat()).with_code(0);

@@ -2,23 +2,14 @@
 //!
 //! The one bound on times is the profile's: no packet is faster than its link.
 
+use hairpin_testing::or_skip;
 use serde_json::Value;
 
 use crate::link_run::{assert_log_is_the_record, log};
-use crate::support::{Place, list, rounds, signal, skipped, text, until};
+use crate::support::{Place, can_link, list, rounds, signal, text, until};
 
 /// A round trip of `delay=1ms`.
 const ROUND_TRIP_NS: f64 = 2e6;
-
-/// Whether a link can be made here; says by name that the test was skipped where it cannot.
-fn can_run(test: &str, place: &Place) -> bool {
-    let listed = place.json(&["link", "list"]);
-    let relay = &list(&listed["backends"])[0];
-    if relay["can_run"] != true {
-        skipped(test, text(&relay["reason"]));
-    }
-    relay["can_run"] == true
-}
 
 /// The rounds of a measurement over that link, all of which were measured.
 fn measured(place: &Place, link: &str, words: &[&str]) -> Vec<Value> {
@@ -62,9 +53,7 @@ fn assert_closed(round: &Value) {
 #[test]
 fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
     let place = Place::new();
-    if !can_run("rounds_over_a_link_take_its_round_trip_and_keep_its_record", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let plan = ["round-trip", "--transport", "tcp,udp6,icmp,pipe", "--rounds", "1", "--count", "20", "--ends", "all"];
     let rounds = measured(&place, "delay=1ms", &plan);
     let mut transports: Vec<&str> = rounds.iter().map(|round| text(&round["order"]["case"]["transport"])).collect();
@@ -92,11 +81,8 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
 
 #[test]
 fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
-    let test = "a_run_keeps_the_links_logs_where_it_is_asked_to";
     let place = Place::new();
-    if !can_run(test, &place) {
-        return;
-    }
+    or_skip!(can_link());
     let line = "up=10mbit loss=5% duplicate=5% delay=1ms";
     let plan = ["round-trip", "--transport", "udp", "--rounds", "2", "--count", "40", "--timeout", "200ms"];
     let rounds = measured(&place, line, &[&plan[..], &["--keep-link-log"]].concat());
@@ -130,9 +116,7 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
 #[test]
 fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
     let place = Place::new();
-    if !can_run("what_a_lossy_link_dropped_is_what_the_ledger_lost", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let plan = ["round-trip", "--transport", "udp,icmp", "--rounds", "2", "--count", "150", "--size", "64"];
     let rounds = measured(&place, "loss=10%", &[&plan[..], &["--timeout", "20ms"]].concat());
     for round in &rounds {
@@ -153,10 +137,7 @@ fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
 
 #[test]
 fn nothing_stays_unexplained_whatever_a_link_does() {
-    let place = Place::new();
-    if !can_run("nothing_stays_unexplained_whatever_a_link_does", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let closed = ["--transport", "udp,icmp", "--count", "120", "--timeout", "3ms"];
     let open = ["--transport", "udp,udp6", "--count", "400", "--timeout", "20ms", "--rate", "1500", "--size", "200"];
     // Its buffers hold a few packets, and copies fill them as messages do.
@@ -188,9 +169,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
 #[test]
 fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
     let place = Place::new();
-    if !can_run("answers_that_the_link_holds_longer_than_the_time_out_are_late", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let plan = ["round-trip", "--transport", "udp,icmp", "--rounds", "1", "--count", "30", "--timeout", "5ms"];
     for round in measured(&place, "delay=20ms", &plan) {
         assert_closed(&round);
@@ -205,9 +184,7 @@ fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
 #[test]
 fn what_tcp_lost_it_sent_again() {
     let place = Place::new();
-    if !can_run("what_tcp_lost_it_sent_again", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let plan = ["round-trip", "--transport", "tcp,tcp6", "--rounds", "1", "--count", "20", "--warmup", "0"];
     for round in measured(&place, "delay=1ms up.drop-data=3", &plan) {
         assert_closed(&round);
@@ -224,9 +201,7 @@ fn what_tcp_lost_it_sent_again() {
 #[test]
 fn a_trace_across_a_link_has_the_times_of_both_ends() {
     let place = Place::new();
-    if !can_run("a_trace_across_a_link_has_the_times_of_both_ends", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let plan = ["small-writes", "--transport", "tcp", "--remedy", "none", "--rounds", "1"];
     let rounds = measured(&place, "delay=1ms", &plan);
     let traced: Vec<&Value> =
@@ -252,10 +227,7 @@ fn a_trace_across_a_link_has_the_times_of_both_ends() {
 
 #[test]
 fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
-    let place = Place::new();
-    if !can_run("a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing", &place) {
-        return;
-    }
+    or_skip!(can_link());
     for (sign, code, transport) in [("INT", Some(130), "udp"), ("INT", Some(130), "tcp"), ("KILL", None, "tcp")] {
         let place = Place::new();
         let plan = ["round-trip", "--transport", transport, "--link", "delay=1ms", "--duration", "600s"];
@@ -273,10 +245,7 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
 
 #[test]
 fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
-    let place = Place::new();
-    if !can_run("a_round_that_would_wait_for_hours_ends_when_it_is_told_to", &place) {
-        return;
-    }
+    or_skip!(can_link());
     for (transport, ends) in [("udp", "processes"), ("tcp", "processes"), ("tcp", "threads")] {
         let place = Place::new();
         let plan = ["round-trip", "--transport", transport, "--ends", ends, "--link", "delay=60min", "--rounds", "2"];
@@ -295,9 +264,7 @@ fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
 #[test]
 fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
     let place = Place::new();
-    if !can_run("a_round_whose_link_has_gone_down_ends_when_it_is_told_to", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let plan = ["round-trip", "--transport", "udp", "--link", "delay=1ms outage=5s-3000s", "--rounds", "1"];
     let rest = ["--timeout", "100s", "--count", "1000000", "--out", "run", "--quiet"];
     let mut running = place.start(&[&plan[..], &rest].concat());
@@ -313,9 +280,7 @@ fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
 #[test]
 fn a_killed_relay_fails_its_round_and_the_run_goes_on() {
     let place = Place::new();
-    if !can_run("a_killed_relay_fails_its_round_and_the_run_goes_on", &place) {
-        return;
-    }
+    or_skip!(can_link());
     let plan = ["round-trip", "--transport", "udp", "--link", "delay=1ms", "--rounds", "2", "--duration", "1500ms"];
     let mut running = place.start(&[&plan[..], &["--timeout", "50ms", "--out", "run", "--quiet"]].concat());
     running.busy_echo_half();

@@ -5,6 +5,7 @@
 
 mod canary;
 mod claims;
+mod claims_ledger;
 mod cli;
 mod comparing;
 mod faults;

@@ -8,30 +8,10 @@ mod programs;
 use std::path::Path;
 use std::process::Command;
 
+use hairpin_testing::{or_skip, program};
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Place, Ran, Running, list, skipped, text};
-
-/// Whether a link can be made here; says by name that the test was skipped where it cannot.
-fn can_link(test: &str) -> bool {
-    let place = Place::new();
-    let listed = place.json(&["link", "list"]);
-    let relay = &list(&listed["backends"])[0];
-    if relay["can_run"] != true {
-        skipped(test, text(&relay["reason"]));
-    }
-    relay["can_run"] == true
-}
-
-/// The program of that name, or a skip by name.
-fn has(program: &str, test: &str) -> bool {
-    let found = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())
-        .any(|folder| folder.join(program).is_file());
-    if !found {
-        skipped(test, &format!("no {program} (hint: install Debian's package of it)"));
-    }
-    found
-}
+use crate::support::{PROGRAM, Place, Ran, Running, can_link, list};
 
 /// `hairpin link run` with these flags, and a script at the near end.
 fn with_script(place: &Place, flags: &[&str], script: &str) -> Command {
@@ -117,10 +97,7 @@ const TALK: &str = "for far in $HAIRPIN_FAR $HAIRPIN_FAR_IPV6; do exec 3<>/dev/t
 
 #[test]
 fn the_exit_code_is_the_commands_own() {
-    let test = "the_exit_code_is_the_commands_own";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     std::fs::write(place.path("no-program"), "").expect("the place can be written to");
     for (script, code) in
@@ -150,10 +127,7 @@ fn the_exit_code_is_the_commands_own() {
 
 #[test]
 fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_printed_for_them() {
-    let test = "both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_printed_for_them";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     let show = "echo $HAIRPIN_NEAR $HAIRPIN_FAR $HAIRPIN_NEAR_IPV6 $HAIRPIN_FAR_IPV6 $HAIRPIN_LINK";
     let environment = "10.77.0.1 10.77.0.2 fd00:77::1 fd00:77::2 loss=1% delay=5.5ms±4.5ms\n";
@@ -191,10 +165,7 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
 
 #[test]
 fn the_far_echo_answers_over_tcp_and_udp_and_the_log_has_every_packet() {
-    let test = "the_far_echo_answers_over_tcp_and_udp_and_the_log_has_every_packet";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     let script =
         format!("{TALK} >tcp; exec 4<>/dev/udp/$HAIRPIN_FAR/7; printf salut >&4; head -c 5 <&4 >udp; echo heard");
@@ -226,10 +197,7 @@ fn the_far_echo_answers_over_tcp_and_udp_and_the_log_has_every_packet() {
 
 #[test]
 fn a_log_may_go_to_the_commands_own_streams() {
-    let test = "a_log_may_go_to_the_commands_own_streams";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     for stream in ["-", "/dev/stdout"] {
         let ran = run(&place, &["--link", "delay=1ms", "--quiet", "--log", stream], "true").with_code(0);
@@ -266,10 +234,7 @@ fn a_log_may_go_to_the_commands_own_streams() {
 
 #[test]
 fn a_log_into_a_pipe_that_nobody_reads_is_refused_at_once() {
-    let test = "a_log_into_a_pipe_that_nobody_reads_is_refused_at_once";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     Running::start(place.command("mkfifo").arg("pipe")).end().with_code(0);
     let flags = ["--link", "delay=1ms", "--quiet", "--log", "pipe"];
@@ -283,10 +248,7 @@ fn a_log_into_a_pipe_that_nobody_reads_is_refused_at_once() {
 
 #[test]
 fn what_the_profile_says_happens_to_the_packets() {
-    let test = "what_the_profile_says_happens_to_the_packets";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     // Of twenty datagrams the fifth and the last but one are named in the profile, so eighteen are answered.
     let script =
@@ -315,10 +277,8 @@ fn what_the_profile_says_happens_to_the_packets() {
 
 #[test]
 fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
-    let test = "the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it";
-    if !can_link(test) || !has("python3", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("python3"));
     let place = Place::new();
     // It takes its time, and then answers one connection; it and its child would stay for ever.
     let far = "sleep 300 & python3 -c 'import socket, time; time.sleep(0.3); \
@@ -341,10 +301,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
 
 #[test]
 fn a_far_command_that_fails_at_once_is_a_failure_of_the_link() {
-    let test = "a_far_command_that_fails_at_once_is_a_failure_of_the_link";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     let ran = run(&place, &["--link", "delay=1ms", "--far", "exit 9"], "touch ran").with_code(125);
     let told =

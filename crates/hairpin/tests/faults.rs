@@ -3,9 +3,10 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use hairpin_testing::{or_skip, works};
 use serde_json::{Value, json};
 
-use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, on_one_line, rounds, signal, skipped, text};
+use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, on_one_line, rounds, signal, text};
 
 /// The causes of a case's failed rounds.
 fn causes(case: &Value) -> Vec<&str> {
@@ -63,8 +64,8 @@ fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
 }
 
 /// Runs `script` in a mount namespace of its own with a disk of this size mounted on `disk`, and the program as `$0`;
-/// nothing where the system refuses such namespaces.
-fn with_disk(place: &Place, options: &str, script: &str) -> Option<Ran> {
+/// else why the system refuses such namespaces.
+fn with_disk(place: &Place, options: &str, script: &str) -> Result<Ran, String> {
     in_namespaces(place, "-rm", &format!("{} && {script}", disk(place, options)))
 }
 
@@ -74,24 +75,17 @@ fn disk(place: &Place, options: &str) -> String {
     format!("mount -t tmpfs -o {options} none disk")
 }
 
-/// Runs `script` in namespaces of its own, and the program as `$0`; nothing where the system refuses them.
-fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Option<Ran> {
-    if Running::start(place.command("unshare").args([namespaces, "true"])).end().code != Some(0) {
-        return None;
-    }
-    Some(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
+/// Runs `script` in namespaces of its own, and the program as `$0`; else that the system refuses them.
+fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Result<Ran, String> {
+    works(&["unshare", namespaces, "true"])?;
+    Ok(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
 }
-
-const NO_NAMESPACE: &str = "`unshare -rm` is refused here";
 
 #[test]
 fn a_read_only_disk_is_refused_before_anything_is_measured() {
     let place = Place::new();
     let script = format!("exec \"$0\" {} disk/run", ANY.join(" "));
-    let Some(ran) = with_disk(&place, "size=1M,ro", &script) else {
-        return skipped("a_read_only_disk_is_refused_before_anything_is_measured", NO_NAMESPACE);
-    };
-    let ran = ran.refused();
+    let ran = or_skip!(with_disk(&place, "size=1M,ro", &script)).refused();
     let cause = "cannot make the run folder disk/run/samples: Read-only file system";
     assert!(ran.stderr.contains(cause), "{ran:#?}");
     assert!(ran.stderr.contains("(hint: choose a folder you may write to with --out)"), "{ran:#?}");
@@ -105,10 +99,7 @@ fn a_full_disk_loses_nothing_of_what_was_measured() {
     let script = format!(
         "\"$0\" {plan}; code=$?; \"$0\" report disk/run --json >report.json; cp -r disk/run saved; exit $code"
     );
-    let Some(ran) = with_disk(&place, "size=1M", &script) else {
-        return skipped("a_full_disk_loses_nothing_of_what_was_measured", NO_NAMESPACE);
-    };
-    let ran = ran.with_code(3);
+    let ran = or_skip!(with_disk(&place, "size=1M", &script)).with_code(3);
     let run = ran.json();
     assert_eq!(run["state"], "complete");
     for transport in ["pipe", "unix-stream"] {
@@ -150,6 +141,7 @@ fn tree(run: &Path) -> Vec<String> {
 fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing() {
     // In a network namespace of its own everybody may capture.
     let plan = "small-writes --transport tcp --remedy none --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
+    or_skip!(works(&["unshare", "-rmn", "ip", "link", "set", "dev", "lo", "up"]));
     let place = Place::new();
     // Room for the timed rounds, and then for no evidence or for a part of it.
     for size in ["100k", "200k"] {
@@ -157,13 +149,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let script = format!(
             "ip link set dev lo up && {disk} && {{ \"$0\" {plan} --out disk/run; code=$?; cp -r disk/run {size}; exit $code; }}"
         );
-        if in_namespaces(&place, "-rmn", "ip link set dev lo up").is_none_or(|ran| ran.code != Some(0)) {
-            return skipped(
-                "a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing",
-                "`unshare -rmn ip link` is refused here",
-            );
-        }
-        let ran = in_namespaces(&place, "-rmn", &script).expect("it was not refused just now").with_code(3);
+        let ran = or_skip!(in_namespaces(&place, "-rmn", &script)).with_code(3);
         let run = ran.json();
         let tcp = case(&run, "tcp");
         assert_eq!((&tcp["rounds"], &tcp["samples"], &tcp["valid"]), (&json!(2), &json!(8), &json!(true)), "{tcp}");

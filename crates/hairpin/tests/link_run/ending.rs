@@ -4,8 +4,10 @@ use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use super::{can_link, has, run, with_script};
-use crate::support::{PROGRAM, Place, Running, names_in, signal, until};
+use hairpin_testing::{or_skip, program};
+
+use super::{run, with_script};
+use crate::support::{PROGRAM, Place, Running, can_link, names_in, signal, until};
 
 /// A script that says that it runs, and stays.
 const STAYS: &str = "touch runs; sleep 300 & setsid sleep 300 & exec sleep 300";
@@ -36,10 +38,7 @@ fn signal_group(name: &str, leader: u32) {
 
 #[test]
 fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
-    let test = "ctrl_c_reaches_the_command_and_the_link_is_undone_after_it";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let interfaces = names_in("/sys/class/net".as_ref());
     let place = Place::new();
     let running = started(&place, &[], STAYS);
@@ -61,10 +60,8 @@ fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
 
 #[test]
 fn the_key_of_a_terminal_is_heard_once() {
-    let test = "the_key_of_a_terminal_is_heard_once";
-    if !can_link(test) || !has("script", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("script"));
     let place = Place::new();
     // The command reads the terminal, so it must be in the foreground; then it counts how often it is interrupted.
     let near = "read line; echo \"read $line\"; trap 'echo x >>interrupts' INT; touch runs; \
@@ -93,10 +90,7 @@ fn the_key_of_a_terminal_is_heard_once() {
 
 #[test]
 fn a_request_to_end_is_passed_on_to_the_command() {
-    let test = "a_request_to_end_is_passed_on_to_the_command";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     for (name, code) in [("TERM", 143), ("HUP", 129), ("INT", 130), ("QUIT", 131)] {
         let place = Place::new();
         // No shell: one of them takes no notice of SIGQUIT.
@@ -110,10 +104,7 @@ fn a_request_to_end_is_passed_on_to_the_command() {
 
 #[test]
 fn a_signal_before_the_command_has_begun_leaves_it_out() {
-    let test = "a_signal_before_the_command_has_begun_leaves_it_out";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let place = Place::new();
         // The far command never listens: Hairpin waits for it when the signal comes.
@@ -129,10 +120,8 @@ fn a_signal_before_the_command_has_begun_leaves_it_out() {
 
 #[test]
 fn an_interface_that_the_command_removes_is_a_failure_of_the_link() {
-    let test = "an_interface_that_the_command_removes_is_a_failure_of_the_link";
-    if !can_link(test) || !has("ip", test) {
-        return;
-    }
+    or_skip!(can_link());
+    or_skip!(program("ip"));
     let place = Place::new();
     let ran = run(&place, &["--link", "delay=1ms"], "ip link del eth0; sleep 300").with_code(125);
     assert!(ran.stderr.contains("was an interface of the link removed from outside?"), "{ran:#?}");
@@ -141,10 +130,7 @@ fn an_interface_that_the_command_removes_is_a_failure_of_the_link() {
 
 #[test]
 fn a_link_that_is_killed_ends_the_command_and_says_so() {
-    let test = "a_link_that_is_killed_ends_the_command_and_says_so";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     let running = started(&place, &["--json", "--far", "sleep 300 & setsid sleep 300 & sleep 300"], STAYS);
     signal("KILL", link_of(&running));
@@ -163,10 +149,7 @@ fn a_link_that_is_killed_ends_the_command_and_says_so() {
 
 #[test]
 fn a_killed_program_leaves_nothing() {
-    let test = "a_killed_program_leaves_nothing";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let interfaces = names_in("/sys/class/net".as_ref());
     let far = ["--far", "sleep 300 & setsid sleep 300 & exec sleep 300"];
     for flags in [&[][..], &far] {
@@ -190,10 +173,7 @@ fn a_killed_program_leaves_nothing() {
 
 #[test]
 fn a_killed_process_group_leaves_nothing() {
-    let test = "a_killed_process_group_leaves_nothing";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     // The far shell goes with Hairpin, its child does not: only the link is left to end it.
     for far in ["sleep 300; true", "sleep 300 & setsid sleep 300 & exec sleep 300"] {
         let place = Place::new();
@@ -211,10 +191,7 @@ fn a_killed_process_group_leaves_nothing() {
 
 #[test]
 fn what_the_commands_leave_running_ends_with_the_link() {
-    let test = "what_the_commands_leave_running_ends_with_the_link";
-    if !can_link(test) {
-        return;
-    }
+    or_skip!(can_link());
     let place = Place::new();
     // Their output goes elsewhere, or whoever reads it to its end would wait for them.
     let leaves = "setsid sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 &";

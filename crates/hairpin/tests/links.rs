@@ -2,9 +2,10 @@
 
 use hairpin_link::builtin;
 use hairpin_link::profile::Profile;
+use hairpin_testing::skip;
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, skipped, text};
+use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, text};
 
 #[test]
 fn every_profile_and_backend_is_listed_in_the_width_of_the_terminal() {
@@ -164,7 +165,7 @@ fn a_log_from_before_stays_when_no_link_is_made() {
     command.args(["-c", limited, "--", PROGRAM]).args(flags).args(["--", "true"]);
     let ran = Running::start(&mut command).end();
     if matches!(ran.code, Some(1 | 77 | 127)) {
-        return skipped("a_log_from_before_stays_when_no_link_is_made", "user namespaces are refused here");
+        skip!("user namespaces are refused here");
     }
     ran.with_code(125);
     assert_eq!(std::fs::read_to_string(place.path("packets")).expect("it is there"), "before");
