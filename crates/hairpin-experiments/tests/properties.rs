@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
+use crate::common::{after, Plan, SATELLITE, ground, measured, plan_on, running, turned};
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
@@ -158,10 +158,10 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
             assert_consistent(&plan, ground);
             let knobs = turned(ALL[which], &flags).unwrap();
             let done = measured(&plan.rounds);
-            if let Some(evidence) = running(ALL[which].next(&knobs, ground, &done).unwrap()) {
+            if let Some(evidence) = running(ALL[which].next(&knobs, ground, &after(&done)).unwrap()) {
                 assert_evidence(&plan, &evidence, ground);
                 let done = [done, measured(&evidence.rounds)].concat();
-                assert_eq!(running(ALL[which].next(&knobs, ground, &done).unwrap()), None, "it ends");
+                assert_eq!(running(ALL[which].next(&knobs, ground, &after(&done)).unwrap()), None, "it ends");
             }
             true
         }

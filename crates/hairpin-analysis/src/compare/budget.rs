@@ -8,7 +8,7 @@ use hairpin_model::parse::{self, BadQuantity};
 use hairpin_model::words;
 use serde::Serialize;
 
-use super::runs::{Change, Compared, RunComparison};
+use super::runs::{Compared, FigureComparison, RunComparison};
 
 /// How much worse one figure may become, from a text such as `p99=+5%`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -112,7 +112,7 @@ impl Budget {
     pub fn check(&self, compared: &RunComparison) -> Vec<BudgetOutcome> {
         let outcome = |case: &super::runs::CaseComparison| {
             let figure = case.figures.iter().find(|figure| figure.figure == self.figure);
-            let ratio = figure.and_then(|figure| figure.change.as_ref()).map(Change::ratio);
+            let ratio = figure.and_then(FigureComparison::ratio);
             let is_lost = figure.is_some_and(|figure| figure.baseline.is_some() && figure.candidate.is_none());
             let baseline_usable = case.baseline_why_invalid.is_empty();
             let candidate_usable = case.candidate_why_invalid.is_empty() && !is_lost;

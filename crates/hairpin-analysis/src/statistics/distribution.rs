@@ -63,7 +63,7 @@ fn cosine_series(cosine: f64, first: u32, degrees: u32) -> f64 {
 #[must_use]
 pub fn student_quantile(probability: f64, degrees: u32) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
-    for _ in 0..200 {
+    for _ in 0..70 {
         let middle = 0.5 * (low + high);
         if student_cdf(middle, degrees) < probability {
             low = middle;

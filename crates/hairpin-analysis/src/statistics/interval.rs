@@ -86,6 +86,10 @@ pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
     }
     let estimate = Estimate::of_logarithms(values, over)?;
     let figure = estimate.figure(over.alpha);
+    if matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low < 1e-9) {
+        // The exponential of a logarithm need not be the number itself.
+        return median(values).map(|value| Figure::new(value, value, value));
+    }
     let says_nothing = matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low > SAYS_NOTHING_FROM.ln());
     let value = median(values)?;
     if says_nothing {
@@ -122,9 +126,7 @@ impl Estimate {
         }
         let batches = batches(values);
         let spread = standard_deviation(&batches)?;
-        let (least, most) = batches.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), batch| {
-            (least.min(*batch), most.max(*batch))
-        });
+        let (least, most) = range(&batches);
         let degrees = u32::try_from(batches.len() - 1).unwrap_or(1);
         Some(Self {
             errors: vec![(spread / (batches.len() as f64).sqrt(), degrees)],
@@ -262,8 +264,17 @@ fn batches(values: &[f64]) -> Vec<f64> {
     (0..count).filter_map(batch).collect()
 }
 
+fn range(values: &[f64]) -> (f64, f64) {
+    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(*value), most.max(*value)))
+}
+
 /// Why batches show that the run is too short for what varies.
 fn slow_variation(batches: &[f64]) -> Option<NoInterval> {
+    let (least, most) = range(batches);
+    // What is alike but for rounding does not vary.
+    if most - least <= 1e-9 * most.abs() {
+        return None;
+    }
     let points: Vec<(f64, f64)> = batches.iter().enumerate().map(|(k, batch)| (k as f64, *batch)).collect();
     if trend(&points).is_some_and(|trend| trend.p < TREND_P) {
         return Some(NoInterval::Trend);
@@ -294,4 +305,109 @@ pub fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
         stands[*place] = true;
     }
     stands
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TEN: Over = Over { span_s: 10.0, alpha: ALPHA, fewest: FEWEST };
+
+    #[test]
+    fn nothing_has_no_figure_and_few_rounds_no_interval() {
+        assert_eq!(median_over(&[], TEN), None);
+        assert_eq!(median_over(&[7.0, 9.0, 8.0, 7.0], TEN), Some(Figure::without(7.5, NoInterval::TooFewRounds)));
+        let evidence = median_over(&[7.0, 9.0, 8.0], Over::evidence(10.0)).unwrap();
+        assert!(evidence.low.is_some() && evidence.why.is_none(), "{evidence:?}");
+    }
+
+    #[test]
+    fn the_width_is_that_of_batches_and_of_the_floor() {
+        // Batches of two: medians 0, 1, -1, 1, -1; their SD is 1, t of 4 degrees 2.776; all values have an SD of 2.
+        let values = [-2.0, 2.0, -1.0, 3.0, -3.0, 1.0, -1.0, 3.0, -3.0, 1.0];
+        let estimate = Estimate::of(&values, TEN).unwrap();
+        let deviation = standard_deviation(&values).unwrap();
+        let expected = (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE).sqrt();
+        assert!((estimate.half_width(0.05) - expected).abs() < 1e-4, "{} {expected}", estimate.half_width(0.05));
+        // A run four times as long sees half of the slow share more.
+        let longer = Estimate::of(&values, Over { span_s: 40.0, ..TEN }).unwrap();
+        let expected = (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE / 2.0).sqrt();
+        assert!((longer.half_width(0.05) - expected).abs() < 1e-4);
+    }
+
+    #[test]
+    fn what_rises_or_wanders_has_no_interval_but_a_reason() {
+        let rising: Vec<f64> = (0..32).map(|k| 100.0 + f64::from(k)).collect();
+        assert_eq!(median_over(&rising, TEN).unwrap().why, Some(NoInterval::Trend));
+        let wandering: Vec<f64> = (0..32).map(|k| if k < 12 { 120.0 } else { 100.0 + f64::from(k % 3) }).collect();
+        assert_eq!(median_over(&wandering, TEN).unwrap().why, Some(NoInterval::SlowVariation));
+        let wild = median_over(&[1.0, 1e6, 2.0, 1e7, 1.0, 1e5, 3.0], TEN).unwrap();
+        assert_eq!((wild.low, wild.why), (None, Some(NoInterval::SaysNothing)));
+    }
+
+    #[test]
+    fn a_verdict_without_an_interval_needs_all_batches_far_from_zero() {
+        let rising = |from: f64| (0..32).map(|k| from + f64::from(k) / 32.0).collect::<Vec<_>>();
+        assert!(Estimate::of(&rising(5.0), TEN).unwrap().p_value(0.0) < 1e-9);
+        assert!((Estimate::of(&rising(0.1), TEN).unwrap().p_value(0.0) - 1.0).abs() < 1e-9);
+        assert!((Estimate::of(&[9.0; 4], TEN).unwrap().p_value(0.0) - 1.0).abs() < 1e-9, "too few rounds");
+    }
+
+    #[test]
+    fn a_p_value_is_the_alpha_whose_interval_just_holds_zero() {
+        let values: Vec<f64> = (0..40).map(|k| 1.0 + f64::from(k * 7 % 11) / 5.0 - 1.0).collect();
+        let estimate = Estimate::of(&values, TEN).unwrap();
+        for step in [0.0, 0.3] {
+            let p = estimate.p_value(step);
+            assert!((estimate.half_width(p) - (estimate.value - step)).abs() < 1e-3, "{p}");
+        }
+        assert!((estimate.p_value(estimate.value + 1.0) - 1.0).abs() < 1e-9, "within the resolution");
+        assert!(estimate.smallest_detectable(0.05).unwrap() > estimate.half_width(0.05));
+    }
+
+    #[test]
+    fn two_runs_are_as_unsure_as_both_and_several_are_surer() {
+        let values: Vec<f64> = (0..40).map(|k| f64::from(k * 7 % 11)).collect();
+        let one = Estimate::of(&values, TEN).unwrap();
+        let difference = one.less(&one);
+        assert!((difference.half_width(0.05) - one.half_width(0.05) * 2.0_f64.sqrt()).abs() < 1e-9);
+        let mean = Estimate::mean(&[one.clone(), one.clone(), one.clone(), one.clone()]).unwrap();
+        assert!((mean.half_width(0.05) - one.half_width(0.05) / 2.0).abs() < 1e-9);
+        assert_eq!(Estimate::mean(&[]), None);
+    }
+
+    #[test]
+    fn holm_stops_at_the_first_that_does_not_stand() {
+        assert_eq!(holm(&[0.04, 0.001, 0.03, 0.012], 0.05), [false, true, false, true]);
+        assert_eq!(holm(&[], 0.05), [false; 0]);
+    }
+
+    #[test]
+    fn values_all_alike_have_an_interval_of_no_width() {
+        for n in [5, 6, 16, 40] {
+            let figure = median_over(&vec![1234.0; n], TEN).unwrap();
+            assert!((figure.low.unwrap() - 1234.0).abs() < 1e-6 && (figure.high.unwrap() - 1234.0).abs() < 1e-6);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn intervals_hold_their_figure_whatever_the_values(values in proptest::collection::vec(-1e18..1e18_f64, 1..60)) {
+            let figure = median_over(&values, TEN).unwrap();
+            prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");
+            prop_assert!(figure.high.is_none_or(|high| figure.value <= high), "{figure:?}");
+            prop_assert_eq!(figure.low.is_some(), figure.why.is_none());
+        }
+
+        #[test]
+        fn scaled_values_have_scaled_intervals(values in proptest::collection::vec(1.0..1e9_f64, 5..60), scale in 1e-3..1e3_f64) {
+            let scaled: Vec<f64> = values.iter().map(|value| value * scale).collect();
+            let (one, other) = (median_over(&values, TEN).unwrap(), median_over(&scaled, TEN).unwrap());
+            prop_assert_eq!(one.why, other.why);
+            let near = |a: Option<f64>, b: Option<f64>| a.zip(b).is_none_or(|(a, b)| (a * scale / b - 1.0).abs() < 1e-6);
+            prop_assert!(near(one.low, other.low) && near(one.high, other.high), "{:?} {:?}", one, other);
+        }
+    }
 }

@@ -6,28 +6,13 @@
 //! control, and left out in silence where it is there by default.
 //!
 //! Defaults and why:
-//! - [`ROUNDS`] rounds: the fewest with which an interval is a bootstrap over rounds.
+//! - both placements: one CPU and two.
 //! - [`DURATION_NS`] a round, and as many exchanges as fit, at least one: one remedy takes 208 ms an exchange and
 //!   another 0.05 ms, so no count suits both.
 //! - warm-up by [`exchange_time::warm_up`]: three exchanges where they stall, one where a forgotten cork holds them
 //!   (its first is as slow as its others), 10 ms worth of exchanges elsewhere.
 //! - over a link a round lasts longer, up to 1 s, see [`links`].
 //! - evidence rounds, [`evidence::rounds`], after the timed ones and apart from them.
-//!
-//! The arithmetic of a run without flags, by [`estimate`]: a round costs 15 ms for two processes and a connection, its
-//! warm-up, its 80 ms, and the exchange in flight when these are over.
-//!
-//! | cases | round | rounds | all |
-//! |---|---|---|---|
-//! | tcp `none`, `batch=10`: 3 + 2 exchanges of 44 ms, the first at once | 191 ms | 2 x 6 | 2.3 s |
-//! | tcp `cork-forgotten`: 1 + 1 exchanges of 208 ms | 431 ms | 6 | 2.6 s |
-//! | tcp, the six others, and four controls: 10 ms + 80 ms | 105 ms | 10 x 6 | 6.3 s |
-//! | evidence of tcp `none`, `batch=10`: 4 exchanges, the first at once | 148 ms | 2 x 2 x 3 | 1.8 s |
-//! | evidence of tcp `cork-forgotten`: 2 exchanges | 431 ms | 2 x 3 | 2.6 s |
-//! | evidence of the six others: 5 exchanges | 16 ms | 6 x 2 x 3 | 0.6 s |
-//! | all | | 132 | 16.1 s |
-//!
-//! A test holds the sum under [`BUDGET_NS`]; the rest of the 20 s is for slower days and for the report.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
@@ -55,12 +40,8 @@ use crate::shared::{self, AUTO, Circumstances, LONGEST_TIMEOUT_NS, each};
 #[derive(Clone, Copy, Debug)]
 pub struct SmallWrites;
 
-/// Rounds of each case, where `--rounds` does not say.
-pub const ROUNDS: u64 = 6;
 /// How long a round measures where neither `--exchanges` nor `--duration` says, in ns.
-pub const DURATION_NS: u64 = 80_000_000;
-/// What a run without flags may take by [`estimate`], in ns.
-pub const BUDGET_NS: u64 = 17 * SECOND_NS;
+pub const DURATION_NS: u64 = 40_000_000;
 /// How many writes `all` copies together, beside the remedies that take no number.
 pub const BATCH: Remedy = Remedy::Batch(10);
 /// What a control runs where `--remedy` is not given: as many writes as TCP without a remedy, and one.
@@ -125,7 +106,7 @@ const KNOBS: &[Knob] = &[
         "duration",
         "TIME",
         shared::LASTS,
-        "How long each round measures, at least one exchange; 80ms, over a link up to 1s, unless --exchanges is given",
+        "How long each round measures, at least one exchange; 40ms, over a link up to 1s, unless --exchanges is given",
     ),
     budget::ROUNDS,
     budget::OVER,

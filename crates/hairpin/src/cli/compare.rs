@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_analysis::compare::budget::Kept;
-use hairpin_analysis::compare::runs::{CaseComparison, Change};
+use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
 use hairpin_model::finding::Finding;
@@ -148,7 +148,7 @@ fn report(
     let mut rows = Vec::new();
     for case in &compared.cases {
         for figure in case.figures.iter().filter(|figure| figure.figure.has_verdict()) {
-            let ratio = figure.change.as_ref().map(Change::ratio);
+            let ratio = figure.ratio();
             let (Some(one), Some(other), Some(ratio)) = (figure.baseline, figure.candidate, ratio) else {
                 continue;
             };

@@ -178,7 +178,6 @@ mod tests {
     use hairpin_model::trace::End;
 
     use super::*;
-    use crate::made_up::{MadeUp, small_writes};
 
     fn exchange(duration_ns: u64, waits: &[(i64, i64)]) -> TracedExchange {
         let wait = |(from_ns, until_ns): &(i64, i64)| Wait {
@@ -223,10 +222,6 @@ mod tests {
 
     #[test]
     fn often_is_told_of_those_that_stall_and_of_all() {
-        let mut made_up = MadeUp::new();
-        let case = small_writes("none");
-        made_up.rounds_of(&case, &[1_000; 3]);
-        let run = made_up.run();
         let exchanges = vec![vec![exchange(10, &[]), exchange(90, &[(0, 40), (20, 80)])], vec![exchange(100, &[])]];
         let traced = Traced { rounds: Vec::new(), exchanges };
         let often = traced.often(|_, _| true);
