@@ -6,7 +6,7 @@
 //! of 95 %), so with many pairs it is a problem only where more were called so than chance explains.
 //! Advice: quiet the machine and take more rounds.
 
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Comparison, Role, Verdict};
 
@@ -18,6 +18,7 @@ pub(super) struct AaDiffers;
 
 const CARD: FindingCard = FindingCard {
     code: "aa-differs",
+    about: About::Run,
     what: "the same case measured twice was called different",
     why: "an instrument that tells a case from itself cannot tell cases apart: no winner of the run can be trusted",
 };

@@ -10,7 +10,7 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -25,6 +25,7 @@ pub(super) struct Drift;
 
 const CARD: FindingCard = FindingCard {
     code: "drift",
+    about: About::Run,
     what: "a case became slower or faster over the run, or within each of its rounds",
     why: "a figure of something that moves is true of one moment only",
 };

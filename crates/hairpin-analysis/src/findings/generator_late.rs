@@ -6,7 +6,7 @@
 //! read the service time, which starts at the actual send.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -18,6 +18,7 @@ pub(super) struct GeneratorLate;
 
 const CARD: FindingCard = FindingCard {
     code: "generator-late",
+    about: About::Run,
     what: "the open loop sent messages well after they were due",
     why: "lateness is part of the latency reported: a great part of it is the generator's and not the transport's",
 };

@@ -9,7 +9,7 @@
 
 use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -23,6 +23,7 @@ pub(super) struct LinkLate;
 
 const CARD: FindingCard = FindingCard {
     code: "link-late",
+    about: About::Run,
     what: "the relay let packets go later than the link's profile says",
     why: "what it is late by is in every round trip and is no part of the link",
 };
@@ -186,7 +187,7 @@ fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
         });
     let before = crate::statistics::location::median(&own.values().copied().collect::<Vec<_>>())?;
     let (effect, _) = difference_by_block(&own, &other, run.seed, &format!("{} lateness awake", case.id))?;
-    Some(gone(before, effect))
+    Some(gone("keep the CPUs awake", before, effect))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -18,7 +18,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
-use super::support::{Alternative, Hit, Hits, Often, Traced, blank, evidence, held_ns, other_remedy, stall};
+use super::support::{Hit, Hits, Often, Traced, blank, evidence, held_ns, other_remedy, stall};
 use crate::humane;
 use crate::trace::switch;
 
@@ -26,6 +26,7 @@ pub(super) struct NagleWaits;
 
 const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
+    about: About::Cause,
     what: "small writes stayed for a round trip until an earlier one was acknowledged",
     why: "a request in several writes pays the path's round trip once more, however quickly the far end acknowledges",
 };
@@ -49,16 +50,10 @@ impl Detector for NagleWaits {
         let hits = Hits::among(run, |case| held(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
         let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
-        let other = other_remedy(run, first.case, Remedy::Nodelay, words, "switching Nagle's algorithm off");
-        let refuted = other.as_ref().is_some_and(Alternative::refuted);
+        let other = other_remedy(run, first.case, Remedy::Nodelay, words, "set TCP_NODELAY");
         vec![Finding {
             cases: hits.ids(),
-            summary: format!(
-                "{}{}{}",
-                summary(first),
-                hits.others(),
-                other.as_ref().map_or("", |other| other.told.as_str())
-            ),
+            summary: format!("{}{}", summary(first), hits.others()),
             evidence: all_evidence(first),
             advice: "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK \
                      released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting but \
@@ -66,8 +61,8 @@ impl Detector for NagleWaits {
                 .to_owned(),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
-            share: if refuted { 0.0 } else { first.share },
-            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+            share: first.share,
+            ..blank(&CARD, Severity::Warning)
         }]
     }
 }
@@ -139,7 +134,7 @@ mod tests {
         assert_eq!(found[0].severity, Severity::Warning);
         assert!((found[0].share - 0.5).abs() < 0.01, "{}", found[0].share);
         assert!(found[0].summary.contains("for 46.0 ms"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("So it is in all 18 traced exchanges"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("Seen in all 18 traced exchanges"), "{}", found[0].summary);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
         assert_eq!(pair.unwrap()[1].link, "delay=23ms");
     }

@@ -10,7 +10,7 @@
 
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 
@@ -23,6 +23,7 @@ pub(super) struct NoisyMachine;
 
 const CARD: FindingCard = FindingCard {
     code: "noisy-machine",
+    about: About::Run,
     what: "something else used the machine while rounds ran",
     why: "others add tails, move medians either way, and make runs differ from one another",
 };

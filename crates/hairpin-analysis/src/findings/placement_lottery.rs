@@ -7,7 +7,7 @@
 
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -21,6 +21,7 @@ pub(super) struct PlacementLottery;
 
 const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
+    about: About::Cause,
     what: "left to the scheduler, the ends ran at different places in different rounds",
     why: "sharing a CPU or not changes a round trip several times over: the figure is then a draw",
 };

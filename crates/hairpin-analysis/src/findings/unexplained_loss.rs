@@ -5,7 +5,7 @@
 //! lost there should have failed. Evidence: the ledger. Advice: report it, with the run folder.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -18,6 +18,7 @@ pub(super) struct UnexplainedLoss;
 
 const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
+    about: About::Run,
     what: "messages are missing, or too many, and no counter says why",
     why: "Hairpin does not know what became of them: a finding against ourselves",
 };
