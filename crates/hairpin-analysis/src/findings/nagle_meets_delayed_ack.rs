@@ -16,7 +16,7 @@ use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Hit, Hits, Stall, blank, evidence, other_remedy, stall};
+use super::support::{Hit, Hits, Stall, blank, evidence, stall, without_nagle};
 
 pub(super) struct NagleMeetsDelayedAck;
 
@@ -42,8 +42,7 @@ impl Detector for NagleMeetsDelayedAck {
         let plain =
             |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
         let tried = hits.0.iter().find(plain).unwrap_or(first);
-        let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
-        let other = other_remedy(run, tried.case, Remedy::Nodelay, words, "set TCP_NODELAY");
+        let other = without_nagle(run, tried.case);
         vec![Finding {
             cases: hits.ids(),
             summary: format!("{}{}", summary(first), hits.others()),
@@ -58,11 +57,15 @@ impl Detector for NagleMeetsDelayedAck {
 }
 
 fn summary(first: &Hit<'_, Stall>) -> String {
-    let in_flight = first.case.case.exchange.as_ref().map_or(1, |exchange| exchange.pipeline);
-    format!("{}: {}", first.case.label, first.with.told(in_flight))
+    format!("{}: {}", first.case.label, first.with.told(&first.case.case))
 }
 
 fn advice(first: &Hit<'_, Stall>) -> String {
+    if first.case.case.exchange.is_none() {
+        return "Set TCP_NODELAY at both ends: each message and each answer is small, and is wanted at once. Where several \
+                are ready together, write them at once."
+            .to_owned();
+    }
     let nodelay = "set TCP_NODELAY, which stops the waiting but sends a segment for each write";
     let at_the_client = format!(
         "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK released after \

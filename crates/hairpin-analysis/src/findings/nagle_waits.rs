@@ -7,7 +7,6 @@
 //! the acknowledgement was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
 //! that writes were so held, of all traced exchanges' time. Advice: one write, or `TCP_NODELAY`.
 
-use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
@@ -18,7 +17,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
-use super::support::{Hit, Hits, Often, Traced, blank, evidence, held_ns, other_remedy, stall};
+use super::support::{Hit, Hits, Often, Traced, blank, evidence, held_ns, stall, without_nagle};
 use crate::humane;
 use crate::trace::switch;
 
@@ -49,8 +48,7 @@ impl Detector for NagleWaits {
     fn detect(&self, run: &Run) -> Vec<Finding> {
         let hits = Hits::among(run, |case| held(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
-        let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
-        let other = other_remedy(run, first.case, Remedy::Nodelay, words, "set TCP_NODELAY");
+        let other = without_nagle(run, first.case);
         vec![Finding {
             cases: hits.ids(),
             summary: format!("{}{}", summary(first), hits.others()),
@@ -71,9 +69,13 @@ fn summary(first: &Hit<'_, Held>) -> String {
     let Held { held_ns, often, round_trip_ns } = &first.with;
     let round_trip = round_trip_ns
         .map_or(String::new(), |ns| format!(" (TCP measured a round trip of {} and more)", humane::duration(ns)));
+    let what = match first.case.case.exchange {
+        Some(_) => "a part of each request at the client",
+        None => "messages",
+    };
     format!(
-        "{}: Nagle's algorithm keeps a part of each request at the client for {} until what left before is acknowledged. \
-         The far end does not delay that: it is on its way{round_trip}. {}",
+        "{}: Nagle's algorithm keeps {what} for {} until what left before is acknowledged. \
+         The other end does not delay that: it is on its way{round_trip}. {}",
         first.case.label,
         humane::duration_figure(held_ns),
         often.told()
@@ -100,7 +102,10 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    let by_nagle = |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && wait.end == End::Near;
+    // Between two exchanges nothing is under way; the answers of an open loop follow one another.
+    let both_ends = case.case.exchange.is_none();
+    let by_nagle =
+        |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Near);
     let often = traced.often(by_nagle);
     let held = traced.figure("nagle", |exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
     let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);

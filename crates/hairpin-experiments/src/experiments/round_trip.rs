@@ -11,6 +11,8 @@
 //! - warm-up `auto`: where a CPU may fall asleep between messages, the first 40 ms of a connection read differently
 //!   from the rest, so 40 ms; elsewhere [`WARM_UP_MESSAGES`] messages, since 40 ms of a fast transport would be more
 //!   messages than are kept.
+//! - evidence rounds, [`evidence::rounds`], after the timed ones of open loops over TCP, whose messages may wait for each
+//!   other's acknowledgements.
 //! - over a link both are fewer by its round trip, see [`links`].
 
 use hairpin_model::card::Card;
@@ -18,6 +20,7 @@ use hairpin_model::case::{Case, Pattern};
 use hairpin_model::ground::Ground;
 use hairpin_model::round::{Extent, RoundRecord};
 
+use crate::evidence;
 use crate::experiment::{Experiment, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -71,6 +74,7 @@ const KNOBS: &[Knob] = &[
         "Unmeasured start of each round, messages or a time; auto is 40ms where CPUs may sleep, else 500 messages",
     )
     .or(&[AUTO]),
+    shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,
@@ -99,7 +103,7 @@ impl Experiment for RoundTrip {
     }
 
     fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused> {
-        if !done.is_empty() {
+        if evidence::is_complete(knobs, done) {
             return Ok(Step::Done);
         }
         let asked = Asked::read(knobs, ground)?;
@@ -112,6 +116,9 @@ impl Experiment for RoundTrip {
             }
         }
         let (planned, skipped) = sieve.finish()?;
+        if !done.is_empty() {
+            return Ok(evidence::step(&planned, done, ground, asked.seed));
+        }
         let rounds = sequence::orders(&planned, asked.rounds, asked.seed, asked.common)?;
         let cases = planned.into_iter().map(|planned| planned.case).collect();
         Ok(Step::Run { cases, rounds, skipped })

@@ -34,7 +34,7 @@ use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
 use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::round::{Extent, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
 use crate::evidence;
@@ -134,13 +134,7 @@ const KNOBS: &[Knob] = &[
         "Unmeasured start of each round, exchanges or a time; auto is 1 to 200 exchanges, few where they stall",
     )
     .or(&[AUTO]),
-    Knob::new(
-        "trace",
-        "ON_OFF",
-        KnobKind::OnOff,
-        "Trace a few exchanges of each TCP case, in rounds of their own after the timed ones: on or off",
-    )
-    .or(&["on"]),
+    shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,
@@ -166,8 +160,7 @@ impl Experiment for SmallWrites {
     }
 
     fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused> {
-        let evidence_is_in = done.iter().any(|record| record.order.purpose != Purpose::Timed);
-        if evidence_is_in || !done.is_empty() && !knobs.is_on("trace") {
+        if evidence::is_complete(knobs, done) {
             return Ok(Step::Done);
         }
         let asked = Asked::read(knobs, ground)?;
@@ -177,11 +170,7 @@ impl Experiment for SmallWrites {
             let cases = planned.into_iter().map(|planned| planned.case).collect();
             return Ok(Step::Run { cases, rounds, skipped });
         }
-        let (rounds, skipped) = evidence::rounds(&planned, done, ground, asked.seed);
-        if rounds.is_empty() {
-            return Ok(Step::Done);
-        }
-        Ok(Step::Run { cases: Vec::new(), rounds, skipped })
+        Ok(evidence::step(&planned, done, ground, asked.seed))
     }
 }
 

@@ -3,12 +3,16 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::{CounterExperiment, Proved};
+use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::{Change, change, counter_experiment, link_word, paired, proved};
 use crate::exchanges::with_remedy;
 use crate::links::line_without;
+
+/// How `--option` says that none is set.
+const NO_OPTIONS: &str = "none";
 
 /// Another choice for one thing of a case, and what the run says of it where it compares the two.
 pub(in crate::findings) struct Alternative {
@@ -49,6 +53,34 @@ pub(in crate::findings) fn other_remedy(
     let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
     let experiment = counter_experiment(words, &[&case.case], "remedy", &values);
     Some(Alternative::new(run, case, sibling, experiment, check))
+}
+
+/// `case` with that option in place of its own; null where it has that.
+pub(in crate::findings) fn other_option(
+    run: &Run,
+    case: &CaseSummary,
+    (option, value): (OptionName, &str),
+    words: &str,
+    check: &str,
+) -> Option<Alternative> {
+    let options = case.case.options.clone().with(option, value);
+    if options == case.case.options {
+        return None;
+    }
+    let sibling = Case { options, ..case.case.clone() };
+    let values = [&case.case, &sibling].map(|case| super::options(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
+    let experiment = counter_experiment(words, &[&case.case], "option", &values);
+    Some(Alternative::new(run, case, sibling, experiment, check))
+}
+
+/// `case` without Nagle's algorithm: by the remedy of exchanges, by the option of messages.
+pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
+    let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
+    let check = "set TCP_NODELAY";
+    match case.case.exchange {
+        Some(_) => other_remedy(run, case, Remedy::Nodelay, words, check),
+        None => other_option(run, case, (OptionName::Nodelay, "on"), words, check),
+    }
 }
 
 /// `case` over its link without that stage; null where the link has none that can be left out.

@@ -13,7 +13,7 @@ use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
-pub(super) use self::alternative::{other_remedy, sibling_of, without_stage};
+pub(super) use self::alternative::{other_remedy, sibling_of, without_nagle, without_stage};
 pub(super) use self::command::{counter_experiment, link_word, options, paired};
 pub(super) use self::gone::gone;
 pub(super) use self::stall::{Stall, stall};
