@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
     use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, evidence_rounds, in_flight, small_writes, traced_rounds};
+    use crate::made_up::{MadeUp, at_rate, evidence_rounds, in_flight, small_writes, traced_rounds};
 
     const CODE: &str = "nagle-meets-delayed-ack";
 
@@ -191,6 +191,31 @@ mod tests {
         assert!(summary.contains("Seen in all 36 traced exchanges, 100 % of their time;"), "{summary}");
         let granted = found[0].evidence.iter().filter(|piece| piece.what.starts_with("TCP_NODELAY as granted to"));
         assert_eq!(granted.count(), 2);
+    }
+
+    /// As `round-trip --rate` makes it: an answer is small, and the one before it is acknowledged with the next message.
+    #[test]
+    fn answers_of_an_open_loop_that_wait_for_the_next_message_are_found() {
+        let (off, on) = (switches("off", "off"), switches("on", "off"));
+        let case = at_rate(Case::ping_pong("tcp"), 2000.0);
+        for trace in [traces::messages(500 * US, false), uncaptured(traces::messages(500 * US, false))] {
+            let mut made_up = MadeUp::new();
+            traced_rounds(&mut made_up, &case, 510 * US, &trace, &off);
+            let found = made_up.findings(CODE);
+            assert!(found[0].share > 0.9 && found[0].severity == Severity::Warning, "{}", found[0].share);
+            let told = "answers wait at the server for 49";
+            assert!(found[0].summary.contains(told), "{}", found[0].summary);
+            assert!(found[0].summary.contains("the client delays that by 4"), "{}", found[0].summary);
+            let experiment = found[0].counter_experiment.as_ref().unwrap();
+            assert!(experiment.command.ends_with("--rate 2000 --option none --option nodelay=on"));
+            let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
+            assert_eq!(experiment.pair.as_ref().unwrap()[1].options, nodelay);
+        }
+        for (trace, options) in [(traces::messages(500 * US, true), &off), (traces::messages(500 * US, false), &on)] {
+            let mut made_up = MadeUp::new();
+            traced_rounds(&mut made_up, &case, 510 * US, &trace, options);
+            assert_eq!(made_up.findings(CODE), []);
+        }
     }
 
     #[test]

@@ -71,12 +71,17 @@ impl<'r> Traced<'r> {
     /// How often a wait of that kind was there, and how much of the time.
     pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> Often {
         let mut often = Often { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
-        let (mut held, mut time_of_some) = (0.0, 0.0);
+        let (mut held, mut time_of_some, mut time_past_start) = (0.0, 0.0, 0.0);
         let mut without_ns = Vec::new();
-        for (_, exchange) in self.exchanges() {
+        let has_it = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| of_kind(exchange, wait));
+        let first_place = self.exchanges().filter(|(_, exchange)| has_it(exchange)).map(|(place, _)| place).min();
+        for (place, exchange) in self.exchanges() {
             let duration_ns = exchange.duration_ns as f64;
             often.all += 1;
-            if exchange.waits.iter().any(|wait| of_kind(exchange, wait)) {
+            if first_place.is_some_and(|first| place >= first) {
+                time_past_start += duration_ns;
+            }
+            if has_it(exchange) {
                 let held_ns = held_ns(exchange, &of_kind);
                 (often.some, time_of_some, held) = (often.some + 1, time_of_some + duration_ns, held + held_ns);
                 without_ns.push((duration_ns - held_ns).max(0.0));
@@ -84,11 +89,11 @@ impl<'r> Traced<'r> {
         }
         let (Some(without_ns), true) = (median(&without_ns), time_of_some > 0.0) else { return often };
         often.share_of_some = (held / time_of_some).clamp(0.0, 1.0);
-        // Traced rounds begin with the exchanges that the kernel acknowledges at once. How much of the timed ones is the
-        // wait follows from what an exchange takes without it.
+        // Traced rounds begin with exchanges that the kernel acknowledges at once. How much of the timed ones is the wait
+        // follows from what an exchange takes without it; it is no more than in traced ones past that start.
         let timed = self.timed_mean_ns.filter(|mean_ns| *mean_ns > 0.0);
         let steady = timed.map_or(0.0, |mean_ns| (1.0 - without_ns / mean_ns).max(0.0));
-        often.share = steady.min(often.share_of_some);
+        often.share = steady.min((held / time_past_start).clamp(0.0, 1.0));
         often
     }
 }
@@ -264,7 +269,8 @@ mod tests {
         assert_eq!(often(&diluted, 20.0).share, 0.0);
         assert_eq!(often(&[vec![quick]], 100.0), Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
         // Something else made the timed ones long.
-        assert_eq!(often(&[vec![stalled]], 9_000.0).share, 0.8);
+        assert_eq!(often(&[vec![stalled.clone()]], 9_000.0).share, 0.8);
+        assert_eq!(often(&[vec![exchange(20, &[]), stalled, exchange(60, &[])]], 9_000.0).share, 0.5, "now and then");
         assert_eq!(
             often(&diluted, 60.0).told(),
             "Seen in 1 of 3 traced exchanges, 80 % of their time; 67 % of the mean of the timed ones."
