@@ -43,8 +43,17 @@ impl Detector for ManySmallSegments {
     }
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
-        let words = "the same request in one write: if it takes as long, the segments cost nothing";
-        let experiment = |case| other_remedy(run, case, Remedy::OneWrite, words, "send each request in one write");
+        let words = "the same request in one segment: if it takes as long, the segments cost nothing";
+        let experiment = |case: &CaseSummary| {
+            // One write has no pauses between writes, so that it would be held against those.
+            let pauses = case.case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
+            let (remedy, check) = if pauses {
+                (Remedy::Cork, "cork each request")
+            } else {
+                (Remedy::OneWrite, "send each request in one write")
+            };
+            other_remedy(run, case, remedy, words, check)
+        };
         let hits = Hits::among(run, |case| {
             let many = many(case)?;
             let change = experiment(case).and_then(|other| other.change);
@@ -147,6 +156,17 @@ mod tests {
         assert_eq!(found[0].proved.as_ref().unwrap().check, "send each request in one write");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
         assert_eq!(pair.as_deref(), Some(&[nodelay, one_write]));
+    }
+
+    #[test]
+    fn with_pauses_between_writes_one_write_is_no_fair_check() {
+        let mut made_up = MadeUp::new();
+        let mut nodelay = small_writes("nodelay");
+        nodelay.exchange.as_mut().unwrap().gap_ns = 1_000_000;
+        measure(&mut made_up, &nodelay, 99_500 * US, 101, "on");
+        let found = made_up.findings(CODE);
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
+        assert_eq!(pair[1].exchange.as_ref().unwrap().remedy, Remedy::Cork);
     }
 
     #[test]

@@ -226,6 +226,24 @@ mod tests {
         }
     }
 
+    /// Steal counts from 1 % of both CPUs' time in a round on, pushes from 10 in a round, and from a tenth of the rounds.
+    #[test]
+    fn at_the_threshold_it_begins() {
+        let stolen = |share: f64| move |measured: &mut Measured| {
+            measured.noise.steal_ns = (share * 2.0 * measured.noise.wall_ns as f64) as u64;
+        };
+        assert_eq!(run(stolen(0.0099), &[2, 5]), []);
+        assert_eq!(run(stolen(0.0101), &[2, 5]).len(), 1);
+        assert_eq!(run(|measured| measured.client.involuntary_switches = 9, &[2, 5]), []);
+        assert_eq!(run(|measured| measured.client.involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
+    }
+
+    /// Rounds that are slow for another reason are not disturbed.
+    #[test]
+    fn slow_rounds_without_a_sign_are_none() {
+        assert_eq!(run(|_| {}, &[2, 5, 7]), []);
+    }
+
     #[test]
     fn quiet_rounds_and_ends_that_push_each_other_off_are_none() {
         assert_eq!(run(|_| {}, &[1, 2, 3]), []);
