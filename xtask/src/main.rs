@@ -15,6 +15,7 @@ mod captures;
 mod catalog;
 mod ci;
 mod contract;
+mod diagnose;
 mod fidelity;
 mod figures;
 mod leaks;
@@ -27,7 +28,6 @@ mod readers;
 mod skips;
 mod smoke;
 mod source;
-mod stalls;
 mod suite;
 mod system;
 mod tidy;
@@ -94,14 +94,14 @@ enum Chore {
     },
     /// What the relay adds to a link's profile, seen from outside
     Links,
-    /// Whether small writes are explained as promised
-    Stalls {
-        /// Short runs in which the finding is counted
+    /// Whether the cause that is there is named first: a confusion table of plantings and decoys
+    Diagnose {
+        /// Runs of each planting and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
-        /// Also make docs/why-small-writes-stall.png anew
-        #[arg(long)]
-        picture: bool,
+        /// Only those of causes with this in their code
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
     },
 }
 
@@ -136,7 +136,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Overhead => overhead::run(root).map(|()| true),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
-        Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
+        Chore::Diagnose { runs, only } => diagnose::run(root, runs, only.as_deref()),
     }
 }
 

@@ -53,6 +53,11 @@ pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
     let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::None)?;
     let sibling = with_remedy(&case.case.without_twin(), own, Remedy::None);
+    // A remedy that merges writes leaves out pauses of `gap`, and its rate against `none` would be that of the pauses.
+    let paused = Exchange { remedy: Remedy::None, ..own.clone() };
+    if own.gap_ns > 0 && own.calls_written() != paused.calls_written() {
+        return None;
+    }
     let none = cases.iter().find(|other| other.case == sibling && other.valid).filter(|_| case.valid)?;
     let rates = |of: &CaseSummary| {
         let points = of.round_points.iter().filter(|point| point.rate_per_s > 0.0);
@@ -102,6 +107,22 @@ mod tests {
         let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_none.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
+    }
+
+    #[test]
+    fn a_remedy_that_leaves_out_pauses_has_no_speed_up() {
+        let gap = |remedy: &str, gap_ns| {
+            let case = small_writes(remedy);
+            Case { exchange: case.exchange.clone().map(|exchange| Exchange { gap_ns, ..exchange }), ..case }
+        };
+        for (gap_ns, fair) in [(0, [true; 3]), (1_000_000, [true, false, false])] {
+            let mut made_up = MadeUp::new();
+            for remedy in ["none", "nodelay", "one-write", "batch=10"] {
+                made_up.rounds_of(&gap(remedy, gap_ns), &[44_000_000; 6]);
+            }
+            let speed_up = |case: &CaseSummary| case.exchanges.as_ref().unwrap().speed_up_against_none.is_some();
+            assert_eq!(made_up.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use hairpin_model::round::{Purpose, RoundRecord};
 use hairpin_model::run::Skipped;
 
 use crate::estimate;
+use crate::evidence;
 use crate::experiment::{Done, Forecast, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -168,7 +169,8 @@ fn looks(at_most_ns: u64) -> impl Iterator<Item = u64> {
     LOOKS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
 }
 
-/// The step of an experiment whose rounds are blocks of all its cases: the next blocks, or the end.
+/// The step of an experiment whose rounds are blocks of all its cases: the next blocks, then the evidence where the
+/// experiment `traces`, then the end.
 ///
 /// # Errors
 /// [`Refused`] when there would be too many rounds.
@@ -179,15 +181,22 @@ pub fn step(
     ground: &Ground,
     done: &Done<'_>,
     (seed, common): (u64, Common),
+    traces: bool,
 ) -> Result<Step, Refused> {
     let block_ns = estimate::block_ns(planned, ground);
-    let Some(blocks) = budget.next(done, block_ns) else { return Ok(Step::Done) };
+    let Some(blocks) = budget.next(done, block_ns) else {
+        return Ok(if traces { evidence::step(planned, done.rounds, ground, seed) } else { Step::Done });
+    };
     let rounds = sequence::orders(planned, blocks, seed, common)?;
     if blocks.first > 0 {
         return Ok(Step::Run { cases: Vec::new(), rounds, skipped: Vec::new(), forecast: Forecast::default() });
     }
     let cases = planned.iter().map(|planned| planned.case.clone()).collect();
-    Ok(Step::Run { cases, rounds, skipped, forecast: budget.forecast(planned.len(), block_ns) })
+    let mut forecast = budget.forecast(planned.len(), block_ns);
+    if traces {
+        forecast.lasts_ns = forecast.lasts_ns.saturating_add(evidence::expected_ns(planned, common, ground));
+    }
+    Ok(Step::Run { cases, rounds, skipped, forecast })
 }
 
 impl Done<'_> {

@@ -83,7 +83,8 @@ pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed
     in_order.collect()
 }
 
-fn order(planned: &Planned, common: Common) -> RoundOrder {
+/// The round of one case, in block 0.
+pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
     RoundOrder {
         case: planned.case.clone(),
         purpose: Purpose::Timed,

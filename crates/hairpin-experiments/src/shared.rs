@@ -114,6 +114,15 @@ pub const TIMEOUT: Knob = Knob::new(
     "How long an answer may take; without it 2s, and if more over a link 10 round trips, its full queue and 1s",
 );
 
+/// Whether cases are traced in evidence rounds.
+pub const TRACE: Knob = Knob::new(
+    "trace",
+    "ON_OFF",
+    KnobKind::OnOff,
+    "Trace a little of each TCP case that may stall, in rounds of their own after the timed ones: on or off",
+)
+.or(&["on"]);
+
 /// Raw samples kept.
 pub const KEEP_SAMPLES: Knob = Knob::new(
     "keep-samples",

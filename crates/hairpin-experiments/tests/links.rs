@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::{after, NARROW, Plan, SATELLITE, ground, measured, plan_on, refusal, round_trip, running, turned};
-use hairpin_experiments::experiments::small_writes::{self, SmallWrites};
+use hairpin_experiments::Done;
+use hairpin_experiments::estimate::orders_ns;
+use hairpin_experiments::experiments::small_writes::SmallWrites;
 use hairpin_experiments::experiments::survey::Survey;
 use hairpin_experiments::experiments::{ALL, round_trip::RoundTrip};
 use hairpin_experiments::{Experiment, Knobs, proof};

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::{Plan, failed, ground, ground_without, measured, plan_on, running, turned};
+use hairpin_experiments::Forecast;
+use hairpin_experiments::budget::FEWEST_BLOCKS;
+use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{
     BATCH, CONTROL_REMEDIES, DURATION_NS, SmallWrites,
@@ -189,8 +192,8 @@ fn once_the_evidence_is_in_the_question_is_answered() {
     let timed = small_writes(&[]).unwrap().rounds;
     let evidence = evidence_of(&[]).unwrap().rounds;
     let done = [measured(&timed), failed(&evidence)].concat();
-    assert!(after(&[], &done).is_none());
-    assert!(after(&[("trace", "off")], &measured(&timed)).is_none(), "no evidence was wanted");
+    assert!(next(&[], &done).is_none());
+    assert!(next(&[("trace", "off")], &measured(&timed)).is_none(), "no evidence was wanted");
     let controls = [("transport", "unix-stream,pipe")];
     assert!(evidence_of(&controls).is_none(), "there is nothing to see on the controls");
 }
@@ -198,11 +201,11 @@ fn once_the_evidence_is_in_the_question_is_answered() {
 #[test]
 fn only_cases_with_a_measured_round_are_traced() {
     let timed = small_writes(&[]).unwrap().rounds;
-    assert!(after(&[], &failed(&timed)).is_none());
+    assert!(next(&[], &failed(&timed)).is_none());
     let (none, others): (Vec<_>, Vec<_>) =
         timed.into_iter().partition(|order| order.case.label() == "tcp block together none 100x2 B");
     let done = [measured(&none[..1]), failed(&none[1..]), failed(&others)].concat();
-    let plan = after(&[], &done).unwrap();
+    let plan = next(&[], &done).unwrap();
     assert!(plan.rounds.iter().all(|order| order.case == none[0].case));
     assert_eq!(plan.rounds.len(), 2 * evidence::BLOCKS as usize);
 }

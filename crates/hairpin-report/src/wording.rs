@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, Ends, Pattern, Waiting};
 use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, Proved, Severity};
+use hairpin_model::finding::{About, Finding, Proved, Severity};
 use hairpin_model::options::Effective;
 use hairpin_model::round::Purpose;
 use hairpin_model::run::{Plan, Run, State, Tool};
@@ -269,13 +269,31 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     }
 }
 
-/// `confirmed: the change took off 54.1 us (52.0-56.3)`. What was taken off, the interval too, is told without its sign.
+/// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. What was saved, the interval too, is told without its sign.
 pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
     let (how, size) = match proved.effect.value < 0.0 {
-        true => ("took off", proved.effect.falling(|effect| -effect)),
+        true => ("saved", proved.effect.falling(|effect| -effect)),
         false => ("added", proved.effect),
     };
-    format!("{}: the change {how} {}{}", proved.verdict, quantities::duration(size.value, micro), range(size, micro))
+    let result = match proved.verdict.as_str() {
+        "confirmed" => "Confirmed",
+        "refuted" => "Not the cause",
+        _ => "Within round-to-round noise",
+    };
+    let check = if proved.check.is_empty() { String::new() } else { format!("{}. ", proved.check) };
+    format!("{check}{result}: {how} {}{}", quantities::duration(size.value, micro), range(size, micro))
+}
+
+/// The first sentence of a text.
+pub(crate) fn first_sentence(text: &str) -> &str {
+    text.find(". ").map_or(text, |end| &text[..=end])
+}
+
+/// The findings, causes and what packets did before those about the run.
+pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
+    let about_run = |finding: &&Finding| finding.about == About::Run;
+    let (of_run, causes) = run.findings.iter().partition(about_run);
+    [("Findings", causes), ("Run and machine", of_run)]
 }
 
 /// The interval of a difference in ns, after a blank: ` (52.0-56.3)` where neither bound is negative, else

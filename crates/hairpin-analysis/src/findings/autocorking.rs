@@ -7,7 +7,7 @@
 //! than they had writes. The counter is the network namespace's: on the loopback the whole machine's. Its share is the time that writes so waited.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -23,6 +23,7 @@ pub(super) struct Autocorking;
 
 const CARD: FindingCard = FindingCard {
     code: "autocorking",
+    about: About::Traffic,
     what: "the kernel packed writes together although Nagle's algorithm is off",
     why: "with TCP_NODELAY a write need not be a segment: what looks like Nagle's algorithm is not it",
 };

@@ -6,7 +6,7 @@
 //! read the service time, which starts at the actual send.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -18,6 +18,7 @@ pub(super) struct GeneratorLate;
 
 const CARD: FindingCard = FindingCard {
     code: "generator-late",
+    about: About::Run,
     what: "the open loop sent messages well after they were due",
     why: "lateness is part of the latency reported: a great part of it is the generator's and not the transport's",
 };
@@ -96,9 +97,13 @@ mod tests {
     use crate::made_up::{MadeUp, at_rate, paced};
 
     fn found(lateness_ns: u64) -> Vec<Finding> {
+        found_with(lateness_ns, 30_000)
+    }
+
+    fn found_with(lateness_ns: u64, service_ns: u64) -> Vec<Finding> {
         let mut made_up = MadeUp::new();
         for block in 0..6 {
-            let samples = paced(1_000_000, &[(lateness_ns, 30_000); 200]);
+            let samples = paced(1_000_000, &[(lateness_ns, service_ns); 200]);
             made_up.round(&at_rate(Case::ping_pong("udp"), 1000.0), block, &samples);
         }
         made_up.findings("generator-late")
@@ -111,6 +116,19 @@ mod tests {
         assert!((found[0].share - 0.25).abs() < 0.001, "{}", found[0].share);
         let command = &found[0].counter_experiment.as_ref().unwrap().command;
         assert!(command.ends_with("--rate 1000,500"), "{command}");
+    }
+
+    #[test]
+    fn at_the_threshold_it_begins() {
+        // A tenth of the latency.
+        assert_eq!(found_with(9_900, 90_100), []);
+        assert_eq!(found_with(10_100, 89_900).len(), 1);
+    }
+
+    /// The same latency as with 10 us of lateness, made by the answers.
+    #[test]
+    fn slow_answers_to_punctual_messages_are_none() {
+        assert_eq!(found_with(0, 40_000), []);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -23,6 +23,7 @@ pub(super) struct LinkLate;
 
 const CARD: FindingCard = FindingCard {
     code: "link-late",
+    about: About::Run,
     what: "the relay let packets go later than the link's profile says",
     why: "what it is late by is in every round trip and is no part of the link",
 };
@@ -187,7 +188,7 @@ fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
     let before = crate::statistics::location::median(&own.values().copied().collect::<Vec<_>>())?;
     let over = over_points(case, run.plan.alpha);
     let (effect, _) = difference_by_block(&own, &other, over)?;
-    Some(gone(before, effect.figure(over.alpha)))
+    Some(gone("keep the CPUs awake", before, effect.figure(over.alpha)))
 }
 
 #[cfg(test)]

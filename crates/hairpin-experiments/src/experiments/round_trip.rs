@@ -11,6 +11,8 @@
 //! - warm-up `auto`: where a CPU may fall asleep between messages, the first 40 ms of a connection read differently
 //!   from the rest, so 40 ms; elsewhere [`WARM_UP_MESSAGES`] messages, since 40 ms of a fast transport would be more
 //!   messages than are kept.
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones of open loops over TCP, whose messages may wait for each
+//!   other's acknowledgements.
 //! - over a link both are fewer by its round trip, see [`links`].
 
 use hairpin_model::card::Card;
@@ -76,6 +78,7 @@ const KNOBS: &[Knob] = &[
         "Unmeasured start of each round, messages or a time; auto is 40ms where CPUs may sleep, else 500 messages",
     )
     .or(&[AUTO]),
+    shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,
@@ -114,7 +117,7 @@ impl Experiment for RoundTrip {
             }
         }
         let (planned, skipped) = sieve.finish()?;
-        budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common))
+        budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common), knobs.is_on("trace"))
     }
 }
 

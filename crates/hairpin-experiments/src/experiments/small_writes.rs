@@ -12,25 +12,24 @@
 //! - warm-up by [`exchange_time::warm_up`]: three exchanges where they stall, one where a forgotten cork holds them
 //!   (its first is as slow as its others), 10 ms worth of exchanges elsewhere.
 //! - over a link a round lasts longer, up to 1 s, see [`links`].
-//! - evidence rounds, [`evidence::rounds`], after the timed ones and apart from them.
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones and apart from them.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
 use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Purpose};
+use hairpin_model::round::Extent;
 use hairpin_model::run::Skipped;
 
-use crate::evidence;
 use crate::exchange_time::{self, pauses_ns};
 use crate::budget::{self, Budget};
-use crate::experiment::{Done, Experiment, Forecast, Step};
+use crate::experiment::{Done, Experiment, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
-use crate::quantity::{DAY_NS, MOST_MESSAGES, SECOND_NS, in_time};
+use crate::quantity::{DAY_NS, MOST_MESSAGES, in_time};
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
@@ -120,13 +119,7 @@ const KNOBS: &[Knob] = &[
         "Unmeasured start of each round, exchanges or a time; auto is 1 to 200 exchanges, few where they stall",
     )
     .or(&[AUTO]),
-    Knob::new(
-        "trace",
-        "ON_OFF",
-        KnobKind::OnOff,
-        "Trace a few exchanges of each TCP case, in rounds of their own after the timed ones: on or off",
-    )
-    .or(&["on"]),
+    shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,
@@ -152,20 +145,9 @@ impl Experiment for SmallWrites {
     }
 
     fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
-        if done.rounds.iter().any(|record| record.order.purpose != Purpose::Timed) {
-            return Ok(Step::Done);
-        }
         let asked = Asked::read(knobs, ground)?;
         let (planned, skipped) = asked.plan(knobs, ground)?;
-        let timed = budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common))?;
-        if timed != Step::Done || !knobs.is_on("trace") {
-            return Ok(timed);
-        }
-        let (rounds, skipped) = evidence::rounds(&planned, done.rounds, ground, asked.seed);
-        if rounds.is_empty() {
-            return Ok(Step::Done);
-        }
-        Ok(Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() })
+        budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common), knobs.is_on("trace"))
     }
 }
 

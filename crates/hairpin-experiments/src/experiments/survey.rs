@@ -190,7 +190,7 @@ impl Experiment for Survey {
             }
         }
         let (planned, skipped) = sieve.finish()?;
-        budget::step(&Budget::read(knobs)?, &planned, skipped, ground, done, (knobs.seed()?, COMMON))
+        budget::step(&Budget::read(knobs)?, &planned, skipped, ground, done, (knobs.seed()?, COMMON), false)
     }
 }
 

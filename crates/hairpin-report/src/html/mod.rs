@@ -14,7 +14,7 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use serde::Serialize;
 
-use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
 
@@ -269,7 +269,7 @@ fn card(run: &Run, finding: &Finding) -> Card {
     let experiment = finding.counter_experiment.as_ref();
     let proof =
         |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", wording::proof(proved, MICRO));
-    let explains = finding.share > 0.0 && finding.share.is_finite();
+    let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
     Card {
         code: finding.code.clone(),
         severity: match finding.severity {

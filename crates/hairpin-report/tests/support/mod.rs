@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, Ends, Pattern, Placement, Waiting};
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::{Effective, OptionName, Options};
 use hairpin_model::run::{FORMAT, Plan, Run, Skipped, State, Tool};
@@ -343,6 +343,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     vec![
         Finding {
             code: "wake-up-dominated".to_owned(),
+            about: About::Cause,
             severity: Severity::Warning,
             cases: apart.to_vec(),
             summary:
@@ -368,6 +369,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 pair: None,
             }),
             proved: Some(Proved {
+                check: "keep the CPUs awake".to_owned(),
                 verdict: "confirmed".to_owned(),
                 effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
             }),
@@ -375,6 +377,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         },
         Finding {
             code: "drift".to_owned(),
+            about: About::Run,
             severity: Severity::Note,
             cases: vec![find(cases, "tcp block apart").id.clone()],
             summary: "The rounds of tcp block apart grew by 10.9 % from the first to the last.".to_owned(),
@@ -386,6 +389,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         },
         Finding {
             code: "generator-late".to_owned(),
+            about: About::Run,
             severity: Severity::Problem,
             cases: vec![cases.last().expect("the invalid case is last").id.clone()],
             summary: "The generator sent 41 200 of 50 000 messages a second: the queue is in the generator."
@@ -405,6 +409,7 @@ pub fn disturb(run: &mut Run, share: f64) {
         Evidence { what: "rounds disturbed".to_owned(), value: Figure::bare(share), unit: "share".to_owned() };
     run.findings.push(Finding {
         code: "noisy-machine".to_owned(),
+        about: About::Run,
         severity: Severity::Warning,
         cases: Vec::new(),
         summary: "Rounds were disturbed: other programs used the CPUs.".to_owned(),

@@ -3,7 +3,7 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::run::{Plan, Run};
 use hairpin_model::summary::{CaseSummary, Comparison, ExchangeFigures, Role, Verdict};
@@ -199,6 +199,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
     vec![Finding {
         code: "nagle-meets-delayed-ack".to_owned(),
+        about: About::Cause,
         severity: Severity::Warning,
         cases: vec![cases[0].id.clone(), cases[8].id.clone()],
         summary: "99 of 100 writes were held for 44.0 ms until a delayed ACK of the first came.".to_owned(),
@@ -213,6 +214,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             pair: None,
         }),
         proved: Some(Proved {
+            check: "set TCP_NODELAY".to_owned(),
             verdict: "confirmed".to_owned(),
             effect: Figure::new(-43_460_000.0, -43_510_000.0, -43_400_000.0),
         }),

@@ -13,7 +13,7 @@ use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
-pub(super) use self::alternative::{Alternative, other_remedy, sibling_of, without_stage};
+pub(super) use self::alternative::{other_remedy, sibling_of, without_nagle, without_stage};
 pub(super) use self::command::{counter_experiment, link_word, options, paired};
 pub(super) use self::gone::gone;
 pub(super) use self::stall::{Stall, stall};
@@ -24,6 +24,7 @@ use crate::{counted, humane};
 pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
     Finding {
         code: card.code.to_owned(),
+        about: card.about,
         severity,
         cases: Vec::new(),
         summary: String::new(),
@@ -117,20 +118,24 @@ impl Change {
     }
 }
 
-/// The change from one case to another, where the run compares them over enough rounds for an interval or a verdict.
+/// Without an interval a difference is clear from this factor on, over so many blocks.
+const CLEAR: f64 = 2.0;
+const FEWEST_BLOCKS: u64 = 3;
+
+/// The change from one case to another, where the run compares them: by an interval, or by a factor that needs none.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
-    let tells = |one: &&Comparison| one.ratio.low.is_some() || one.verdict != Verdict::CannotTell;
-    run.comparisons.iter().filter(tells).find_map(|comparison| {
+    run.comparisons.iter().find_map(|comparison| {
+        let &Comparison { ratio, difference_ns, .. } = comparison;
+        let verdict = verdict(comparison)?;
         if comparison.baseline == from.id && comparison.candidate == to.id {
-            let &Comparison { ratio, difference_ns, verdict, .. } = comparison;
             return Some(Change { ratio, difference_ns, verdict });
         }
         if comparison.baseline != to.id || comparison.candidate != from.id {
             return None;
         }
-        let ratio = comparison.ratio.falling(|ratio| 1.0 / ratio);
-        let difference_ns = comparison.difference_ns.falling(|difference| -difference);
-        let verdict = match comparison.verdict {
+        let ratio = ratio.falling(|ratio| 1.0 / ratio);
+        let difference_ns = difference_ns.falling(|difference| -difference);
+        let verdict = match verdict {
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
             undecided => undecided,
@@ -139,27 +144,37 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
     })
 }
 
+/// Of a comparison with an interval its own; else by the factor, and null where that is not clear.
+fn verdict(comparison: &Comparison) -> Option<Verdict> {
+    let ratio = comparison.ratio;
+    if ratio.low.is_some() || comparison.verdict != Verdict::CannotTell {
+        return Some(comparison.verdict);
+    }
+    match ratio.value {
+        _ if comparison.blocks < FEWEST_BLOCKS => None,
+        small if small <= 1.0 / CLEAR => Some(Verdict::Faster),
+        large if large >= CLEAR => Some(Verdict::Slower),
+        _ => None,
+    }
+}
+
 /// A counter-experiment that saves less than this at best refutes the explanation.
 const REFUTED_BELOW: f64 = 0.1;
 
-/// What became of a counter-experiment that the cause predicts to be faster.
-pub(super) fn proved(change: &Change) -> Proved {
+/// What became of a counter-experiment that the cause predicts to be faster; `check` is what was done, for instance
+/// `keep the CPUs awake`.
+pub(super) fn proved(check: &str, change: &Change) -> Proved {
     let small = change.saved_share().high.is_some_and(|most| most < REFUTED_BELOW);
     let verdict = match change.verdict {
-        _ if small => "refuted",
-        Verdict::Faster => "confirmed",
-        Verdict::Slower => "refuted",
-        Verdict::CannotTell | Verdict::Unlike => "cannot-tell",
+        _ if small => REFUTED,
+        Verdict::Faster => CONFIRMED,
+        Verdict::Slower => REFUTED,
+        Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };
-    Proved { verdict: verdict.to_owned(), effect: change.difference_ns }
+    Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect: change.difference_ns }
 }
 
-/// The same in a sentence; `doing` is what was changed, for instance `keeping the CPUs awake`.
-pub(super) fn told(label: &str, doing: &str, change: &Change) -> String {
-    let effect = humane::duration_figure(&change.saved_ns());
-    match proved(change).verdict.as_str() {
-        "confirmed" => format!(" Proved on {label}: {doing} saves {effect}."),
-        "refuted" => format!(" Refuted on {label}: {doing} saves {effect}, next to nothing."),
-        _ => format!(" On {label} {doing} saves {effect}, which settles nothing."),
-    }
-}
+/// The verdicts of a counter-experiment.
+pub(super) const CONFIRMED: &str = "confirmed";
+pub(super) const REFUTED: &str = "refuted";
+pub(super) const CANNOT_TELL: &str = "cannot-tell";

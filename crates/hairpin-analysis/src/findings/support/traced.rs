@@ -1,5 +1,6 @@
 //! What the traced rounds of a case say, as far as it is true without the tracing.
 
+use hairpin_model::case::{Case, Pattern};
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, Purpose};
 use hairpin_model::run::Run;
@@ -20,6 +21,8 @@ pub(in crate::findings) struct Traced<'r> {
     pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
     /// The exchanges of each round with the waits that are evidence.
     exchanges: Vec<Vec<TracedExchange>>,
+    /// What an exchange of the timed rounds takes on average, which are past the start of their connections.
+    timed_mean_ns: Option<f64>,
 }
 
 impl<'r> Traced<'r> {
@@ -36,14 +39,14 @@ impl<'r> Traced<'r> {
             .collect();
         let rounds: Vec<&TraceFigures> =
             measured(Purpose::Traced).into_iter().filter_map(|round| round.traced.as_ref()).collect();
-        let in_flight = case.case.exchange.as_ref().map_or(1, |exchange| exchange.pipeline);
-        let controls = controls(&rounds, &untraced, in_flight);
+        let controls = controls(&rounds, &untraced, in_flight(&case.case));
         let evident = |(round, controls): (&&TraceFigures, Vec<Option<f64>>)| -> Vec<TracedExchange> {
             round.exchanges.iter().zip(controls).map(|(exchange, control)| evident(exchange, control)).collect()
         };
         let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
         let any = exchanges.iter().any(|round| !round.is_empty());
-        any.then_some(Self { rounds, exchanges })
+        let timed_mean_ns = case.latency_ns.mean.map(|mean| mean.value);
+        any.then_some(Self { rounds, exchanges, timed_mean_ns })
     }
 
     /// All exchanges of all rounds, each with its place in its connection, from 0.
@@ -66,17 +69,29 @@ impl<'r> Traced<'r> {
     /// How often a wait of that kind was there, and how much of the time.
     pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> Often {
         let mut often = Often { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
-        let (mut held, mut time_of_some, mut time) = (0.0, 0.0, 0.0);
-        for (_, exchange) in self.exchanges() {
+        let (mut held, mut time_of_some, mut time_past_start) = (0.0, 0.0, 0.0);
+        let mut without_ns = Vec::new();
+        let has_it = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| of_kind(exchange, wait));
+        let first_place = self.exchanges().filter(|(_, exchange)| has_it(exchange)).map(|(place, _)| place).min();
+        for (place, exchange) in self.exchanges() {
             let duration_ns = exchange.duration_ns as f64;
-            (often.all, time) = (often.all + 1, time + duration_ns);
-            if exchange.waits.iter().any(|wait| of_kind(exchange, wait)) {
-                (often.some, time_of_some) = (often.some + 1, time_of_some + duration_ns);
-                held += held_ns(exchange, &of_kind);
+            often.all += 1;
+            if first_place.is_some_and(|first| place >= first) {
+                time_past_start += duration_ns;
+            }
+            if has_it(exchange) {
+                let held_ns = held_ns(exchange, &of_kind);
+                (often.some, time_of_some, held) = (often.some + 1, time_of_some + duration_ns, held + held_ns);
+                without_ns.push((duration_ns - held_ns).max(0.0));
             }
         }
-        let of = |time: f64| if time > 0.0 { (held / time).clamp(0.0, 1.0) } else { 0.0 };
-        (often.share_of_some, often.share) = (of(time_of_some), of(time));
+        let (Some(without_ns), true) = (median(&without_ns), time_of_some > 0.0) else { return often };
+        often.share_of_some = (held / time_of_some).clamp(0.0, 1.0);
+        // Traced rounds begin with exchanges that the kernel acknowledges at once. How much of the timed ones is the wait
+        // follows from what an exchange takes without it; it is no more than in traced ones past that start.
+        let timed = self.timed_mean_ns.filter(|mean_ns| *mean_ns > 0.0);
+        let steady = timed.map_or(0.0, |mean_ns| (1.0 - without_ns / mean_ns).max(0.0));
+        often.share = steady.min((held / time_past_start).clamp(0.0, 1.0));
         often
     }
 }
@@ -90,7 +105,7 @@ pub(in crate::findings) struct Often {
     pub(in crate::findings) all: usize,
     /// The part of the time of those with it in which it was under way.
     pub(in crate::findings) share_of_some: f64,
-    /// The same of the time of all: the share of a finding.
+    /// The part of the timed exchanges' mean that it is: the share of a finding.
     pub(in crate::findings) share: f64,
 }
 
@@ -100,17 +115,24 @@ impl Often {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    /// `So it is in 6 of 12 traced exchanges: 98 % of their time, and 51 % of the time of all.`
+    /// `Seen in 6 of 12 traced exchanges, 98 % of their time; 71 % of the mean of the timed ones.`
     pub(in crate::findings) fn told(&self) -> String {
-        let share = humane::share(self.share);
-        if self.some == self.all {
-            return format!("So it is in all {} traced exchanges: {share} of their time.", self.all);
-        }
-        let of_some = humane::share(self.share_of_some);
-        format!(
-            "So it is in {} of {} traced exchanges: {of_some} of their time, and {share} of the time of all.",
-            self.some, self.all
-        )
+        let seen = if self.some == self.all {
+            format!("all {}", self.all)
+        } else {
+            format!("{} of {}", self.some, self.all)
+        };
+        let (of_some, steady) = (humane::share(self.share_of_some), humane::share(self.share));
+        format!("Seen in {seen} traced exchanges, {of_some} of their time; {steady} of the mean of the timed ones.")
+    }
+}
+
+/// How many messages may be under way at once, so that chance decides which of them wait.
+fn in_flight(case: &Case) -> u64 {
+    match (case.pattern, &case.exchange) {
+        (Pattern::Paced { .. }, _) => u64::MAX,
+        (_, Some(exchange)) => exchange.pipeline,
+        (_, None) => 1,
     }
 }
 
@@ -220,19 +242,34 @@ mod tests {
         assert_eq!(controls(&[&one], &[], 4), [[None; 3]]);
     }
 
+    /// Traced exchanges of a case whose timed ones take 1 us on average.
+    fn often(exchanges: &[Vec<TracedExchange>], timed_mean_ns: f64) -> Often {
+        let traced = Traced {
+            rounds: Vec::new(),
+            exchanges: exchanges.to_vec(),
+            timed_mean_ns: Some(timed_mean_ns),
+        };
+        traced.often(|_, _| true)
+    }
+
     #[test]
-    fn often_is_told_of_those_that_stall_and_of_all() {
-        let exchanges = vec![vec![exchange(10, &[]), exchange(90, &[(0, 40), (20, 80)])], vec![exchange(100, &[])]];
-        let traced = Traced { rounds: Vec::new(), exchanges };
-        let often = traced.often(|_, _| true);
-        assert_eq!((often.some, often.all, often.share), (1, 3, 0.4));
+    fn the_share_is_that_of_timed_exchanges_however_many_traced_ones_are_at_a_start() {
+        let stalled = exchange(100, &[(0, 40), (20, 80)]);
+        let quick = exchange(20, &[]);
+        let diluted = [vec![quick.clone(), quick.clone(), stalled.clone()]];
+        // All timed exchanges stall: 80 of 100.
+        assert_eq!(often(&diluted, 100.0), Often { some: 1, all: 3, share_of_some: 0.8, share: 0.8 });
+        // Half of them do: 40 of 60.
+        assert!((often(&diluted, 60.0).share - 40.0 / 60.0).abs() < 1e-9);
+        // None of them does, and none of those traced.
+        assert_eq!(often(&diluted, 20.0).share, 0.0);
+        assert_eq!(often(&[vec![quick]], 100.0), Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
+        // Something else made the timed ones long.
+        assert_eq!(often(&[vec![stalled.clone()]], 9_000.0).share, 0.8);
+        assert_eq!(often(&[vec![exchange(20, &[]), stalled, exchange(60, &[])]], 9_000.0).share, 0.5, "now and then");
         assert_eq!(
-            often.told(),
-            "So it is in 1 of 3 traced exchanges: 89 % of their time, and 40 % of the time of all."
+            often(&diluted, 60.0).told(),
+            "Seen in 1 of 3 traced exchanges, 80 % of their time; 67 % of the mean of the timed ones."
         );
-        let none = traced.often(|_, _| false);
-        assert_eq!((none.some, none.share_of_some, none.share), (0, 0.0, 0.0));
-        let all = Often { some: 3, all: 3, share_of_some: 0.5, share: 0.5 };
-        assert_eq!(all.told(), "So it is in all 3 traced exchanges: 50 % of their time.");
     }
 }
