@@ -49,7 +49,7 @@ pub const OVER: Knob = Knob::new(
     "over",
     "TIME",
     LASTS,
-    "Spread rounds over this time and add as many as fit, never fewer than 8 of each case; --rounds sets their number",
+    "Add rounds to fill this time, never fewer than 8 of each case; --rounds sets their number",
 );
 
 /// Ends when intervals are narrow enough.
@@ -67,7 +67,7 @@ pub const AT_MOST: Knob =
 
 /// Less of everything.
 pub const QUICK: Knob =
-    Knob::switch("quick", "5 rounds of each case over 2s: a first impression with wide intervals, marked as such");
+    Knob::switch("quick", "Only 5 rounds of each case, over 2s: a first impression with wide intervals, marked as such");
 
 /// The time that an experiment is given.
 #[derive(Clone, Copy, Debug, PartialEq)]

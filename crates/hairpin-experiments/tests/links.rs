@@ -42,7 +42,10 @@ fn knobs(
 ) -> Result<Knobs, hairpin_experiments::Refused> {
     let links = ("link", links.iter().map(|link| (*link).to_owned()).collect());
     let others = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
-    Knobs::from_given(experiment, others.chain([("seed", vec!["7".to_owned()]), links]))
+    // On the loopback there would be a case for each placement.
+    let one_cpu = ("placement", vec!["together".to_owned()]);
+    let placement = experiment.knobs().iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
+    Knobs::from_given(experiment, others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
 }
 
 /// Link, name and backend of each case.
@@ -199,7 +202,7 @@ fn evidence_and_proof_have_seeds_of_their_own() {
     let all: Vec<&RoundOrder> = timed.rounds.iter().chain(&evidence.rounds).chain(&proof).collect();
     assert!(all.iter().all(|order| order.case.link == "delay=2ms" && order.link_seed == 7 + u64::from(order.block)));
     let blocks = |of: &[RoundOrder]| of.iter().map(|order| order.block).collect::<BTreeSet<_>>();
-    assert_eq!(blocks(&evidence.rounds), BTreeSet::from([8, 9, 10]));
+    assert_eq!(blocks(&evidence.rounds), BTreeSet::from([15, 16, 17]));
     assert_eq!(blocks(&proof), BTreeSet::from([30, 31]));
 }
 

@@ -133,7 +133,7 @@ fn with_requests_in_flight_it_ends_in_about_the_same_time() {
         ("remedy", "none,nodelay,one-write,quickack"),
         ("rounds", "3"),
     ];
-    assert_eq!(tenths(&paused), 38);
+    assert_eq!(tenths(&paused), 34);
     let one_write = [("transport", "tcp"), ("pipeline", "4"), ("remedy", "one-write")];
     let plan = small_writes(&one_write).unwrap();
     let (least_ns, most_ns) = (40_000_000, 250_000_000);

@@ -473,6 +473,8 @@ fn comparison() -> ComparisonReport {
         candidate: Figure::new(to, to * 0.98, to * 1.02),
         ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
         verdict,
+        pointwise: verdict,
+        smallest_detectable: Some(0.03),
         valid: true,
     };
     ComparisonReport {
@@ -543,7 +545,7 @@ fn the_side_that_may_not_be_used_is_named() {
     ] {
         let report = invalid_comparison(baseline, candidate);
         let text = render_comparison(&report, &plain(200));
-        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbaseline ");
+        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbefore ");
         assert!(text.contains(&first), "{text}");
         assert!(text.contains(&format!(": NOT kept: no figure of {sides} may be used\n")), "{text}");
     }

@@ -28,6 +28,7 @@ fn run(state: State) -> Run {
         state,
         seed: 7,
         plan: Plan::default(),
+        machine: hairpin_model::machine::Machine::default(),
         environment: Environment::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),

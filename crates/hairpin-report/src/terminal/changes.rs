@@ -122,9 +122,9 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
     page.heading(
         "Figures",
         "medians over rounds; change with its 95 % interval; verdicts corrected for the number of rows; \
-         the smallest change that would be found (90 % power)",
+         detectable: the smallest change found with 90 % power",
     );
-    let columns = ["before", "after", "change", "would find", "verdict"];
+    let columns = ["before", "after", "change", "detectable", "verdict"];
     let mut block = Block::new(columns.map(str::to_owned).into_iter());
     let mut case = None;
     for row in &report.rows {
