@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
 use signal_hook::{flag, low_level};
 
 /// The exit code of a run that the user ended.
@@ -28,6 +28,16 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     }
     hairpin_engine::engine::bound_the_end(&SIGNALS)?;
     Ok(stop)
+}
+
+/// Has a write beyond the limit on the size of files (`ulimit -f`) fail as any other that finds no room. Without this
+/// SIGXFSZ ends the program, and nobody says why. Programs that this one starts have the signal as it was: one that is
+/// caught and not ignored is not passed on to them (execve(2)).
+///
+/// # Errors
+/// The system refuses the handler.
+pub fn have_large_files_refused() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 /// Signals that have come, for whoever passes them on.

@@ -79,16 +79,15 @@ impl Guest {
         system::run_in(command, file, tell);
         let spawned = command.spawn();
         let refusals = system::refusals(&mut told).unwrap_or_default();
-        let (of_sys, of_all): (Vec<_>, Vec<_>) = refusals.into_iter().partition(|refusal| refusal.step == Step::Sysfs);
+        let (of_sys, of_all): (Vec<_>, Vec<_>) =
+            refusals.into_iter().partition(|refusal| refusal.step == Step::Sysfs);
         let mut child = spawned.map_err(|error| match of_all.first() {
             Some(refusal) => NotStarted::Link(namespace::failure(refusal)),
             None => NotStarted::Program(error),
         })?;
         let foreign_sys = of_sys.first().map(namespace::failure);
         match system::ended(child.id()) {
-            Ok(ended) => {
-                Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false, foreign_sys })
-            }
+            Ok(ended) => Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false, foreign_sys }),
             Err(error) => {
                 drop(child.kill().and_then(|()| child.wait()));
                 Err(failed("watch a program in", error))

@@ -237,7 +237,8 @@ mod tests {
         let confined = [("kernel.apparmor_restrict_unprivileged_userns", "1")];
         let open = [("kernel.unprivileged_userns_clone", "1"), ("kernel.apparmor_restrict_unprivileged_userns", "0")];
         let (user, root, network) = (Step::UserNamespace, Step::ActAsRoot, Step::NetworkNamespace);
-        let (entered, host, mounts, sys) = (Step::EnterNetwork, Step::HostNamespaces, Step::PrivateMounts, Step::Sysfs);
+        let (entered, host, mounts, sys) =
+            (Step::EnterNetwork, Step::HostNamespaces, Step::PrivateMounts, Step::Sysfs);
         type Told<'a> = (Step, i32, &'a [(&'a str, &'a str)], bool, &'a str);
         let cases: [Told<'_>; 17] = [
             (user, libc::EPERM, &closed, false, "kernel.unprivileged_userns_clone=1"),

@@ -51,7 +51,8 @@ pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
     for SysMount { point, copy } in &mut *beneath {
         *copy = copy_mount(point).ok();
     }
-    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | if is_read_only(SYS) { libc::MS_RDONLY } else { 0 };
+    let flags =
+        libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC | if is_read_only(SYS) { libc::MS_RDONLY } else { 0 };
     mount(c"sysfs", SYS, Some(c"sysfs"), flags).map_err(Step::Sysfs.refused())?;
     for SysMount { point, copy } in beneath {
         // One that cannot be there is missing, as it is where a kernel does not have it.
@@ -63,7 +64,9 @@ pub(crate) fn mount_sys(beneath: &mut [SysMount]) -> Result<(), Refusal> {
 fn is_read_only(point: &CStr) -> bool {
     let mut found = MaybeUninit::<libc::statvfs>::uninit();
     // SAFETY: a NUL-terminated path, and room for one statvfs, which is read only where the call has filled it.
-    unsafe { libc::statvfs(point.as_ptr(), found.as_mut_ptr()) == 0 && found.assume_init().f_flag & libc::ST_RDONLY != 0 }
+    unsafe {
+        libc::statvfs(point.as_ptr(), found.as_mut_ptr()) == 0 && found.assume_init().f_flag & libc::ST_RDONLY != 0
+    }
 }
 
 fn mount(source: &CStr, target: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {

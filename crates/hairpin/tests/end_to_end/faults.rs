@@ -5,7 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, on_one_line, rounds, signal, skipped, text};
+use crate::support::{
+    PROGRAM, Place, Ran, Running, in_namespaces, list, names_in, on_one_line, rounds, signal, skipped, text,
+};
 
 /// The causes of a case's failed rounds.
 fn causes(case: &Value) -> Vec<&str> {
@@ -72,14 +74,6 @@ fn with_disk(place: &Place, options: &str, script: &str) -> Option<Ran> {
 fn disk(place: &Place, options: &str) -> String {
     std::fs::create_dir_all(place.path("disk")).expect("a folder can be made");
     format!("mount -t tmpfs -o {options} none disk")
-}
-
-/// Runs `script` in namespaces of its own, and the program as `$0`; nothing where the system refuses them.
-fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Option<Ran> {
-    if Running::start(place.command("unshare").args([namespaces, "true"])).end().code != Some(0) {
-        return None;
-    }
-    Some(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
 }
 
 const NO_NAMESPACE: &str = "`unshare -rm` is refused here";
@@ -232,6 +226,64 @@ fn a_stopped_echo_half_times_out() {
         }
         place.assert_nothing_left();
     }
+}
+
+#[test]
+fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
+    let place = Place::new();
+    // Of 30 KiB: about 2 kB a round go into one file, and the page is larger.
+    let plan = "round-trip --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
+    let script = format!("ulimit -f 60; exec \"$0\" {plan}");
+    let ran = Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end().with_code(3);
+    let run = ran.json();
+    assert_eq!(run["state"], "complete");
+    for transport in ["pipe", "unix-stream"] {
+        assert_eq!(case(&run, transport)["samples"], 2000, "{transport}: all is reported");
+    }
+    let told = "File too large (os error 27) (hint: raise the limit on the size of files (ulimit -f), ";
+    assert!(ran.stderr.contains("not saved: cannot write run/rounds.jsonl: "), "{ran:#?}");
+    assert!(ran.stderr.contains("cannot write run/report.html: "), "{ran:#?}");
+    assert!(ran.stderr.matches(told).count() >= 2, "{ran:#?}");
+    let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
+    let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
+    let saved = rounds(&place.path("run")).len();
+    assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_alarm_that_somebody_sends_fails_no_round() {
+    let place = Place::new();
+    let plan =
+        ["round-trip", "--transport", "tcp,udp,shm", "--waiting", "block", "--rounds", "1", "--duration", "1s"];
+    let mut running = place.start(&[&plan[..], &["--json"]].concat());
+    let echo = running.busy_echo_half();
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    signal("ALRM", echo);
+    running.busy_echo_half_after(echo);
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    let run = running.end().with_code(0).json();
+    for transport in ["tcp", "udp", "shm"] {
+        let case = case(&run, transport);
+        assert_eq!((causes(case).len(), &case["rounds"]), (0, &json!(1)), "{case}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_loopback_that_is_down_is_told_with_a_hint() {
+    let place = Place::new();
+    let plan = "round-trip --transport icmp,tcp --rounds 1 --count 10 --out run";
+    let Some(ran) = in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}")) else {
+        return skipped("a_loopback_that_is_down_is_told_with_a_hint", "`unshare -rn` is refused here");
+    };
+    let shown = on_one_line(&ran.with_code(3).stdout);
+    assert_eq!(shown.matches("Network is unreachable (os error 101) (hint: ").count(), 2, "{shown}");
+    assert!(shown.contains("(hint: is the interface up (`ip link`)?)") && !shown.contains("(hint: )"), "{shown}");
 }
 
 #[test]

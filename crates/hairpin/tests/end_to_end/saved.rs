@@ -1,6 +1,7 @@
 //! The saved run: ended by the user, shown again, computed anew, and damaged.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -22,6 +23,25 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         assert_eq!(run["state"], "interrupted");
         assert!(run["cases"][0]["rounds"].as_u64() > Some(0), "{run}");
         assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, ran.stdout, "what it printed then");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
+    for (transport, waiting) in [("udp", "block"), ("udp", "poll"), ("tcp", "block"), ("shm", "block")] {
+        let place = Place::new();
+        let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "apart"];
+        let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "60s", "--out", "run"];
+        let mut running = place.start(&[&plan[..], &rest].concat());
+        signal("STOP", running.busy_echo_half());
+        let began = Instant::now();
+        signal("INT", running.id());
+        let ran = running.end().with_code(130);
+        // The round has 2 s; whatever else is waited for has the time-out of 60 s.
+        assert!(began.elapsed() < Duration::from_secs(20), "{transport}, {waiting}: {ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "{ran:#?}");
+        assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
         place.assert_nothing_left();
     }
 }

@@ -159,6 +159,14 @@ impl Drop for Running {
     }
 }
 
+/// Runs `script` in namespaces of its own, and the program as `$0`; nothing where the system refuses them.
+pub(crate) fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Option<Ran> {
+    if Running::start(place.command("unshare").args([namespaces, "true"])).end().code != Some(0) {
+        return None;
+    }
+    Some(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
+}
+
 /// Reads to the end in a thread, so that a full pipe holds nobody up.
 fn read_beside(mut from: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, text) = channel();
