@@ -142,7 +142,7 @@ fn run(tc: &Path, arguments: impl IntoIterator<Item = String>) -> Result<String,
         cause: format!("`{} {}` failed: {why}", tc.display(), arguments.join(" ")),
         hint: hint.to_owned(),
     };
-    let output = output_of(Command::new(tc).args(&arguments));
+    let output = output_of(Command::new(tc).args(&arguments), PATIENCE_MS);
     let output = output.map_err(|error| failed(&error.to_string(), "is a limit on processes reached?"))?;
     let Some(output) = output else {
         return Err(failed(&format!("it has not ended after {} s", PATIENCE_MS / 1000), "was it stopped?"));
@@ -161,10 +161,10 @@ fn run(tc: &Path, arguments: impl IntoIterator<Item = String>) -> Result<String,
 
 /// What a program printed; nothing where it had to be killed: the link must not outlive the program that started it for
 /// one that is stopped.
-fn output_of(command: &mut Command) -> io::Result<Option<Output>> {
+fn output_of(command: &mut Command, patience_ms: i32) -> io::Result<Option<Output>> {
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let process = Process::with_id(child.id())?;
-    let has_ended = process.ends_within(PATIENCE_MS)?;
+    let has_ended = process.ends_within(patience_ms)?;
     if !has_ended {
         process.kill()?;
     }
@@ -191,6 +191,14 @@ mod tests {
         let counts = record.packets;
         assert_eq!((counts.entered, counts.out, counts.dropped["netem"], counts.inside), (101, 97, 3, 1));
         assert_eq!(counts.unexplained(), 0);
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_is_not_waited_for() {
+        let shell =
+            |script: &str, patience_ms| output_of(Command::new("sh").args(["-c", script]), patience_ms).unwrap();
+        assert_eq!(shell("kill -s STOP $$", 50).map(|output| output.status), None);
+        assert_eq!(shell("echo told", 20_000).map(|output| output.stdout), Some(b"told\n".to_vec()));
     }
 
     #[test]

@@ -248,3 +248,18 @@ fn emulate() -> io::Result<()> {
         code => Err(io::Error::from_raw_os_error(-code)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_heard_as_it_was_told() {
+        for (step, code) in Step::ALL.into_iter().zip([libc::EPERM, libc::ENOSPC, libc::EINVAL].into_iter().cycle()) {
+            let told = step.refused()(io::Error::from_raw_os_error(code)).to_bytes();
+            let heard = Refusal::from_bytes(&told).unwrap();
+            assert_eq!((heard.step, heard.error.raw_os_error()), (step, Some(code)));
+        }
+        assert!(Refusal::from_bytes(&[]).is_none() && Refusal::from_bytes(&[200, 1, 0, 0, 0]).is_none());
+    }
+}

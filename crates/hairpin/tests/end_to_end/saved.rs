@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Place, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
+use crate::support::{PROGRAM, Place, Running, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
 
 #[test]
 fn ctrl_c_ends_the_round_saves_and_reports() {
@@ -44,6 +44,18 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
         assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
         place.assert_nothing_left();
     }
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_a_run_under_nohup() {
+    let place = Place::new();
+    let plan = "round-trip --transport tcp --rounds 2 --duration 300ms --out run";
+    let script = format!("trap '' HUP; exec \"$0\" {plan}");
+    let mut running = Running::start(place.command("sh").args(["-c", &script, PROGRAM]));
+    running.busy_echo_half();
+    signal("HUP", running.id());
+    running.end().with_code(0);
+    assert_eq!(saved_rounds(&place.path("run")), 2);
 }
 
 /// A finished run of two cases in `run`, one of them in an open loop; answers what it printed.
