@@ -93,7 +93,7 @@ fn failure(round: &RoundRecord) -> Option<String> {
                 Purpose::Timed => String::new(),
                 evidence => format!(" ({evidence})"),
             };
-            Some(format!("round {}{purpose}: {} (hint: {})", round.number, failure.cause, failure.hint))
+            Some(format!("round {}{purpose}: {failure}", round.number))
         }
         Outcome::Measured(_) => None,
     }

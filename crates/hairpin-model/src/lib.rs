@@ -15,6 +15,7 @@ pub mod fact_names;
 pub mod figure;
 pub mod finding;
 pub mod ground;
+pub mod hint;
 pub mod judged_claim;
 pub mod ledger;
 pub mod link;

@@ -3,10 +3,12 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use hairpin_testing::{or_skip, works};
+use hairpin_testing::or_skip;
 use serde_json::{Value, json};
 
-use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, on_one_line, rounds, signal, text};
+use crate::support::{
+    PROGRAM, Place, Ran, Running, in_namespaces, list, names_in, on_one_line, rounds, signal, text,
+};
 
 /// The causes of a case's failed rounds.
 fn causes(case: &Value) -> Vec<&str> {
@@ -75,11 +77,6 @@ fn disk(place: &Place, options: &str) -> String {
     format!("mount -t tmpfs -o {options} none disk")
 }
 
-/// Runs `script` in namespaces of its own, and the program as `$0`; else that the system refuses them.
-fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Result<Ran, String> {
-    works(&["unshare", namespaces, "true"])?;
-    Ok(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
-}
 
 #[test]
 fn a_read_only_disk_is_refused_before_anything_is_measured() {
@@ -221,6 +218,62 @@ fn a_stopped_echo_half_times_out() {
 }
 
 #[test]
+fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
+    let place = Place::new();
+    // Of 30 KiB: about 2 kB a round go into one file, and the page is larger.
+    let plan = "round-trip --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
+    let script = format!("ulimit -f 60; exec \"$0\" {plan}");
+    let ran = Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end().with_code(3);
+    let run = ran.json();
+    assert_eq!(run["state"], "complete");
+    for transport in ["pipe", "unix-stream"] {
+        assert_eq!(case(&run, transport)["samples"], 2000, "{transport}: all is reported");
+    }
+    let told = "File too large (os error 27) (hint: raise the limit on the size of files (ulimit -f), ";
+    assert!(ran.stderr.contains("not saved: cannot write run/rounds.jsonl: "), "{ran:#?}");
+    assert!(ran.stderr.contains("cannot write run/report.html: "), "{ran:#?}");
+    assert!(ran.stderr.matches(told).count() >= 2, "{ran:#?}");
+    let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
+    let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
+    let saved = rounds(&place.path("run")).len();
+    assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_alarm_that_somebody_sends_fails_no_round() {
+    let place = Place::new();
+    let plan =
+        ["round-trip", "--transport", "tcp,udp,shm", "--waiting", "block", "--rounds", "1", "--duration", "1s"];
+    let mut running = place.start(&[&plan[..], &["--json"]].concat());
+    let echo = running.busy_echo_half();
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    signal("ALRM", echo);
+    running.busy_echo_half_after(echo);
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    let run = running.end().with_code(0).json();
+    for transport in ["tcp", "udp", "shm"] {
+        let case = case(&run, transport);
+        assert_eq!((causes(case).len(), &case["rounds"]), (0, &json!(1)), "{case}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_loopback_that_is_down_is_told_with_a_hint() {
+    let place = Place::new();
+    let plan = "round-trip --transport icmp,tcp --rounds 1 --count 10 --out run";
+    let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}")));
+    let shown = on_one_line(&ran.with_code(3).stdout);
+    assert_eq!(shown.matches("Network is unreachable (os error 101) (hint: ").count(), 2, "{shown}");
+    assert!(shown.contains("(hint: is the interface up (`ip link`)?)") && !shown.contains("(hint: )"), "{shown}");
+}
+
+#[test]
 fn a_reader_that_leaves_early_is_no_error() {
     let place = Place::new();
     place.hairpin(&[ANY, &["run"]].concat()).with_code(0);
@@ -233,3 +286,4 @@ fn a_reader_that_leaves_early_is_no_error() {
     }
     assert!(!names_in(Path::new(&place.path("."))).contains(&"core".to_owned()));
 }
+

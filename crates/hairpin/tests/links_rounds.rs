@@ -244,6 +244,24 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
 }
 
 #[test]
+fn a_killed_run_leaves_no_link_that_is_stopped() {
+    let place = Place::new();
+    if !can_run("a_killed_run_leaves_no_link_that_is_stopped", &place) {
+        return;
+    }
+    let plan = ["round-trip", "--transport", "tcp", "--link", "delay=1ms", "--duration", "600s", "--out", "run"];
+    let mut running = place.start(&plan);
+    let echo = running.busy_echo_half();
+    let link = running.child(|words| words.contains(" __link ")).expect("a link is a process of its own");
+    for id in [link, echo] {
+        signal("STOP", id);
+    }
+    signal("KILL", running.id());
+    running.end();
+    place.assert_nothing_left();
+}
+
+#[test]
 fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
     or_skip!(can_link());
     for (transport, ends) in [("udp", "processes"), ("tcp", "processes"), ("tcp", "threads")] {

@@ -1,10 +1,11 @@
 //! The saved run: ended by the user, shown again, computed anew, and damaged.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Place, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
+use crate::support::{PROGRAM, Place, Running, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
 
 #[test]
 fn ctrl_c_ends_the_round_saves_and_reports() {
@@ -24,6 +25,37 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, ran.stdout, "what it printed then");
         place.assert_nothing_left();
     }
+}
+
+#[test]
+fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
+    for (transport, waiting) in [("udp", "block"), ("udp", "poll"), ("tcp", "block"), ("shm", "block")] {
+        let place = Place::new();
+        let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "apart"];
+        let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "60s", "--out", "run"];
+        let mut running = place.start(&[&plan[..], &rest].concat());
+        signal("STOP", running.busy_echo_half());
+        let began = Instant::now();
+        signal("INT", running.id());
+        let ran = running.end().with_code(130);
+        // The round has 2 s; whatever else is waited for has the time-out of 60 s.
+        assert!(began.elapsed() < Duration::from_secs(20), "{transport}, {waiting}: {ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "{ran:#?}");
+        assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_a_run_under_nohup() {
+    let place = Place::new();
+    let plan = "round-trip --transport tcp --rounds 2 --duration 300ms --out run";
+    let script = format!("trap '' HUP; exec \"$0\" {plan}");
+    let mut running = Running::start(place.command("sh").args(["-c", &script, PROGRAM]));
+    running.busy_echo_half();
+    signal("HUP", running.id());
+    running.end().with_code(0);
+    assert_eq!(saved_rounds(&place.path("run")), 2);
 }
 
 /// A finished run of two cases in `run`, one of them in an open loop; answers what it printed.

@@ -1,8 +1,9 @@
 //! The link's process, and the handle on it.
 //!
 //! The process ends when its standard input closes, however the one that started it came to its end: then it still has
-//! to end what runs in its namespaces. It has a session of its own, so that whoever kills a whole process group does not
-//! kill it too. If the link's process alone is killed, the handle does that.
+//! to end what runs in its namespaces. So the kernel does not kill it then, but lets it go on where it was stopped. It
+//! has a session of its own, so that whoever kills a whole process group does not kill it too. If the link's process
+//! alone is killed, the handle ends what runs in its namespaces.
 
 use std::fs::File;
 use std::io;
@@ -135,6 +136,7 @@ fn out_of_turn(word: &LinkWord) -> Failure {
 /// # Errors
 /// There is no readable order.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
+    process::go_on_without_parent();
     process::leave_session();
     process::ignore_interrupts();
     let order: LinkOrder = child::hear_order()?;

@@ -75,6 +75,7 @@ fn hint(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             " (hint: free some space, or choose another disk with --out)"
         }
+        io::ErrorKind::FileTooLarge => " (hint: raise the limit on the size of files (ulimit -f), or measure less)",
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => " (hint: choose another --out)",
         _ => "",
     }

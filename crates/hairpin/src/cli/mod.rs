@@ -21,9 +21,13 @@ use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue};
 use exit::{Exit, Stopped};
 
+use crate::interrupt;
+
 /// Runs the program with these arguments, its own name first.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    // Where this is refused, such a write ends the program as it would have.
+    drop(interrupt::have_large_files_refused());
     if let Some(exit) = hidden::run(&arguments) {
         return exit.into();
     }

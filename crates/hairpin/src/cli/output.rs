@@ -19,7 +19,11 @@ pub fn text(text: &str) {
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Err(why) if why.kind() != ErrorKind::BrokenPipe => {
             LOST.store(true, Ordering::Relaxed);
-            error(&format!("cannot write to standard output: {why} (hint: is the disk full?)"));
+            let hint = match why.kind() {
+                ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+                _ => "is the disk full?",
+            };
+            error(&format!("cannot write to standard output: {why} (hint: {hint})"));
         }
         _ => {}
     }

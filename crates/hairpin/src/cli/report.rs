@@ -112,6 +112,9 @@ pub fn write_page(run: &Run, path: &Path) -> Result<(), String> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let hint = match folder.filter(|folder| !folder.is_dir()) {
             Some(folder) => format!("does the folder {} exist?", folder.display()),
+            None if error.kind() == ErrorKind::FileTooLarge => {
+                "raise the limit on the size of files (ulimit -f), then `hairpin report RUN` makes it anew".to_owned()
+            }
             None => "`hairpin report RUN --html FILE` writes it elsewhere".to_owned(),
         };
         format!("cannot write {}: {error} (hint: {hint})", path.display())

@@ -106,6 +106,11 @@ impl Far {
         Ok(Readiness::Listens)
     }
 
+    /// Why `/sys` is the host's for what runs at an end, where it is.
+    pub(super) fn foreign_sys(&self) -> Option<&Failure> {
+        self.guest.foreign_sys()
+    }
+
     /// Asks it to end, and ends it when it does not. Says how it had ended before, if it had.
     pub(super) fn end(mut self) -> Option<ExitStatus> {
         if self.ended.is_none()
