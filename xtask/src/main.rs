@@ -63,7 +63,7 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Hairpin's figures beside those of a bare loop
+    /// Hairpin's figures beside those of a bare loop, or of another build
     Fidelity {
         /// Interleaved rounds of each case
         #[arg(long, default_value_t = 21)]
@@ -71,6 +71,9 @@ enum Chore {
         /// Only these transports
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
+        /// Another build of hairpin in place of the bare loop: this tree's must not be worse
+        #[arg(long, value_name = "BINARY")]
+        against: Option<PathBuf>,
     },
     /// A/A pairs, and a planted difference
     Calibration {
@@ -131,7 +134,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
             catalog::run(root, &binary, check).map(says)
         }
-        Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
+        Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
         Chore::Overhead => overhead::run(root).map(|()| true),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),

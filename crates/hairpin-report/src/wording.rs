@@ -402,7 +402,15 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
             missing @ 1.. => {
                 parts.push(format!("{} missing without a cause", quantities::count(missing.unsigned_abs())))
             }
-            extra => parts.push(format!("{} too many", quantities::count(extra.unsigned_abs()))),
+            extra => {
+                let copies = row.link.as_ref().map_or(0, |link| link.packets.not_messages());
+                let why = if ledger.may_count_copies(copies) {
+                    " (a receive buffer counts packets, also copies that the link made)"
+                } else {
+                    ""
+                };
+                parts.push(format!("{} too many{why}", quantities::count(extra.unsigned_abs())));
+            }
         }
         let of = format!("of {} sent", quantities::count(ledger.sent));
         (!parts.is_empty()).then(|| format!("{}: {of}, {}", row.label, parts.join(", ")))

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
-use hairpin_testing::or_skip;
+use hairpin_testing::{or_skip, works};
 use serde_json::{Value, json};
 
 use crate::support::{

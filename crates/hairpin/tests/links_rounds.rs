@@ -42,12 +42,17 @@ fn fact(end: &Value, name: &str) -> f64 {
     found.and_then(|fact| fact["value"].as_f64()).unwrap_or(0.0)
 }
 
-/// What has become of every message is known.
+/// What has become of every message is known, but for copies that a full receive buffer counted as it counts messages.
 fn assert_closed(round: &Value) {
-    let ledger = &round["outcome"]["ledger"];
-    assert_eq!(ledger["unexplained"], 0, "{}: {ledger}", round["order"]["case"]);
+    let (ledger, packets) = (&round["outcome"]["ledger"], &round["outcome"]["link"]["packets"]);
+    let overflows = ["echo", "client"].map(|end| ledger["lost"].get(format!("receive-buffer-overflow-{end}")));
+    let overflows: u64 = overflows.into_iter().flatten().map(number).sum();
+    let copies = overflows.min(number(&packets["duplicated"]) + number(&packets["corrupted"]));
+    let too_many = ledger["unexplained"].as_i64().and_then(|missing| u64::try_from(-missing).ok());
+    let too_many = too_many.unwrap_or_else(|| panic!("{}: messages are missing: {ledger}", round["order"]["case"]));
+    assert!(too_many <= copies, "{}: {ledger} {packets}", round["order"]["case"]);
     let known = number(&ledger["received"]) + number(&ledger["late"]) + sum(&ledger["lost"]);
-    assert_eq!(number(&ledger["sent"]), known, "{ledger}");
+    assert_eq!(number(&ledger["sent"]) + too_many, known, "{ledger}");
 }
 
 #[test]
@@ -245,10 +250,8 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
 
 #[test]
 fn a_killed_run_leaves_no_link_that_is_stopped() {
+    or_skip!(can_link());
     let place = Place::new();
-    if !can_run("a_killed_run_leaves_no_link_that_is_stopped", &place) {
-        return;
-    }
     let plan = ["round-trip", "--transport", "tcp", "--link", "delay=1ms", "--duration", "600s", "--out", "run"];
     let mut running = place.start(&plan);
     let echo = running.busy_echo_half();
