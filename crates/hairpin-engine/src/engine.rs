@@ -40,6 +40,7 @@ use crate::placement::{Cpus, place};
 use crate::system::{cpu, ending};
 use crate::tracing::Observed;
 use crate::tracing::round::{About, Watch, Watched};
+use crate::store::Folder;
 use crate::usage::Usage;
 
 /// Runs rounds on this machine.
@@ -58,7 +59,7 @@ pub struct Engine {
     /// What links replay.
     pub traces: Traces,
     /// The run folder, where rounds over a link are to keep the relay's log; `None` keeps none.
-    pub link_logs: Option<PathBuf>,
+    pub link_logs: Option<Folder>,
 }
 
 impl Engine {

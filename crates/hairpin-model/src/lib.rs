@@ -21,6 +21,7 @@ pub mod link;
 pub mod names;
 pub mod options;
 pub mod parse;
+pub mod printable;
 pub mod round;
 pub mod run;
 pub mod samples;
