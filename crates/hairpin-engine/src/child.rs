@@ -1,7 +1,7 @@
 //! This program, started again with a hidden command: it hears one order on its standard input, and says words on its
 //! standard output, each a line of JSON. Its standard input closing is the sign that it is no longer wanted.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -13,6 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::system::process;
+
+/// The longest word, in bytes: the trace of a round takes a tenth of it.
+const LONGEST_WORD: u64 = 64 << 20;
 
 /// The process, and the way its words come.
 pub(crate) struct TalkingChild {
@@ -84,7 +87,7 @@ impl TalkingChild {
             }
         }
         let mut line = String::new();
-        match self.words.read_line(&mut line) {
+        match self.words.by_ref().take(LONGEST_WORD).read_line(&mut line) {
             Ok(0) => {
                 let how = self.how_it_ended();
                 Err(self.gone(&how))

@@ -76,7 +76,10 @@ impl Folder {
     }
 
     /// Opens a folder; makes it, and those above it, where they are missing.
-    pub(super) fn create(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn create(path: &Path) -> io::Result<Self> {
         make_private(path)?;
         Self::open(path)
     }
@@ -87,7 +90,8 @@ impl Folder {
     }
 
     /// Whether there is anything of that name.
-    pub(super) fn holds(&self, name: &str) -> bool {
+    #[must_use]
+    pub fn holds(&self, name: &str) -> bool {
         self.parent(name).is_ok_and(|(parent, file)| {
             rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok()
         })
@@ -109,7 +113,10 @@ impl Folder {
     }
 
     /// Writes a file in one step: a reader finds the old one or the new one, and a full disk leaves the old one, or none.
-    pub(super) fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The system's own, or that the name leads out of the folder.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.write(name, |file| file.write_all(bytes))
     }
 

@@ -180,11 +180,11 @@ mod tests {
         packer.write_all(plain).unwrap();
         let packed = packer.finish().unwrap();
         let length = u32::try_from(packed.len()).unwrap().to_be_bytes();
-        STANDARD.encode([&0x1c84_9304_u32.to_be_bytes(), &length[..], &packed].concat())
+        STANDARD.encode([&0x1c84_9314_u32.to_be_bytes(), &length[..], &packed].concat())
     }
 
     fn plain(digits: u32, highest: u64, length: usize, counts: &[u8]) -> Vec<u8> {
-        let mut plain = 0x1c84_9303_u32.to_be_bytes().to_vec();
+        let mut plain = 0x1c84_9313_u32.to_be_bytes().to_vec();
         plain.extend(u32::try_from(length).unwrap().to_be_bytes());
         plain.extend(0_u32.to_be_bytes());
         plain.extend(digits.to_be_bytes());

@@ -27,6 +27,8 @@ pub(super) const CASES: usize = 2000;
 
 /// Values in one JSON text. A value of two bytes takes up to 32 in memory.
 const VALUES: usize = 2 << 20;
+/// The most digits of a whole number: in ns eleven days.
+const DIGITS: usize = 15;
 /// What the records of a run may weigh: about their size in memory.
 const WEIGHT: u64 = 320 << 20;
 /// What a value of a record weighs beside its text.
@@ -39,9 +41,43 @@ fn count(json: &[u8]) -> usize {
     json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count()
 }
 
-/// Refuses a JSON text of too many values.
+/// Refuses a JSON text of too many values, or with a whole number that nothing can have counted.
 pub(super) fn values(json: &[u8]) -> Result<(), String> {
-    if count(json) > VALUES { Err(format!("it has more than {VALUES} values")) } else { Ok(()) }
+    if count(json) > VALUES {
+        return Err(format!("it has more than {VALUES} values"));
+    }
+    match too_large(json) {
+        Some(digits) => Err(format!("the number {digits} is too large")),
+        None => Ok(()),
+    }
+}
+
+/// The first whole number of too many digits: figures are sums and products of such. A seed may have any.
+fn too_large(json: &[u8]) -> Option<&str> {
+    let (mut is_string, mut at, mut string_end) = (false, 0, 0);
+    while at < json.len() {
+        match json[at] {
+            b'\\' if is_string => at += 1,
+            b'"' => {
+                is_string = !is_string;
+                string_end = at;
+            }
+            b'0'..=b'9' if !is_string => {
+                let end = json[at..].iter().position(|byte| !byte.is_ascii_digit()).map_or(json.len(), |length| at + length);
+                let is_whole = !matches!(json.get(end), Some(b'.' | b'e' | b'E'));
+                let is_fraction = at > 0 && matches!(json[at - 1], b'.' | b'e' | b'E' | b'+');
+                let is_seed = json[..string_end].ends_with(b"seed");
+                if end - at > DIGITS && is_whole && !is_fraction && !is_seed {
+                    return str::from_utf8(&json[at..end.min(at + 40)]).ok();
+                }
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
 }
 
 /// What the records that were read weigh together.
@@ -78,4 +114,23 @@ fn most_entries(link: &LinkRecord) -> usize {
     };
     let directions = [&link.up, &link.down].into_iter().filter_map(of_direction);
     directions.chain([link.traces.len(), link.packets.dropped.len()]).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_nothing_can_have_counted_is_refused_and_a_seed_is_not() {
+        for sound in [
+            r#"{"seed": 18446744073709551615, "link_seed":18446744073709551615}"#,
+            r#"{"a": 999999999999999, "b": 1844674407370955161.5, "c": 0.1234567890123456789, "d": 1e300}"#,
+            r#"{"a": "1234567890123456789", "b\"": "\"1234567890123456789"}"#,
+        ] {
+            assert_eq!(values(sound.as_bytes()), Ok(()), "{sound}");
+        }
+        for unsound in [r#"{"a": 1000000000000000}"#, "[-9223372036854775808]", r#"{"seed": [1], "x": 12345678901234567}"#] {
+            values(unsound.as_bytes()).unwrap_err();
+        }
+    }
 }

@@ -8,6 +8,7 @@ use hairpin_analysis::compare::runs::{CaseComparison, Compared};
 use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
 use hairpin_model::finding::Finding;
+use hairpin_model::printable;
 use hairpin_model::run::Run;
 use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
@@ -53,7 +54,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let cautions = cautions.collect();
     let report = ComparisonReport { cautions, ..report(names, &compared, unlike, &outcomes) };
     if matches.get_flag("json") {
-        output::text(&format!("{}\n", json::render_comparison(&report)));
+        output::json(&format!("{}\n", json::render_comparison(&report)));
     } else {
         output::text(&terminal::render_comparison(&report, &output::look()));
     }
@@ -62,7 +63,10 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 fn refusal(unlike: &[Unlike]) -> String {
-    let lines = unlike.iter().map(|one| format!("\n  {}: {} against {}", one.what, one.baseline, one.candidate));
+    let lines = unlike.iter().map(|one| {
+        let [what, baseline, candidate] = [&one.what, &one.baseline, &one.candidate].map(|text| printable::line(text));
+        format!("\n  {what}: {baseline} against {candidate}")
+    });
     let lines: String = lines.collect();
     format!("the two runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
 }

@@ -142,7 +142,7 @@ fn open(to: &LogTo) -> Result<(String, File), Failure> {
 fn made(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    stream::wait_in_writes(file.as_fd())?;
+    stream::wait_again(file.as_fd())?;
     Ok(file)
 }
 
