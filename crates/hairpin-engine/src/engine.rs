@@ -37,10 +37,10 @@ use crate::noise::Reading;
 use crate::parting::{Parted, Parting};
 use crate::path::Link;
 use crate::placement::{Cpus, place};
+use crate::store::Folder;
 use crate::system::{cpu, ending};
 use crate::tracing::Observed;
 use crate::tracing::round::{About, Watch, Watched};
-use crate::store::Folder;
 use crate::usage::Usage;
 
 /// Runs rounds on this machine.

@@ -236,17 +236,25 @@ impl Group<'_> {
         Ok(get_column_reader(description, Box::new(pages)))
     }
 
-    /// A column of whole numbers, and where it may be null the level of each row: 1 where there is a number.
-    fn whole(&self, column: usize, into: &mut Vec<u64>) -> Result<Vec<i16>, ParquetError> {
+    /// Takes a column of whole numbers part by part, with the level of each row where some may be null: 1 where there is
+    /// a number.
+    fn whole(
+        &self,
+        column: usize,
+        mut take: impl FnMut(&[i64], &[i16]) -> Result<(), ParquetError>,
+    ) -> Result<(), ParquetError> {
         let ColumnReader::Int64ColumnReader(mut reader) = self.column(column)? else {
             return Err(torn("a column of whole numbers"));
         };
-        let mut levels = Vec::new();
-        in_parts(&mut reader, self.rows()?, (column == RECEIVED).then_some(&mut levels), |part| {
+        in_parts(&mut reader, self.rows()?, column == RECEIVED, |part, levels| take(part, levels))
+    }
+
+    fn times(&self, column: usize, into: &mut Vec<u64>) -> Result<(), ParquetError> {
+        into.reserve_exact(self.rows()?);
+        self.whole(column, |part, _| {
             into.extend(part.iter().map(|number| number.cast_unsigned()));
             Ok(())
-        })?;
-        Ok(levels)
+        })
     }
 }
 
@@ -256,61 +264,66 @@ fn read_group(group: &Group<'_>, columns: &mut Columns) -> Result<(), ParquetErr
         return Err(torn("a column of the schema"));
     }
     let (rows, before) = (group.rows()?, columns.fate.len());
-    group.whole(SEQUENCE, &mut columns.sequence)?;
-    group.whole(DUE, &mut columns.due_ns)?;
-    group.whole(SENT, &mut columns.sent_ns)?;
+    group.times(SEQUENCE, &mut columns.sequence)?;
+    group.times(DUE, &mut columns.due_ns)?;
+    group.times(SENT, &mut columns.sent_ns)?;
     let ColumnReader::BoolColumnReader(mut reader) = group.column(WARM_UP)? else {
         return Err(torn("the column warm_up"));
     };
-    in_parts(&mut reader, rows, None, |part| {
+    columns.warm_up.reserve_exact(rows);
+    in_parts(&mut reader, rows, false, |part, _| {
         columns.warm_up.extend_from_slice(part);
         Ok(())
     })?;
     let ColumnReader::ByteArrayColumnReader(mut reader) = group.column(FATE)? else {
         return Err(torn("the column fate"));
     };
-    in_parts(&mut reader, rows, None, |part| {
+    columns.fate.reserve_exact(rows);
+    in_parts(&mut reader, rows, false, |part, _| {
         for word in part {
             let fate = word.as_utf8()?.parse().map_err(|error| ParquetError::General(format!("{error}")))?;
             columns.fate.push(fate);
         }
         Ok(())
     })?;
-    let mut there = Vec::new();
-    let levels = group.whole(RECEIVED, &mut there)?;
-    let mut there = there.into_iter();
-    for (level, fate) in levels.iter().zip(&columns.fate[before..]) {
-        let received = if *level == 1 { there.next() } else { None };
-        if received.is_none() != (*fate == Fate::Lost) {
-            return Err(torn("received_ns where the fate tells of an answer"));
+    let (received_ns, fates) = (&mut columns.received_ns, &columns.fate);
+    debug_assert_eq!(received_ns.len(), before, "every group filled all columns");
+    received_ns.reserve_exact(rows);
+    group.whole(RECEIVED, |part, levels| {
+        let mut there = part.iter();
+        for level in levels {
+            let received = if *level == 1 { there.next() } else { None };
+            if received.is_none() != (fates[received_ns.len()] == Fate::Lost) {
+                return Err(torn("received_ns where the fate tells of an answer"));
+            }
+            received_ns.push(received.map_or(0, |received| received.cast_unsigned()));
         }
-        columns.received_ns.push(received.unwrap_or(0));
-    }
-    Ok(())
+        Ok(())
+    })
 }
 
 /// So many values are decoded at once.
 const PART: usize = 1 << 16;
 
-/// All values of a column, part by part, and the level of each row where some may be null.
+/// Gives all values of a column, part by part, and the level of each of their rows where some may be null.
 fn in_parts<T: DataType>(
     reader: &mut ColumnReaderImpl<T>,
     rows: usize,
-    mut levels: Option<&mut Vec<i16>>,
-    mut take: impl FnMut(&[T::T]) -> Result<(), ParquetError>,
+    nullable: bool,
+    mut take: impl FnMut(&[T::T], &[i16]) -> Result<(), ParquetError>,
 ) -> Result<(), ParquetError> {
-    let mut part = Vec::new();
+    let (mut part, mut levels) = (Vec::new(), Vec::new());
     let mut read = 0;
     while read < rows {
         part.clear();
-        let before = levels.as_ref().map_or(0, |levels| levels.len());
+        levels.clear();
         let (records, values, _) =
-            reader.read_records(PART.min(rows - read), levels.as_deref_mut(), None, &mut part)?;
-        let rows_told = levels.as_ref().map_or(values, |levels| levels.len() - before);
-        if records == 0 || rows_told != records || part.len() != values {
+            reader.read_records(PART.min(rows - read), nullable.then_some(&mut levels), None, &mut part)?;
+        let told = if nullable { levels.len() } else { values };
+        if records == 0 || told != records || part.len() != values {
             return Err(torn("as many values as rows"));
         }
-        take(&part)?;
+        take(&part, &levels)?;
         read += records;
     }
     Ok(())

@@ -92,9 +92,8 @@ impl Folder {
     /// Whether there is anything of that name.
     #[must_use]
     pub fn holds(&self, name: &str) -> bool {
-        self.parent(name).is_ok_and(|(parent, file)| {
-            rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok()
-        })
+        self.parent(name)
+            .is_ok_and(|(parent, file)| rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok())
     }
 
     /// Opens a regular file of at most `limit` bytes. Anything else is an error at once and is never waited for.

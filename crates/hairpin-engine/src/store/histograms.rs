@@ -155,7 +155,8 @@ fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
 fn check_counts(mut counts: &[u8], most: usize) -> Option<()> {
     let (mut places, mut messages) = (0_u64, 0_u64);
     while !counts.is_empty() {
-        let length = counts.iter().take(NUMBER_BYTES - 1).position(|byte| byte & 0x80 == 0).map_or(NUMBER_BYTES, |at| at + 1);
+        let length =
+            counts.iter().take(NUMBER_BYTES - 1).position(|byte| byte & 0x80 == 0).map_or(NUMBER_BYTES, |at| at + 1);
         let (number, rest) = counts.split_at_checked(length)?;
         let encoded = number.iter().enumerate().fold(0_u64, |sum, (at, byte)| {
             let bits = if at == NUMBER_BYTES - 1 { *byte } else { byte & 0x7f };

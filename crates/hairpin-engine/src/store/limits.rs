@@ -63,7 +63,10 @@ fn too_large(json: &[u8]) -> Option<&str> {
                 string_end = at;
             }
             b'0'..=b'9' if !is_string => {
-                let end = json[at..].iter().position(|byte| !byte.is_ascii_digit()).map_or(json.len(), |length| at + length);
+                let end = json[at..]
+                    .iter()
+                    .position(|byte| !byte.is_ascii_digit())
+                    .map_or(json.len(), |length| at + length);
                 let is_whole = !matches!(json.get(end), Some(b'.' | b'e' | b'E'));
                 let is_fraction = at > 0 && matches!(json[at - 1], b'.' | b'e' | b'E' | b'+');
                 let is_seed = json[..string_end].ends_with(b"seed");
@@ -129,7 +132,9 @@ mod tests {
         ] {
             assert_eq!(values(sound.as_bytes()), Ok(()), "{sound}");
         }
-        for unsound in [r#"{"a": 1000000000000000}"#, "[-9223372036854775808]", r#"{"seed": [1], "x": 12345678901234567}"#] {
+        for unsound in
+            [r#"{"a": 1000000000000000}"#, "[-9223372036854775808]", r#"{"seed": [1], "x": 12345678901234567}"#]
+        {
             values(unsound.as_bytes()).unwrap_err();
         }
     }

@@ -149,8 +149,7 @@ impl RunFolder {
     fn head(&self, json: Vec<u8>) -> Result<Run, StoreError> {
         limits::values(&json).map_err(|cause| self.damaged(RUN, cause))?;
         let text = String::from_utf8(json).map_err(|error| self.damaged(RUN, error.utf8_error().to_string()))?;
-        let run =
-            upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
+        let run = upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
         if run.cases.len().max(run.plan.cases.len()) > limits::CASES {
             return Err(self.damaged(RUN, format!("it has more than {} cases", limits::CASES)));
         }

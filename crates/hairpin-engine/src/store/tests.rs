@@ -331,7 +331,8 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
     symlink(&outside, store.path().join("samples/link.parquet")).unwrap();
     symlink(place.path(), store.path().join("up")).unwrap();
     let absolute = outside.display().to_string();
-    for name in ["../outside", &absolute, "samples/link.parquet", "up/outside", "samples", "/dev/zero", "x\ny\u{1b}"] {
+    for name in ["../outside", &absolute, "samples/link.parquet", "up/outside", "samples", "/dev/zero", "x\ny\u{1b}"]
+    {
         let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
         measured.samples_file = Some(name.to_owned());
         measured.trace_file = Some(name.to_owned());

@@ -64,7 +64,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 
 fn refusal(unlike: &[Unlike]) -> String {
     let lines = unlike.iter().map(|one| {
-        let [what, baseline, candidate] = [&one.what, &one.baseline, &one.candidate].map(|text| printable::line(text));
+        let [what, baseline, candidate] =
+            [&one.what, &one.baseline, &one.candidate].map(|text| printable::line(text));
         format!("\n  {what}: {baseline} against {candidate}")
     });
     let lines: String = lines.collect();

@@ -121,7 +121,10 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
 pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
     folder.files().replace(PAGE, html::render(run).as_bytes()).map_err(|error| {
         let path = folder.path().join(PAGE);
-        format!("cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)", path.display())
+        format!(
+            "cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)",
+            path.display()
+        )
     })
 }
 

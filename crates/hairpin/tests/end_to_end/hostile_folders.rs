@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::support::{PROGRAM, Place, copy};
 
 /// How many folders are tried unless more are asked for.
-const FOLDERS: u64 = 96;
+const FOLDERS: u64 = 48;
 /// The address space of a command, in KB: 500 MB.
 const MEMORY_KB: u64 = 500_000_000 / 1024;
 /// The CPU time of a command, in seconds. Unlike wall time it does not depend on what else the machine does.
@@ -62,27 +62,35 @@ type Mutation = fn(&Path, &mut Dice);
 
 /// By the number of a folder, one after the other.
 const MUTATIONS: &[(&str, Mutation)] = &[
-    ("a link in place of a file", |run, dice| replace(run, dice, |path, dice| {
-        let target = dice.one(&["../outside/canary", "/dev/zero", "/proc/self/environ", "run.json", "../outside"]);
-        symlink(target, path).unwrap();
-    })),
+    ("a link in place of a file", |run, dice| {
+        replace(run, dice, |path, dice| {
+            let target =
+                dice.one(&["../outside/canary", "/dev/zero", "/proc/self/environ", "run.json", "../outside"]);
+            symlink(target, path).unwrap();
+        })
+    }),
     ("a link in the middle of a path", |run, dice| {
         let sort = dice.one(&["samples", "traces"]);
         let outside = run.parent().unwrap().join("outside").join(sort);
         fs::rename(run.join(sort), &outside).unwrap();
-        symlink(if dice.below(2) == 0 { PathBuf::from("../outside").join(sort) } else { outside }, run.join(sort)).unwrap();
+        symlink(if dice.below(2) == 0 { PathBuf::from("../outside").join(sort) } else { outside }, run.join(sort))
+            .unwrap();
     }),
-    ("a pipe in place of a file", |run, dice| replace(run, dice, |path, _| {
-        assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
-    })),
-    ("a folder, a socket or a device in place of a file", |run, dice| replace(run, dice, |path, dice| {
-        match dice.below(3) {
-            0 => fs::create_dir(path).unwrap(),
-            1 => drop(std::os::unix::net::UnixListener::bind(path)),
-            // Only root can make one; for others the file is missing.
-            _ => drop(Command::new("mknod").arg(path).args(["c", "1", "5"]).stderr(Stdio::null()).status()),
-        }
-    })),
+    ("a pipe in place of a file", |run, dice| {
+        replace(run, dice, |path, _| {
+            assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+        })
+    }),
+    ("a folder, a socket or a device in place of a file", |run, dice| {
+        replace(run, dice, |path, dice| {
+            match dice.below(3) {
+                0 => fs::create_dir(path).unwrap(),
+                1 => drop(std::os::unix::net::UnixListener::bind(path)),
+                // Only root can make one; for others the file is missing.
+                _ => drop(Command::new("mknod").arg(path).args(["c", "1", "5"]).stderr(Stdio::null()).status()),
+            }
+        })
+    }),
     ("a file of many GiB", |run, dice| {
         let name = dice.file(run);
         let gib = 1 + dice.below(60) as u64;
@@ -96,32 +104,37 @@ const MUTATIONS: &[(&str, Mutation)] = &[
     }),
     ("a histogram that unpacks to gigabytes", |run, dice| {
         let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
-        let head: Vec<u8> = [&[0x1c, 0x84, 0x93, 0x13][..], &[0x7f; 4], &[0; 7], &[3], &[0; 7], &[1], &[0x7f; 8]].concat();
+        let head: Vec<u8> =
+            [&[0x1c, 0x84, 0x93, 0x13][..], &[0x7f; 4], &[0; 7], &[3], &[0; 7], &[1], &[0x7f; 8]].concat();
         packer.write_all(&head[..dice.below(head.len())]).unwrap();
         (0..300).for_each(|_| packer.write_all(&vec![u8::try_from(dice.below(256)).unwrap(); 1 << 20]).unwrap());
         let packed = packer.finish().unwrap();
         histogram(run, dice, |bytes, _| *bytes = [&bytes[..8], &packed].concat());
     }),
-    ("bytes of a histogram", |run, dice| histogram(run, dice, |bytes, dice| {
-        for _ in 0..=dice.below(4) {
-            let at = dice.below(bytes.len());
-            bytes[at] = dice.one(&[&0_u8, &0xff, &0x7f, &0x80, &1]).to_owned();
-        }
-    })),
-    ("counts and bounds of a histogram", |run, dice| histogram(run, dice, |bytes, dice| {
-        let mut plain = Vec::new();
-        flate2::read::ZlibDecoder::new(&bytes[8..]).read_to_end(&mut plain).unwrap();
-        for _ in 0..=dice.below(3) {
-            let at = dice.below(plain.len().min(60));
-            let end = plain.len().min(at + 1 + dice.below(9));
-            plain[at..end].fill(dice.one(&[&0_u8, &0xff, &0x7f, &0x80]).to_owned());
-        }
-        let mut packer = flate2::write::ZlibEncoder::new(bytes[..8].to_vec(), flate2::Compression::default());
-        packer.write_all(&plain).unwrap();
-        *bytes = packer.finish().unwrap();
-    })),
+    ("bytes of a histogram", |run, dice| {
+        histogram(run, dice, |bytes, dice| {
+            for _ in 0..=dice.below(4) {
+                let at = dice.below(bytes.len());
+                bytes[at] = dice.one(&[&0_u8, &0xff, &0x7f, &0x80, &1]).to_owned();
+            }
+        })
+    }),
+    ("counts and bounds of a histogram", |run, dice| {
+        histogram(run, dice, |bytes, dice| {
+            let mut plain = Vec::new();
+            flate2::read::ZlibDecoder::new(&bytes[8..]).read_to_end(&mut plain).unwrap();
+            for _ in 0..=dice.below(3) {
+                let at = dice.below(plain.len().min(60));
+                let end = plain.len().min(at + 1 + dice.below(9));
+                plain[at..end].fill(dice.one(&[&0_u8, &0xff, &0x7f, &0x80]).to_owned());
+            }
+            let mut packer = flate2::write::ZlibEncoder::new(bytes[..8].to_vec(), flate2::Compression::default());
+            packer.write_all(&plain).unwrap();
+            *bytes = packer.finish().unwrap();
+        })
+    }),
     ("a few bytes of Parquet that are ten million rows", |run, dice| {
-        let rows = if dice.below(8) == 0 { 10_000_000 } else { 1_000_000 };
+        let rows = if dice.below(8) == 0 { 10_000_000 } else { 300_000 };
         let is_told = dice.below(4) > 0;
         rows_of_nothing(&run.join("samples/bomb.parquet"), rows);
         records(run, |measured, _| {
@@ -131,18 +144,33 @@ const MUTATIONS: &[(&str, Mutation)] = &[
             }
         });
     }),
-    ("the columns' description", |run, dice| samples(run, dice, |bytes, dice| {
-        let begins_at = bytes.len() - 1400.min(bytes.len());
-        (0..=dice.below(6)).for_each(|_| garble(bytes, begins_at, dice));
-    })),
-    ("the heads of pages", |run, dice| samples(run, dice, |bytes, dice| {
-        (0..=dice.below(12)).for_each(|_| garble(bytes, 0, dice));
-    })),
+    ("the columns' description", |run, dice| {
+        samples(run, dice, |bytes, dice| {
+            let begins_at = bytes.len() - 1400.min(bytes.len());
+            (0..=dice.below(6)).for_each(|_| garble(bytes, begins_at, dice));
+        })
+    }),
+    ("the heads of pages", |run, dice| {
+        samples(run, dice, |bytes, dice| {
+            (0..=dice.below(12)).for_each(|_| garble(bytes, 0, dice));
+        })
+    }),
     ("names that lead out", |run, dice| {
         let outside = run.parent().unwrap().join("outside/canary").display().to_string();
         let names = [
-            "../outside/canary", "/dev/zero", "/dev/stdin", "/proc/self/mem", "samples/../../outside/canary", "", ".",
-            "/", "samples", "//dev/zero", "a\0b", "\u{202e}\u{1b}]0;x\u{7}\r\n", &outside,
+            "../outside/canary",
+            "/dev/zero",
+            "/dev/stdin",
+            "/proc/self/mem",
+            "samples/../../outside/canary",
+            "",
+            ".",
+            "/",
+            "samples",
+            "//dev/zero",
+            "a\0b",
+            "\u{202e}\u{1b}]0;x\u{7}\r\n",
+            &outside,
         ];
         records(run, |measured, link| {
             for field in ["samples_file", "trace_file"] {
@@ -172,62 +200,120 @@ const MUTATIONS: &[(&str, Mutation)] = &[
         let length = dice.below(usize::try_from(fs::metadata(&path).unwrap().len()).unwrap() + 1);
         OpenOptions::new().write(true).open(path).unwrap().set_len(length as u64).unwrap();
     }),
-    ("JSON a million deep", |run, dice| json_text(run, dice, |text, dice| {
-        let deep = dice.one(&["[", "{\"a\":", "[{\"a\":"]).repeat(1_000_000);
-        text.replacen(':', &format!(":{deep}"), 1 + dice.below(20))
-    })),
+    ("JSON a million deep", |run, dice| {
+        json_text(run, dice, |text, dice| {
+            let deep = dice.one(&["[", "{\"a\":", "[{\"a\":"]).repeat(1_000_000);
+            text.replacen(':', &format!(":{deep}"), 1 + dice.below(20))
+        })
+    }),
     ("control characters in texts", |run, dice| {
         let share = 1 + dice.below(4);
-        json(run, |value, dice| each(value, &mut |value| {
-            if let Value::String(text) = value
-                && dice.below(share) == 0
-            {
-                let at = (0..=dice.below(text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
-                text.insert_str(at, STEERING);
-            }
-        }), dice);
+        json(
+            run,
+            |value, dice| {
+                each(value, &mut |value| {
+                    if let Value::String(text) = value
+                        && dice.below(share) == 0
+                    {
+                        let at =
+                            (0..=dice.below(text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+                        text.insert_str(at, STEERING);
+                    }
+                })
+            },
+            dice,
+        );
     }),
     ("control characters in what is only shown", |run, dice| {
-        json(run, |value, dice| each_named(value, "", &mut |name, value| {
-            let is_shown = ["label", "cause", "hint", "summary", "advice", "what", "reason", "command", "change", "name",
-                "experiment", "question", "command_line", "why_invalid", "kernel", "cpu_model", "transport", "link"];
-            if let Value::String(text) = value
-                && is_shown.contains(&name)
-                && dice.below(2) == 0
-            {
-                text.push_str(STEERING);
-            }
-        }), dice);
+        json(
+            run,
+            |value, dice| {
+                each_named(value, "", &mut |name, value| {
+                    let is_shown = [
+                        "label",
+                        "cause",
+                        "hint",
+                        "summary",
+                        "advice",
+                        "what",
+                        "reason",
+                        "command",
+                        "change",
+                        "name",
+                        "experiment",
+                        "question",
+                        "command_line",
+                        "why_invalid",
+                        "kernel",
+                        "cpu_model",
+                        "transport",
+                        "link",
+                    ];
+                    if let Value::String(text) = value
+                        && is_shown.contains(&name)
+                        && dice.below(2) == 0
+                    {
+                        text.push_str(STEERING);
+                    }
+                })
+            },
+            dice,
+        );
     }),
     ("numbers", |run, dice| {
-        json(run, |value, dice| each(value, &mut |value| {
-            if value.is_number() && dice.below(40) == 0 {
-                let numbers = ["0", "-1", "1e308", "-1e308", "999999999999999", "18446744073709551615", "1e-320", "4294967295"];
-                *value = serde_json::from_str(dice.one(&numbers)).unwrap();
-            }
-        }), dice);
+        json(
+            run,
+            |value, dice| {
+                each(value, &mut |value| {
+                    if value.is_number() && dice.below(40) == 0 {
+                        let numbers = [
+                            "0",
+                            "-1",
+                            "1e308",
+                            "-1e308",
+                            "999999999999999",
+                            "18446744073709551615",
+                            "1e-320",
+                            "4294967295",
+                        ];
+                        *value = serde_json::from_str(dice.one(&numbers)).unwrap();
+                    }
+                })
+            },
+            dice,
+        );
     }),
     ("what is missing or of another kind", |run, dice| {
-        json(run, |value, dice| each(value, &mut |value| {
-            if dice.below(300) == 0 {
-                *value = serde_json::from_str(dice.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"])).unwrap();
-            }
-        }), dice);
+        json(
+            run,
+            |value, dice| {
+                each(value, &mut |value| {
+                    if dice.below(300) == 0 {
+                        *value =
+                            serde_json::from_str(dice.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"])).unwrap();
+                    }
+                })
+            },
+            dice,
+        );
     }),
-    ("lists of a million entries", |run, dice| json_text(run, dice, |text, dice| {
-        let entry = dice.one(&["0,", "\"\",", "[],", "{},", "[\"\",[]],", "null,", "{\"value\":0},"]);
-        let many = entry.repeat(1_000_000);
-        let place = text.match_indices('[').nth(dice.below(12)).map_or(0, |(place, _)| place + 1);
-        format!("{}{many}{}", &text[..place], &text[place..])
-    })),
+    ("lists of a million entries", |run, dice| {
+        json_text(run, dice, |text, dice| {
+            let entry = dice.one(&["0,", "\"\",", "[],", "{},", "[\"\",[]],", "null,", "{\"value\":0},"]);
+            let many = entry.repeat(1_000_000);
+            let place = text.match_indices('[').nth(dice.below(12)).map_or(0, |(place, _)| place + 1);
+            format!("{}{many}{}", &text[..place], &text[place..])
+        })
+    }),
     ("a hundred thousand rounds", |run, dice| {
         let text = fs::read_to_string(run.join("rounds.jsonl")).unwrap();
         let mut record: Value = serde_json::from_str(text.lines().nth(dice.below(3)).unwrap()).unwrap();
-        if dice.below(2) == 0 {
+        let is_failed = dice.below(2) == 0;
+        if is_failed {
             record["outcome"] = serde_json::json!({ "kind": "failed", "cause": "none", "hint": "none" });
         }
         let (mut out, has_cases) = (String::new(), dice.below(2) == 0);
-        for number in 0..100_000 {
+        for number in 0..if is_failed { 100_000 } else { 12_000 } {
             record["number"] = number.into();
             if has_cases {
                 record["case_id"] = format!("{number:016x}").into();
@@ -290,7 +376,8 @@ fn no_run_folder_does_harm() {
     let asked = std::env::var("HAIRPIN_HOSTILE_FOLDERS").ok();
     let count = asked.map_or(FOLDERS, |text| text.parse().expect("HAIRPIN_HOSTILE_FOLDERS is a number"));
     let base = Place::new();
-    let plan = ["small-writes", "--transport", "tcp", "--remedy", "none,nodelay", "--exchanges", "30", "--rounds", "2"];
+    let plan =
+        ["small-writes", "--transport", "tcp", "--remedy", "none,nodelay", "--exchanges", "30", "--rounds", "2"];
     base.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", "--quiet"]].concat()).with_code(0);
     for sort in ["samples", "traces"] {
         assert!(base.path("run").join(sort).is_dir(), "the mutations need {sort}");
@@ -443,7 +530,8 @@ fn samples(run: &Path, dice: &mut Dice, change: fn(&mut Vec<u8>, &mut Dice)) {
 /// Overwrites some bytes, often by what is a large number in the encodings of Parquet.
 fn garble(bytes: &mut [u8], from: usize, dice: &mut Dice) {
     let at = from + dice.below(bytes.len() - from);
-    let pieces: [&[u8]; 6] = [&[0xff, 0xff, 0xff, 0xff, 0x0f], &[0xff; 9], &[0], &[0x7f], &[0xfe, 0xff, 0xff, 0xff, 0x07], &[0x19]];
+    let pieces: [&[u8]; 6] =
+        [&[0xff, 0xff, 0xff, 0xff, 0x0f], &[0xff; 9], &[0], &[0x7f], &[0xfe, 0xff, 0xff, 0xff, 0x07], &[0x19]];
     for (byte, other) in bytes[at..].iter_mut().zip(dice.one(&pieces)) {
         *byte = *other;
     }
