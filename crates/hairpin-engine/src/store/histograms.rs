@@ -125,6 +125,8 @@ impl Log {
 const HEAD_BYTES: usize = 40;
 /// Cookie and length, which stand before the packed histogram.
 const PACKED_HEAD_BYTES: usize = 8;
+/// What a histogram of the V2 format begins with that is packed with deflate.
+const PACKED_COOKIE: u32 = 0x1c84_9314;
 /// The longest number of the counts: LEB128 of 64 bits, the last byte whole.
 const NUMBER_BYTES: usize = 9;
 
@@ -134,7 +136,11 @@ fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
     const OTHER: &str = "it is no histogram of 1 ns to an hour with three digits";
     let most = latency_histogram().distinct_values();
     let packed = STANDARD.decode(encoded).map_err(|error| error.to_string())?;
-    let packed = packed.get(PACKED_HEAD_BYTES..).ok_or("it is cut short")?;
+    let (packed_head, packed) = packed.split_at_checked(PACKED_HEAD_BYTES).ok_or("it is cut short")?;
+    let length = u32::try_from(packed.len()).map_err(|_| OTHER)?;
+    if packed_head != [PACKED_COOKIE.to_be_bytes(), length.to_be_bytes()].concat() {
+        return Err("its length is not that of what follows, or it is packed otherwise".to_owned());
+    }
     let longest = HEAD_BYTES + most * NUMBER_BYTES;
     let mut plain = Vec::new();
     let unpack = flate2::read::ZlibDecoder::new(packed).take(longest as u64 + 1).read_to_end(&mut plain);
@@ -181,7 +187,7 @@ mod tests {
         packer.write_all(plain).unwrap();
         let packed = packer.finish().unwrap();
         let length = u32::try_from(packed.len()).unwrap().to_be_bytes();
-        STANDARD.encode([&0x1c84_9314_u32.to_be_bytes(), &length[..], &packed].concat())
+        STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat())
     }
 
     fn plain(digits: u32, highest: u64, length: usize, counts: &[u8]) -> Vec<u8> {

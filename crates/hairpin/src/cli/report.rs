@@ -36,8 +36,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         None => write_page(&run, &folder),
     };
     if let Err(why) = written {
-        output::error(&why);
-        return Ok(Exit::RoundsFailed);
+        // All is printed, and only where to write was a slip of the user's.
+        let is_slip = named.is_some_and(|path| missing_folder(path).is_some());
+        return Err(Stopped::with(if is_slip { Exit::Usage } else { Exit::RoundsFailed }, why));
     }
     let page = named.cloned().unwrap_or_else(|| folder.path().join(PAGE));
     output::note(&format!("\nReport      {}", page.display()));
@@ -131,11 +132,15 @@ pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
 /// Writes the page where the user wants it, or nothing.
 fn write_named_page(run: &Run, path: &Path) -> Result<(), String> {
     write_named(path, html::render(run).as_bytes()).map_err(|error| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let hint = match folder.filter(|folder| !folder.is_dir()) {
+        let hint = match missing_folder(path) {
             Some(folder) => format!("does the folder {} exist?", folder.display()),
             None => "choose another --html".to_owned(),
         };
         format!("cannot write {}: {error} (hint: {hint})", path.display())
     })
+}
+
+/// The folder of a file, where there is no such folder.
+fn missing_folder(path: &Path) -> Option<&Path> {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }

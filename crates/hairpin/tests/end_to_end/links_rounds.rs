@@ -116,7 +116,7 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
     std::fs::create_dir_all(place.path("full/links")).expect("the place can be written to");
     let script = "mount -t tmpfs -o size=4k none full/links && exec \"$0\" \"$@\"";
     let mut small = place.command("unshare");
-    small.args(["-rm", "sh", "-c", script, PROGRAM]).args(plan);
+    small.args(["-rmn", "sh", "-c", script, PROGRAM]).args(plan);
     small.args(["--link", line, "--keep-link-log", "--out", "full", "--quiet"]);
     let told = Running::start(&mut small).end().with_code(3);
     let problem = "cannot write the link's log full/links/round-000000.log: No space left on device (os error 28)";
