@@ -3,8 +3,11 @@
 //! They keep every command that reads a run below 500 MB, whatever is in the folder, and are far above what Hairpin
 //! writes: 4 to 8 KB a round in `rounds.jsonl`, a few hundred bytes a round in `latency.hlog`.
 
+use std::collections::HashSet;
+
 use hairpin_model::link::{DirectionRecord, LinkRecord};
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
+use hairpin_model::run::Run;
 
 /// `run.json`.
 pub(super) const RUN_BYTES: u64 = 64 << 20;
@@ -23,7 +26,7 @@ pub(super) const SAMPLES_OF_A_ROUND: u64 = 10_000_000;
 /// Samples of all rounds together.
 pub(super) const SAMPLES_OF_A_RUN: u64 = 40_000_000;
 /// Cases of a run.
-pub(super) const CASES: usize = 2000;
+const CASES: usize = 2000;
 
 /// Values in one JSON text. A value of two bytes takes up to 32 in memory.
 const VALUES: usize = 2 << 20;
@@ -107,6 +110,13 @@ pub(super) fn record(record: &RoundRecord) -> Result<(), String> {
         return Err(format!("a table of a round has more than {ENTRIES} entries"));
     }
     Ok(())
+}
+
+/// Refuses a run of too many cases: a summary takes 3 KB, and cases are compared with each other.
+pub(super) fn cases(run: &Run) -> Result<(), String> {
+    let of_rounds = run.rounds.iter().flat_map(|record| [record.case_id.clone(), record.order.case.id()]);
+    let most = of_rounds.collect::<HashSet<_>>().len().max(run.cases.len()).max(run.plan.cases.len());
+    if most > CASES { Err(format!("it has more than {CASES} cases")) } else { Ok(()) }
 }
 
 fn most_entries(link: &LinkRecord) -> usize {

@@ -143,6 +143,7 @@ impl RunFolder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(folder.error("read", ROUNDS)(error)),
         };
+        limits::cases(&run).map_err(|cause| folder.damaged(ROUNDS, cause))?;
         Ok((folder, run))
     }
 
@@ -150,9 +151,7 @@ impl RunFolder {
         limits::values(&json).map_err(|cause| self.damaged(RUN, cause))?;
         let text = String::from_utf8(json).map_err(|error| self.damaged(RUN, error.utf8_error().to_string()))?;
         let run = upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
-        if run.cases.len().max(run.plan.cases.len()) > limits::CASES {
-            return Err(self.damaged(RUN, format!("it has more than {} cases", limits::CASES)));
-        }
+        limits::cases(&run).map_err(|cause| self.damaged(RUN, cause))?;
         Ok(run)
     }
 

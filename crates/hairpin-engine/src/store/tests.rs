@@ -379,6 +379,8 @@ fn rounds_that_would_fill_the_memory_are_refused_while_they_are_read() {
     assert!(crowded != line && refused(&crowded).contains("more than 256 entries"));
     let many = line.replace("\"samples_kept\":", "\"samples_kept\":1000000000");
     assert!(many != line && refused(&many).contains("more than 10000000 samples"));
+    let ids = |at: usize| line.replacen(&record.case_id, &format!("{at:016x}"), 1) + "\n";
+    assert!(refused(&(0..2000).map(ids).collect::<String>()).contains("more than 2000 cases"));
     let values = format!("[{}0]", "0,".repeat(3 << 20));
     fs::write(store.path().join("run.json"), values).unwrap();
     let error = RunFolder::open(store.path()).unwrap_err().to_string();
