@@ -110,15 +110,14 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError`] when it holds a run already or cannot be made.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        let files = Folder::create(path).map_err(|source| StoreError::File {
-            operation: "make the run folder",
-            path: path.to_owned(),
-            source,
-        })?;
-        if files.holds(RUN) {
+        if Folder::open(path).is_ok_and(|files| files.holds(RUN)) {
             return Err(StoreError::Occupied(path.to_owned()));
         }
-        let folder = Self { files };
+        let samples = path.join(SAMPLES);
+        let made = folder::make_private(&samples).and_then(|()| Folder::open(path));
+        let not_made = |source| StoreError::File { operation: "make the run folder", path: samples, source };
+        let folder = Self { files: made.map_err(not_made)? };
+        // One that was there may be a link.
         folder.files.make_folder(SAMPLES).map_err(folder.error("make the run folder", SAMPLES))?;
         folder.write(ROUNDS, b"")?;
         histograms::begin(&folder)?;
