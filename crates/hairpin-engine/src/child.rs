@@ -16,6 +16,8 @@ use crate::system::process;
 
 /// How long a wait for a word goes on before it is asked whether everything was given up.
 pub(crate) const LOOK: Duration = Duration::from_millis(200);
+/// The longest word, in bytes: the trace of a round takes a tenth of it.
+const LONGEST_WORD: usize = 64 << 20;
 
 /// The process, and the way its words come.
 pub(crate) struct TalkingChild {
@@ -88,6 +90,9 @@ impl TalkingChild {
             let length = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
             line.extend_from_slice(&part[..length]);
             self.words.consume(length);
+            if line.len() > LONGEST_WORD {
+                return Err(self.gone(&format!("said a word of more than {LONGEST_WORD} bytes")));
+            }
         }
         serde_json::from_slice(&line).map_err(|error| self.gone(&format!("said what cannot be read: {error}")))
     }

@@ -23,6 +23,7 @@ pub mod machine;
 pub mod names;
 pub mod options;
 pub mod parse;
+pub mod printable;
 pub mod round;
 pub mod run;
 pub mod samples;

@@ -6,7 +6,7 @@ use hairpin_testing::or_skip;
 use serde_json::Value;
 
 use crate::link_run::{assert_log_is_the_record, log};
-use crate::support::{Place, can_link, list, rounds, signal, text, until};
+use crate::support::{PROGRAM, Place, Running, can_link, list, rounds, signal, text, until};
 
 /// A round trip of `delay=1ms`.
 const ROUND_TRIP_NS: f64 = 2e6;
@@ -105,17 +105,34 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
 
     // What the disk has no room for is told, and costs nothing that was measured.
     std::fs::create_dir_all(place.path("full/links")).expect("the place can be written to");
-    std::os::unix::fs::symlink("/dev/full", place.path("full/links/round-000000.log")).expect("it is new");
-    let told = place.hairpin(&[&plan[..], &["--link", line, "--keep-link-log", "--out", "full"]].concat());
-    let told = told.with_code(3);
+    let script = "mount -t tmpfs -o size=4k none full/links && exec \"$0\" \"$@\"";
+    let mut small = place.command("unshare");
+    small.args(["-rmn", "sh", "-c", script, PROGRAM]).args(plan);
+    small.args(["--link", line, "--keep-link-log", "--out", "full", "--quiet"]);
+    let told = Running::start(&mut small).end().with_code(3);
     let problem = "cannot write the link's log full/links/round-000000.log: No space left on device (os error 28)";
     let error = format!("error: round 0 was measured but its link's log is not whole: {problem}\n");
     assert!(told.stderr.contains(&error), "{told:#?}");
     let rounds = self::rounds(&place.path("full"));
     assert!(rounds.iter().all(|round| round["outcome"]["kind"] == "measured"), "{rounds:?}");
     assert_eq!(rounds[0]["outcome"]["link"]["log_problem"], problem);
-    assert_eq!(rounds[1]["outcome"]["link"]["log_problem"], Value::Null);
     place.assert_nothing_left();
+}
+
+#[test]
+fn a_links_log_is_written_through_no_link_of_the_file_system() {
+    or_skip!(can_link());
+    let place = Place::new();
+    let canary = place.path("canary");
+    std::fs::write(&canary, "canary").expect("it is new");
+    std::fs::create_dir_all(place.path("run/links")).expect("the place can be written to");
+    std::os::unix::fs::symlink(&canary, place.path("run/links/round-000000.log")).expect("it is new");
+    let plan = ["round-trip", "--transport", "udp", "--rounds", "1", "--count", "20", "--keep-link-log"];
+    let rounds = measured(&place, "delay=1ms", &plan);
+    assert_eq!(std::fs::read_to_string(&canary).expect("it is there"), "canary");
+    let file = place.path("run").join(text(&rounds[0]["outcome"]["link"]["log_file"]));
+    assert!(std::fs::symlink_metadata(&file).expect("it is there").is_file());
+    assert!(log(&file).len() >= 20);
 }
 
 #[test]

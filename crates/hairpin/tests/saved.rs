@@ -78,6 +78,75 @@ fn a_report_is_what_the_run_printed() {
 }
 
 #[test]
+fn a_page_that_cannot_be_written_costs_nothing_else() {
+    let place = Place::new();
+    let printed = finished(&place, "--quiet");
+    std::fs::remove_file(place.path("run/report.html")).expect("it is there");
+    // Root may write where others may not, but nobody may put a file in the place of a folder.
+    std::fs::create_dir(place.path("run/report.html")).expect("the name is free");
+    for command in ["report", "analyse"] {
+        let ran = place.hairpin(&[command, "run"]).with_code(3);
+        assert_eq!(ran.stdout, printed, "{command}");
+        assert!(ran.stderr.contains("error: cannot write run/report.html: "), "{ran:#?}");
+        assert_eq!(names_in(&place.path("run")).len(), 5, "nothing half written: {:?}", names_in(&place.path("run")));
+    }
+    std::fs::remove_dir(place.path("run/report.html")).expect("it is empty");
+    let ran = place.hairpin(&["report", "run", "--html", "/dev/full"]).with_code(3);
+    assert_eq!(ran.stdout, printed);
+    assert!(ran.stderr.contains("cannot write /dev/full: No space left"), "{ran:#?}");
+}
+
+#[test]
+fn what_cannot_be_printed_is_never_fine() {
+    let place = Place::new();
+    finished(&place, "--quiet");
+    let commands = [
+        "--help",
+        "--version",
+        "round-trip --help",
+        "list",
+        "list --json",
+        "link list",
+        "link show lte",
+        "link show lte --json",
+        "completions bash",
+        "man",
+        "claims",
+        "claims --json",
+        "report run",
+        "report run --json",
+        "report run --csv",
+        "report run --csv=samples",
+        "analyse run",
+        "compare run run",
+        "compare run run --json",
+    ];
+    for words in commands {
+        let mut full = place.command("sh");
+        full.args(["-c", "exec \"$0\" \"$@\" > /dev/full", PROGRAM]).args(words.split(' '));
+        let ran = Running::start(&mut full).end();
+        assert_eq!(ran.code, Some(3), "{words}: {ran:#?}");
+        assert!(ran.stderr.contains("error: cannot write to standard output: No space left"), "{words}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_run_is_its_owners_alone_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let mut open = place.command("sh");
+    open.args(["-c", "umask 022 && exec \"$0\" \"$@\"", PROGRAM]);
+    open.args(["round-trip", "--transport", "pipe", "--rounds", "1", "--count", "10", "--quiet"]);
+    Running::start(&mut open).end().with_code(0);
+    let run = place.path("hairpin-runs").join(&names_in(&place.path("hairpin-runs"))[0]);
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!([mode(&place.path("hairpin-runs")), mode(&run), mode(&run.join("samples"))], [0o700; 3]);
+    for name in ["run.json", "rounds.jsonl", "latency.hlog", "report.html", "samples/round-000000.parquet"] {
+        assert_eq!(mode(&run.join(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
 fn a_report_makes_the_page_anew() {
     let place = Place::new();
     finished(&place, "--quiet");

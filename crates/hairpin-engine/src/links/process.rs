@@ -114,12 +114,16 @@ impl Drop for RunningLink {
 
 /// The order as the link's process is to hear it, and what must be open while that is started.
 fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failure> {
-    let Some(LogTo::Stream(number)) = order.log else { return Ok((order.clone(), None)) };
+    let Some(LogTo::Stream(number) | LogTo::Opened(number, _)) = order.log else { return Ok((order.clone(), None)) };
     let passed_on = stream::to_pass_on(number).map_err(|error| Failure {
         cause: format!("cannot give the link descriptor {number} for its log: {error}"),
         hint: "is a limit on open files (ulimit -n) reached?".to_owned(),
     })?;
-    let log = Some(LogTo::Stream(passed_on.as_raw_fd()));
+    let number = passed_on.as_raw_fd();
+    let log = Some(match &order.log {
+        Some(LogTo::Opened(_, name)) => LogTo::Opened(number, name.clone()),
+        _ => LogTo::Stream(number),
+    });
     Ok((LinkOrder { log, ..order.clone() }, Some(passed_on)))
 }
 

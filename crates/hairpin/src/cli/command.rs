@@ -14,7 +14,8 @@ use super::link;
 pub const WITHOUT_A_WORD: &str = "survey";
 
 const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage or input; \
-     3 some rounds failed (the rest is reported); 130 ended by Ctrl-C (reported too).";
+     3 some rounds failed or not all could be written (the rest is \
+     reported); 130 ended by Ctrl-C (reported too).";
 
 /// The whole command line.
 #[must_use]

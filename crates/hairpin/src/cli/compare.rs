@@ -8,6 +8,7 @@ use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
 use hairpin_model::finding::Finding;
+use hairpin_model::printable;
 use hairpin_model::run::Run;
 use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
@@ -46,7 +47,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let cautions = cautions.flat_map(|(name, run)| cautions_of(name, run)).collect();
     let report = ComparisonReport { cautions, ..report([before.join(", "), after.join(", ")], &compared, unlike, &outcomes) };
     if matches.get_flag("json") {
-        output::text(&format!("{}\n", json::render_comparison(&report)));
+        output::json(&format!("{}\n", json::render_comparison(&report)));
     } else {
         output::text(&terminal::render_comparison(&report, &output::look()));
     }
@@ -92,7 +93,11 @@ fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
 }
 
 fn refusal(unlike: &[Unlike]) -> String {
-    let lines = unlike.iter().map(|one| format!("\n  {}: {} against {}", one.what, one.baseline, one.candidate));
+    let lines = unlike.iter().map(|one| {
+        let [what, baseline, candidate] =
+            [&one.what, &one.baseline, &one.candidate].map(|text| printable::line(text));
+        format!("\n  {what}: {baseline} against {candidate}")
+    });
     let lines: String = lines.collect();
     format!("the runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
 }

@@ -197,7 +197,7 @@ pub(super) fn measured(
     };
     folder.write_run(&run).map_err(Stopped::usage)?;
     let mut progress = Progress::new(quiet);
-    let link_logs = knobs.is_on("keep-link-log").then(|| folder.path().to_owned());
+    let link_logs = knobs.is_on("keep-link-log").then(|| folder.files().clone());
     let engine = &Engine { link_logs, ..engine.clone() };
     let task = Task { experiment: *experiment, knobs, ground: &bench.ground, engine, folder, prove: *prove };
     let run = carry_out(&task, run, &mut progress);
@@ -211,7 +211,7 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
         let cause = format!("the summary was not saved: {error}");
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
     }
-    write_page(run, &folder.path().join(PAGE))
+    write_page(run, folder)
 }
 
 /// Seconds since 1970-01-01 UTC.

@@ -35,11 +35,16 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are no errors; clap prints each where it belongs.
-            drop(error.print());
+            output::usage(&error);
             if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(&arguments, word)) {
                 output::note(&format!("(hint: `{meant}`, with an equals sign)"));
             }
-            return if error.use_stderr() { Exit::Usage } else { Exit::Fine }.into();
+            return match error.use_stderr() {
+                true => Exit::Usage,
+                false if output::is_incomplete() => Exit::RoundsFailed,
+                false => Exit::Fine,
+            }
+            .into();
         }
     };
     match dispatch(&matches, &arguments) {

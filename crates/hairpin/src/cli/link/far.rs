@@ -1,6 +1,6 @@
 //! What runs at the far end of a link while a program runs at the near end.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
@@ -52,7 +52,9 @@ impl Far {
         let (input, output) = guest.pipes();
         let mut said = String::new();
         // One that fails has said why on standard error, and closes its output.
-        let heard = output.map_or(Ok(0), |output| BufReader::new(output).read_line(&mut said));
+        let heard = output.map_or(Ok(0), |output| {
+            BufReader::new(output.take(echo_server::READY.len() as u64 + 1)).read_line(&mut said)
+        });
         if heard.is_err() || said != echo_server::READY {
             return Err(Failure {
                 cause: "Hairpin's echo did not start at the far end".to_owned(),

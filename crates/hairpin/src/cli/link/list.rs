@@ -20,7 +20,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
     let ground = known::ground();
     if matches.get_flag("json") {
         let backends: Vec<Value> = backends(&ground).iter().map(|(name, can_run)| backend(*name, can_run)).collect();
-        output::text(&format!("{:#}\n", json!({ "profiles": profiles(), "backends": backends })));
+        output::json(&format!("{:#}\n", json!({ "profiles": profiles(), "backends": backends })));
         return Exit::Fine;
     }
     let mut list = Lines::new();

@@ -306,7 +306,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
             "addresses": wish.addresses().as_json(),
             "link": record,
         });
-        output::text(&format!("{told:#}\n"));
+        output::json(&format!("{told:#}\n"));
     }
 }
 
