@@ -71,7 +71,13 @@ impl Digest {
     /// `rounds` are all rounds of the run, `states` the machine's over them; intervals leave out `alpha`. Without samples of a case its curve and its
     /// modes are empty.
     #[must_use]
-    pub fn summaries(&self, plan_order: &[Case], rounds: &[RoundRecord], states: &States, alpha: f64) -> Vec<CaseSummary> {
+    pub fn summaries(
+        &self,
+        plan_order: &[Case],
+        rounds: &[RoundRecord],
+        states: &States,
+        alpha: f64,
+    ) -> Vec<CaseSummary> {
         let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
         for round in rounds {
             by_case.entry(&round.case_id).or_default().push(round);
@@ -107,7 +113,8 @@ mod tests {
         let mut made_up = MadeUp::new();
         made_up.rounds_of(&udp, &[10_000]);
         made_up.rounds_of(&pipe, &[5_000]);
-        let summaries = Digest::new().summaries(&[tcp, pipe, Case::ping_pong("pipe")], &made_up.rounds, &States::default(), 0.05);
+        let summaries =
+            Digest::new().summaries(&[tcp, pipe, Case::ping_pong("pipe")], &made_up.rounds, &States::default(), 0.05);
         let order: Vec<&str> = summaries.iter().map(|summary| summary.case.transport.as_str()).collect();
         assert_eq!(order, ["tcp", "pipe", "udp"]);
         assert!(!summaries[0].valid && summaries[0].rounds == 0, "planned but never run");

@@ -12,11 +12,7 @@ use crate::summary::OverRounds;
 
 /// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
 /// other cases: [`fill_speed_ups`].
-pub(crate) fn figures(
-    case: &Case,
-    rounds: &OverRounds<'_>,
-    latency_ns: LatencyFigures,
-) -> Option<ExchangeFigures> {
+pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
     case.exchange.as_ref()?;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
         rounds.median(|measured| {

@@ -126,7 +126,12 @@ impl<'r> OverRounds<'r> {
             let within = kept.iter().filter(|(round, _)| states.of_round(round.number) == state);
             let measured: Vec<&Measured> = within.map(|(_, measured)| *measured).collect();
             let share = measured.len() as f64 / kept.len() as f64;
-            (!measured.is_empty()).then_some(Self { state, share, measured, over: Over { alpha, ..Over::seconds(span_s * share) } })
+            (!measured.is_empty()).then_some(Self {
+                state,
+                share,
+                measured,
+                over: Over { alpha, ..Over::seconds(span_s * share) },
+            })
         };
         (0..states.count().max(1)).filter_map(of_state).collect()
     }

@@ -127,9 +127,8 @@ fn skewed_rounds_and_outliers_are_covered() {
     });
     assert!(lognormal.share() >= 0.93, "{:.3}", lognormal.share());
     let outliers = Coverage::of(&mut Simulation::new(8), |one| {
-        let rounds: Vec<f64> = (0..ROUNDS)
-            .map(|_| 0.03 * one.normal() + if one.uniform() < 0.05 { 0.4 } else { 0.0 })
-            .collect();
+        let rounds: Vec<f64> =
+            (0..ROUNDS).map(|_| 0.03 * one.normal() + if one.uniform() < 0.05 { 0.4 } else { 0.0 }).collect();
         interval(&rounds)
     });
     assert!(outliers.share() >= 0.93, "{:.3}", outliers.share());
@@ -164,7 +163,10 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
     let run = made_up.run();
     // Where one state fills the run its level tells: a slow run is compared with slow ones.
     let is_fast = states.machine().states.first().is_some_and(|state| state.probe_ns < 99_000.0);
-    let p50 = run.cases[0].latency_ns.p50.filter(|_| is_fast && run.cases[0].state.is_some_and(|state| state.index == 0))?;
+    let p50 = run.cases[0]
+        .latency_ns
+        .p50
+        .filter(|_| is_fast && run.cases[0].state.is_some_and(|state| state.index == 0))?;
     p50.low.zip(p50.high)
 }
 

@@ -81,7 +81,8 @@ fn runs_are_compared_as_by_welch() {
 #[test]
 fn several_hypotheses_stand_as_by_holm() {
     for case in cases("holm") {
-        let expected: Vec<bool> = case["stands"].as_array().unwrap().iter().map(|one| one.as_bool().unwrap()).collect();
+        let expected: Vec<bool> =
+            case["stands"].as_array().unwrap().iter().map(|one| one.as_bool().unwrap()).collect();
         assert_eq!(holm(&numbers(&case["p_values"]), ALPHA), expected);
     }
 }

@@ -66,8 +66,10 @@ pub const AT_MOST: Knob =
         .or(&["60s"]);
 
 /// Less of everything.
-pub const QUICK: Knob =
-    Knob::switch("quick", "Only 5 rounds of each case, over 2s: a first impression with wide intervals, marked as such");
+pub const QUICK: Knob = Knob::switch(
+    "quick",
+    "Only 5 rounds of each case, over 2s: a first impression with wide intervals, marked as such",
+);
 
 /// The time that an experiment is given.
 #[derive(Clone, Copy, Debug, PartialEq)]

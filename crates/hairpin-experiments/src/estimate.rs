@@ -60,7 +60,11 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], ground: &Ground) -> u64 {
     }
     let bytes = case.size_bytes.saturating_add(case.reply_size_bytes);
     let round_trip_ns = floor_ns(case).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and an estimate needs no more")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and an estimate needs no more"
+    )]
     let each_ns = match case.pattern {
         Pattern::Paced { rate_per_s } => (SECOND_NS as f64 / rate_per_s) as u64,
         Pattern::PingPong | Pattern::SmallWrites => round_trip_ns,
@@ -70,8 +74,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], ground: &Ground) -> u64 {
         Extent::DurationNs(duration_ns) => duration_ns,
     };
     // The connection takes a way there and back too, and so does its end.
-    let link_ns =
-        if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
+    let link_ns = if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
     OVERHEAD_NS.saturating_add(link_ns).saturating_add(messages_ns)
 }

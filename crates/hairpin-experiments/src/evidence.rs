@@ -14,8 +14,8 @@ use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
-use crate::exchange_time::window_ns;
 use crate::estimate;
+use crate::exchange_time::window_ns;
 use crate::experiment::{Forecast, Step};
 use crate::links;
 use crate::possible;
@@ -95,8 +95,13 @@ fn orders(
         }
         let Some((count, window_ns)) = count(case, &candidate.card, links::travel_ns(case, ground)) else { continue };
         let (extent, warm_up) = (Extent::Count(count), Extent::Count(0));
-        let both = [Purpose::Traced, Purpose::Untraced]
-            .map(|purpose| RoundOrder { purpose, extent, warm_up, not_before_ns: 0, ..order.clone() });
+        let both = [Purpose::Traced, Purpose::Untraced].map(|purpose| RoundOrder {
+            purpose,
+            extent,
+            warm_up,
+            not_before_ns: 0,
+            ..order.clone()
+        });
         if window_ns < LONG_NS || !case.is_emulated() {
             quick.extend(both.clone());
         }

@@ -80,7 +80,11 @@ fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
         running(RoundTrip.next(&knobs, &ground(), &Done { rounds, half_width }).unwrap())
     };
     let first = next(&[], None).unwrap();
-    assert_eq!((first.forecast.lasts_ns, blocks(&first)), (60 * SECOND_NS, MOST_BLOCKS), "60 s at most, 10 s at first");
+    assert_eq!(
+        (first.forecast.lasts_ns, blocks(&first)),
+        (60 * SECOND_NS, MOST_BLOCKS),
+        "60 s at most, 10 s at first"
+    );
     let mut rounds = done(&first, 0, SECOND_NS / 10);
     assert!(next(&rounds, Some(0.019)).is_none(), "narrow enough");
     let mut looks = 1;

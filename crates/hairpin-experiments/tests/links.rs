@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{after, NARROW, Plan, SATELLITE, ground, measured, plan_on, refusal, round_trip, running, turned};
+use crate::common::{
+    NARROW, Plan, SATELLITE, after, ground, measured, plan_on, refusal, round_trip, running, turned,
+};
 use hairpin_experiments::Done;
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::experiments::small_writes::SmallWrites;

@@ -161,10 +161,16 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
             assert_consistent(&plan, ground);
             let knobs = turned(ALL[which], &flags).unwrap();
             let done = measured(&plan.rounds);
-            if let Some(evidence) = running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap()) {
+            if let Some(evidence) =
+                running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap())
+            {
                 assert_evidence(&plan, &evidence, ground);
                 let done = [done, measured(&evidence.rounds)].concat();
-                assert_eq!(running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap()), None, "it ends");
+                assert_eq!(
+                    running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap()),
+                    None,
+                    "it ends"
+                );
             }
             true
         }

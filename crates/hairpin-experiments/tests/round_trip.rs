@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::{after, failed, ground, ground_without, measured, plan_on, refusal, round_trip, running, turned};
+use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
 use hairpin_experiments::shared::WARM_UP_NS;
-use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::{Done, Experiment, Knobs, Step};
 use hairpin_model::case::{Ends, Pattern, Plant};
 use hairpin_model::round::{Extent, Purpose};
@@ -36,12 +36,21 @@ fn once_rounds_are_done_so_is_the_experiment() {
 fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let after = |flags: &[(&str, &str)]| {
         let timed = measured(&round_trip(flags).unwrap().rounds);
-        running(RoundTrip.next(&turned(&RoundTrip, flags).unwrap(), &ground(), &crate::common::after(&timed)).unwrap())
+        running(
+            RoundTrip.next(&turned(&RoundTrip, flags).unwrap(), &ground(), &crate::common::after(&timed)).unwrap(),
+        )
     };
     let plan = after(&[("transport", "tcp,udp"), ("rate", "2000"), ("rounds", "3")]).unwrap();
-    assert_eq!((plan.cases.len(), plan.rounds.len()), (0, 6), "three blocks of a traced and an untraced round of tcp");
+    assert_eq!(
+        (plan.cases.len(), plan.rounds.len()),
+        (0, 6),
+        "three blocks of a traced and an untraced round of tcp"
+    );
     for order in &plan.rounds {
-        assert_eq!((order.case.transport.as_str(), order.case.pattern), ("tcp", Pattern::Paced { rate_per_s: 2000.0 }));
+        assert_eq!(
+            (order.case.transport.as_str(), order.case.pattern),
+            ("tcp", Pattern::Paced { rate_per_s: 2000.0 })
+        );
         assert_eq!((order.extent, order.warm_up), (Extent::Count(100), Extent::Count(0)));
         assert!(order.block >= 3, "no comparison pairs it with a timed round");
     }
@@ -52,12 +61,18 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     assert_eq!(messages("100"), Some(Extent::Count(18)));
     assert_eq!(messages("2.5"), Some(Extent::Count(3)));
     assert_eq!(messages("2"), None, "no acknowledgement is delayed for so long");
-    assert_eq!(after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()), None);
+    assert_eq!(
+        after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()),
+        None
+    );
     assert_eq!(after(&[("transport", "tcp")]).map(|plan| plan.rounds.len()), None, "a closed loop");
     let flags = [("transport", "tcp"), ("rate", "2000")];
     let timed = round_trip(&flags).unwrap().rounds;
     let all = measured(&[timed, after(&flags).unwrap().rounds].concat());
-    assert_eq!(RoundTrip.next(&turned(&RoundTrip, &flags).unwrap(), &ground(), &crate::common::after(&all)).unwrap(), Step::Done);
+    assert_eq!(
+        RoundTrip.next(&turned(&RoundTrip, &flags).unwrap(), &ground(), &crate::common::after(&all)).unwrap(),
+        Step::Done
+    );
 }
 
 #[test]

@@ -7,9 +7,7 @@ use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::evidence;
-use hairpin_experiments::experiments::small_writes::{
-    BATCH, CONTROL_REMEDIES, DURATION_NS, SmallWrites,
-};
+use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SmallWrites};
 use hairpin_experiments::{Experiment, Refused, Step};
 use hairpin_model::case::{CpuIdle, Pattern, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
@@ -111,7 +109,11 @@ fn it_is_announced_as_long_as_its_rounds_take() {
     assert_eq!(timed.forecast, Forecast { rounds: 26 * FEWEST_BLOCKS, lasts_ns: sum_ns });
     let methodology = include_str!("../../../METHODOLOGY.md");
     let seconds = (sum_ns + 500_000_000) / 1_000_000_000;
-    let line = format!("{} timed rounds and {} of evidence, {seconds} s by arithmetic", timed.rounds.len(), evidence.rounds.len());
+    let line = format!(
+        "{} timed rounds and {} of evidence, {seconds} s by arithmetic",
+        timed.rounds.len(),
+        evidence.rounds.len()
+    );
     assert!(methodology.contains(&line), "{line}");
 }
 

@@ -8,7 +8,19 @@ use crate::support::{Place, Ran, copy, edit_json, list, rounds};
 /// `slower` in which everything takes half as long again.
 fn two_runs() -> Place {
     let place = Place::new();
-    let plan = ["round-trip", "--transport", "pipe,tcp", "--rounds", "6", "--count", "200", "--out", "base"];
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,tcp",
+        "--rounds",
+        "6",
+        "--count",
+        "200",
+        "--out",
+        "base",
+    ];
     place.hairpin(&plan).with_code(0);
     copy(&place.path("base"), &place.path("slower"));
     for (name, factor) in [("base", 1.0), ("slower", 1.5)] {
@@ -41,7 +53,19 @@ fn compare(place: &Place, arguments: &[&str]) -> Ran {
 #[test]
 fn a_run_cannot_be_told_from_itself() {
     let place = Place::new();
-    let plan = ["round-trip", "--transport", "pipe,tcp", "--rounds", "4", "--count", "300", "--out", "run"];
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,tcp",
+        "--rounds",
+        "4",
+        "--count",
+        "300",
+        "--out",
+        "run",
+    ];
     place.hairpin(&plan).with_code(0);
     for budget in [&[][..], &["--budget", "p50=+50%,mean=+50%"]] {
         let shown = compare(&place, &[&["run", "run"], budget].concat());
@@ -189,16 +213,52 @@ fn unlike_runs_are_compared_only_on_request() {
     let ran = compare(&place, &["base", "elsewhere", "--allow-unlike"]).with_code(0);
     assert!(ran.stdout.contains("Linux 2.6.32"), "it is still said: {ran:#?}");
 
-    let other = ["round-trip", "--transport", "pipe", "--rounds", "6", "--count", "100", "--out", "shorter"];
+    let other = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe",
+        "--rounds",
+        "6",
+        "--count",
+        "100",
+        "--out",
+        "shorter",
+    ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "shorter"]).refused();
     assert!(ran.stderr.contains("messages a round: 200 messages against 100 messages"), "{ran:#?}");
 
-    let other = ["round-trip", "--transport", "udp", "--rounds", "6", "--count", "200", "--out", "udp"];
+    let other = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "udp",
+        "--rounds",
+        "6",
+        "--count",
+        "200",
+        "--out",
+        "udp",
+    ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "udp"]).refused();
     assert!(ran.stderr.contains("the two runs have no case in common (hint: "), "{ran:#?}");
-    let other = ["round-trip", "--transport", "udp,tcp", "--rounds", "6", "--count", "200", "--out", "some"];
+    let other = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "udp,tcp",
+        "--rounds",
+        "6",
+        "--count",
+        "200",
+        "--out",
+        "some",
+    ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "some"]).with_code(0);
     assert!(ran.stdout.contains("udp block together") && ran.stdout.contains("pipe block together"), "{ran:#?}");

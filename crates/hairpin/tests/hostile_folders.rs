@@ -376,8 +376,19 @@ fn no_run_folder_does_harm() {
     let asked = std::env::var("HAIRPIN_HOSTILE_FOLDERS").ok();
     let count = asked.map_or(FOLDERS, |text| text.parse().expect("HAIRPIN_HOSTILE_FOLDERS is a number"));
     let base = Place::new();
-    let plan =
-        ["small-writes", "--transport", "tcp", "--remedy", "none,nodelay", "--exchanges", "30", "--rounds", "2"];
+    let plan = [
+        "small-writes",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp",
+        "--remedy",
+        "none,nodelay",
+        "--exchanges",
+        "30",
+        "--rounds",
+        "2",
+    ];
     base.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", "--quiet"]].concat()).with_code(0);
     for sort in ["samples", "traces"] {
         assert!(base.path("run").join(sort).is_dir(), "the mutations need {sort}");

@@ -11,7 +11,19 @@ use crate::support::{PROGRAM, Place, Running, copy, edit_json, names_in, rounds,
 fn ctrl_c_ends_the_round_saves_and_reports() {
     for name in ["INT", "TERM"] {
         let place = Place::new();
-        let plan = ["round-trip", "--transport", "tcp", "--rounds", "500", "--duration", "60ms", "--out", "run"];
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "tcp",
+            "--rounds",
+            "500",
+            "--duration",
+            "60ms",
+            "--out",
+            "run",
+        ];
         let mut running = place.start(&plan);
         until("a round is saved", || saved_rounds(&place.path("run")) > 0);
         running.busy_echo_half();
@@ -49,7 +61,7 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
 #[test]
 fn a_closed_terminal_does_not_end_a_run_under_nohup() {
     let place = Place::new();
-    let plan = "round-trip --transport tcp --rounds 2 --duration 300ms --out run";
+    let plan = "round-trip --placement together --transport tcp --rounds 2 --duration 300ms --out run";
     let script = format!("trap '' HUP; exec \"$0\" {plan}");
     let mut running = Running::start(place.command("sh").args(["-c", &script, PROGRAM]));
     running.busy_echo_half();
@@ -60,7 +72,19 @@ fn a_closed_terminal_does_not_end_a_run_under_nohup() {
 
 /// A finished run of two cases in `run`, one of them in an open loop; answers what it printed.
 fn finished(place: &Place, format: &str) -> String {
-    let plan = ["round-trip", "--transport", "pipe,udp", "--rate", "20000", "--rounds", "3", "--count", "400"];
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,udp",
+        "--rate",
+        "20000",
+        "--rounds",
+        "3",
+        "--count",
+        "400",
+    ];
     place.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", format]].concat()).with_code(0).stdout
 }
 
@@ -136,7 +160,18 @@ fn a_run_is_its_owners_alone_whatever_the_umask() {
     let place = Place::new();
     let mut open = place.command("sh");
     open.args(["-c", "umask 022 && exec \"$0\" \"$@\"", PROGRAM]);
-    open.args(["round-trip", "--transport", "pipe", "--rounds", "1", "--count", "10", "--quiet"]);
+    open.args([
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe",
+        "--rounds",
+        "1",
+        "--count",
+        "10",
+        "--quiet",
+    ]);
     Running::start(&mut open).end().with_code(0);
     let run = place.path("hairpin-runs").join(&names_in(&place.path("hairpin-runs"))[0]);
     let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
@@ -195,7 +230,19 @@ fn analysing_again_finds_the_same_figures() {
 fn says(command: &[&str], damage: impl FnOnce(&Path)) -> String {
     let place = Place::new();
     place
-        .hairpin(&["round-trip", "--transport", "pipe", "--rounds", "2", "--count", "50", "--out", "run"])
+        .hairpin(&[
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "pipe",
+            "--rounds",
+            "2",
+            "--count",
+            "50",
+            "--out",
+            "run",
+        ])
         .with_code(0);
     damage(&place.path("run"));
     copy(&place.path("run"), &place.path("copy"));

@@ -123,7 +123,11 @@ impl Budget {
                 ratio,
                 baseline_usable,
                 candidate_usable,
-                kept: if baseline_usable && candidate_usable && case.is_alike { self.kept(ratio) } else { Kept::CannotTell },
+                kept: if baseline_usable && candidate_usable && case.is_alike {
+                    self.kept(ratio)
+                } else {
+                    Kept::CannotTell
+                },
             }
         };
         compared.cases.iter().map(outcome).collect()

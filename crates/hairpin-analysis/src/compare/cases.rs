@@ -4,7 +4,9 @@ use hairpin_model::figure::Figure;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, RoundPoint, Tail, TailComparison, Verdict};
 
 use super::pairs::{Pair, pairs};
-use super::{as_ratio, by_block, difference_by_block, logarithms_by_block, over_points, step_share, verdict, widened};
+use super::{
+    as_ratio, by_block, difference_by_block, logarithms_by_block, over_points, step_share, verdict, widened,
+};
 use crate::statistics::interval::{Estimate, holm};
 
 /// Every comparison that a run calls for: A/A pairs, neighbours on each ladder (same choice of all but the transport),

@@ -50,9 +50,7 @@ pub(crate) fn difference_by_block(
     if !differences.is_empty() && 4 * differences.len() >= 3 * baseline.len().min(candidate.len()) {
         return Some((Estimate::of(&differences, over)?, differences.len() as u64));
     }
-    let median = |by_block: &BTreeMap<u32, f64>| {
-        Estimate::of(&by_block.values().copied().collect::<Vec<_>>(), over)
-    };
+    let median = |by_block: &BTreeMap<u32, f64>| Estimate::of(&by_block.values().copied().collect::<Vec<_>>(), over);
     Some((median(candidate)?.less(&median(baseline)?), 0))
 }
 

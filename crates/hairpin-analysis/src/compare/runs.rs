@@ -156,7 +156,8 @@ pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
     let both = both.filter(|(_, key)| sides.iter().all(|side| in_all(side, key)));
     let mut cases: Vec<CaseComparison> = both
         .map(|(case, key)| {
-            let [one, other] = sides.each_ref().map(|side| side.iter().map(|run| &run.cases[&key]).collect::<Vec<_>>());
+            let [one, other] =
+                sides.each_ref().map(|side| side.iter().map(|run| &run.cases[&key]).collect::<Vec<_>>());
             CaseComparison { label: keys.label(case), ..compare_case(&one, &other) }
         })
         .collect();
@@ -201,7 +202,8 @@ impl<'r> ByCase<'r> {
         }
         let side = |summary: &'r CaseSummary| {
             let rounds = rounds.get(summary.id.as_str()).map_or(&[][..], Vec::as_slice);
-            let measured = counted::timed(rounds.iter().copied()).into_iter().map(|(round, measured)| (round.number, measured));
+            let measured =
+                counted::timed(rounds.iter().copied()).into_iter().map(|(round, measured)| (round.number, measured));
             Side { run, summary, measured: measured.collect() }
         };
         Self { cases: run.cases.iter().map(|summary| (keys.key(summary), side(summary))).collect() }

@@ -16,8 +16,8 @@ use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
-use crate::humane;
 use crate::compare::over_points;
+use crate::humane;
 use crate::statistics::interval::{Estimate, FEWEST};
 use crate::statistics::location::mean;
 use crate::statistics::trend::trend;

@@ -137,7 +137,8 @@ mod tests {
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
             assert!(found[0].summary.contains("for 40.1 ms"), "{}", found[0].summary);
-            let often = "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of the mean of the timed ones.";
+            let often =
+                "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of the mean of the timed ones.";
             assert!(found[0].summary.contains(often), "{}", found[0].summary);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(

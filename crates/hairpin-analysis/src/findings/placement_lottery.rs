@@ -14,8 +14,8 @@ use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
-use crate::humane;
 use crate::compare::over_points;
+use crate::humane;
 use crate::statistics::interval::median_over;
 
 pub(super) struct PlacementLottery;
@@ -154,7 +154,14 @@ mod tests {
 
     #[test]
     fn ends_at_different_places_are_found_with_their_p50s() {
-        let rounds = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0]), (58_000, [1, 1]), (30_000, [0, 1]), (30_000, [0, 1])];
+        let rounds = [
+            (10_000, [0, 0]),
+            (58_000, [1, 1]),
+            (10_000, [0, 0]),
+            (58_000, [1, 1]),
+            (30_000, [0, 1]),
+            (30_000, [0, 1]),
+        ];
         let found = found(Placement::Free, &rounds);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);

@@ -15,7 +15,9 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::Detector;
-use super::support::{CONFIRMED, Change, Hit, Hits, REFUTED, blank, change, counter_experiment, evidence, paired, proved};
+use super::support::{
+    CONFIRMED, Change, Hit, Hits, REFUTED, blank, change, counter_experiment, evidence, paired, proved,
+};
 use crate::humane;
 
 pub(super) struct WakeUpDominated;

@@ -90,7 +90,8 @@ pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
         // The exponential of a logarithm need not be the number itself.
         return median(values).map(|value| Figure::new(value, value, value));
     }
-    let says_nothing = matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low > SAYS_NOTHING_FROM.ln());
+    let says_nothing =
+        matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low > SAYS_NOTHING_FROM.ln());
     let value = median(values)?;
     if says_nothing {
         return Some(Figure::without(value, NoInterval::SaysNothing));
@@ -265,7 +266,9 @@ fn batches(values: &[f64]) -> Vec<f64> {
 }
 
 fn range(values: &[f64]) -> (f64, f64) {
-    values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(*value), most.max(*value)))
+    values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(*value), most.max(*value)))
 }
 
 /// Why batches show that the run is too short for what varies.
@@ -285,7 +288,8 @@ fn slow_variation(batches: &[f64]) -> Option<NoInterval> {
 /// The correlation of values with those that follow them; 0 where all are alike.
 fn correlation_of_neighbours(values: &[f64]) -> f64 {
     let centre = mean(values).unwrap_or(0.0);
-    let of = |pairs: &mut dyn Iterator<Item = (f64, f64)>| pairs.map(|(a, b)| (a - centre) * (b - centre)).sum::<f64>();
+    let of =
+        |pairs: &mut dyn Iterator<Item = (f64, f64)>| pairs.map(|(a, b)| (a - centre) * (b - centre)).sum::<f64>();
     let squares = of(&mut values.iter().map(|value| (*value, *value)));
     let products = of(&mut values.windows(2).map(|pair| (pair[0], pair[1])));
     if squares > 0.0 { products / squares } else { 0.0 }
@@ -333,7 +337,8 @@ mod tests {
         assert!((estimate.half_width(0.05) - expected).abs() < 1e-4, "{} {expected}", estimate.half_width(0.05));
         // A run four times as long sees half of the slow share more.
         let longer = Estimate::of(&values, Over { span_s: 40.0, ..TEN }).unwrap();
-        let expected = (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE / 2.0).sqrt();
+        let expected =
+            (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE / 2.0).sqrt();
         assert!((longer.half_width(0.05) - expected).abs() < 1e-4);
     }
 

@@ -22,8 +22,8 @@ use hairpin_model::options::OptionName;
 use hairpin_model::round::Extent;
 use hairpin_model::run::Skipped;
 
-use crate::exchange_time::{self, pauses_ns};
 use crate::budget::{self, Budget};
+use crate::exchange_time::{self, pauses_ns};
 use crate::experiment::{Done, Experiment, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;

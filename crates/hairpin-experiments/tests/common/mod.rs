@@ -1,7 +1,7 @@
 //! A ground to plan on: cards like the real ones, all of which can run unless a test says otherwise.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
-use hairpin_experiments::{Done, Forecast, Experiment, Knobs, Refused, Step, experiments};
+use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
 use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Reach, Receipt, WhyNot};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::ground::{Candidate, Ground, KnownLink, LinkGround};

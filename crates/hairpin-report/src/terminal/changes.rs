@@ -56,7 +56,9 @@ fn answer(report: &ComparisonReport) -> String {
     if slower + faster == 0 && unlike.is_empty() {
         return format!("{compared} compared: no difference found.{budget}");
     }
-    format!("{compared} compared: {slower} slower, {faster} faster, {same} without a difference found{unlike}.{budget}")
+    format!(
+        "{compared} compared: {slower} slower, {faster} faster, {same} without a difference found{unlike}.{budget}"
+    )
 }
 
 /// What the reader must know before using any figure, as the report of a run says it.

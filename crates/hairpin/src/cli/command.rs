@@ -135,11 +135,16 @@ fn analyse() -> Command {
 
 fn compare() -> Command {
     Command::new("compare")
-        .about("Compare saved runs of like configuration, case by case: one run against one, or several against several")
+        .about(
+            "Compare saved runs of like configuration, case by case: one run against one, or several against several",
+        )
         .override_usage(
             "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...",
         )
-        .arg(saved_run("RUN", "Run folders: BEFORE and AFTER, or all BEFORE where --against names those AFTER").num_args(1..))
+        .arg(
+            saved_run("RUN", "Run folders: BEFORE and AFTER, or all BEFORE where --against names those AFTER")
+                .num_args(1..),
+        )
         .arg(
             Arg::new("against")
                 .long("against")

@@ -45,7 +45,8 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let (before, after) = (names(&before), names(&after));
     let cautions = before.iter().zip(&baselines).chain(after.iter().zip(&candidates));
     let cautions = cautions.flat_map(|(name, run)| cautions_of(name, run)).collect();
-    let report = ComparisonReport { cautions, ..report([before.join(", "), after.join(", ")], &compared, unlike, &outcomes) };
+    let report =
+        ComparisonReport { cautions, ..report([before.join(", "), after.join(", ")], &compared, unlike, &outcomes) };
     if matches.get_flag("json") {
         output::json(&format!("{}\n", json::render_comparison(&report)));
     } else {

@@ -56,11 +56,7 @@ impl<'r> Traced<'r> {
 
     /// The median over rounds, with its interval, of the median of what exchanges of a round say; null where none says
     /// anything.
-    pub(in crate::findings) fn figure(
-        &self,
-        _: &str,
-        of: impl Fn(&TracedExchange) -> Option<f64>,
-    ) -> Option<Figure> {
+    pub(in crate::findings) fn figure(&self, _: &str, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
         let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
         let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
         median_over(&values, Over::evidence(0.0))
@@ -244,11 +240,7 @@ mod tests {
 
     /// Traced exchanges of a case whose timed ones take 1 us on average.
     fn often(exchanges: &[Vec<TracedExchange>], timed_mean_ns: f64) -> Often {
-        let traced = Traced {
-            rounds: Vec::new(),
-            exchanges: exchanges.to_vec(),
-            timed_mean_ns: Some(timed_mean_ns),
-        };
+        let traced = Traced { rounds: Vec::new(), exchanges: exchanges.to_vec(), timed_mean_ns: Some(timed_mean_ns) };
         traced.often(|_, _| true)
     }
 
