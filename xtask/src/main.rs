@@ -10,11 +10,11 @@
 )]
 
 mod arrows;
-mod calibration;
 mod captures;
 mod catalog;
 mod ci;
 mod contract;
+mod coverage;
 mod diagnose;
 mod fidelity;
 mod figures;
@@ -75,14 +75,20 @@ enum Chore {
         #[arg(long, value_name = "BINARY")]
         against: Option<PathBuf>,
     },
-    /// A/A pairs, and a planted difference
-    Calibration {
-        /// A/A pairs
-        #[arg(long, default_value_t = 200)]
-        pairs: usize,
-        /// Pairs with a planted difference
-        #[arg(long, default_value_t = 20)]
+    /// Whether intervals hold from run to run, the same is called the same, and the slower slower
+    Coverage {
+        /// Repeats of the run
+        #[arg(long, default_value_t = 201)]
+        runs: usize,
+        /// Pairs of runs with a planted delay, of each of two sizes
+        #[arg(long, default_value_t = 40)]
         planted: usize,
+        /// The time of each run
+        #[arg(long, default_value = "10s")]
+        over: String,
+        /// Only these transports
+        #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
+        transports: String,
     },
     /// What the instrument itself costs
     Overhead,
@@ -135,7 +141,9 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             catalog::run(root, &binary, check).map(says)
         }
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
-        Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
+        Chore::Coverage { runs, planted, over, transports } => {
+            coverage::run(root, &coverage::Asked { runs, planted, over, transports })
+        }
         Chore::Overhead => overhead::run(root).map(|()| true),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),

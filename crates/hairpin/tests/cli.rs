@@ -132,6 +132,8 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
         "round-trip",
         "--transport",
         "tcp,pipe,memory",
+        "--placement",
+        "together",
         "--ends",
         "processes",
         "--waiting",

@@ -255,6 +255,8 @@ fn options_are_read_back_at_both_ends() {
         "round-trip",
         "--transport",
         "tcp",
+        "--placement",
+        "together",
         "--option",
         "nodelay=on,sndbuf=65536",
         "--option",

@@ -231,7 +231,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
         (&["--reply", "0"], "reply"),
         (&["--ladder=nodleay"], "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
         (
-            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write"],
+            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write", "--placement", "together"],
             "unknown case of the ladder `zzz` (hint: one of all, most-telling, none, one-write, tcp block together none \
              100x2 B, tcp block together one-write 100x2 B)",
         ),

@@ -31,9 +31,10 @@ impl Keys {
         }
     }
 
-    /// What the same case of both runs has in common.
+    /// What the same case of both runs has in common. A fault that was injected is what they are compared for.
     pub(super) fn key(&self, row: &CaseSummary) -> String {
-        if self.links.is_some() { row.case.without_link().id() } else { row.id.clone() }
+        let case = if self.links.is_some() { row.case.without_link() } else { row.case.clone() };
+        Case { plant: None, ..case }.id()
     }
 
     /// That in words.

@@ -272,17 +272,28 @@ impl Side<'_> {
             .filter_map(|point| match (which, self.measured.get(&point.number)) {
                 // A round without an answer has percentiles of nothing.
                 (_, Some(measured)) if which != Compared::Rate && measured.figures.samples == 0 => None,
-                (Compared::P50, _) => Some(point.p50_ns),
+                (_, Some(measured)) => Some(of_round(measured, which)),
+                (Compared::P50, None) => Some(point.p50_ns),
                 (Compared::P90, None) => point.p90_ns,
-                (Compared::P90, Some(measured)) => Some(measured.figures.latency_ns.p90),
-                (Compared::P99, _) => Some(point.p99_ns),
-                (Compared::Rate, _) => Some(point.rate_per_s),
-                (Compared::P999, measured) => Some(measured?.figures.latency_ns.p999),
-                (Compared::Mean, measured) => Some(measured?.figures.latency_ns.mean),
+                (Compared::P99, None) => Some(point.p99_ns),
+                (Compared::Rate, None) => Some(point.rate_per_s),
+                (Compared::P999 | Compared::Mean, None) => None,
             })
             .filter(|value| *value > 0.0)
             .collect();
         Estimate::of_logarithms(&values, Over::seconds(span * within.len() as f64 / points.len() as f64))
+    }
+}
+
+fn of_round(measured: &Measured, which: Compared) -> f64 {
+    let latency = &measured.figures.latency_ns;
+    match which {
+        Compared::P50 => latency.p50,
+        Compared::P90 => latency.p90,
+        Compared::P99 => latency.p99,
+        Compared::P999 => latency.p999,
+        Compared::Mean => latency.mean,
+        Compared::Rate => measured.figures.rate_per_s,
     }
 }
 

@@ -171,7 +171,14 @@ fn view(run: &Run) -> View {
         partial: wording::partial(run).into_iter().collect(),
         lead: tied(&answer.lead),
         more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
-        cautions: wording::cautions(run).into_iter().chain(wording::busy(run)).map(|said| tied(&said)).collect(),
+        cautions: wording::quick(run)
+            .into_iter()
+            .chain(wording::cautions(run))
+            .chain(wording::machine_states(run))
+            .chain(wording::busy(run))
+            .chain(wording::without_interval(run))
+            .map(|said| tied(&said))
+            .collect(),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         things: ladder::things(run),
         by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
