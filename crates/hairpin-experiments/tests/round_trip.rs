@@ -40,9 +40,16 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
         running(RoundTrip.next(&turned(&RoundTrip, flags).unwrap(), &ground(), &timed).unwrap())
     };
     let plan = after(&[("transport", "tcp,udp"), ("rate", "2000"), ("rounds", "3")]).unwrap();
-    assert_eq!((plan.cases.len(), plan.rounds.len()), (0, 6), "three blocks of a traced and an untraced round of tcp");
+    assert_eq!(
+        (plan.cases.len(), plan.rounds.len()),
+        (0, 6),
+        "three blocks of a traced and an untraced round of tcp"
+    );
     for order in &plan.rounds {
-        assert_eq!((order.case.transport.as_str(), order.case.pattern), ("tcp", Pattern::Paced { rate_per_s: 2000.0 }));
+        assert_eq!(
+            (order.case.transport.as_str(), order.case.pattern),
+            ("tcp", Pattern::Paced { rate_per_s: 2000.0 })
+        );
         assert_eq!((order.extent, order.warm_up), (Extent::Count(100), Extent::Count(0)));
         assert!(order.block >= 3, "no comparison pairs it with a timed round");
     }
@@ -53,7 +60,10 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     assert_eq!(messages("100"), Some(Extent::Count(18)));
     assert_eq!(messages("2.5"), Some(Extent::Count(3)));
     assert_eq!(messages("2"), None, "no acknowledgement is delayed for so long");
-    assert_eq!(after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()), None);
+    assert_eq!(
+        after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()),
+        None
+    );
     assert_eq!(after(&[("transport", "tcp")]).map(|plan| plan.rounds.len()), None, "a closed loop");
     let flags = [("transport", "tcp"), ("rate", "2000")];
     let timed = round_trip(&flags).unwrap().rounds;

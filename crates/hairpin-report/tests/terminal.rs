@@ -219,10 +219,7 @@ fn what_a_change_took_off_is_told_with_its_interval() {
     };
     let proof = "  check  set TCP_NODELAY. Confirmed:";
     assert_eq!(said(Figure::new(-54_100.0, -56_300.0, -52_000.0)), format!("{proof} saved 54.1 us (52.0-56.3)"));
-    assert_eq!(
-        said(Figure::new(-2000.0, -5000.0, 1000.0)),
-        format!("{proof} saved 2.00 us (-1.00 us .. 5.00 us)")
-    );
+    assert_eq!(said(Figure::new(-2000.0, -5000.0, 1000.0)), format!("{proof} saved 2.00 us (-1.00 us .. 5.00 us)"));
     assert_eq!(said(Figure::new(2000.0, 1000.0, 5000.0)), format!("{proof} added 2.00 us (1.00-5.00)"));
 }
 
@@ -244,7 +241,10 @@ fn a_finding_has_four_lines_a_brief_note_one_and_the_run_a_place_of_its_own() {
     assert_eq!(starts, ["warning: ", "  Blockin", "  fix    ", "  check  ", "note: wak"], "{findings:?}");
     assert!(findings[3].starts_with("  check  keep the CPUs awake. Not the cause: saved 58.8 us"), "{findings:?}");
     assert_eq!(findings[4], "note: wake-up-dominated: It costs nothing.");
-    assert_eq!(of("Run and machine")[0], "note: drift: The rounds of tcp block apart grew by 10.9 % from the first to the last.");
+    assert_eq!(
+        of("Run and machine")[0],
+        "note: drift: The rounds of tcp block apart grew by 10.9 % from the first to the last."
+    );
 }
 
 #[test]

@@ -164,7 +164,10 @@ fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
     }
     for result in of_kind(Kind::Decoy) {
         let count = right(result);
-        judge(count as f64 <= MISTAKEN * runs as f64, format!("its decoy called {} in {count} of {runs}", result.0.cause));
+        judge(
+            count as f64 <= MISTAKEN * runs as f64,
+            format!("its decoy called {} in {count} of {runs}", result.0.cause),
+        );
     }
     (lines.join("\n"), holds)
 }
@@ -214,7 +217,8 @@ mod tests {
     fn one_planting_too_few_or_one_decoy_too_many_is_missed() {
         let trial = |kind| Trial { cause: "echo-stalled", kind, beside_busy_loop: false, arguments: "round-trip" };
         let (planted, decoy) = (trial(Kind::Planting), trial(Kind::Decoy));
-        let named = |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
+        let named =
+            |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
         let holds = |planted_right: usize, mistaken: usize| {
             let results = [(&planted, named(planted_right)), (&decoy, named(mistaken))];
             judged(&results, 20).1
@@ -233,13 +237,19 @@ mod tests {
 
     #[test]
     fn a_word_in_quotes_keeps_its_blanks() {
-        let trial = Trial { cause: "a", kind: Kind::Decoy, beside_busy_loop: false, arguments: "round-trip --link 'delay=2ms loss=3%' --count 9" };
+        let trial = Trial {
+            cause: "a",
+            kind: Kind::Decoy,
+            beside_busy_loop: false,
+            arguments: "round-trip --link 'delay=2ms loss=3%' --count 9",
+        };
         assert_eq!(trial.words().collect::<Vec<_>>(), ["round-trip", "--link", "delay=2ms loss=3%", "--count", "9"]);
     }
 
     #[test]
     fn the_table_has_a_row_for_each_trial_with_its_counts() {
-        let trial = Trial { cause: "cold-start", kind: Kind::Planting, beside_busy_loop: false, arguments: "round-trip" };
+        let trial =
+            Trial { cause: "cold-start", kind: Kind::Planting, beside_busy_loop: false, arguments: "round-trip" };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
         let text = table(&[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();

@@ -69,9 +69,10 @@ impl Detector for ColdStarts {
                 hits.others()
             ),
             evidence,
-            advice: "Lengthen the warm-up (--warmup), or measure for longer. Programs that connect for one question read \
+            advice:
+                "Lengthen the warm-up (--warmup), or measure for longer. Programs that connect for one question read \
                      the figure of the first message instead of the p50."
-                .to_owned(),
+                    .to_owned(),
             counter_experiment: Some(counter_experiment(
                 "a longer warm-up: the first tenth must take as long as the rest",
                 &[&first.case.case],

@@ -196,10 +196,8 @@ mod tests {
         made_up.round(&Case::ping_pong("tcp"), 0, &cold());
         let found = findings(&made_up.run());
         let order: Vec<_> = found.iter().map(|one| (one.about, one.severity, one.code.as_str())).collect();
-        let expected = [
-            (About::Cause, Severity::Warning, "cold-start"),
-            (About::Run, Severity::Problem, "unexplained-loss"),
-        ];
+        let expected =
+            [(About::Cause, Severity::Warning, "cold-start"), (About::Run, Severity::Problem, "unexplained-loss")];
         assert_eq!(order, expected);
     }
 
@@ -249,7 +247,11 @@ mod tests {
         };
         let refuted = after(REFUTED);
         assert_eq!((refuted.severity, refuted.share), (Severity::Note, 0.0));
-        assert!(refuted.summary.starts_with("tcp block together: checked, and not the cause: "), "{}", refuted.summary);
+        assert!(
+            refuted.summary.starts_with("tcp block together: checked, and not the cause: "),
+            "{}",
+            refuted.summary
+        );
         assert_eq!((after("cannot-tell").severity, after("confirmed").share), (Severity::Warning, 0.9));
     }
 

@@ -16,7 +16,7 @@ use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Hit, Hits, Stall, blank, evidence, stall, without_nagle};
+use super::support::{Hit, Hits, Stall, blank, checked_on, evidence, stall, without_nagle};
 
 pub(super) struct NagleMeetsDelayedAck;
 
@@ -48,7 +48,10 @@ impl Detector for NagleMeetsDelayedAck {
             summary: format!("{}{}", summary(first), hits.others()),
             evidence: all_evidence(first),
             advice: advice(first),
-            proved: other.as_ref().and_then(|other| other.proved.clone()),
+            proved: other
+                .as_ref()
+                .and_then(|other| other.proved.clone())
+                .map(|proved| checked_on(tried.case, first.case, proved)),
             counter_experiment: other.map(|other| other.experiment),
             share: first.share,
             ..blank(&CARD, Severity::Warning)
@@ -137,7 +140,8 @@ mod tests {
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
             assert!(found[0].summary.contains("for 40.1 ms"), "{}", found[0].summary);
-            let often = "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of the mean of the timed ones.";
+            let often =
+                "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of the mean of the timed ones.";
             assert!(found[0].summary.contains(often), "{}", found[0].summary);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(

@@ -229,8 +229,10 @@ mod tests {
     /// Steal counts from 1 % of both CPUs' time in a round on, pushes from 10 in a round, and from a tenth of the rounds.
     #[test]
     fn at_the_threshold_it_begins() {
-        let stolen = |share: f64| move |measured: &mut Measured| {
-            measured.noise.steal_ns = (share * 2.0 * measured.noise.wall_ns as f64) as u64;
+        let stolen = |share: f64| {
+            move |measured: &mut Measured| {
+                measured.noise.steal_ns = (share * 2.0 * measured.noise.wall_ns as f64) as u64;
+            }
         };
         assert_eq!(run(stolen(0.0099), &[2, 5]), []);
         assert_eq!(run(stolen(0.0101), &[2, 5]).len(), 1);

@@ -153,7 +153,14 @@ mod tests {
 
     #[test]
     fn ends_at_different_places_are_found_with_their_p50s() {
-        let rounds = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0]), (58_000, [1, 1]), (30_000, [0, 1]), (30_000, [0, 1])];
+        let rounds = [
+            (10_000, [0, 0]),
+            (58_000, [1, 1]),
+            (10_000, [0, 0]),
+            (58_000, [1, 1]),
+            (30_000, [0, 1]),
+            (30_000, [0, 1]),
+        ];
         let found = found(Placement::Free, &rounds);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);

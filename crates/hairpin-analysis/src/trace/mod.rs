@@ -62,14 +62,8 @@ pub fn trace_figures(
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
     let sending = [Sending::new(&trace.near.calls, client, more), Sending::new(&trace.far.calls, echo, None)];
     let autocorked = autocorked(trace);
-    let reading = Reading {
-        trace,
-        source,
-        directions: [out, back],
-        sending,
-        autocorked,
-        of_messages: exchange.is_none(),
-    };
+    let reading =
+        Reading { trace, source, directions: [out, back], sending, autocorked, of_messages: exchange.is_none() };
     let waits = reading.waits();
     let exchanges = reading.extents().map(|extent| reading.traced_exchange(&extent, &waits)).collect::<Vec<_>>();
     let sequence = reading.sequence(&exchanges, &waits);
