@@ -48,7 +48,7 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("cold-start", "round-trip --transport tcp --warmup 200 --count 100 --rounds 6 --plant sleep=1ms/20"),
     planting(
         "congestion-control",
-        "round-trip --transport tcp --placement apart --size 1MiB --option congestion=bbr --option congestion=cubic --warmup 5 --count 20 --rounds 6",
+        "round-trip --transport tcp --placement apart --size 1MiB --option congestion=bbr --option congestion=cubic --warmup 100 --count 60 --rounds 8",
     ),
     decoy(
         "congestion-control",
@@ -89,10 +89,10 @@ pub(crate) const ALL: &[Trial] = &[
         "nagle-meets-delayed-ack",
         "small-writes --transport tcp --remedy none --pipeline 4 --warmup 4 --exchanges 16 --rounds 2",
     ),
-    planting("nagle-meets-delayed-ack", "round-trip --transport tcp --rate 2000 --count 400 --rounds 3"),
+    planting("nagle-meets-delayed-ack", "round-trip --transport tcp --rate 2000 --count 400 --rounds 6"),
     planting(
         "nagle-meets-delayed-ack",
-        "round-trip --transport tcp --placement apart --rate 200 --count 60 --rounds 3",
+        "round-trip --transport tcp --placement apart --rate 1000 --count 300 --rounds 3",
     ),
     decoy(
         "nagle-meets-delayed-ack",
