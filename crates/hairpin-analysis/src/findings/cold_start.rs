@@ -3,7 +3,8 @@
 //! Why: the first messages of a connection take longer than later ones (caches, the scheduler, TCP's own start). A warm-up
 //! keeps them out; where it is too short they raise the figures, and the more so the shorter the round. What a first message
 //! costs by itself is a figure of the table and no finding. Evidence: the first tenth of the measured part against its last
-//! half, median over rounds. Its share is the excess of that tenth over the steady state, of the time of the whole round.
+//! half, median over rounds; and that this tenth is the slowest of its round in most rounds, which chance or a path whose delay varies
+//! makes of each tenth alike. Its share is the excess of that tenth over the steady state, of the time of the whole round.
 //! Advice: lengthen the warm-up, or measure for longer.
 
 use hairpin_model::figure::Figure;
@@ -31,6 +32,9 @@ const CARD: FindingCard = FindingCard {
 const LEAK: f64 = 1.25;
 /// From this share of a round's time on it is worth a word.
 const LEAST: f64 = 0.01;
+/// The first tenth is the slowest of so many of the rounds, of which there are so many.
+const MOST_ROUNDS: f64 = 0.75;
+const FEWEST_ROUNDS: usize = 3;
 
 struct Cold {
     first: Option<Figure>,
@@ -90,6 +94,11 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     let rounds = rounds_of(run, &case.id);
     let courses: Vec<_> =
         rounds.iter().map(|(_, measured)| &measured.figures.course_ns).filter(|course| course.len() >= 10).collect();
+    let is_slowest = |course: &&&Vec<f64>| course[1..].iter().all(|later| *later < course[0]);
+    let slowest = courses.iter().filter(is_slowest).count();
+    if courses.len() < FEWEST_ROUNDS || (slowest as f64) < MOST_ROUNDS * courses.len() as f64 {
+        return None;
+    }
     let over = |values: &[f64]| median_over(values, over_points(case, run.plan.alpha));
     let steady_of = |course: &[f64]| median(&course[5..]);
     let early = over(&courses.iter().map(|course| course[0]).collect::<Vec<_>>())?;
@@ -144,6 +153,19 @@ mod tests {
     fn at_the_threshold_it_begins() {
         assert_eq!(found(&[16_000; 20], 12_400), []);
         assert_eq!(found(&[16_000; 20], 12_600).len(), 1);
+    }
+
+    /// The first tenth is slow in most rounds, but another one is slower: the path varies, or the machine does.
+    #[test]
+    fn tenths_that_vary_are_none() {
+        let mut made_up = MadeUp::new();
+        let measured = [[15_000; 10].as_slice(), &[10_000; 20], &[16_000; 10], &[10_000; 60]].concat();
+        (0..6).for_each(|block| made_up.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &measured)));
+        assert_eq!(made_up.findings("cold-start"), []);
+        let mut few = MadeUp::new();
+        let cold = [[15_000; 10].as_slice(), &[10_000; 90]].concat();
+        (0..2).for_each(|block| few.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &cold)));
+        assert_eq!(few.findings("cold-start"), [], "two rounds are chance");
     }
 
     /// What the warm-up kept out of the figures explains none of them.

@@ -161,7 +161,7 @@ mod tests {
     fn a_command_over_a_link_repeats_the_seed_and_one_over_the_loopback_need_not() {
         let command = |case: &Case| {
             let mut made_up = MadeUp::new();
-            made_up.round(case, 0, &cold());
+            (0..3).for_each(|block| made_up.round(case, block, &cold()));
             findings(&made_up.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
         };
         let tcp = Case::ping_pong("tcp");
@@ -195,7 +195,7 @@ mod tests {
             measured.ledger.sent = 107;
             measured.ledger.unexplained = 7;
         });
-        made_up.round(&Case::ping_pong("tcp"), 0, &cold());
+        (0..3).for_each(|block| made_up.round(&Case::ping_pong("tcp"), block, &cold()));
         let found = findings(&made_up.run());
         let order: Vec<_> = found.iter().map(|one| (one.about, one.severity, one.code.as_str())).collect();
         let expected =

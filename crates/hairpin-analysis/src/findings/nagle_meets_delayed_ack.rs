@@ -16,7 +16,7 @@ use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Hit, Hits, Stall, blank, evidence, stall, without_nagle};
+use super::support::{Hit, Hits, Stall, blank, checked_on, evidence, stall, without_nagle};
 
 pub(super) struct NagleMeetsDelayedAck;
 
@@ -48,7 +48,10 @@ impl Detector for NagleMeetsDelayedAck {
             summary: format!("{}{}", summary(first), hits.others()),
             evidence: all_evidence(first),
             advice: advice(first),
-            proved: other.as_ref().and_then(|other| other.proved.clone()),
+            proved: other
+                .as_ref()
+                .and_then(|other| other.proved.clone())
+                .map(|proved| checked_on(tried.case, first.case, proved)),
             counter_experiment: other.map(|other| other.experiment),
             share: first.share,
             ..blank(&CARD, Severity::Warning)

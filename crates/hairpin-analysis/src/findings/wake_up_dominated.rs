@@ -16,7 +16,7 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::Detector;
 use super::support::{
-    CONFIRMED, Change, Hit, Hits, REFUTED, blank, change, counter_experiment, evidence, paired, proved,
+    CONFIRMED, Change, Hit, Hits, REFUTED, blank, change, checked_on, counter_experiment, evidence, paired, proved,
 };
 use crate::humane;
 
@@ -83,8 +83,7 @@ impl Detector for WakeUpDominated {
         let Some(first) = hits.first() else { return Vec::new() };
         // The strongest whose deep idle was looked at is told of, else the strongest.
         let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
-        let on = if tried.case.id == first.case.id { String::new() } else { format!(" ({})", tried.case.label) };
-        let proved = tried.with.proved().map(|proved| Proved { check: format!("{}{on}", proved.check), ..proved });
+        let proved = tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved));
         let deep_idle = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
             Some(change) => format!(
                 " Keeping the CPUs awake saves {} of {}: deep idle is not the cause.",

@@ -76,7 +76,7 @@ const SHEETS: &[Sheet] = &[
         columns: &[
             Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
             Column { title: "95 %", text: p50_bounds, spare: 2 },
-            Column { title: "p90", text: |row| time(ladder::finite(row.latency_ns.p90)), spare: 6 },
+            Column { title: "p90", text: |row| time(ladder::finite(row.latency_ns.p90)), spare: 4 },
             Column { title: "p99", text: |row| time(ladder::finite(row.latency_ns.p99)), spare: 0 },
             Column { title: "p99.9", text: |row| time(ladder::finite(row.latency_ns.p999)), spare: 1 },
             Column { title: "max", text: |row| time(ladder::finite(row.latency_ns.max)), spare: 0 },

@@ -174,6 +174,14 @@ pub(super) fn proved(check: &str, change: &Change) -> Proved {
     Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect: change.difference_ns }
 }
 
+/// The check with the case on which it was made, where the finding's text is about another.
+pub(super) fn checked_on(tried: &CaseSummary, first: &CaseSummary, proved: Proved) -> Proved {
+    if tried.id == first.id {
+        return proved;
+    }
+    Proved { check: format!("{} ({})", proved.check, tried.label), ..proved }
+}
+
 /// The verdicts of a counter-experiment.
 pub(super) const CONFIRMED: &str = "confirmed";
 pub(super) const REFUTED: &str = "refuted";
