@@ -60,16 +60,35 @@ fn percentiles_have_their_samples() {
     }
 }
 
+/// How long that takes is nothing that a plan can promise: it says only what is ordered.
 #[test]
-fn it_ends_in_time_by_the_arithmetic() {
+fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
     let plan = survey(&[]);
+    let blocks: Vec<u32> = (0..u32::try_from(ROUNDS).unwrap()).collect();
     let planned = planned(&plan);
     assert_eq!(planned.len(), plan.cases.len());
-    let full = estimate(&planned, ROUNDS);
-    assert!(full <= BUDGET_NS, "{} ms", full / 1_000_000);
-    assert!(full > BUDGET_NS / 2, "{} ms leave room for more samples", full / 1_000_000);
-    let quick = estimate(&planned, QUICK_ROUNDS);
-    assert!(quick < 6_000_000_000, "{} ms", quick / 1_000_000);
+    for planned in planned {
+        let rounds: Vec<_> = plan.rounds.iter().filter(|order| order.case == planned.case).collect();
+        assert_eq!(rounds.iter().map(|order| order.block).collect::<Vec<_>>(), blocks, "{}", planned.case.label());
+        let [line] = LINES.iter().filter(|line| is_of(line, &planned)).collect::<Vec<_>>()[..] else {
+            panic!("{} is of no line, or of several", planned.case.label());
+        };
+        for order in rounds {
+            assert_eq!((order.extent, order.warm_up), (Extent::Count(line.count), line.warm_up), "{}", line.name);
+        }
+    }
+}
+
+/// The estimate is arithmetic on constants: a transport or a line that is added must still fit what it allows.
+#[test]
+fn its_estimate_is_within_what_the_lines_may_cost() {
+    let estimate = estimate(&planned(&survey(&[])), ROUNDS);
+    assert!(
+        estimate <= BUDGET_NS,
+        "{} ms are estimated, {} are allowed",
+        estimate / 1_000_000,
+        BUDGET_NS / 1_000_000
+    );
 }
 
 #[test]
