@@ -151,7 +151,8 @@ fn an_open_loop_counts_from_when_a_message_was_due() {
         "received minus due, not minus sent"
     );
     let (service, lateness) = (samples.service.unwrap(), samples.lateness.unwrap());
-    assert_eq!((samples.latency.max(), service.max(), lateness.max()), (3000, 1500, 1500));
+    assert_eq!((service.max(), lateness.max()), (1500, 1500));
+    assert!(samples.latency.equivalent(samples.latency.max(), 3000), "{}", samples.latency.max());
 }
 
 #[test]
