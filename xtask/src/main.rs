@@ -133,7 +133,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         }
         Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
         Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
-        Chore::Overhead => overhead::run(root).map(|()| true),
+        Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
         Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
