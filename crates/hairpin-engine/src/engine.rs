@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{CpuIdle, Ends};
@@ -37,6 +38,7 @@ use crate::noise::Reading;
 use crate::parting::{Parted, Parting};
 use crate::path::Link;
 use crate::placement::{Cpus, place};
+use crate::probe::Probing;
 use crate::system::{cpu, ending};
 use crate::tracing::Observed;
 use crate::tracing::round::{About, Watch, Watched};
@@ -85,6 +87,18 @@ impl Engine {
         self.clock.now_ns().saturating_sub(self.started_ns)
     }
 
+    /// Waits until so many ns of the run are over, or until the user ends the run.
+    fn wait_until(&self, elapsed_ns: u64) {
+        const SLICE_NS: u64 = 20_000_000;
+        while !self.stop.load(Ordering::Relaxed) {
+            let left_ns = elapsed_ns.saturating_sub(self.elapsed_ns());
+            if left_ns == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_nanos(left_ns.min(SLICE_NS)));
+        }
+    }
+
     /// Runs one round on the calling thread, which is pinned meanwhile. Whatever goes wrong is a failed round, never a
     /// lost run.
     ///
@@ -92,6 +106,7 @@ impl Engine {
     /// every call on a descriptor (`fdget`, fs/file.c), which costs a blocking round trip on one CPU 2 to 5 %.
     #[must_use]
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
+        self.wait_until(order.not_before_ns);
         let started_ns = self.elapsed_ns();
         let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order)));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
@@ -234,6 +249,7 @@ fn near_half(
         None if order.case.is_emulated() => FAR.v4.to_string(),
         None => Ipv4Addr::LOCALHOST.to_string(),
     };
+    let probing = Probing::begin(&engine.clock);
     let far = link.as_ref().map(Link::far);
     let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(engine.clock, card, &address, far));
     let connect_ns = engine.clock.now_ns();
@@ -256,6 +272,8 @@ fn near_half(
     let usage = Usage::now();
     let journey = run_client(&client, observed.wire());
     let report = usage.since(pinned);
+    // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
+    let report = EndReport { probe_ns: probing.end(&engine.clock), ..report };
     let noise = before.until(&Reading::now(), engine.clock.now_ns() - begin_ns);
     let trace = if journey.is_ok() { observed.finish() } else { Ok(None) };
     let parting = Parting { clock: &engine.clock, order, card, wire, echo, link, watch };

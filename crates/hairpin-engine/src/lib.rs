@@ -18,6 +18,7 @@ pub mod pacing;
 mod parting;
 mod path;
 pub mod placement;
+mod probe;
 pub mod realtime;
 pub mod recorder;
 pub mod store;

@@ -62,6 +62,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
         keep_samples: 500,
         allow_unmet_options: false,
         port: 0,
+        not_before_ns: 0,
         link_seed: 0,
     };
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));

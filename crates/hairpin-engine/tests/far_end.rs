@@ -72,6 +72,7 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
             keep_samples: 100,
             allow_unmet_options: false,
             port: 0,
+            not_before_ns: 0,
             link_seed: 0,
         };
         let transport = far::transport(transport).expect("it is known");

@@ -83,6 +83,7 @@ fn order(planned: &Planned, common: Common) -> RoundOrder {
         keep_samples: common.keep_samples,
         allow_unmet_options: common.allow_unmet_options,
         port: common.port,
+        not_before_ns: 0,
         link_seed: 0,
     }
 }

@@ -69,10 +69,19 @@ pub struct RoundOrder {
     pub allow_unmet_options: bool,
     /// The port to listen on; 0 lets the kernel choose a free one.
     pub port: u16,
+    /// The round does not begin before so many ns of the run are over, so that the rounds of a case stand apart in time.
+    /// 0 begins it at once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_before_ns: u64,
     /// The seed of the link's random choices: the run's plus the block's number, so that all cases of a block meet the
     /// same chances and no two blocks do. 0 on the loopback.
     #[serde(default)]
     pub link_seed: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One line of `rounds.jsonl`: what was ordered and what came of it.
@@ -171,9 +180,22 @@ pub struct EndReport {
     /// How long the echo half held each message; null at the client, and where stamping would disturb (a
     /// spinning `shm` or `memory`).
     pub turnaround: Option<Turnaround>,
+    /// The machine-state probe on its CPU, before the first message and after the last; null in runs without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_ns: Option<Probe>,
     /// What it saw in a traced round; the round's trace takes it over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<EndTrace>>,
+}
+
+/// How long a fixed piece of work took on the CPU of one end, in ns. It tells the states of a shared machine apart,
+/// whatever is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// Before the first message.
+    pub before: u64,
+    /// After the last.
+    pub after: u64,
 }
 
 /// What the measured exchanges of a round took, read by the client half from the end of the warm-up to the last answer.

@@ -185,6 +185,7 @@ fn order(case: &Case, block: u32) -> RoundOrder {
         keep_samples: 1000,
         allow_unmet_options: false,
         port: 0,
+        not_before_ns: 0,
         link_seed: if case.is_emulated() { SEED + u64::from(block) } else { 0 },
     }
 }

@@ -19,6 +19,7 @@ use crate::halves::undamaged::{Undamaged, may_be_damaged};
 use crate::links::{addresses, namespace};
 use crate::netstat;
 use crate::placement::place;
+use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::usage::Usage;
 
@@ -64,6 +65,8 @@ fn attempt(
     if case.is_emulated() && !card.lossless {
         setup.timeout = setup.timeout.min(SILENCE);
     }
+    // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
+    let probing = Probing::begin(&order.clock);
     let accept = transport.listen(&setup).map_err(|error| unopened("echo half", &error))?;
     say(Word::Listening(accept.address()));
     let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
@@ -78,7 +81,7 @@ fn attempt(
     } else {
         echo.run(observed.wire())?
     };
-    let report = usage.since(order.cpu);
+    let report = EndReport { probe_ns: probing.end(&order.clock), ..usage.since(order.cpu) };
     let trace = observed.finish()?.map(Box::new);
     let facts = facts(case, &card, &*wire);
     Ok(EndReport {
@@ -226,6 +229,7 @@ mod tests {
             keep_samples: 1,
             allow_unmet_options,
             port: 0,
+            not_before_ns: 0,
             link_seed: 0,
         }
     }

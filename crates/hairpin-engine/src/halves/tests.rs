@@ -27,6 +27,7 @@ fn order(pattern: Pattern, count: u64, warm_up: u64) -> RoundOrder {
         keep_samples: 1000,
         allow_unmet_options: false,
         port: 0,
+        not_before_ns: 0,
         link_seed: 0,
     }
 }

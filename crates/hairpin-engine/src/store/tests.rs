@@ -50,6 +50,7 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
         keep_samples: 3,
         allow_unmet_options: false,
         port: 0,
+        not_before_ns: 0,
         link_seed: 0,
     };
     let measured = Measured {

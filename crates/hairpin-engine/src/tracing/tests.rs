@@ -32,6 +32,7 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
         keep_samples: 3,
         allow_unmet_options: false,
         port: 0,
+        not_before_ns: 0,
         link_seed: 0,
     }
 }

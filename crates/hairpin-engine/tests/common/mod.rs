@@ -27,6 +27,7 @@ pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder
         keep_samples: 1000,
         allow_unmet_options: false,
         port: 0,
+        not_before_ns: 0,
         link_seed: 0,
     }
 }
