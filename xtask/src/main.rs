@@ -144,7 +144,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Coverage { runs, planted, over, transports } => {
             coverage::run(root, &coverage::Asked { runs, planted, over, transports })
         }
-        Chore::Overhead => overhead::run(root).map(|()| true),
+        Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
         Chore::Diagnose { runs, only } => diagnose::run(root, runs, only.as_deref()),

@@ -61,13 +61,31 @@ fn percentiles_have_their_samples() {
     }
 }
 
+/// How long that takes is nothing that a plan can promise: it says only what is ordered.
+#[test]
+fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
+    let plan = survey(&[]);
+    let blocks: Vec<u32> = (0..u32::try_from(FEWEST_BLOCKS).unwrap()).collect();
+    let planned = planned(&plan);
+    assert_eq!(planned.len(), plan.cases.len());
+    for planned in planned {
+        let rounds: Vec<_> = plan.rounds.iter().filter(|order| order.case == planned.case).collect();
+        assert_eq!(rounds.iter().map(|order| order.block).collect::<Vec<_>>(), blocks, "{}", planned.case.label());
+        let [line] = LINES.iter().filter(|line| is_of(line, &planned)).collect::<Vec<_>>()[..] else {
+            panic!("{} is of no line, or of several", planned.case.label());
+        };
+        for order in rounds {
+            assert_eq!((order.extent, order.warm_up), (Extent::Count(line.count), line.warm_up), "{}", line.name);
+        }
+    }
+}
+
+/// It is announced to last as long as its rounds take by the arithmetic.
 #[test]
 fn it_is_announced_as_long_as_its_rounds_take_by_the_arithmetic() {
     let plan = survey(&[]);
-    assert_eq!(planned(&plan).len(), plan.cases.len());
     let sum_ns = orders_ns(&plan.rounds, &ground());
     assert_eq!(plan.forecast, Forecast { rounds: plan.rounds.len() as u64, lasts_ns: sum_ns.max(ORDINARY_NS) });
-    assert_eq!(plan.rounds.len() as u64, FEWEST_BLOCKS * plan.cases.len() as u64);
 }
 
 #[test]

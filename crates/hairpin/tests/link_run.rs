@@ -293,8 +293,11 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     assert!(silent.stderr.contains("exec sleep 300 (nothing listens yet)\n"), "{silent:#?}");
     let over = run(&place, &["--link", "delay=1ms", "--far", "true"], "exit 4").with_code(4);
     assert!(over.stderr.contains("true (it has ended)\n"), "{over:#?}");
-    let later = "exec 3</dev/tcp/$HAIRPIN_FAR/99; cat <&3; sleep 0.2";
-    let far = "exec python3 -c 'import socket; s = socket.create_server((\"\", 99)); s.accept(); exit(5)'";
+    // Until the far command is a zombie, which nobody but Hairpin can take away.
+    let later = "exec 3</dev/tcp/$HAIRPIN_FAR/99; cat <&3; \
+                 until grep -q ') Z ' /proc/$(cat pid)/stat; do sleep 0.01; done";
+    let far =
+        "echo $$ >pid; exec python3 -c 'import socket; s = socket.create_server((\"\", 99)); s.accept(); exit(5)'";
     let failed = run(&place, &["--link", "delay=1ms", "--far", far], later).with_code(0);
     assert!(failed.stderr.contains("warning: the far command had ended before (exit status: 5)\n"), "{failed:#?}");
     place.assert_nothing_left();
