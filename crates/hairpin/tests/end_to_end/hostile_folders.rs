@@ -21,7 +21,7 @@ use self::mutations::{Dice, MUTATIONS};
 use crate::support::{PROGRAM, Place, copy};
 
 /// How many folders are tried unless more are asked for.
-const FOLDERS: u64 = 48;
+const FOLDERS: u64 = 24;
 /// The address space of a command, in KB: 500 MB.
 const MEMORY_KB: u64 = 500_000_000 / 1024;
 /// The CPU time of a command, in seconds. Unlike wall time it does not depend on what else the machine does.

@@ -93,7 +93,7 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         packer.write_all(&head[..dice.below(head.len())]).unwrap();
         (0..300).for_each(|_| packer.write_all(&vec![u8::try_from(dice.below(256)).unwrap(); 1 << 20]).unwrap());
         let packed = packer.finish().unwrap();
-        histogram(run, dice, |bytes, _| *bytes = [&bytes[..8], &packed].concat());
+        histogram(run, dice, |bytes, _| *bytes = with_head(&packed));
     }),
     ("bytes of a histogram", |run, dice| {
         histogram(run, dice, |bytes, dice| {
@@ -112,9 +112,9 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
                 let end = plain.len().min(at + 1 + dice.below(9));
                 plain[at..end].fill(dice.one(&[&0_u8, &0xff, &0x7f, &0x80]).to_owned());
             }
-            let mut packer = flate2::write::ZlibEncoder::new(bytes[..8].to_vec(), flate2::Compression::default());
+            let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
             packer.write_all(&plain).unwrap();
-            *bytes = packer.finish().unwrap();
+            *bytes = with_head(&packer.finish().unwrap());
         })
     }),
     ("a few bytes of Parquet that are ten million rows", |run, dice| {
@@ -383,6 +383,12 @@ fn histogram(run: &Path, dice: &mut Dice, mut change: impl FnMut(&mut Vec<u8>, &
         _ => format!("{line}\n"),
     });
     fs::write(&path, changed.collect::<String>()).unwrap();
+}
+
+/// A packed histogram with the cookie and the length that belong before it, so that it is unpacked at all.
+fn with_head(packed: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(packed.len()).unwrap();
+    [&0x1c84_9314_u32.to_be_bytes(), &length.to_be_bytes(), packed].concat()
 }
 
 /// Changes one of the files of JSON as a text.
