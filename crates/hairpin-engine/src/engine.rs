@@ -139,6 +139,7 @@ pub fn ground() -> io::Result<Ground> {
             .map(str::to_owned)
             .collect(),
         default_congestion_control: setting("tcp_congestion_control").trim().to_owned(),
+        waking_round_trip_ns: crate::waking::round_trip_ns,
         links: crate::links::known::ground(),
     })
 }

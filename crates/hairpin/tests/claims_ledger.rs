@@ -181,6 +181,7 @@ fn ground() -> Ground {
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["cubic".to_owned()],
         default_congestion_control: "cubic".to_owned(),
+        waking_round_trip_ns: || 54_000,
         links: LinkGround { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
     }
 }

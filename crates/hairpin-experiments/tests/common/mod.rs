@@ -127,6 +127,7 @@ pub fn ground() -> Ground {
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),
+        waking_round_trip_ns: || 54_000,
         links: LinkGround {
             names: vec!["loopback", "bridged-vm", "satellite"],
             read: read_link,
