@@ -89,7 +89,7 @@ pub(crate) const ALL: &[Trial] = &[
         "nagle-meets-delayed-ack",
         "small-writes --transport tcp --remedy none --pipeline 4 --warmup 4 --exchanges 16 --rounds 2",
     ),
-    planting("nagle-meets-delayed-ack", "round-trip --transport tcp --rate 2000 --count 400 --rounds 6"),
+    planting("nagle-meets-delayed-ack", "round-trip --transport tcp --rate 2000 --count 1000 --rounds 6"),
     planting(
         "nagle-meets-delayed-ack",
         "round-trip --transport tcp --placement apart --rate 1000 --count 300 --rounds 3",
