@@ -30,7 +30,9 @@ pub fn round_figures(
     link: Option<&LinkRecord>,
 ) -> RoundFigures {
     let answered = samples.latency.len();
-    let mut measured: Vec<u64> = samples.latencies_ns().collect();
+    // Of a round of millions of samples a list that grows would take twice the room.
+    let mut measured = Vec::with_capacity(samples.kept());
+    measured.extend(samples.latencies_ns());
     let mut early: Vec<u64> =
         samples.warm_up_latencies_ns().chain(measured.iter().copied()).take(EARLY.end).collect();
     let exchanges = match (&case.exchange, purpose) {

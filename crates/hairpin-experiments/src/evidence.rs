@@ -14,13 +14,13 @@ use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
+use crate::estimate;
 use crate::exchange_time::window_ns;
-use crate::experiment::Step;
-use crate::knobs::Knobs;
+use crate::experiment::{Forecast, Step};
 use crate::links;
 use crate::possible;
 use crate::selection::several;
-use crate::sequence::{self, Planned};
+use crate::sequence::{self, Common, Planned};
 
 /// Blocks of evidence rounds: each holds a traced and an untraced round of every case. Cases that take long for an
 /// exchange over a link are in the first one only.
@@ -69,20 +69,42 @@ pub fn rounds(
     for record in done.iter().filter(|record| record.measured().is_some()) {
         measured.entry(&record.case_id).or_insert(record);
     }
+    let order_of = |planned: &Planned| measured.get(planned.case.id().as_str()).map(|record| record.order.clone());
+    orders(planned, order_of, ground, block_after(done), seed)
+}
+
+/// How long the evidence of these cases takes where all of them are measured, in ns.
+#[must_use]
+pub fn expected_ns(planned: &[Planned], common: Common, ground: &Ground) -> u64 {
+    let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), ground, 0, 0);
+    estimate::orders_ns(&orders, ground)
+}
+
+fn orders(
+    planned: &[Planned],
+    order_of: impl Fn(&Planned) -> Option<RoundOrder>,
+    ground: &Ground,
+    first_block: u32,
+    seed: u64,
+) -> (Vec<RoundOrder>, Vec<Skipped>) {
     let (mut templates, mut quick) = (Vec::new(), Vec::new());
     let mut left_out = Vec::new();
-    for Planned { case, .. } in planned.iter().filter(|planned| is_traced(&planned.case, ground)) {
-        let candidate = ground.candidate(&case.transport);
-        let record = measured.get(case.id().as_str());
-        let (Some(candidate), Some(record)) = (candidate, record) else { continue };
+    for planned in planned.iter().filter(|planned| is_traced(&planned.case, ground)) {
+        let case = &planned.case;
+        let (Some(candidate), Some(order)) = (ground.candidate(&case.transport), order_of(planned)) else { continue };
         if templates.len() == 2 * MOST_CASES {
             left_out.push(case);
             continue;
         }
         let Some((count, window_ns)) = count(case, &candidate.card, links::travel_ns(case, ground)) else { continue };
-        let extent = Extent::Count(count);
-        let of = |purpose| RoundOrder { purpose, extent, warm_up: Extent::Count(0), ..record.order.clone() };
-        let both = [Purpose::Traced, Purpose::Untraced].map(of);
+        let (extent, warm_up) = (Extent::Count(count), Extent::Count(0));
+        let both = [Purpose::Traced, Purpose::Untraced].map(|purpose| RoundOrder {
+            purpose,
+            extent,
+            warm_up,
+            not_before_ns: 0,
+            ..order.clone()
+        });
         if window_ns < LONG_NS || !case.is_emulated() {
             quick.extend(both.clone());
         }
@@ -93,7 +115,6 @@ pub fn rounds(
         case: Some(format!("the traces of {}", several(&left_out))),
         reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: sweep fewer values at once)"),
     });
-    let first_block = block_after(done);
     let mut rounds = sequence::interleaved(&templates, first_block, 1, seed);
     rounds.extend(sequence::interleaved(&quick, first_block.saturating_add(1), BLOCKS - 1, seed));
     (rounds, skipped.into_iter().collect())
@@ -128,18 +149,17 @@ fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     (windows * exchange.pipeline).min((MOST_WRITES / writes).max(fewest))
 }
 
-/// The step after the timed rounds: the evidence, where it is asked for and not there yet.
+/// The step after the timed rounds: the evidence, where it is not there yet.
 #[must_use]
 pub fn step(planned: &[Planned], done: &[RoundRecord], ground: &Ground, seed: u64) -> Step {
+    if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
+        return Step::Done;
+    }
     let (rounds, skipped) = rounds(planned, done, ground, seed);
-    if rounds.is_empty() { Step::Done } else { Step::Run { cases: Vec::new(), rounds, skipped } }
-}
-
-/// Whether no evidence is to be had after these rounds: it is there, or `--trace` is off.
-#[must_use]
-pub fn is_complete(knobs: &Knobs, done: &[RoundRecord]) -> bool {
-    let is_in = done.iter().any(|record| record.order.purpose != Purpose::Timed);
-    is_in || !done.is_empty() && !knobs.is_on("trace")
+    if rounds.is_empty() {
+        return Step::Done;
+    }
+    Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() }
 }
 
 /// The first block that none of these rounds belongs to.

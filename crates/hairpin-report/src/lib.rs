@@ -22,3 +22,5 @@ mod exchanges;
 mod ladder;
 mod links;
 mod wording;
+
+pub use wording::announcement;

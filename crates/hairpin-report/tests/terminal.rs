@@ -1,7 +1,5 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
-mod support;
-
 use hairpin_model::case::{Case, Pattern, Plant};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
@@ -14,6 +12,8 @@ use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
 };
 use hairpin_report::terminal::{Look, render, render_comparison};
+
+use crate::support;
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }
@@ -346,7 +346,7 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
 
 #[test]
 fn no_line_is_wider_than_asked() {
-    use support::small_writes::{pipelined, run, run_with};
+    use crate::support::small_writes::{pipelined, run, run_with};
     let of_gaps = |case: &mut Case| {
         case.plant = Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true });
         case.options = Options::default().with(OptionName::Congestion, "cubic");
@@ -473,6 +473,8 @@ fn comparison() -> ComparisonReport {
         candidate: Figure::new(to, to * 0.98, to * 1.02),
         ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
         verdict,
+        pointwise: verdict,
+        smallest_detectable: Some(0.03),
         valid: true,
     };
     ComparisonReport {
@@ -543,7 +545,7 @@ fn the_side_that_may_not_be_used_is_named() {
     ] {
         let report = invalid_comparison(baseline, candidate);
         let text = render_comparison(&report, &plain(200));
-        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbaseline ");
+        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbefore ");
         assert!(text.contains(&first), "{text}");
         assert!(text.contains(&format!(": NOT kept: no figure of {sides} may be used\n")), "{text}");
     }

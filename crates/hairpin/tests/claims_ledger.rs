@@ -202,7 +202,7 @@ fn planned(command: &str) -> Vec<Case> {
         values.extend((!is_switch).then(|| words.next().expect("it has a value")));
     }
     let knobs = Knobs::from_given(experiment, given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
-    match experiment.next(&knobs, &ground(), &[]) {
+    match experiment.next(&knobs, &ground(), &hairpin_experiments::Done::default()) {
         Ok(Step::Run { cases, .. }) => cases,
         Ok(Step::Done) => panic!("{command} measures nothing"),
         Err(refused) => panic!("{command}: {refused}"),

@@ -14,8 +14,9 @@ use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::compare::over_points;
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
 
 pub(super) struct ColdStarts;
@@ -98,10 +99,10 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     if courses.len() < FEWEST_ROUNDS || (slowest as f64) < MOST_ROUNDS * courses.len() as f64 {
         return None;
     }
-    let over = |name: &str, values: &[f64]| median_figure(values, run.seed, &format!("{} {name}", case.id));
+    let over = |values: &[f64]| median_over(values, over_points(case, run.plan.alpha));
     let steady_of = |course: &[f64]| median(&course[5..]);
-    let early = over("early", &courses.iter().map(|course| course[0]).collect::<Vec<_>>())?;
-    let steady = over("steady", &courses.iter().filter_map(|course| steady_of(course)).collect::<Vec<_>>())?;
+    let early = over(&courses.iter().map(|course| course[0]).collect::<Vec<_>>())?;
+    let steady = over(&courses.iter().filter_map(|course| steady_of(course)).collect::<Vec<_>>())?;
     let leaks: Vec<f64> = courses.iter().filter_map(|course| Some(course[0] / steady_of(course)?)).collect();
     let leak = median(&leaks).filter(|leak| leak.is_finite())?;
     let shares = courses.iter().filter_map(|course| {
@@ -110,7 +111,7 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     });
     let share = median(&shares.collect::<Vec<_>>()).filter(|share| share.is_finite())?;
     let firsts = rounds.iter().filter_map(|(_, measured)| measured.figures.cold_start).map(|start| start.first_ns);
-    let first = over("first", &firsts.collect::<Vec<_>>());
+    let first = over(&firsts.collect::<Vec<_>>());
     (leak >= LEAK && share >= LEAST).then_some((share, Cold { first, early, steady, leak }))
 }
 

@@ -116,7 +116,7 @@ fn proved(other: &Other<'_>) -> Proved {
     let verdict = match other.change.verdict {
         Verdict::Faster => "confirmed",
         Verdict::Slower => "refuted",
-        Verdict::CannotTell => "cannot-tell",
+        Verdict::CannotTell | Verdict::Unlike => "cannot-tell",
     };
     Proved { check: format!("use {}", other.name), verdict: verdict.to_owned(), effect: other.change.difference_ns }
 }

@@ -16,8 +16,9 @@ use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::compare::over_points;
 use crate::humane;
-use crate::statistics::interval::{FEWEST_TO_RESAMPLE, median_difference};
+use crate::statistics::interval::{Estimate, FEWEST};
 use crate::statistics::location::mean;
 use crate::statistics::trend::trend;
 
@@ -41,7 +42,7 @@ impl Detector for Drift {
     }
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
-        let tested = run.cases.iter().filter(|case| case.round_points.len() >= FEWEST_TO_RESAMPLE).count().max(1);
+        let tested = run.cases.iter().filter(|case| case.round_points.len() >= FEWEST).count().max(1);
         let over = Hits::among(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
         let within = Hits::among(run, |case| within_rounds(run, case));
         let mut findings = Vec::new();
@@ -91,7 +92,7 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
 
 /// The change of the p50 over the run as a share, and the p value.
 fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
-    if case.round_points.len() < FEWEST_TO_RESAMPLE {
+    if case.round_points.len() < FEWEST {
         return None;
     }
     let points: Vec<(f64, f64)> =
@@ -113,9 +114,8 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
     };
     let rounds = rounds_of(run, &case.id);
     let changes: Vec<f64> = rounds.iter().filter_map(|(_, measured)| change(&measured.figures.course_ns)).collect();
-    let figure = median_difference(&changes, run.seed, &format!("{} within", case.id))?;
-    let share =
-        Figure { value: figure.value.exp_m1(), low: figure.low.map(f64::exp_m1), high: figure.high.map(f64::exp_m1) };
+    let over = over_points(case, run.plan.alpha);
+    let share = Estimate::of(&changes, over)?.figure(over.alpha).rising(f64::exp_m1);
     (share.excludes(0.0) && share.value.abs() >= LEAST).then_some((share.value.abs(), share))
 }
 

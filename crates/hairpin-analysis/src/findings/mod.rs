@@ -23,6 +23,7 @@ mod echo_stalled;
 mod generator_late;
 mod link_late;
 mod link_saturated;
+mod machine_states;
 mod many_small_segments;
 mod nagle_meets_delayed_ack;
 mod nagle_waits;
@@ -55,6 +56,7 @@ pub const ALL: &[&dyn Detector] = &[
     &generator_late::GeneratorLate,
     &link_late::LinkLate,
     &link_saturated::LinkSaturated,
+    &machine_states::MachineStates,
     &many_small_segments::ManySmallSegments,
     &nagle_meets_delayed_ack::NagleMeetsDelayedAck,
     &nagle_waits::NagleWaits,

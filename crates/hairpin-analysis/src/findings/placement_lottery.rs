@@ -14,8 +14,9 @@ use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::compare::over_points;
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::median_over;
 
 pub(super) struct PlacementLottery;
 
@@ -108,7 +109,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
         if values.len() < FEWEST_ROUNDS {
             return None;
         }
-        let p50 = median_figure(&values, run.seed, &format!("{} {words}", case.id))?;
+        let p50 = median_over(&values, over_points(case, run.plan.alpha))?;
         Some(Place { words, rounds: values.len(), p50 })
     };
     let places: Vec<Place> = Seen::ALL.iter().filter_map(place).collect();

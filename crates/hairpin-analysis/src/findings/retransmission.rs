@@ -20,7 +20,7 @@ use hairpin_model::{fact, fact_names};
 
 use super::Detector;
 use super::support::{Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
-use crate::compare::{by_block, difference_by_block};
+use crate::compare::{by_block, difference_by_block, over_points};
 use crate::humane;
 use crate::links::directions;
 use crate::statistics::location::median;
@@ -279,9 +279,9 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
         let answered = rounds_of(run, &case.id).into_iter().filter(|(_, measured)| measured.figures.samples > 0);
         by_block(answered.map(|(round, measured)| (round.order.block, measured.figures.latency_ns.mean)))
     });
-    let about = format!("{} {} mean", first.case.id, sibling.id);
-    let (effect, _) = difference_by_block(&own, &other, run.seed, &about)?;
-    Some(gone("drop nothing", expected_ns, effect))
+    let over = over_points(first.case, run.plan.alpha);
+    let (effect, _) = difference_by_block(&own, &other, over)?;
+    Some(gone("drop nothing", expected_ns, effect.figure(over.alpha)))
 }
 
 #[cfg(test)]
@@ -397,7 +397,7 @@ mod tests {
     fn a_link_without_loss_that_hardly_helps_proves_nothing() {
         let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
         // The mean is 22.2 ms, of which 2.2 ms are expected to go.
-        let means = [20_900_000, 20_950_000, 22_000_000, 22_050_000, 22_100_000, 22_150_000];
+        let means = [21_900_000, 21_200_000, 21_700_000, 21_200_000, 21_800_000, 21_300_000];
         made_up.rounds_with(&over("delay=10ms", Case::ping_pong("tcp")), &means, |measured| {
             measured.link = Some(link());
         });

@@ -89,8 +89,14 @@ fn answer(page: &mut Page, run: &Run) {
     if !answer.more.is_empty() {
         page.paragraph(0, page::PLAIN, &answer.more.join(" "));
     }
+    if let Some(quick) = wording::quick(run) {
+        page.paragraph(0, WARN, &quick);
+    }
     for caution in wording::cautions(run) {
         page.paragraph(0, BAD, &caution);
+    }
+    if let Some(states) = wording::machine_states(run) {
+        page.paragraph(0, WARN, &states);
     }
     if let Some(caution) = wording::busy(run) {
         page.paragraph(0, WARN, &caution);
@@ -105,6 +111,9 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     page.gap();
     for (calibrated, line) in wording::calibrations(run) {
         page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
+    }
+    for line in wording::without_interval(run) {
+        page.paragraph(0, WARN, &line);
     }
     for (label, why) in wording::invalid(run) {
         page.item("! ", BAD, &format!("{label} {why}"));
@@ -184,6 +193,9 @@ fn neighbours(page: &mut Page, run: &Run) {
         if let Some(note) = exchanges::beyond_p50(&chain) {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
         }
+    }
+    for line in wording::split_winners(run) {
+        page.item("  ", page::PLAIN, &line);
     }
 }
 

@@ -63,7 +63,7 @@ pub fn run(captured: bool) -> Run {
         question: "What do small writes cost, and which remedy helps?".to_owned(),
         knobs: vec![("writes".to_owned(), vec!["100x2".to_owned()])],
         rounds_ordered: 140,
-        cases: Vec::new(),
+        ..Plan::default()
     };
     run.command_line = ["hairpin", "small-writes"].map(str::to_owned).to_vec();
     run.comparisons = comparisons(&cases);
@@ -188,6 +188,8 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
             ratio: Figure::new(ratio, ratio - 0.02, ratio + 0.02),
             difference_ns: around(p50(pair[1]) - p50(pair[0]), 0.3),
             verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
+            pointwise: Verdict::CannotTell,
+            tails: Vec::new(),
             blocks: 10,
         }
     };

@@ -1,5 +1,6 @@
 //! A wire over file descriptors: waiting by `block`, `poll` and `spin`, once for all of them.
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -174,21 +175,15 @@ impl<P: Port> DescriptorWire<P> {
 
     fn receive_polling(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let mut deadline = Deadline::new(self.timeout);
-        let mut left = self.timeout;
-        loop {
-            if self.wait_for(READABLE, left)? {
-                match self.take(into, false) {
-                    Ok(bytes) => return Ok(bytes),
-                    Err(Miss::Nothing | Miss::Again) => {}
-                    Err(miss) => return self.lost(miss, into),
-                }
-            } else {
-                break;
+        while self.wait_for(READABLE, &mut deadline)? {
+            match self.take(into, false) {
+                Ok(bytes) => return Ok(bytes),
+                Err(Miss::Nothing | Miss::Again) => {}
+                Err(miss) => return self.lost(miss, into),
             }
             // Readable, and then there was nothing (a datagram with a bad checksum, a signal): wait for the rest.
-            match deadline.left() {
-                Some(more) => left = more,
-                None => break,
+            if deadline.left().is_none() {
+                break;
             }
         }
         Err(Deadline::timed_out("receive", self.timeout))
@@ -240,10 +235,11 @@ impl<P: Port> DescriptorWire<P> {
         }
         Err(WireError::Closed)
     }
-    /// `poll`, again after a signal, and after a time stamp, which is nothing that was waited for.
-    fn wait_for(&mut self, events: i16, at_most: Duration) -> Result<bool, WireError> {
-        let mut deadline = Deadline::new(at_most);
-        let mut left = at_most;
+
+    /// `poll` until the deadline, again after a signal, and after a time stamp, which is nothing that was waited for. A
+    /// deadline whose clock has not started is one of the wire's whole time-out.
+    fn wait_for(&mut self, events: i16, deadline: &mut Deadline) -> Result<bool, WireError> {
+        let mut left = deadline.running().unwrap_or(self.timeout);
         loop {
             self.system_calls += 1;
             let on = if events == READABLE { self.port.readable() } else { self.port.writable() };
@@ -317,8 +313,10 @@ impl<P: Port> DescriptorWire<P> {
                 Err(Miss::Failed(source)) => return Err(WireError::System { operation: "send", source }),
             }
             let look = self.waiting != Waiting::Spin || tries % TRIES_PER_LOOK == 0;
-            let Some(left) = (if look { deadline.left() } else { Some(self.timeout) }) else { break };
-            if self.waiting == Waiting::Poll && !self.wait_for(WRITABLE, left)? {
+            if look && deadline.left().is_none() {
+                break;
+            }
+            if self.waiting == Waiting::Poll && !self.wait_for(WRITABLE, &mut deadline)? {
                 break;
             }
         }
@@ -360,12 +358,12 @@ impl<P: Port> Wire for DescriptorWire<P> {
         if self.gone {
             return Ok(true);
         }
+        let mut deadline = Deadline::from_now(at_most);
         if self.waiting != Waiting::Spin {
-            return self.wait_for(READABLE, at_most);
+            return self.wait_for(READABLE, &mut deadline);
         }
-        let mut deadline = Deadline::new(at_most);
         loop {
-            if self.wait_for(READABLE, Duration::ZERO)? {
+            if self.wait_for(READABLE, &mut Deadline::from_now(Duration::ZERO))? {
                 return Ok(true);
             }
             if deadline.left().is_none() {
@@ -427,10 +425,17 @@ impl<P: Port> Stream for DescriptorWire<P> {
         if total == 0 {
             return Ok(());
         }
-        self.send_by(total, |port, sent, may_block| match rest_of(parts, sent) {
-            (rest, 0) => port.put_vectored(&rest[..rest.len().min(MOST_PARTS)], may_block),
-            // The kernel took the beginning of a part: its rest goes alone, which needs no copy of the list.
-            (rest, within) => port.put(&rest[0][within..], may_block),
+        // The first part that is not yet sent whole, and the bytes before it: no call looks at the parts before again.
+        let reached = Cell::new((0, 0));
+        self.send_by(total, |port, sent, may_block| {
+            let (place, before) = reached.get();
+            let (rest, within) = rest_of(&parts[place..], sent - before);
+            reached.set((parts.len() - rest.len(), sent - within));
+            match within {
+                0 => port.put_vectored(&rest[..rest.len().min(MOST_PARTS)], may_block),
+                // The kernel took the beginning of a part: its rest goes alone, which needs no copy of the list.
+                _ => port.put(&rest[0][within..], may_block),
+            }
         })
     }
 

@@ -27,7 +27,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let ground = hairpin_engine::engine::ground()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
     if matches.get_flag("json") {
-        output::text(&format!("{:#}\n", as_json(&ground)));
+        output::json(&format!("{:#}\n", as_json(&ground)));
     } else {
         output::text(&table(&ground));
     }

@@ -28,7 +28,7 @@ mod tests {
 
     /// Of 100 ns that are expected to go.
     fn verdict(value: f64, low: Option<f64>, high: Option<f64>) -> String {
-        gone("drop nothing", 100.0, Figure { value, low, high }).verdict
+        gone("drop nothing", 100.0, Figure { value, low, high, why: None }).verdict
     }
 
     #[test]

@@ -109,18 +109,13 @@ pub(super) struct Change {
 impl Change {
     /// The share of `from` that is gone in `to`.
     pub(super) fn saved_share(&self) -> Figure {
-        mapped(&self.ratio, |ratio| 1.0 - ratio)
+        self.ratio.falling(|ratio| 1.0 - ratio)
     }
 
     /// What is gone, in ns.
     pub(super) fn saved_ns(&self) -> Figure {
-        mapped(&self.difference_ns, |difference| -difference)
+        self.difference_ns.falling(|difference| -difference)
     }
-}
-
-/// A figure through a falling function: its bounds change places.
-fn mapped(figure: &Figure, falling: impl Fn(f64) -> f64) -> Figure {
-    Figure { value: falling(figure.value), low: figure.high.map(&falling), high: figure.low.map(&falling) }
 }
 
 /// Without an interval a difference is clear from this factor on, over so many blocks.
@@ -138,12 +133,12 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
         if comparison.baseline != to.id || comparison.candidate != from.id {
             return None;
         }
-        let ratio = mapped(&ratio, |ratio| 1.0 / ratio);
-        let difference_ns = mapped(&difference_ns, |difference| -difference);
+        let ratio = ratio.falling(|ratio| 1.0 / ratio);
+        let difference_ns = difference_ns.falling(|difference| -difference);
         let verdict = match verdict {
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
-            Verdict::CannotTell => Verdict::CannotTell,
+            undecided => undecided,
         };
         Some(Change { ratio, difference_ns, verdict })
     })
@@ -152,7 +147,7 @@ pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<
 /// Of a comparison with an interval its own; else by the factor, and null where that is not clear.
 fn verdict(comparison: &Comparison) -> Option<Verdict> {
     let ratio = comparison.ratio;
-    if ratio.low.is_some() {
+    if ratio.low.is_some() || comparison.verdict != Verdict::CannotTell {
         return Some(comparison.verdict);
     }
     match ratio.value {
@@ -174,7 +169,7 @@ pub(super) fn proved(check: &str, change: &Change) -> Proved {
         _ if small => REFUTED,
         Verdict::Faster => CONFIRMED,
         Verdict::Slower => REFUTED,
-        Verdict::CannotTell => CANNOT_TELL,
+        Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };
     Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect: change.difference_ns }
 }
