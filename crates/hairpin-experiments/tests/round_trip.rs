@@ -51,14 +51,14 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
             (order.case.transport.as_str(), order.case.pattern),
             ("tcp", Pattern::Paced { rate_per_s: 2000.0 })
         );
-        assert_eq!((order.extent, order.warm_up), (Extent::Count(100), Extent::Count(0)));
+        assert_eq!((order.extent, order.warm_up), (Extent::Count(800), Extent::Count(0)));
         assert!(order.block >= 3, "no comparison pairs it with a timed round");
     }
     let traced = plan.rounds.iter().filter(|order| order.purpose == Purpose::Traced).count();
     let untraced = plan.rounds.iter().filter(|order| order.purpose == Purpose::Untraced).count();
     assert_eq!((traced, untraced), (3, 3));
     let messages = |rate| after(&[("transport", "tcp"), ("rate", rate)]).map(|plan| plan.rounds[0].extent);
-    assert_eq!(messages("100"), Some(Extent::Count(18)));
+    assert_eq!(messages("100"), Some(Extent::Count(40)));
     assert_eq!(messages("2.5"), Some(Extent::Count(3)));
     assert_eq!(messages("2"), None, "no acknowledgement is delayed for so long");
     assert_eq!(

@@ -3,7 +3,7 @@
 //! Why: a corked socket keeps partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that forgets to release
 //! it pays that in every exchange. Evidence: `TCP_CORK` on as granted before and after the timed rounds; and in traced
 //! rounds, writes that stayed while the socket was corked and left at that ceiling with no call to release it. Its
-//! share is the time that they were so held, of all traced exchanges' time. Advice: release it after the last write.
+//! share is the time that they were so held, of what a timed exchange takes. Advice: release it after the last write.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;

@@ -7,7 +7,7 @@
 //! never the latency alone: in traced rounds, writes of an end that left when the acknowledgement of all before them came,
 //! and that acknowledgement came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
 //! these take as long; `TCP_NODELAY` and `TCP_CORK` off as granted to that end in the timed rounds too. Its share is the
-//! time that writes were so held, of all traced exchanges' time. Advice: one write, a cork, or `TCP_NODELAY`.
+//! time that writes were so held, of what a timed exchange takes. Advice: one write, a cork, or `TCP_NODELAY`.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
@@ -140,8 +140,7 @@ mod tests {
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
             assert!(found[0].summary.contains("for 40.1 ms"), "{}", found[0].summary);
-            let often =
-                "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of the mean of the timed ones.";
+            let often = "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of what the timed ones take.";
             assert!(found[0].summary.contains(often), "{}", found[0].summary);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(

@@ -5,7 +5,7 @@
 //! second way to the far end and back over a link. Evidence, in traced rounds: writes that left when the acknowledgement
 //! of all before them came, which was not late; that untraced exchanges take as long; `TCP_NODELAY` off as granted. Where
 //! the acknowledgement was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
-//! that writes were so held, of all traced exchanges' time. Advice: one write, or `TCP_NODELAY`.
+//! that writes were so held, of what a timed exchange takes. Advice: one write, or `TCP_NODELAY`.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};

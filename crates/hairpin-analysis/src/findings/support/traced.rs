@@ -21,8 +21,8 @@ pub(in crate::findings) struct Traced<'r> {
     pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
     /// The exchanges of each round with the waits that are evidence.
     exchanges: Vec<Vec<TracedExchange>>,
-    /// What an exchange of the timed rounds takes on average, which are past the start of their connections.
-    timed_mean_ns: Option<f64>,
+    /// What an exchange of the timed rounds takes, which are past the start of their connections: the p50 and the mean.
+    timed_ns: [Option<f64>; 2],
 }
 
 impl<'r> Traced<'r> {
@@ -45,8 +45,8 @@ impl<'r> Traced<'r> {
         };
         let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
         let any = exchanges.iter().any(|round| !round.is_empty());
-        let timed_mean_ns = case.latency_ns.mean.map(|mean| mean.value);
-        any.then_some(Self { rounds, exchanges, timed_mean_ns })
+        let timed_ns = [case.latency_ns.p50, case.latency_ns.mean].map(|figure| Some(figure?.value));
+        any.then_some(Self { rounds, exchanges, timed_ns })
     }
 
     /// All exchanges of all rounds, each with its place in its connection, from 0.
@@ -62,32 +62,40 @@ impl<'r> Traced<'r> {
         median_over(&values, Over::evidence(0.0))
     }
 
-    /// How often a wait of that kind was there, and how much of the time.
+    /// How often a wait of that kind was there, and how much of the time. By medians wherever more than half have it: a few
+    /// exchanges that the machine held up would else hide what most of them wait for.
     pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> Often {
         let mut often = Often { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
-        let (mut held, mut time_of_some, mut time_past_start) = (0.0, 0.0, 0.0);
-        let mut without_ns = Vec::new();
+        // Of each exchange with it, what it takes without, and the part that it is.
+        let (mut without_ns, mut parts) = (Vec::new(), Vec::new());
+        // Traced rounds begin with exchanges that the kernel acknowledges at once, timed ones do not.
+        let (mut held_ns_past_start, mut ns_past_start, mut past_start) = (0.0, 0.0, 0);
         let has_it = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| of_kind(exchange, wait));
         let first_place = self.exchanges().filter(|(_, exchange)| has_it(exchange)).map(|(place, _)| place).min();
         for (place, exchange) in self.exchanges() {
-            let duration_ns = exchange.duration_ns as f64;
+            let duration_ns = (exchange.duration_ns as f64).max(1.0);
+            let held_ns = held_ns(exchange, &of_kind);
             often.all += 1;
-            if first_place.is_some_and(|first| place >= first) {
-                time_past_start += duration_ns;
-            }
             if has_it(exchange) {
-                let held_ns = held_ns(exchange, &of_kind);
-                (often.some, time_of_some, held) = (often.some + 1, time_of_some + duration_ns, held + held_ns);
+                often.some += 1;
                 without_ns.push((duration_ns - held_ns).max(0.0));
+                parts.push((held_ns / duration_ns).clamp(0.0, 1.0));
+            }
+            if first_place.is_some_and(|first| place >= first) {
+                past_start += 1;
+                held_ns_past_start += held_ns;
+                ns_past_start += duration_ns;
             }
         }
-        let (Some(without_ns), true) = (median(&without_ns), time_of_some > 0.0) else { return often };
-        often.share_of_some = (held / time_of_some).clamp(0.0, 1.0);
-        // Traced rounds begin with exchanges that the kernel acknowledges at once. How much of the timed ones is the wait
-        // follows from what an exchange takes without it; it is no more than in traced ones past that start.
-        let timed = self.timed_mean_ns.filter(|mean_ns| *mean_ns > 0.0);
-        let steady = timed.map_or(0.0, |mean_ns| (1.0 - without_ns / mean_ns).max(0.0));
-        often.share = steady.min((held / time_past_start).clamp(0.0, 1.0));
+        let (Some(without_ns), Some(part)) = (median(&without_ns), median(&parts)) else { return often };
+        let [p50_ns, mean_ns] = self.timed_ns;
+        let (timed_ns, most) = if 2 * often.some > past_start {
+            (p50_ns, part)
+        } else {
+            (mean_ns, (held_ns_past_start / ns_past_start).clamp(0.0, 1.0))
+        };
+        let steady = timed_ns.filter(|ns| *ns > 0.0).map_or(0.0, |ns| (1.0 - without_ns / ns).max(0.0));
+        (often.share_of_some, often.share) = (part, steady.min(most));
         often
     }
 }
@@ -99,9 +107,10 @@ pub(in crate::findings) struct Often {
     pub(in crate::findings) some: usize,
     /// Exchanges traced.
     pub(in crate::findings) all: usize,
-    /// The part of the time of those with it in which it was under way.
+    /// The part of the time of one with it in which it was under way: the median.
     pub(in crate::findings) share_of_some: f64,
-    /// The part of the timed exchanges' mean that it is: the share of a finding.
+    /// The part of a timed exchange that it is, by the p50 where more than half have it, else by the mean: the share of a
+    /// finding.
     pub(in crate::findings) share: f64,
 }
 
@@ -111,7 +120,7 @@ impl Often {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    /// `Seen in 6 of 12 traced exchanges, 98 % of their time; 71 % of the mean of the timed ones.`
+    /// `Seen in 6 of 12 traced exchanges, 98 % of their time; 71 % of what the timed ones take.`
     pub(in crate::findings) fn told(&self) -> String {
         let seen = if self.some == self.all {
             format!("all {}", self.all)
@@ -119,7 +128,7 @@ impl Often {
             format!("{} of {}", self.some, self.all)
         };
         let (of_some, steady) = (humane::share(self.share_of_some), humane::share(self.share));
-        format!("Seen in {seen} traced exchanges, {of_some} of their time; {steady} of the mean of the timed ones.")
+        format!("Seen in {seen} traced exchanges, {of_some} of their time; {steady} of what the timed ones take.")
     }
 }
 
@@ -238,9 +247,8 @@ mod tests {
         assert_eq!(controls(&[&one], &[], 4), [[None; 3]]);
     }
 
-    /// Traced exchanges of a case whose timed ones take 1 us on average.
-    fn often(exchanges: &[Vec<TracedExchange>], timed_mean_ns: f64) -> Often {
-        let traced = Traced { rounds: Vec::new(), exchanges: exchanges.to_vec(), timed_mean_ns: Some(timed_mean_ns) };
+    fn often(exchanges: &[Vec<TracedExchange>], timed_ns: [f64; 2]) -> Often {
+        let traced = Traced { rounds: Vec::new(), exchanges: exchanges.to_vec(), timed_ns: timed_ns.map(Some) };
         traced.often(|_, _| true)
     }
 
@@ -249,19 +257,27 @@ mod tests {
         let stalled = exchange(100, &[(0, 40), (20, 80)]);
         let quick = exchange(20, &[]);
         let diluted = [vec![quick.clone(), quick.clone(), stalled.clone()]];
-        // All timed exchanges stall: 80 of 100.
-        assert_eq!(often(&diluted, 100.0), Often { some: 1, all: 3, share_of_some: 0.8, share: 0.8 });
-        // Half of them do: 40 of 60.
-        assert!((often(&diluted, 60.0).share - 40.0 / 60.0).abs() < 1e-9);
-        // None of them does, and none of those traced.
-        assert_eq!(often(&diluted, 20.0).share, 0.0);
-        assert_eq!(often(&[vec![quick]], 100.0), Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
-        // Something else made the timed ones long.
-        assert_eq!(often(&[vec![stalled.clone()]], 9_000.0).share, 0.8);
-        assert_eq!(often(&[vec![exchange(20, &[]), stalled, exchange(60, &[])]], 9_000.0).share, 0.5, "now and then");
+        let all = often(&diluted, [100.0, 100.0]);
+        assert_eq!(all, Often { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
+        assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "none of them does");
+        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "something else made them long");
         assert_eq!(
-            often(&diluted, 60.0).told(),
-            "Seen in 1 of 3 traced exchanges, 80 % of their time; 67 % of the mean of the timed ones."
+            all.told(),
+            "Seen in 1 of 3 traced exchanges, 80 % of their time; 80 % of what the timed ones take."
         );
+        let none = often(&[vec![quick]], [100.0, 100.0]);
+        assert_eq!(none, Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
+    }
+
+    #[test]
+    fn where_most_wait_the_median_tells_and_else_the_mean() {
+        let stalled = exchange(100, &[(0, 80)]);
+        let held_up = exchange(100_000, &[(0, 80)]);
+        let most = [vec![stalled.clone(), stalled.clone(), held_up]];
+        assert_eq!(often(&most, [100.0, 40_000.0]).share, 0.8, "the one that the machine held up hides nothing");
+        let quick = exchange(20, &[]);
+        let now_and_then = [vec![stalled, quick.clone(), quick.clone(), quick]];
+        // 80 of the 160 that all four take, and of a mean of 40.
+        assert_eq!(often(&now_and_then, [20.0, 40.0]).share, 0.5);
     }
 }
