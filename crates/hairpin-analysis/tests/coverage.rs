@@ -18,6 +18,7 @@ const SPAN_S: f64 = 10.0;
 /// What the rounds are about: their long-run median, in ns.
 const TRUTH_NS: f64 = 10_000.0;
 
+#[expect(clippy::disallowed_methods, reason = "whoever runs the test chooses its size")]
 fn series() -> u64 {
     std::env::var("HAIRPIN_SERIES").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }

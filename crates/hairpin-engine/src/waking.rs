@@ -16,7 +16,7 @@ const WARM_UP: usize = 20;
 /// The median round trip of a byte through two pipes, between threads on two CPUs, in ns. Measured once, in some ms, when
 /// it is first asked; the second thread has ended then.
 #[must_use]
-pub fn round_trip_ns() -> u64 {
+pub(crate) fn round_trip_ns() -> u64 {
     static MEASURED: OnceLock<u64> = OnceLock::new();
     *MEASURED.get_or_init(|| measure().unwrap_or(UNKNOWN_NS))
 }

@@ -283,6 +283,7 @@ words! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "`words!` has no place for `#[default]`")]
 impl Default for Verdict {
     fn default() -> Self {
         Self::CannotTell

@@ -23,7 +23,7 @@ use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
 use crate::exchanges;
 use crate::ladder;
 use crate::quantities::{self, Micro};
-use crate::wording;
+use crate::{trust, wording};
 
 const MICRO: Micro = Micro::Sign;
 const PAGE: &str = include_str!("page.html");
@@ -171,12 +171,12 @@ fn view(run: &Run) -> View {
         partial: wording::partial(run).into_iter().collect(),
         lead: tied(&answer.lead),
         more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
-        cautions: wording::quick(run)
+        cautions: trust::quick(run)
             .into_iter()
             .chain(wording::cautions(run))
-            .chain(wording::machine_states(run))
+            .chain(trust::machine_states(run))
             .chain(wording::busy(run))
-            .chain(wording::without_interval(run))
+            .chain(trust::without_interval(run))
             .map(|said| tied(&said))
             .collect(),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),

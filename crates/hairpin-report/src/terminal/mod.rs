@@ -16,7 +16,7 @@ use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::comparison::ComparisonReport;
 use crate::quantities::{self, Micro};
-use crate::{exchanges, ladder, links, wording};
+use crate::{exchanges, ladder, links, trust, wording};
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
 pub use time_sequence::render_time_sequences;
@@ -89,13 +89,13 @@ fn answer(page: &mut Page, run: &Run) {
     if !answer.more.is_empty() {
         page.paragraph(0, page::PLAIN, &answer.more.join(" "));
     }
-    if let Some(quick) = wording::quick(run) {
+    if let Some(quick) = trust::quick(run) {
         page.paragraph(0, WARN, &quick);
     }
     for caution in wording::cautions(run) {
         page.paragraph(0, BAD, &caution);
     }
-    if let Some(states) = wording::machine_states(run) {
+    if let Some(states) = trust::machine_states(run) {
         page.paragraph(0, WARN, &states);
     }
     if let Some(caution) = wording::busy(run) {
@@ -112,7 +112,7 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     for (calibrated, line) in wording::calibrations(run) {
         page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
     }
-    for line in wording::without_interval(run) {
+    for line in trust::without_interval(run) {
         page.paragraph(0, WARN, &line);
     }
     for (label, why) in wording::invalid(run) {
@@ -194,7 +194,7 @@ fn neighbours(page: &mut Page, run: &Run) {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
         }
     }
-    for line in wording::split_winners(run) {
+    for line in trust::split_winners(run) {
         page.item("  ", page::PLAIN, &line);
     }
 }
