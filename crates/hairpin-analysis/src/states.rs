@@ -4,7 +4,7 @@
 //! a round's slowdown is that of its slower end, the geometric mean of before and after. The rounds are cut into two where
 //! that explains most of the variance (Otsu, "A threshold selection method from gray-level histograms", IEEE Transactions
 //! on Systems, Man, and Cybernetics 9, 1979). The cut counts as two states only where they differ by [`APART`], each has a
-//! share of [`LEAST_SHARE`], and little variance is left within them; else the machine had one.
+//! share of a tenth at least, and little variance is left within them; else the machine had one.
 
 use std::collections::BTreeMap;
 

@@ -226,7 +226,7 @@ impl Estimate {
     /// The chance of an estimate as far from 0 by more than `step` where there is no more than `step` between: the
     /// greatest alpha whose interval still holds such a difference.
     ///
-    /// Without an interval it is 0 where even the [widest](Self::widest) bounds are on one side of 0, else 1.
+    /// Without an interval it is 0 where even the widest bounds are on one side of 0, else 1.
     #[must_use]
     pub fn p_value(&self, step: f64) -> f64 {
         if self.why.is_some() {
