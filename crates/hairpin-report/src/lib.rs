@@ -19,6 +19,7 @@ pub mod time_sequence;
 
 mod claim_wording;
 mod exchanges;
+mod findings;
 mod ladder;
 mod links;
 mod trust;

@@ -21,6 +21,7 @@ use hairpin_model::run::Run;
 
 use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
 use crate::exchanges;
+use crate::findings;
 use crate::ladder;
 use crate::quantities::{self, Micro};
 use crate::{trust, wording};
@@ -278,7 +279,7 @@ fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
 fn card(run: &Run, finding: &Finding) -> Card {
     let experiment = finding.counter_experiment.as_ref();
     let proof =
-        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", wording::proof(proved, MICRO));
+        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", findings::proof(proved, MICRO));
     let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
     Card {
         code: finding.code.clone(),
@@ -291,8 +292,8 @@ fn card(run: &Run, finding: &Finding) -> Card {
         share: explains
             .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
         summary: tied(&finding.summary),
-        cases: wording::case_labels(run, &finding.cases),
-        evidence: wording::evidence(finding, MICRO),
+        cases: findings::case_labels(run, &finding.cases),
+        evidence: findings::evidence(finding, MICRO),
         advice: tied(&finding.advice),
         change: experiment.map(|experiment| tied(&experiment.change)),
         command: experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),

@@ -16,7 +16,7 @@ use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::comparison::ComparisonReport;
 use crate::quantities::{self, Micro};
-use crate::{exchanges, ladder, links, trust, wording};
+use crate::{exchanges, findings, ladder, links, trust, wording};
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
 pub use time_sequence::render_time_sequences;
@@ -48,7 +48,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
     changes_of_one_thing(&mut page, run);
-    findings(&mut page, run);
+    all_findings(&mut page, run);
     failures(&mut page, run);
     skipped(&mut page, run);
     footer(&mut page, run);
@@ -205,13 +205,13 @@ fn one_step(step: ladder::Step, row: &CaseSummary, room: usize) -> String {
     if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
 
-fn findings(page: &mut Page, run: &Run) {
-    for (title, findings) in wording::by_subject(run) {
-        if findings.is_empty() {
+fn all_findings(page: &mut Page, run: &Run) {
+    for (title, of_subject) in findings::by_subject(run) {
+        if of_subject.is_empty() {
             continue;
         }
         page.heading(title, "");
-        for (place, finding) in findings.into_iter().enumerate() {
+        for (place, finding) in of_subject.into_iter().enumerate() {
             if place > 0 && !is_brief(finding) {
                 page.gap();
             }
@@ -235,7 +235,7 @@ fn one_finding(page: &mut Page, finding: &Finding) {
         Severity::Problem => BAD,
     };
     if is_brief(finding) {
-        let said = format!("{}: {}", finding.code, wording::first_sentence(&finding.summary));
+        let said = format!("{}: {}", finding.code, findings::first_sentence(&finding.summary));
         page.item(&format!("{}: ", finding.severity), style, &said);
         return;
     }
@@ -249,7 +249,7 @@ fn one_finding(page: &mut Page, finding: &Finding) {
     match (&finding.proved, &finding.counter_experiment) {
         (Some(proved), _) => {
             let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
-            page.item("  check  ", style, &wording::proof(proved, MICRO));
+            page.item("  check  ", style, &findings::proof(proved, MICRO));
         }
         (None, Some(experiment)) => {
             page.item("  check  ", page::PLAIN, &experiment.change);
