@@ -17,6 +17,15 @@ use crate::support;
 
 const ROUNDS: u32 = 10;
 
+/// How often a thing is tried that is tried `thoroughly` times in CI, where `PROPTEST_CASES` is set: else a quarter.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how thorough a test is depends on who runs it; the crate reads no environment"
+)]
+fn times(thoroughly: u64) -> u64 {
+    if std::env::var_os("PROPTEST_CASES").is_some() { thoroughly } else { thoroughly / 4 }
+}
+
 /// A machine to measure on.
 #[derive(Clone, Copy)]
 struct Machine {
@@ -61,6 +70,7 @@ impl Simulation {
     }
 
     fn share(&mut self, pairs: u64, scale: f64, called: impl Fn(Verdict) -> bool) -> f64 {
+        let pairs = times(pairs);
         (0..pairs).filter(|seed| called(self.verdict(*seed, scale))).count() as f64 / pairs as f64
     }
 }
@@ -116,11 +126,12 @@ fn ten_per_cent_slower_is_called_slower() {
     assert!(faster <= 0.005, "{faster}");
 }
 
-/// Of 1 000 samples of `rounds` rounds, the share whose interval misses the truth.
+/// Of 1 000 samples of `rounds` rounds (or as many as are tried), the share whose interval misses the truth.
 fn missed(rounds: usize, of: impl Fn(&[f64], &[f64], u64) -> Option<bool>) -> f64 {
     let mut simulation = Simulation::new(5, Machine { noise: 0.05, outliers: 0.0, drift: 0.0 });
     let mut sample = || (0..rounds).map(|_| simulation.p50_ns(0, 0.0, 1.0)).collect::<Vec<_>>();
-    (0..1000).filter(|seed| of(&sample(), &sample(), *seed).unwrap_or(true)).count() as f64 / 1000.0
+    let samples = times(1000);
+    (0..samples).filter(|seed| of(&sample(), &sample(), *seed).unwrap_or(true)).count() as f64 / samples as f64
 }
 
 #[test]
