@@ -3,7 +3,10 @@
 //! Every round of a case measures the bare loop, Hairpin, and the bare loop again, in an order that turns from round
 //! to round, each with fresh processes. The ratio of a round is Hairpin's p50 by the mean of the bare loop's two; what
 //! is judged is the median of these ratios. The bare loop against itself shows what the machine alone can do.
+//!
+//! With `--against BINARY` another build of Hairpin stands in place of the bare loop, and this one must not be worse.
 
+mod build;
 mod judge;
 
 use std::path::{Path, PathBuf};
@@ -13,8 +16,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::contract;
 use crate::process;
+use build::Build;
 use judge::{Round, Rule, Verdict};
 
 /// A case, in the words of the command line.
@@ -54,116 +57,141 @@ impl Combination {
         if (self.transport, self.waiting) == ("shm", "spin") { COUNT_OF_SPINNING_SHM } else { COUNT }
     }
 
+    /// How near it must be to the bare loop.
     fn rule(self) -> Rule {
         match (self.transport, self.waiting, self.placement) {
-            (_, "block", "apart") => Rule::WithinBareSpread,
+            (_, "block", "apart") => Rule::WithinSpread,
             ("shm", "spin", _) => Rule::Within(0.05),
             _ => Rule::Within(0.03),
         }
     }
+
+    /// How near it must be to another build.
+    fn rule_against(self) -> Rule {
+        match (self.waiting, self.placement) {
+            ("block", "apart") => Rule::NotAboveSpread,
+            _ => Rule::Below(0.02),
+        }
+    }
 }
 
-/// What measures.
-struct Programs {
-    hairpin: PathBuf,
-    bare_loop: PathBuf,
-    scratch: PathBuf,
+/// What Hairpin is held against.
+enum Base {
+    /// The bare loop, and the CPUs on which Hairpin ran the case: those of client and echo.
+    BareLoop { program: PathBuf, cpus: String },
+    /// Another build.
+    Build(Build),
 }
 
-/// Measures and prints the table; answers whether every rule holds.
+/// Measures and prints the table; answers whether every rule holds. `against` is another build of Hairpin, else it is the
+/// bare loop.
 ///
 /// # Errors
 /// Where something cannot be built or run.
-pub(crate) fn run(root: &Path, rounds: usize, only: &[String]) -> Result<bool> {
+pub(crate) fn run(root: &Path, rounds: usize, only: &[String], against: Option<&Path>) -> Result<bool> {
     let combinations = Combination::all(only)?;
     let [hairpin, bare_loop] = process::build_release(root, [("hairpin", "hairpin"), ("xtask", "bare-loop")])?;
-    let programs = Programs { hairpin, bare_loop, scratch: process::scratch("fidelity")? };
+    let scratch = process::scratch("fidelity")?;
+    let hairpin = Build::probe(&hairpin, &scratch)?;
+    let old = against.map(|program| Build::probe(program, &scratch)).transpose()?;
     let mut measured = Vec::new();
     for combination in &combinations {
         let Combination { transport, waiting, placement } = combination;
         println!("{transport} {waiting} {placement}: {rounds} rounds");
         measured.push(
-            rounds_of(&programs, *combination, rounds)
+            rounds_of(&hairpin, old.as_ref(), &bare_loop, *combination, rounds)
                 .with_context(|| format!("{transport} {waiting} {placement}"))?,
         );
     }
-    process::remove(&programs.scratch)?;
-    Ok(print_table(&combinations, &measured))
+    process::remove(&scratch)?;
+    Ok(print_table(&combinations, &measured, against.is_some()))
 }
 
-fn rounds_of(programs: &Programs, combination: Combination, rounds: usize) -> Result<Vec<Round>> {
+fn rounds_of(
+    hairpin: &Build,
+    old: Option<&Build>,
+    bare_loop: &Path,
+    combination: Combination,
+    rounds: usize,
+) -> Result<Vec<Round>> {
     // Not one of the rounds: it tells the CPUs, and brings the programs' pages into memory.
-    let cpus = cpus(&run_hairpin(programs, combination)?, combination.placement)?;
-    (0..rounds).map(|number| measure(programs, combination, &cpus, number)).collect()
+    let first = hairpin.run(combination, 0)?;
+    let base = match old {
+        Some(old) => {
+            old.run(combination, 0)?;
+            Base::Build(old.clone())
+        }
+        None => Base::BareLoop { program: bare_loop.to_owned(), cpus: cpus(&first, combination.placement)? },
+    };
+    (0..rounds).map(|number| measure(hairpin, &base, combination, number)).collect()
 }
 
-fn print_table(combinations: &[Combination], measured: &[Vec<Round>]) -> bool {
+fn print_table(combinations: &[Combination], measured: &[Vec<Round>], against: bool) -> bool {
+    let (base, candidate) = if against { ("old", "new") } else { ("bare", "hairpin") };
     println!(
         "{:12} {:6} {:9} {:>11} {:>11} {:>7} {:>16} {:>16}  verdict",
-        "transport", "wait", "placement", "bare p50 us", "hairpin us", "ratio", "its interval", "bare A/A spread"
+        "transport",
+        "wait",
+        "placement",
+        format!("{base} p50 us"),
+        format!("{candidate} us"),
+        "ratio",
+        "its interval",
+        format!("{base} A/A spread")
     );
     let mut all_hold = true;
     for (combination, rounds) in combinations.iter().zip(measured) {
-        let rule = combination.rule();
+        let rule = if against { combination.rule_against() } else { combination.rule() };
         let Combination { transport, waiting, placement } = combination;
         let told = judge::judge(rounds, rule);
         all_hold &= told.verdict == Verdict::Holds;
         println!(
             "{transport:12} {waiting:6} {placement:9} {:11.3} {:11.3} {:7.4} {:>16} {:>16}  {}",
-            told.bare_ns / 1000.0,
+            told.base_ns / 1000.0,
             told.hairpin_ns / 1000.0,
             told.ratio,
             format!("{:.4} - {:.4}", told.interval.0, told.interval.1),
-            format!("{:.4} - {:.4}", told.bare_spread.0, told.bare_spread.1),
+            format!("{:.4} - {:.4}", told.base_spread.0, told.base_spread.1),
             told.in_words(rule),
         );
     }
     all_hold
 }
 
-/// One round of a case: the bare loop twice and Hairpin once, first, second or third in turn.
-fn measure(programs: &Programs, combination: Combination, cpus: &str, number: usize) -> Result<Round> {
-    let mut bare = Vec::new();
+/// One round of a case: the base twice and Hairpin once, first, second or third in turn.
+fn measure(hairpin: &Build, base: &Base, combination: Combination, number: usize) -> Result<Round> {
+    let mut of_base = Vec::new();
     let mut hairpin_ns = 0.0;
     for turn in 0..3 {
         if turn == number % 3 {
-            hairpin_ns = p50_ns(&run_hairpin(programs, combination)?)?;
+            hairpin_ns = build::p50_ns(&hairpin.run(combination, number)?)?;
         } else {
-            bare.push(run_bare_loop(programs, combination, cpus)?);
+            of_base.push(measure_base(base, combination, number)?);
         }
     }
-    let p50 = |told: &Value| told["p50_ns"].as_f64().context("the bare loop told no p50_ns");
-    Ok(Round {
-        bare_ns: (p50(&bare[0])?, p50(&bare[1])?),
-        hairpin_ns,
-        resolution_ns: bare[0]["resolution_ns"].as_f64().context("the bare loop told no resolution_ns")?,
-    })
+    let [(first_ns, resolution_ns), (second_ns, _)] = of_base[..] else { bail!("the base runs twice a round") };
+    Ok(Round { base_ns: (first_ns, second_ns), hairpin_ns, resolution_ns })
 }
 
-fn run_bare_loop(programs: &Programs, combination: Combination, cpus: &str) -> Result<Value> {
+/// The p50 of one run of the base, and the least difference that its clock shows where that is a reason for a difference:
+/// two builds read the same clock.
+fn measure_base(base: &Base, combination: Combination, number: usize) -> Result<(f64, f64)> {
+    match base {
+        Base::Build(old) => Ok((build::p50_ns(&old.run(combination, number)?)?, 0.0)),
+        Base::BareLoop { program, cpus } => {
+            let told = run_bare_loop(program, combination, cpus)?;
+            let figure = |name: &str| told[name].as_f64().with_context(|| format!("the bare loop told no {name}"));
+            Ok((figure("p50_ns")?, figure("resolution_ns")?))
+        }
+    }
+}
+
+fn run_bare_loop(program: &Path, combination: Combination, cpus: &str) -> Result<Value> {
     let Combination { transport, waiting, .. } = combination;
-    let mut command = Command::new(&programs.bare_loop);
+    let mut command = Command::new(program);
     command.args(["--transport", transport, "--waiting", waiting, "--cpus", cpus]);
     command.args(["--count", &combination.count().to_string(), "--warmup", &WARM_UP.to_string()]);
     process::run(&mut command, LIMIT)?.succeeded().context("the bare loop")?.json()
-}
-
-fn run_hairpin(programs: &Programs, combination: Combination) -> Result<Value> {
-    let Combination { transport, waiting, placement } = combination;
-    let out = programs.scratch.join("run");
-    process::remove(&out)?;
-    let mut command = Command::new(&programs.hairpin);
-    command.args(["round-trip", "--transport", transport, "--waiting", waiting, "--placement", placement]);
-    command.args(["--count", &combination.count().to_string(), "--warmup", &WARM_UP.to_string()]);
-    command.args(["--rounds", "1", "--json", "--out"]).arg(out);
-    process::run(&mut command, LIMIT)?.succeeded().context("hairpin")?.json()
-}
-
-/// The p50 of the only case of a run.
-fn p50_ns(run: &Value) -> Result<f64> {
-    let cases = contract::list(run, "cases");
-    let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
-    case["latency_ns"]["p50"]["value"].as_f64().context("no p50 in it")
 }
 
 /// The CPUs on which Hairpin's client and echo run, as the bare loop takes them.
@@ -184,10 +212,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn hairpin_s_own_words_are_read() {
-        assert!((p50_ns(&example()).unwrap() - 10.0).abs() < 1e-12);
-        assert!(p50_ns(&with("/cases", json!([]))).unwrap_err().to_string().contains("0 cases instead of one"));
-        assert!(p50_ns(&with("/cases/0/latency_ns/p50", json!(null))).is_err());
+    fn the_cpus_of_both_ends_are_read() {
         assert_eq!(cpus(&example(), "apart").unwrap(), "0,1");
         assert_eq!(cpus(&example(), "together").unwrap(), "1,1");
         assert!(cpus(&with("/environment/cpus_used", json!([3])), "apart").is_err());
@@ -197,9 +222,11 @@ mod tests {
     fn every_case_has_its_rule() {
         let all = Combination::all(&[]).unwrap();
         assert_eq!(all.len(), 15);
-        assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinBareSpread).count(), 5);
+        assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinSpread).count(), 5);
         assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::Within(0.05)).count(), 1);
         assert_eq!(Combination::all(&["udp".to_owned()]).unwrap().len(), 3);
+        assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::NotAboveSpread).count(), 5);
+        assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::Below(0.02)).count(), 10);
         assert!(Combination::all(&["utp".to_owned()]).is_err());
     }
 }

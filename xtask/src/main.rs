@@ -10,11 +10,12 @@
 )]
 
 mod arrows;
-mod calibration;
 mod captures;
 mod catalog;
 mod ci;
 mod contract;
+mod coverage;
+mod diagnose;
 mod fidelity;
 mod figures;
 mod leaks;
@@ -27,7 +28,6 @@ mod readers;
 mod skips;
 mod smoke;
 mod source;
-mod stalls;
 mod suite;
 mod system;
 mod tidy;
@@ -63,7 +63,7 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Hairpin's figures beside those of a bare loop
+    /// Hairpin's figures beside those of a bare loop, or of another build
     Fidelity {
         /// Interleaved rounds of each case
         #[arg(long, default_value_t = 21)]
@@ -71,15 +71,24 @@ enum Chore {
         /// Only these transports
         #[arg(long, value_delimiter = ',')]
         only: Vec<String>,
+        /// Another build of hairpin in place of the bare loop: this tree's must not be worse
+        #[arg(long, value_name = "BINARY")]
+        against: Option<PathBuf>,
     },
-    /// A/A pairs, and a planted difference
-    Calibration {
-        /// A/A pairs
-        #[arg(long, default_value_t = 200)]
-        pairs: usize,
-        /// Pairs with a planted difference
-        #[arg(long, default_value_t = 20)]
+    /// Whether intervals hold from run to run, the same is called the same, and the slower slower
+    Coverage {
+        /// Repeats of the run
+        #[arg(long, default_value_t = 201)]
+        runs: usize,
+        /// Pairs of runs with a planted delay, of each of two sizes
+        #[arg(long, default_value_t = 40)]
         planted: usize,
+        /// The time of each run
+        #[arg(long, default_value = "10s")]
+        over: String,
+        /// Only these transports
+        #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
+        transports: String,
     },
     /// What the instrument itself costs
     Overhead,
@@ -94,14 +103,14 @@ enum Chore {
     },
     /// What the relay adds to a link's profile, seen from outside
     Links,
-    /// Whether small writes are explained as promised
-    Stalls {
-        /// Short runs in which the finding is counted
+    /// Whether the cause that is there is named first: a confusion table of plantings and decoys
+    Diagnose {
+        /// Runs of each planting and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
-        /// Also make docs/why-small-writes-stall.png anew
-        #[arg(long)]
-        picture: bool,
+        /// Only those of causes with this in their code
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
     },
 }
 
@@ -131,12 +140,14 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
             catalog::run(root, &binary, check).map(says)
         }
-        Chore::Fidelity { rounds, only } => fidelity::run(root, rounds, &only),
-        Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
+        Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
+        Chore::Coverage { runs, planted, over, transports } => {
+            coverage::run(root, &coverage::Asked { runs, planted, over, transports })
+        }
         Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
-        Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
+        Chore::Diagnose { runs, only } => diagnose::run(root, runs, only.as_deref()),
     }
 }
 

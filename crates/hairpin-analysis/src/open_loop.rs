@@ -4,11 +4,24 @@ use hairpin_model::case::{Case, Pattern};
 use hairpin_model::fact;
 use hairpin_model::fact_names;
 use hairpin_model::round::Measured;
+use hairpin_model::summary::CaseSummary;
 
 use crate::statistics::location::median;
 
 /// Below this share of the rate asked for, the generator was saturated and the round says nothing of that rate.
 pub const SATURATED_BELOW: f64 = 0.99;
+
+/// A case whose generator's median lateness is a greater share of its median latency ranks no transport: that much of the
+/// figure is the generator's.
+pub const RANKED_UP_TO: f64 = 0.2;
+
+/// Whether the generator's median lateness is more than [`RANKED_UP_TO`] of the median latency. False in a closed loop.
+#[must_use]
+pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
+    let lateness = case.lateness_ns.and_then(|lateness| lateness.p50);
+    let medians = lateness.zip(case.latency_ns.p50);
+    medians.is_some_and(|(lateness, latency)| lateness.value > RANKED_UP_TO * latency.value)
+}
 
 /// Why a generator had to wait, and what helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -157,9 +157,9 @@ fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
         };
         budgets.iter().map(exceeded).collect()
     };
-    assert_eq!(broken(&compare_runs(&one, &one, 1)), [0, 0, 0]);
+    assert_eq!(broken(&compare_runs(&[&one], &[&one])), [0, 0, 0]);
     // TCP four times and the pipe; UDP's latencies were not scaled, and ICMP has none.
-    assert_eq!(broken(&compare_runs(&one, &slower, 1)), [5, 5, 5]);
+    assert_eq!(broken(&compare_runs(&[&one], &[&slower])), [5, 5, 5]);
 }
 
 #[test]

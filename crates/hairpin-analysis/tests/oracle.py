@@ -18,70 +18,51 @@ def values(length):
     return [round(random.uniform(1.0, 1e6), 3) for _ in range(length)]
 
 
-def t_interval(sample):
-    """Student's 95 % interval of the mean."""
-    low, high = stats.ttest_1samp(sample, 0.0).confidence_interval(0.95)
-    return [low, high]
+def interval(sample, span_s):
+    """The interval of METHODOLOGY.md, or why there is none."""
+    logarithms = numpy.log(sample)
+    count = 8 if len(sample) >= 16 else 5
+    edges = [k * len(sample) // count for k in range(count + 1)]
+    batches = [float(numpy.median(logarithms[low:high])) for low, high in itertools.pairwise(edges)]
+    result = {"values": sample, "span_s": span_s, "median": float(numpy.median(sample))}
+    if stats.kendalltau(range(count), batches, method="exact").pvalue < 0.01:
+        return result | {"why": "trend"}
+    centred = numpy.array(batches) - numpy.mean(batches)
+    if float(sum(centred[1:] * centred[:-1]) / sum(centred**2)) > 0.4:
+        return result | {"why": "slow-variation"}
+    slow = min(1.0, 0.13 * math.sqrt(10 / span_s))
+    error = stats.t.ppf(0.975, count - 1) * numpy.std(batches, ddof=1) / math.sqrt(count)
+    floor = stats.norm.ppf(0.975) * math.sqrt(slow) * numpy.std(logarithms, ddof=1)
+    half = math.hypot(error, floor)
+    centre = float(numpy.median(logarithms))
+    return result | {"low": math.exp(centre - half), "high": math.exp(centre + half)}
 
 
-def expanded_tail(rounds):
-    """Hesterberg 2015: the tail that stands for 2.5 %."""
-    return stats.norm.cdf(-math.sqrt(rounds / (rounds - 1)) * stats.t.ppf(0.975, rounds - 1))
+def drawn_interval():
+    length = random.choice([5, 8, 15, 16, 17, 40, 100])
+    slope = random.choice([0.0, 0.0, 0.0, 0.02])
+    wave = random.choice([0.0, 0.0, 0.2])
+    noise = [random.gauss(0, 0.05) + slope * k + wave * math.sin(2 * math.pi * k / length) for k in range(length)]
+    return interval([round(1e4 * math.exp(x), 3) for x in noise], random.choice([0.5, 2.0, 10.0, 60.0]))
 
 
-def resampled_medians(sample):
-    """Every median that a resample of the ascending sample can have, with its chance, exactly."""
-    n = len(sample)
-    lower = (n - 1) // 2
-    upper = n // 2
-    chances = {}
-
-    def cumulative(a, b):
-        """The chance that order statistic `lower` is at most sample[a] and `upper` at most sample[b], a <= b."""
-        if a < 0 or b < 0:
-            return 0.0
-        p, q = (a + 1) / n, (b - a) / n
-        total = 0.0
-        for below in range(lower + 1, n + 1):
-            for between in range(max(0, upper + 1 - below), n - below + 1):
-                ways = math.comb(n, below) * math.comb(n - below, between)
-                total += ways * p**below * q**between * max(0.0, 1 - p - q) ** (n - below - between)
-        return total
-
-    table = {(a, b): cumulative(a, b) for a in range(n) for b in range(a, n)}
-    at = lambda a, b: 0.0 if a < 0 or b < 0 else table[(min(a, b), b)]
-    for a, b in itertools.combinations_with_replacement(range(n), 2):
-        chance = at(a, b) - at(a - 1, b) - at(a, b - 1) + at(a - 1, b - 1)
-        median = (sample[a] + sample[b]) / 2
-        chances[median] = chances.get(median, 0.0) + chance
-    assert abs(sum(chances.values()) - 1) < 1e-9
-    return sorted(chances.items())
+def welch():
+    one, other = ([round(random.gauss(centre, 0.1), 6) for _ in range(random.randrange(3, 8))] for centre in (1.0, 1.1))
+    a, b = (numpy.var(side, ddof=1) / len(side) for side in (one, other))
+    degrees = (a + b) ** 2 / (a**2 / (len(one) - 1) + b**2 / (len(other) - 1))
+    half = stats.t.ppf(0.975, math.floor(degrees)) * math.sqrt(a + b)
+    difference = float(numpy.mean(other) - numpy.mean(one))
+    return {"one": one, "other": other, "difference": difference, "half": float(half)}
 
 
-def quantile(distribution, share):
-    total = 0.0
-    for value, chance in distribution:
-        total += chance
-        if total >= share:
-            return value
-    return distribution[-1][0]
-
-
-def bootstrap(rounds):
-    """Between which values the bounds of a bootstrap of 2000 resamples lie, but for once in 15 000 times (4 SD)."""
-    sample = [100.0 + k * k for k in range(rounds)]
-    distribution = resampled_medians(sample)
-    tail = expanded_tail(rounds)
-    slack = 4 * math.sqrt(tail * (1 - tail) / 2000)
-    low = [quantile(distribution, max(0.0, tail - slack)), quantile(distribution, tail + slack)]
-    high = [quantile(distribution, 1 - tail - slack), quantile(distribution, min(1.0, 1 - tail + slack))]
-    return {"values": sample, "median": float(numpy.median(sample)), "low": low, "high": high}
-
-
-def shift():
-    one, other = values(random.randrange(6, 16)), values(random.randrange(6, 16))
-    differences = [b - a for a in one for b in other]
-    return {"one": one, "other": other, "shift": float(numpy.median(differences))}
+def holm():
+    p_values = [round(random.random() ** 4, 6) for _ in range(random.randrange(1, 12))]
+    order = sorted(range(len(p_values)), key=lambda k: p_values[k])
+    stands, going = [False] * len(p_values), True
+    for rank, place in enumerate(order):
+        going = going and p_values[place] * (len(p_values) - rank) <= 0.05
+        stands[place] = going
+    return {"p_values": p_values, "stands": stands}
 
 
 def trend(length):
@@ -97,18 +78,18 @@ def trend(length):
     return {"values": sample, "slope": float(stats.theilslopes(sample, times).slope), "p": float(p)}
 
 
-few = [values(length) for length in [3, 3, 3, 4, 4, 4, 5, 5, 5]]
 print(
     json.dumps(
         {
             "medians": [{"values": v, "median": float(numpy.median(v))} for v in map(values, range(1, 50, 4))],
             "student_quantiles": [float(stats.t.ppf(0.975, degrees)) for degrees in range(1, 61)],
-            "few_differences": [
-                {"values": v, "median": float(numpy.median(v)), "interval": t_interval(v)} for v in few
+            "normal_quantiles": [
+                {"probability": p, "z": float(stats.norm.ppf(p))} for p in [0.75, 0.9, 0.975, 0.9909, 0.9999]
             ],
-            "shifts": [shift() for _ in range(20)],
+            "intervals": [drawn_interval() for _ in range(40)],
+            "welch": [welch() for _ in range(10)],
+            "holm": [holm() for _ in range(20)],
             "trends": [trend(length) for length in [3, 4, 5, 8, 12, 20, 30, 31, 40, 50, 60]],
-            "bootstraps": [bootstrap(rounds) for rounds in [6, 10, 15, 30]],
         },
         indent=1,
     )

@@ -1,8 +1,10 @@
 //! The statistics against SciPy and against exact enumeration: `oracle.json` has values and what those say of them, and
 //! `oracle.py` makes it.
 
-use hairpin_analysis::statistics::distribution::student_quantile;
-use hairpin_analysis::statistics::interval::{median_difference, median_figure, shift};
+use std::collections::BTreeSet;
+
+use hairpin_analysis::statistics::distribution::{normal_quantile, student_quantile};
+use hairpin_analysis::statistics::interval::{ALPHA, Estimate, Over, holm, median_over};
 use hairpin_analysis::statistics::location::median;
 use hairpin_analysis::statistics::trend::trend;
 use serde_json::Value;
@@ -43,23 +45,45 @@ fn students_quantile_is_right_from_one_degree_of_freedom_on() {
 }
 
 #[test]
-fn few_differences_have_students_interval() {
-    for case in cases("few_differences") {
-        let ours = median_difference(&numbers(&case["values"]), 1, "oracle").unwrap();
-        let expected = numbers(&case["interval"]);
-        assert_near(ours.value, number(&case["median"]));
-        assert_near(ours.low.unwrap(), expected[0]);
-        assert_near(ours.high.unwrap(), expected[1]);
+fn normal_quantiles_are_right() {
+    for case in cases("normal_quantiles") {
+        assert_near(normal_quantile(number(&case["probability"])), number(&case["z"]));
     }
-    let alike = median_difference(&[7.0; 4], 1, "oracle").unwrap();
-    assert_eq!((alike.low, alike.value, alike.high), (Some(7.0), 7.0, Some(7.0)));
 }
 
 #[test]
-fn the_shift_is_the_hodges_lehmann_estimate() {
-    for case in cases("shifts") {
-        let ours = shift(&numbers(&case["one"]), &numbers(&case["other"]), 1, "oracle").unwrap();
-        assert_near(ours.value, number(&case["shift"]));
+fn intervals_over_rounds_are_those_of_another_implementation() {
+    let mut reasons = BTreeSet::new();
+    for case in cases("intervals") {
+        let ours = median_over(&numbers(&case["values"]), Over::seconds(number(&case["span_s"]))).unwrap();
+        assert_near(ours.value, number(&case["median"]));
+        match case["why"].as_str() {
+            Some(why) => assert_eq!(ours.why.map(|why| why.to_string()).as_deref(), Some(why)),
+            None => {
+                assert_near(ours.low.unwrap(), number(&case["low"]));
+                assert_near(ours.high.unwrap(), number(&case["high"]));
+            }
+        }
+        reasons.insert(case["why"].as_str().map(str::to_owned));
+    }
+    assert_eq!(reasons.len(), 3, "some have an interval, and both reasons are there: {reasons:?}");
+}
+
+#[test]
+fn runs_are_compared_as_by_welch() {
+    for case in cases("welch") {
+        let ours = Estimate::welch(&numbers(&case["one"]), &numbers(&case["other"])).unwrap();
+        assert_near(ours.value, number(&case["difference"]));
+        assert_near(ours.half_width(ALPHA), number(&case["half"]));
+    }
+}
+
+#[test]
+fn several_hypotheses_stand_as_by_holm() {
+    for case in cases("holm") {
+        let expected: Vec<bool> =
+            case["stands"].as_array().unwrap().iter().map(|one| one.as_bool().unwrap()).collect();
+        assert_eq!(holm(&numbers(&case["p_values"]), ALPHA), expected);
     }
 }
 
@@ -71,18 +95,5 @@ fn trends_have_the_slope_of_theil_and_sen_and_the_p_of_kendalls_test() {
         let ours = trend(&points).unwrap();
         assert_near(ours.slope, number(&case["slope"]));
         assert_near(ours.p, number(&case["p"]));
-    }
-}
-
-#[test]
-fn the_bootstrap_interval_has_the_tails_of_all_resamples() {
-    for case in cases("bootstraps") {
-        let values = numbers(&case["values"]);
-        let ours = median_figure(&values, 1, "oracle").unwrap();
-        assert_near(ours.value, number(&case["median"]));
-        for (bound, range) in [(ours.low, &case["low"]), (ours.high, &case["high"])] {
-            let (bound, range) = (bound.unwrap(), numbers(range));
-            assert!((range[0]..=range[1]).contains(&bound), "{} rounds: {bound} is not in {range:?}", values.len());
-        }
     }
 }

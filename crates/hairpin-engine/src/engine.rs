@@ -28,7 +28,6 @@ use crate::ends::EchoEnd;
 use crate::ends::far::{self, EchoOrder};
 use crate::ends::process::EchoProcess;
 use crate::ends::thread::EchoThread;
-use crate::halves::tally::OnTheLink;
 use crate::halves::{Client, Journey, run_client};
 use crate::keep_awake;
 use crate::links::LinkEnd;
@@ -39,6 +38,7 @@ use crate::parting::{Parted, Parting};
 use crate::path::Link;
 use crate::placement::{Cpus, place};
 use crate::probe::Probing;
+use crate::store::Folder;
 use crate::system::{cpu, ending};
 use crate::tracing::Observed;
 use crate::tracing::round::{About, Watch, Watched};
@@ -60,7 +60,7 @@ pub struct Engine {
     /// What links replay.
     pub traces: Traces,
     /// The run folder, where rounds over a link are to keep the relay's log; `None` keeps none.
-    pub link_logs: Option<PathBuf>,
+    pub link_logs: Option<Folder>,
 }
 
 impl Engine {
@@ -139,6 +139,7 @@ pub fn ground() -> io::Result<Ground> {
             .map(str::to_owned)
             .collect(),
         default_congestion_control: setting("tcp_congestion_control").trim().to_owned(),
+        waking_round_trip_ns: crate::waking::round_trip_ns,
         links: crate::links::known::ground(),
     })
 }
@@ -179,11 +180,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let waited = Some(journey.tally.waited_for_answers).filter(|waited| *waited > 0);
     report.facts.extend(waited.map(|waited| Fact::number(fact_names::WAITED_FOR_ANSWERS, waited as f64)));
     let echo_facts = echo_report.as_ref().map_or(&[][..], |report| &report.facts);
-    let on_the_link = link.as_ref().map(|link| OnTheLink {
-        lost: &link.lost_messages,
-        not_messages: link.record.packets.duplicated + link.record.packets.corrupted,
-    });
-    let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts, on_the_link);
+    let link_lost = link.as_ref().map(|link| &link.lost_messages);
+    let ledger = journey.tally.ledger(card.lossless, &report.facts, echo_facts, link_lost);
     let link = link.map(|LinkEnd { record, started_ns, .. }| LinkRecord {
         samples_began_ns: Some(journey.origin_ns.saturating_sub(started_ns)),
         ..record

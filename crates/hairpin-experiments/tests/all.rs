@@ -1,5 +1,6 @@
 //! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
 
+mod budget;
 mod common;
 mod links;
 mod proof;

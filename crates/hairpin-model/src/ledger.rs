@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// The cause of a loss to a full receive buffer, before the name of the end.
+pub const OVERFLOW: &str = "receive-buffer-overflow";
+
 /// sent = received + lost (by cause) + late + unexplained. A duplicate is a second arrival and is counted apart.
 ///
 /// No cause is computed by subtraction: each is read from a counter of its own, and what the counters do not cover
@@ -20,7 +23,7 @@ pub struct Ledger {
     pub late: u64,
     /// Further arrivals of an answer that had arrived already.
     pub duplicated: u64,
-    /// What is missing (positive) or too many (negative) after all of the above.
+    /// What is missing (positive) or too many (negative) after all of the above; see [`Ledger::may_count_copies`].
     pub unexplained: i64,
 }
 
@@ -32,6 +35,14 @@ impl Ledger {
         let accounted = self.received + self.lost.values().sum::<u64>() + self.late;
         self.unexplained = self.sent as i64 - accounted as i64;
         self
+    }
+
+    /// Whether what is too many may be packets and no messages: full receive buffers count packets, and the link between
+    /// the ends has copied or damaged `not_messages` of them. No counter tells which of these a buffer threw away.
+    #[must_use]
+    pub fn may_count_copies(&self, not_messages: u64) -> bool {
+        let overflows = self.lost.iter().filter(|(cause, _)| cause.starts_with(OVERFLOW)).map(|(_, count)| *count);
+        self.unexplained < 0 && self.unexplained.unsigned_abs() <= overflows.sum::<u64>().min(not_messages)
     }
 
     /// The two ledgers as one.
@@ -58,6 +69,20 @@ mod tests {
         let lost = BTreeMap::from([("receive-buffer-overflow".to_owned(), 2)]);
         let ledger = Ledger { sent: 10, received: 6, lost, late: 1, ..Ledger::default() }.closed();
         assert_eq!(ledger.unexplained, 1);
+    }
+
+    #[test]
+    fn what_is_too_many_may_be_copies_as_far_as_there_were_copies_and_full_buffers() {
+        let ledger = |overflown, received| {
+            let lost =
+                BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), overflown), ("link-loss".to_owned(), 2)]);
+            Ledger { sent: 20, received, lost, ..Ledger::default() }.closed()
+        };
+        assert!(ledger(9, 12).may_count_copies(3), "3 too many");
+        assert!(!ledger(9, 12).may_count_copies(2), "the link made fewer");
+        assert!(!ledger(2, 19).may_count_copies(9), "the buffers threw fewer away");
+        assert!(!ledger(6, 12).may_count_copies(9), "nothing is too many");
+        assert!(!ledger(1, 12).may_count_copies(9), "some are missing");
     }
 
     proptest! {

@@ -240,6 +240,12 @@ pub struct PacketCounts {
 }
 
 impl PacketCounts {
+    /// Packets that may fill a receive buffer without being a message: copies, and those with a bit flipped.
+    #[must_use]
+    pub fn not_messages(&self) -> u64 {
+        self.duplicated + self.corrupted
+    }
+
     /// What the ledger does not explain; 0 when it closes, positive when packets are missing.
     #[must_use]
     pub fn unexplained(&self) -> i128 {

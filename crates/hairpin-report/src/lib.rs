@@ -21,4 +21,7 @@ mod claim_wording;
 mod exchanges;
 mod ladder;
 mod links;
+mod trust;
 mod wording;
+
+pub use wording::announcement;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, Ends, Pattern, Waiting};
 use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, Proved, Severity};
+use hairpin_model::finding::{About, Finding, Proved, Severity};
 use hairpin_model::options::Effective;
 use hairpin_model::round::Purpose;
-use hairpin_model::run::{Run, State, Tool};
+use hairpin_model::run::{Plan, Run, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::exchanges;
@@ -269,14 +269,31 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     }
 }
 
-/// `confirmed: the change took off 54.1 us (52.0-56.3)`. What was taken off, the interval too, is told without its sign.
+/// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. What was saved, the interval too, is told without its sign.
 pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
-    let Figure { value, low, high } = proved.effect;
-    let (how, size) = match value < 0.0 {
-        true => ("took off", Figure { value: -value, low: high.map(|high| -high), high: low.map(|low| -low) }),
+    let (how, size) = match proved.effect.value < 0.0 {
+        true => ("saved", proved.effect.falling(|effect| -effect)),
         false => ("added", proved.effect),
     };
-    format!("{}: the change {how} {}{}", proved.verdict, quantities::duration(size.value, micro), range(size, micro))
+    let result = match proved.verdict.as_str() {
+        "confirmed" => "Confirmed",
+        "refuted" => "Not the cause",
+        _ => "Within round-to-round noise",
+    };
+    let check = if proved.check.is_empty() { String::new() } else { format!("{}. ", proved.check) };
+    format!("{check}{result}: {how} {}{}", quantities::duration(size.value, micro), range(size, micro))
+}
+
+/// The first sentence of a text.
+pub(crate) fn first_sentence(text: &str) -> &str {
+    text.find(". ").map_or(text, |end| &text[..=end])
+}
+
+/// The findings, causes and what packets did before those about the run.
+pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
+    let about_run = |finding: &&Finding| finding.about == About::Run;
+    let (of_run, causes) = run.findings.iter().partition(about_run);
+    [("Findings", causes), ("Run and machine", of_run)]
 }
 
 /// The interval of a difference in ns, after a blank: ` (52.0-56.3)` where neither bound is negative, else
@@ -385,7 +402,15 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
             missing @ 1.. => {
                 parts.push(format!("{} missing without a cause", quantities::count(missing.unsigned_abs())))
             }
-            extra => parts.push(format!("{} too many", quantities::count(extra.unsigned_abs()))),
+            extra => {
+                let copies = row.link.as_ref().map_or(0, |link| link.packets.not_messages());
+                let why = if ledger.may_count_copies(copies) {
+                    " (a receive buffer counts packets, also copies that the link made)"
+                } else {
+                    ""
+                };
+                parts.push(format!("{} too many{why}", quantities::count(extra.unsigned_abs())));
+            }
         }
         let of = format!("of {} sent", quantities::count(ledger.sent));
         (!parts.is_empty()).then(|| format!("{}: {of}, {}", row.label, parts.join(", ")))
@@ -482,6 +507,15 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
 /// `1 round`, `2 rounds`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", quantities::count(number), if number == 1 { "" } else { "s" })
+}
+
+/// What is going to be measured: `26 cases, 208 rounds, about 19 s`.
+#[must_use]
+pub fn announcement(plan: &Plan, cases: usize) -> String {
+    let quick = if plan.quick { "quick run: " } else { "" };
+    let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
+    let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
+    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s", plan.seconds.ceil())
 }
 
 /// The machine in a line.

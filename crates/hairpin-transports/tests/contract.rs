@@ -38,6 +38,7 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("the other process is killed", false, other_process::killed),
     ("time-outs of accept and connect", false, time_outs::opening),
     ("time-outs of receive", true, time_outs::receiving),
+    ("a wait ends by its own timer", true, time_outs::waiting),
     ("signals do not end a wait", true, time_outs::signals),
     ("addresses that are none", true, opening::bad_addresses),
     ("setups that are refused", true, opening::refused_setups),

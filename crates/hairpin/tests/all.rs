@@ -10,6 +10,7 @@ mod cli;
 mod comparing;
 mod faults;
 mod formats;
+mod hostile_folders;
 mod json_contract;
 mod leftovers;
 mod link_process;

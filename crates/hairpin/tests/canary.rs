@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::support::{Place, list, text};
 
-const CASES: &[&str] = &["round-trip", "--transport", "pipe,tcp,udp", "--rounds", "2", "--count", "200"];
+const CASES: &[&str] =
+    &["round-trip", "--placement", "together", "--transport", "pipe,tcp,udp", "--rounds", "2", "--count", "200"];
 
 fn findings(run: &Value) -> Vec<(&str, f64)> {
     let shared = |finding: &'_ Value| finding["share"].as_f64().expect("a share");
@@ -43,7 +44,9 @@ fn a_slower_twin_is_called_slower() {
     let place = Place::new();
     // 200 us in every message of about 10 us: no noise of a machine that works at all hides that.
     let planted = ["--plant-twin", "busy=200us", "--rounds", "6"];
-    let run = place.json(&[&["round-trip", "--transport", "pipe", "--count", "100"][..], &planted].concat());
+    let run = place.json(
+        &[&["round-trip", "--placement", "together", "--transport", "pipe", "--count", "100"][..], &planted].concat(),
+    );
     let pair = list(&run["comparisons"]).iter().find(|pair| pair["role"] == "a-a").expect("twins are compared");
     assert_eq!(pair["verdict"], "slower", "{pair}");
     assert!(pair["ratio"]["low"].as_f64() > Some(1.0), "{pair}");

@@ -21,9 +21,15 @@ fn help_and_version_are_no_errors() {
 fn an_unknown_name_gets_the_nearest_one() {
     let place = Place::new();
     for (arguments, nearest) in [
-        (&["round-trip", "--transport", "tpc"][..], "unknown transport `tpc` (hint: did you mean `tcp`?)"),
-        (&["round-trip", "--transport", "tcp,unix-steam"], "(hint: did you mean `unix-stream`?)"),
-        (&["round-trip", "--transport", "zzz"], "(hint: one of memory, shm, pipe, "),
+        (
+            &["round-trip", "--placement", "together", "--transport", "tpc"][..],
+            "unknown transport `tpc` (hint: did you mean `tcp`?)",
+        ),
+        (
+            &["round-trip", "--placement", "together", "--transport", "tcp,unix-steam"],
+            "(hint: did you mean `unix-stream`?)",
+        ),
+        (&["round-trip", "--placement", "together", "--transport", "zzz"], "(hint: one of memory, shm, pipe, "),
         (
             &["round-trip", "--option", "nodlay=on"],
             "--option: unknown option `nodlay` (hint: did you mean `nodelay`?)",
@@ -109,7 +115,9 @@ fn what_cannot_be_combined_is_refused_with_the_reason() {
     let reason = "cannot run tcp spin together: a spinning end would keep the other off their one CPU (hint: ";
     assert!(ran.stderr.contains(reason), "{ran:#?}");
 
-    let ran = place.hairpin(&["round-trip", "--transport", "memory", "--ends", "processes"]).refused();
+    let ran = place
+        .hairpin(&["round-trip", "--placement", "together", "--transport", "memory", "--ends", "processes"])
+        .refused();
     assert!(ran.stderr.contains("it joins two threads of one process only (hint: use ends threads)"), "{ran:#?}");
 
     let ran = place.hairpin(&["round-trip", "--transport", "icmp", "--placement", "apart"]);
@@ -124,6 +132,8 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
         "round-trip",
         "--transport",
         "tcp,pipe,memory",
+        "--placement",
+        "together",
         "--ends",
         "processes",
         "--waiting",
@@ -144,7 +154,8 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
 }
 
 /// Some rounds of two transports, quickly.
-const QUICK: &[&str] = &["round-trip", "--transport", "pipe,unix-stream", "--rounds", "2", "--count", "50"];
+const QUICK: &[&str] =
+    &["round-trip", "--placement", "together", "--transport", "pipe,unix-stream", "--rounds", "2", "--count", "50"];
 
 #[test]
 fn without_a_terminal_nothing_is_coloured() {
@@ -156,14 +167,22 @@ fn without_a_terminal_nothing_is_coloured() {
     };
     let escapes = |shown: &str| shown.matches('\x1b').count();
     assert_eq!(escapes(&shown(&[QUICK, &["--out", "run"]].concat(), &[])), 0);
-    for arguments in [&["report", "run"][..], &["round-trip", "--transport", "tpc"], &["list"], &["nothing"]] {
+    for arguments in [
+        &["report", "run"][..],
+        &["round-trip", "--placement", "together", "--transport", "tpc"],
+        &["list"],
+        &["nothing"],
+    ] {
         assert_eq!(escapes(&shown(arguments, &[])), 0, "{arguments:?}");
         let (force, no) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
         assert_eq!(escapes(&shown(arguments, &[force, no])), 0, "{arguments:?}");
     }
     // There is colour to be kept away: the above can fail.
     assert!(escapes(&shown(&["report", "run"], &[("CLICOLOR_FORCE", "1")])) > 0);
-    assert!(escapes(&shown(&["round-trip", "--transport", "tpc"], &[("CLICOLOR_FORCE", "1")])) > 0);
+    assert!(
+        escapes(&shown(&["round-trip", "--placement", "together", "--transport", "tpc"], &[("CLICOLOR_FORCE", "1")]))
+            > 0
+    );
 }
 
 #[test]

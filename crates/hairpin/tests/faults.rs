@@ -6,7 +6,9 @@ use std::path::Path;
 use hairpin_testing::{or_skip, works};
 use serde_json::{Value, json};
 
-use crate::support::{PROGRAM, Place, Ran, Running, list, names_in, on_one_line, rounds, signal, text};
+use crate::support::{
+    PROGRAM, Place, Ran, Running, in_namespaces, list, names_in, on_one_line, rounds, signal, text,
+};
 
 /// The causes of a case's failed rounds.
 fn causes(case: &Value) -> Vec<&str> {
@@ -24,7 +26,19 @@ fn an_occupied_port_fails_its_rounds_only() {
     let occupied = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = occupied.local_addr().expect("it is bound");
     let port = address.port().to_string();
-    let plan = ["round-trip", "--transport", "tcp,pipe", "--rounds", "2", "--count", "50", "--port", &port];
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp,pipe",
+        "--rounds",
+        "2",
+        "--count",
+        "50",
+        "--port",
+        &port,
+    ];
     let ran = place.hairpin(&[&plan[..], &["--json", "--out", "run"]].concat()).with_code(3);
     let run = ran.json();
     let cause = format!("echo half: cannot bind {address}: Address already in use");
@@ -44,7 +58,8 @@ fn an_occupied_port_fails_its_rounds_only() {
 }
 
 /// A plan that would measure at once.
-const ANY: &[&str] = &["round-trip", "--transport", "pipe", "--rounds", "1", "--count", "20", "--out"];
+const ANY: &[&str] =
+    &["round-trip", "--placement", "together", "--transport", "pipe", "--rounds", "1", "--count", "20", "--out"];
 
 #[test]
 fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
@@ -75,12 +90,6 @@ fn disk(place: &Place, options: &str) -> String {
     format!("mount -t tmpfs -o {options} none disk")
 }
 
-/// Runs `script` in namespaces of its own, and the program as `$0`; else that the system refuses them.
-fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Result<Ran, String> {
-    works(&["unshare", namespaces, "true"])?;
-    Ok(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
-}
-
 #[test]
 fn a_read_only_disk_is_refused_before_anything_is_measured() {
     let place = Place::new();
@@ -95,7 +104,8 @@ fn a_read_only_disk_is_refused_before_anything_is_measured() {
 fn a_full_disk_loses_nothing_of_what_was_measured() {
     let place = Place::new();
     // About 100 kB a round: the disk is full halfway.
-    let plan = "round-trip --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run";
+    let plan =
+        "round-trip --placement together --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run";
     let script = format!(
         "\"$0\" {plan}; code=$?; \"$0\" report disk/run --json >report.json; cp -r disk/run saved; exit $code"
     );
@@ -140,7 +150,7 @@ fn tree(run: &Path) -> Vec<String> {
 #[test]
 fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing() {
     // In a network namespace of its own everybody may capture.
-    let plan = "small-writes --transport tcp --remedy none --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
+    let plan = "small-writes --placement together --transport tcp --remedy none --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
     or_skip!(works(&["unshare", "-rmn", "ip", "link", "set", "dev", "lo", "up"]));
     let place = Place::new();
     // Room for the timed rounds, and then for no evidence or for a part of it.
@@ -189,7 +199,18 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
 fn a_killed_echo_half_fails_its_round_only() {
     for transport in ["tcp", "udp", "unix-stream", "pipe", "shm"] {
         let place = Place::new();
-        let plan = ["round-trip", "--transport", transport, "--rounds", "2", "--duration", "500ms", "--json"];
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            transport,
+            "--rounds",
+            "2",
+            "--duration",
+            "500ms",
+            "--json",
+        ];
         let mut running = place.start(&plan);
         signal("KILL", running.busy_echo_half());
         let ran = running.end().with_code(3);
@@ -208,7 +229,17 @@ fn a_stopped_echo_half_times_out() {
     for transport in ["tcp", "unix-datagram", "pipe", "shm"] {
         let place = Place::new();
         // The rounds are longer than anybody waits: they end by their time-out or not at all.
-        let plan = ["round-trip", "--transport", transport, "--rounds", "2", "--duration", "3600s"];
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            transport,
+            "--rounds",
+            "2",
+            "--duration",
+            "3600s",
+        ];
         let mut running = place.start(&[&plan[..], &["--timeout", "300ms", "--json"]].concat());
         let first = running.busy_echo_half();
         signal("STOP", first);
@@ -224,6 +255,74 @@ fn a_stopped_echo_half_times_out() {
         }
         place.assert_nothing_left();
     }
+}
+
+#[test]
+fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
+    let place = Place::new();
+    // Of 30 KiB: about 2 kB a round go into one file, and the page is larger.
+    let plan =
+        "round-trip --placement together --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
+    let script = format!("ulimit -f 60; exec \"$0\" {plan}");
+    let ran = Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end().with_code(3);
+    let run = ran.json();
+    assert_eq!(run["state"], "complete");
+    for transport in ["pipe", "unix-stream"] {
+        assert_eq!(case(&run, transport)["samples"], 2000, "{transport}: all is reported");
+    }
+    let told = "File too large (os error 27) (hint: raise the limit on the size of files (ulimit -f), ";
+    assert!(ran.stderr.contains("not saved: cannot write run/rounds.jsonl: "), "{ran:#?}");
+    assert!(ran.stderr.contains("cannot write run/report.html: "), "{ran:#?}");
+    assert!(ran.stderr.matches(told).count() >= 2, "{ran:#?}");
+    let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
+    let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
+    let saved = rounds(&place.path("run")).len();
+    assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_alarm_that_somebody_sends_fails_no_round() {
+    let place = Place::new();
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp,udp,shm",
+        "--waiting",
+        "block",
+        "--rounds",
+        "1",
+        "--duration",
+        "1s",
+    ];
+    let mut running = place.start(&[&plan[..], &["--json"]].concat());
+    let echo = running.busy_echo_half();
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    signal("ALRM", echo);
+    running.busy_echo_half_after(echo);
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    let run = running.end().with_code(0).json();
+    for transport in ["tcp", "udp", "shm"] {
+        let case = case(&run, transport);
+        assert_eq!((causes(case).len(), &case["rounds"]), (0, &json!(1)), "{case}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_loopback_that_is_down_is_told_with_a_hint() {
+    let place = Place::new();
+    let plan = "round-trip --placement together --transport icmp,tcp --rounds 1 --count 10 --out run";
+    let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}")));
+    let shown = on_one_line(&ran.with_code(3).stdout);
+    assert_eq!(shown.matches("Network is unreachable (os error 101) (hint: ").count(), 2, "{shown}");
+    assert!(shown.contains("(hint: is the interface up (`ip link`)?)") && !shown.contains("(hint: )"), "{shown}");
 }
 
 #[test]

@@ -5,7 +5,19 @@ use crate::support::{Place, copy, rounds, saved_rounds, signal, until};
 /// Kills the program in the middle of a round after the first, and looks at what is left.
 fn killed(transport: &str) {
     let place = Place::new();
-    let plan = ["round-trip", "--transport", transport, "--rounds", "900", "--duration", "60ms", "--out", "run"];
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        transport,
+        "--rounds",
+        "900",
+        "--duration",
+        "60ms",
+        "--out",
+        "run",
+    ];
     let mut running = place.start(&plan);
     until("a round is saved", || saved_rounds(&place.path("run")) > 0);
     running.busy_echo_half();
@@ -55,7 +67,17 @@ fn a_killed_run_over_the_network_leaves_nothing() {
 fn an_echo_half_that_is_stopped_goes_with_its_client_half() {
     // It cannot see that its wire and its standard input are closed: the kernel must end it.
     let place = Place::new();
-    let mut running = place.start(&["round-trip", "--transport", "tcp", "--duration", "3600s", "--timeout", "600s"]);
+    let mut running = place.start(&[
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp",
+        "--duration",
+        "3600s",
+        "--timeout",
+        "600s",
+    ]);
     signal("STOP", running.busy_echo_half());
     signal("KILL", running.id());
     running.end();
@@ -67,7 +89,17 @@ fn a_kill_between_two_rounds_leaves_nothing() {
     // Rounds of one message: most of the time is spent on starting and ending echo halves.
     for after in [5, 6, 7, 9, 12, 17, 25, 38] {
         let place = Place::new();
-        let plan = ["round-trip", "--transport", "fifo,unix-stream,shm", "--rounds", "3000", "--count", "1"];
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "fifo,unix-stream,shm",
+            "--rounds",
+            "3000",
+            "--count",
+            "1",
+        ];
         let running = place.start(&[&plan[..], &["--warmup", "0", "--out", "run"]].concat());
         until("some rounds are saved", || saved_rounds(&place.path("run")) >= after);
         signal("KILL", running.id());

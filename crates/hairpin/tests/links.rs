@@ -143,12 +143,34 @@ fn a_trace_is_checked_before_anything_runs() {
         assert_eq!(place.hairpin(&["link", "run", "--link", &profile, "--", "touch", "ran"]).refused().stderr, shown);
     }
     assert!(!place.path("ran").exists());
-    let refused =
-        place.hairpin(&["round-trip", "--transport", "tcp", "--link", "up.replay=gone", "--out", "run"]).refused();
+    let refused = place
+        .hairpin(&[
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "tcp",
+            "--link",
+            "up.replay=gone",
+            "--out",
+            "run",
+        ])
+        .refused();
     assert!(refused.stderr.contains("cannot read the trace `gone`: No such file"), "{refused:#?}");
     assert!(refused.stderr.contains("(hint: replay=FILE names a file"), "{refused:#?}");
-    let refused =
-        place.hairpin(&["round-trip", "--transport", "tcp", "--link", "up.replay=bad", "--out", "run"]).refused();
+    let refused = place
+        .hairpin(&[
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "tcp",
+            "--link",
+            "up.replay=bad",
+            "--out",
+            "run",
+        ])
+        .refused();
     assert!(refused.stderr.contains("line 3 of the trace `bad`"), "{refused:#?}");
     assert_eq!(names_in(&place.path(".")), ["bad", "good", "tmp"], "and no run was begun");
 }

@@ -72,7 +72,7 @@ fn an_ordinary_user_has_links() {
     let (mut command, folder) = part("user");
     let output = command.output().expect("this program can be started again");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
     match said.trim().strip_prefix(SKIPPED) {
         Some(why) => hairpin_testing::skipped("hairpin an_ordinary_user_has_links", why),
         None => assert_eq!(said.trim(), "ok"),
@@ -152,9 +152,35 @@ fn here() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").expect("this thread is in a namespace").ino()
 }
 
+/// A program across a link has mounts and a host name of its own, and sees the link's devices.
+fn has_a_host_of_its_own(program: &str) {
+    let script = "hostname changed && mount -t tmpfs none /mnt && \
+                  cat /proc/sys/kernel/hostname && ls -d /sys/class/net/*/";
+    // Others on this machine may mount elsewhere meanwhile.
+    let host = || {
+        let [name, mounts] = ["/proc/sys/kernel/hostname", "/proc/self/mountinfo"]
+            .map(|file| fs::read_to_string(file).expect("it is there"));
+        (name, mounts.lines().filter(|line| line.contains(" /mnt ")).count())
+    };
+    let before = host();
+    let across = ["link", "run", "--link", "delay=1ms", "--", "sh", "-c", script];
+    let output = Command::new(program).args(across).stdin(Stdio::null()).output().expect("it can be started");
+    assert_eq!(host(), before);
+    let seen = String::from_utf8_lossy(&output.stdout);
+    let devices = seen.strip_prefix("changed\n").unwrap_or_else(|| panic!("{output:?}"));
+    if String::from_utf8_lossy(&output.stderr).contains("note  /sys shows the host's devices: ") {
+        println!("skipped: /sys of the link is refused here");
+    } else {
+        assert_eq!(devices, "/sys/class/net/eth0/\n/sys/class/net/lo/\n", "{output:?}");
+    }
+}
+
 /// Everything that the engine does with a link, as an ordinary user.
 fn user(program: &str) {
     let started_in = here();
+    if namespace::may_prepare().is_ok() {
+        has_a_host_of_its_own(program);
+    }
     let Some((link, home)) = link(program) else { return };
     assert_eq!(home, Home::Fresh);
     let home = here();

@@ -1,16 +1,29 @@
 //! The saved run: ended by the user, shown again, computed anew, and damaged.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Place, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
+use crate::support::{PROGRAM, Place, Running, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
 
 #[test]
 fn ctrl_c_ends_the_round_saves_and_reports() {
     for name in ["INT", "TERM"] {
         let place = Place::new();
-        let plan = ["round-trip", "--transport", "tcp", "--rounds", "500", "--duration", "60ms", "--out", "run"];
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "tcp",
+            "--rounds",
+            "500",
+            "--duration",
+            "60ms",
+            "--out",
+            "run",
+        ];
         let mut running = place.start(&plan);
         until("a round is saved", || saved_rounds(&place.path("run")) > 0);
         running.busy_echo_half();
@@ -26,9 +39,52 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
     }
 }
 
+#[test]
+fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
+    for (transport, waiting) in [("udp", "block"), ("udp", "poll"), ("tcp", "block"), ("shm", "block")] {
+        let place = Place::new();
+        let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "apart"];
+        let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "60s", "--out", "run"];
+        let mut running = place.start(&[&plan[..], &rest].concat());
+        signal("STOP", running.busy_echo_half());
+        let began = Instant::now();
+        signal("INT", running.id());
+        let ran = running.end().with_code(130);
+        // The round has 2 s; whatever else is waited for has the time-out of 60 s.
+        assert!(began.elapsed() < Duration::from_secs(20), "{transport}, {waiting}: {ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "{ran:#?}");
+        assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_a_run_under_nohup() {
+    let place = Place::new();
+    let plan = "round-trip --placement together --transport tcp --rounds 2 --duration 300ms --out run";
+    let script = format!("trap '' HUP; exec \"$0\" {plan}");
+    let mut running = Running::start(place.command("sh").args(["-c", &script, PROGRAM]));
+    running.busy_echo_half();
+    signal("HUP", running.id());
+    running.end().with_code(0);
+    assert_eq!(saved_rounds(&place.path("run")), 2);
+}
+
 /// A finished run of two cases in `run`, one of them in an open loop; answers what it printed.
 fn finished(place: &Place, format: &str) -> String {
-    let plan = ["round-trip", "--transport", "pipe,udp", "--rate", "20000", "--rounds", "3", "--count", "400"];
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,udp",
+        "--rate",
+        "20000",
+        "--rounds",
+        "3",
+        "--count",
+        "400",
+    ];
     place.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", format]].concat()).with_code(0).stdout
 }
 
@@ -42,6 +98,86 @@ fn a_report_is_what_the_run_printed() {
             _ => place.hairpin(&["report", "run", format]),
         };
         assert_eq!(again.with_code(0).stdout, printed, "{format}");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_costs_nothing_else() {
+    let place = Place::new();
+    let printed = finished(&place, "--quiet");
+    std::fs::remove_file(place.path("run/report.html")).expect("it is there");
+    // Root may write where others may not, but nobody may put a file in the place of a folder.
+    std::fs::create_dir(place.path("run/report.html")).expect("the name is free");
+    for command in ["report", "analyse"] {
+        let ran = place.hairpin(&[command, "run"]).with_code(3);
+        assert_eq!(ran.stdout, printed, "{command}");
+        assert!(ran.stderr.contains("error: cannot write run/report.html: "), "{ran:#?}");
+        assert_eq!(names_in(&place.path("run")).len(), 5, "nothing half written: {:?}", names_in(&place.path("run")));
+    }
+    std::fs::remove_dir(place.path("run/report.html")).expect("it is empty");
+    let ran = place.hairpin(&["report", "run", "--html", "/dev/full"]).with_code(3);
+    assert_eq!(ran.stdout, printed);
+    assert!(ran.stderr.contains("cannot write /dev/full: No space left"), "{ran:#?}");
+}
+
+#[test]
+fn what_cannot_be_printed_is_never_fine() {
+    let place = Place::new();
+    finished(&place, "--quiet");
+    let commands = [
+        "--help",
+        "--version",
+        "round-trip --help",
+        "list",
+        "list --json",
+        "link list",
+        "link show lte",
+        "link show lte --json",
+        "completions bash",
+        "man",
+        "claims",
+        "claims --json",
+        "report run",
+        "report run --json",
+        "report run --csv",
+        "report run --csv=samples",
+        "analyse run",
+        "compare run run",
+        "compare run run --json",
+    ];
+    for words in commands {
+        let mut full = place.command("sh");
+        full.args(["-c", "exec \"$0\" \"$@\" > /dev/full", PROGRAM]).args(words.split(' '));
+        let ran = Running::start(&mut full).end();
+        assert_eq!(ran.code, Some(3), "{words}: {ran:#?}");
+        assert!(ran.stderr.contains("error: cannot write to standard output: No space left"), "{words}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_run_is_its_owners_alone_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let mut open = place.command("sh");
+    open.args(["-c", "umask 022 && exec \"$0\" \"$@\"", PROGRAM]);
+    open.args([
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe",
+        "--rounds",
+        "1",
+        "--count",
+        "10",
+        "--quiet",
+    ]);
+    Running::start(&mut open).end().with_code(0);
+    let run = place.path("hairpin-runs").join(&names_in(&place.path("hairpin-runs"))[0]);
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!([mode(&place.path("hairpin-runs")), mode(&run), mode(&run.join("samples"))], [0o700; 3]);
+    for name in ["run.json", "rounds.jsonl", "latency.hlog", "report.html", "samples/round-000000.parquet"] {
+        assert_eq!(mode(&run.join(name)), 0o600, "{name}");
     }
 }
 
@@ -94,7 +230,19 @@ fn analysing_again_finds_the_same_figures() {
 fn says(command: &[&str], damage: impl FnOnce(&Path)) -> String {
     let place = Place::new();
     place
-        .hairpin(&["round-trip", "--transport", "pipe", "--rounds", "2", "--count", "50", "--out", "run"])
+        .hairpin(&[
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "pipe",
+            "--rounds",
+            "2",
+            "--count",
+            "50",
+            "--out",
+            "run",
+        ])
         .with_code(0);
     damage(&place.path("run"));
     copy(&place.path("run"), &place.path("copy"));

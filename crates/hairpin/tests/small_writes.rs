@@ -10,8 +10,21 @@ use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, round
 
 /// A short run: three rounds are the fewest with an interval, and the first exchange of a connection is quick, so one is
 /// warm-up.
-const SHORT: &[&str] =
-    &["small-writes", "--transport", "tcp", "--rounds", "3", "--exchanges", "4", "--warmup", "1", "--seed", "5"];
+const SHORT: &[&str] = &[
+    "small-writes",
+    "--placement",
+    "together",
+    "--transport",
+    "tcp",
+    "--rounds",
+    "3",
+    "--exchanges",
+    "4",
+    "--warmup",
+    "1",
+    "--seed",
+    "5",
+];
 /// The finding that all this is about.
 const NAGLE: &str = "nagle-meets-delayed-ack";
 
@@ -75,7 +88,17 @@ fn every_remedy_keeps_the_contract() {
 #[test]
 fn controls_without_nagle_have_no_segments_to_count() {
     let place = Place::new();
-    let plan = ["small-writes", "--transport", "pipe,unix-stream", "--remedy", "none,one-write", "--rounds", "2"];
+    let plan = [
+        "small-writes",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,unix-stream",
+        "--remedy",
+        "none,one-write",
+        "--rounds",
+        "2",
+    ];
     let run = place.json(&[&plan[..], &["--exchanges", "10"]].concat());
     assert_kept(&run);
     for one in list(&run["cases"]) {
@@ -208,7 +231,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
         (&["--reply", "0"], "reply"),
         (&["--ladder=nodleay"], "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
         (
-            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write"],
+            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write", "--placement", "together"],
             "unknown case of the ladder `zzz` (hint: one of all, most-telling, none, one-write, tcp block together none \
              100x2 B, tcp block together one-write 100x2 B)",
         ),
@@ -244,7 +267,7 @@ fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
 #[test]
 fn answers_may_be_waited_for_several_requests_at_a_time() {
     let place = Place::new();
-    let plan = "small-writes --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy none,nodelay,one-write \
+    let plan = "small-writes --placement together --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy none,nodelay,one-write \
                 --rounds 2 --exchanges 6 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
@@ -266,7 +289,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
 #[test]
 fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
     let place = Place::new();
-    let plan = "small-writes --transport tcp --writes 4,3210 --pipeline 4 --remedy none,nodelay --rounds 2 \
+    let plan = "small-writes --placement together --transport tcp --writes 4,3210 --pipeline 4 --remedy none,nodelay --rounds 2 \
                 --exchanges 12 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     let nodelay = case(&run, "tcp", "nodelay");

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use hairpin_testing::works;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -157,6 +158,12 @@ impl Drop for Running {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// Runs `script` in namespaces of its own, and the program as `$0`; nothing where the system refuses them.
+pub(crate) fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Result<Ran, String> {
+    works(&["unshare", namespaces, "true"])?;
+    Ok(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
 }
 
 /// Reads to the end in a thread, so that a full pipe holds nobody up.

@@ -1,12 +1,12 @@
-//! The rules of fidelity, on plain numbers.
+//! The rules of fidelity, on plain numbers. The base is what Hairpin is held against: a bare loop, or another build.
 
 use crate::figures::{median, median_interval, quantile};
 
-/// One interleaved round: two runs of the bare loop and one of Hairpin, each by its p50.
+/// One interleaved round: two runs of the base and one of Hairpin, each by its p50.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
-    /// The bare loop, first and second.
-    pub(super) bare_ns: (f64, f64),
+    /// The base, first and second.
+    pub(super) base_ns: (f64, f64),
     /// Hairpin.
     pub(super) hairpin_ns: f64,
     /// The least difference that the clock shows.
@@ -15,17 +15,21 @@ pub(super) struct Round {
 
 impl Round {
     fn ratio(&self) -> f64 {
-        self.hairpin_ns / f64::midpoint(self.bare_ns.0, self.bare_ns.1)
+        self.hairpin_ns / f64::midpoint(self.base_ns.0, self.base_ns.1)
     }
 }
 
-/// How near Hairpin must be to the bare loop.
+/// How near Hairpin must be to the base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
     /// Within this share of it, or within what the clock can tell apart.
     Within(f64),
-    /// Within what the bare loop shows against itself: 95 % of the ratios of its two runs, either way round.
-    WithinBareSpread,
+    /// Within what the base shows against itself: 95 % of the ratios of its two runs, either way round.
+    WithinSpread,
+    /// The whole interval of the ratio is below one and this share.
+    Below(f64),
+    /// The ratio is not above what the base shows against itself.
+    NotAboveSpread,
 }
 
 /// Whether the rule holds.
@@ -35,21 +39,23 @@ pub(super) enum Verdict {
     Holds,
     /// It does not.
     Broken,
+    /// The interval of the ratio reaches to both sides of the limit: more rounds would tell.
+    Unsure,
 }
 
 /// A case judged.
 #[derive(Debug)]
 pub(super) struct Judged {
-    /// Median over rounds of the bare loop's p50.
-    pub(super) bare_ns: f64,
+    /// Median over rounds of the base's p50.
+    pub(super) base_ns: f64,
     /// Median over rounds of Hairpin's p50.
     pub(super) hairpin_ns: f64,
     /// Median over rounds of the rounds' ratios.
     pub(super) ratio: f64,
     /// Its 95 % interval.
     pub(super) interval: (f64, f64),
-    /// 2.5 % and 97.5 % quantile of the bare loop by itself.
-    pub(super) bare_spread: (f64, f64),
+    /// 2.5 % and 97.5 % quantile of the base by itself.
+    pub(super) base_spread: (f64, f64),
     /// The verdict.
     pub(super) verdict: Verdict,
 }
@@ -57,19 +63,22 @@ pub(super) struct Judged {
 /// Judges the rounds of a case; no rounds hold no rule.
 pub(super) fn judge(rounds: &[Round], rule: Rule) -> Judged {
     let ratios: Vec<f64> = rounds.iter().map(Round::ratio).collect();
-    let bare: Vec<f64> = rounds.iter().flat_map(|round| [round.bare_ns.0, round.bare_ns.1]).collect();
+    let base: Vec<f64> = rounds.iter().flat_map(|round| [round.base_ns.0, round.base_ns.1]).collect();
     let hairpin: Vec<f64> = rounds.iter().map(|round| round.hairpin_ns).collect();
     let against_itself: Vec<f64> =
-        rounds.iter().map(|round| round.bare_ns.0 / round.bare_ns.1).flat_map(|ratio| [ratio, 1.0 / ratio]).collect();
-    let bare_spread = (quantile(&against_itself, 0.025), quantile(&against_itself, 0.975));
-    let (ratio, bare_ns) = (median(&ratios), median(&bare));
+        rounds.iter().map(|round| round.base_ns.0 / round.base_ns.1).flat_map(|ratio| [ratio, 1.0 / ratio]).collect();
+    let base_spread = (quantile(&against_itself, 0.025), quantile(&against_itself, 0.975));
+    let (ratio, base_ns, interval) = (median(&ratios), median(&base), median_interval(&ratios));
     let resolution_ns = rounds.iter().map(|round| round.resolution_ns).fold(0.0, f64::max);
-    let holds = match rule {
-        Rule::Within(share) => (ratio - 1.0).abs() <= share.max(resolution_ns / bare_ns),
-        Rule::WithinBareSpread => (bare_spread.0..=bare_spread.1).contains(&ratio),
+    let unless = |verdict, holds| if holds { Verdict::Holds } else { verdict };
+    let verdict = match rule {
+        Rule::Within(share) => unless(Verdict::Broken, (ratio - 1.0).abs() <= share.max(resolution_ns / base_ns)),
+        Rule::WithinSpread => unless(Verdict::Broken, (base_spread.0..=base_spread.1).contains(&ratio)),
+        Rule::Below(share) if interval.0 < 1.0 + share => unless(Verdict::Unsure, interval.1 < 1.0 + share),
+        Rule::Below(_) => Verdict::Broken,
+        Rule::NotAboveSpread => unless(Verdict::Broken, ratio <= base_spread.1),
     };
-    let verdict = if holds { Verdict::Holds } else { Verdict::Broken };
-    Judged { bare_ns, hairpin_ns: median(&hairpin), ratio, interval: median_interval(&ratios), bare_spread, verdict }
+    Judged { base_ns, hairpin_ns: median(&hairpin), ratio, interval, base_spread, verdict }
 }
 
 impl Judged {
@@ -77,11 +86,14 @@ impl Judged {
     pub(super) fn in_words(&self, rule: Rule) -> String {
         let rule = match rule {
             Rule::Within(share) => format!("within {:.0} %", share * 100.0),
-            Rule::WithinBareSpread => "within the bare loop's own spread".to_owned(),
+            Rule::WithinSpread => "within the bare loop's own spread".to_owned(),
+            Rule::Below(share) => format!("below {:.2}", 1.0 + share),
+            Rule::NotAboveSpread => "within the old build's own spread".to_owned(),
         };
         match self.verdict {
             Verdict::Holds => format!("holds ({rule})"),
             Verdict::Broken => format!("BROKEN (not {rule})"),
+            Verdict::Unsure => format!("NOT SHOWN (interval not {rule}; hint: more --rounds)"),
         }
     }
 }
@@ -90,12 +102,12 @@ impl Judged {
 mod tests {
     use super::*;
 
-    fn rounds(bare_ns: &[(f64, f64)], hairpin_ns: f64) -> Vec<Round> {
-        bare_ns.iter().map(|&bare_ns| Round { bare_ns, hairpin_ns, resolution_ns: 10.0 }).collect()
+    fn rounds(base_ns: &[(f64, f64)], hairpin_ns: f64) -> Vec<Round> {
+        base_ns.iter().map(|&base_ns| Round { base_ns, hairpin_ns, resolution_ns: 10.0 }).collect()
     }
 
-    fn verdict(bare_ns: &[(f64, f64)], hairpin_ns: f64, rule: Rule) -> Verdict {
-        judge(&rounds(bare_ns, hairpin_ns), rule).verdict
+    fn verdict(base_ns: &[(f64, f64)], hairpin_ns: f64, rule: Rule) -> Verdict {
+        judge(&rounds(base_ns, hairpin_ns), rule).verdict
     }
 
     #[test]
@@ -121,9 +133,9 @@ mod tests {
     #[test]
     fn the_bare_loop_s_own_spread_is_the_limit_where_it_is_wide() {
         let wide: Vec<_> = (0..20).map(|number| (50_000.0 + f64::from(number) * 500.0, 55_000.0)).collect();
-        assert_eq!(verdict(&wide, 56_000.0, Rule::WithinBareSpread), Verdict::Holds);
-        assert_eq!(verdict(&wide, 70_000.0, Rule::WithinBareSpread), Verdict::Broken);
-        assert_eq!(verdict(&wide, 45_000.0, Rule::WithinBareSpread), Verdict::Broken);
+        assert_eq!(verdict(&wide, 56_000.0, Rule::WithinSpread), Verdict::Holds);
+        assert_eq!(verdict(&wide, 70_000.0, Rule::WithinSpread), Verdict::Broken);
+        assert_eq!(verdict(&wide, 45_000.0, Rule::WithinSpread), Verdict::Broken);
     }
 
     #[test]
@@ -137,8 +149,32 @@ mod tests {
     }
 
     #[test]
+    fn a_build_is_no_worse_where_the_whole_interval_stays_below_the_limit() {
+        let quiet = [(10_000.0, 10_000.0); 21];
+        assert_eq!(verdict(&quiet, 10_199.0, Rule::Below(0.02)), Verdict::Holds);
+        assert_eq!(verdict(&quiet, 10_200.0, Rule::Below(0.02)), Verdict::Broken);
+        assert_eq!(verdict(&quiet, 5_000.0, Rule::Below(0.02)), Verdict::Holds, "a faster build is no worse");
+        // The median is 1, and a third of the rounds say 1.05: more rounds are needed to know.
+        let mut unsure = rounds(&quiet, 10_000.0);
+        unsure.iter_mut().step_by(3).for_each(|round| round.hairpin_ns = 10_500.0);
+        let judged = judge(&unsure, Rule::Below(0.02));
+        assert_eq!(judged.verdict, Verdict::Unsure);
+        assert!(judged.in_words(Rule::Below(0.02)).starts_with("NOT SHOWN (interval not below 1.02"));
+    }
+
+    #[test]
+    fn where_the_old_build_is_unsteady_its_spread_is_the_limit_upwards_only() {
+        let wide: Vec<_> = (0..20).map(|number| (50_000.0 + f64::from(number) * 500.0, 55_000.0)).collect();
+        assert_eq!(verdict(&wide, 56_000.0, Rule::NotAboveSpread), Verdict::Holds);
+        assert_eq!(verdict(&wide, 30_000.0, Rule::NotAboveSpread), Verdict::Holds);
+        assert_eq!(verdict(&wide, 70_000.0, Rule::NotAboveSpread), Verdict::Broken);
+    }
+
+    #[test]
     fn nothing_measured_holds_nothing() {
         assert_eq!(verdict(&[], 1.0, Rule::Within(0.03)), Verdict::Broken);
-        assert_eq!(verdict(&[], 1.0, Rule::WithinBareSpread), Verdict::Broken);
+        for rule in [Rule::WithinSpread, Rule::Below(0.02), Rule::NotAboveSpread] {
+            assert_eq!(verdict(&[], 1.0, rule), Verdict::Broken);
+        }
     }
 }

@@ -7,6 +7,7 @@ use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::summary::{CaseSummary, Role};
 
 use crate::links::is_without_a_stage;
+use crate::open_loop::is_too_late_to_rank;
 
 /// A pair to compare: baseline, candidate.
 pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
@@ -34,10 +35,11 @@ fn unplanted(case: &Case) -> Case {
     Case { plant: None, ..case.without_twin() }
 }
 
-/// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first.
+/// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first. A case
+/// whose generator was late for a good part of its latency is in no ranking.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
-    for case in cases.iter().filter(|case| case.case.twin == 0) {
+    for case in cases.iter().filter(|case| case.case.twin == 0 && !is_too_late_to_rank(case)) {
         let mut ladder = case.case.clone();
         match &mut ladder.exchange {
             Some(exchange) => exchange.remedy = Remedy::None,
@@ -168,7 +170,7 @@ mod tests {
 
     use super::*;
     use crate::made_up::links::{dropping, over};
-    use crate::made_up::{MadeUp, in_flight, small_writes};
+    use crate::made_up::{MadeUp, at_rate, in_flight, paced, small_writes};
 
     fn with_options(options: &str) -> Case {
         Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
@@ -230,6 +232,24 @@ mod tests {
         for other in others {
             assert_eq!(one_change(&case, &other), None, "{}", other.label());
         }
+    }
+
+    #[test]
+    fn a_late_generator_ranks_nothing() {
+        let ranked = |lateness_ns: u64| {
+            let mut made_up = MadeUp::new();
+            for block in 0..6 {
+                for (transport, lateness_ns) in [("udp", 0), ("tcp", 0), ("unix-stream", lateness_ns)] {
+                    let samples = paced(1_000_000, &[(lateness_ns, 10_000); 200]);
+                    made_up.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &samples);
+                }
+            }
+            let run = made_up.run();
+            assert!(run.cases.iter().all(|case| case.valid), "it reached its rate");
+            run.comparisons.iter().filter(|pair| pair.role == Role::Neighbours).count()
+        };
+        assert_eq!(ranked(2_400), 2, "2.4 of 12.4 us is 19 %");
+        assert_eq!(ranked(2_600), 1, "2.6 of 12.6 us is 21 %");
     }
 
     #[test]

@@ -2,11 +2,14 @@
 //!
 //! Why: a message is timed from when it was due, so lateness is part of its latency; where it is a great part, the
 //! figure tells of the generator (its timer, its CPU) and not of the transport. Rates that were not reached at all are
-//! `rate-not-reached`'s. Evidence: lateness against latency, over rounds. Advice: spin, pin apart, lower the rate; or
-//! read the service time, which starts at the actual send.
+//! `rate-not-reached`'s. Evidence: lateness against latency, over rounds. Advice by cause: a generator that is still busy
+//! with one message when the next is due needs a lower rate; one that sleeps in between is woken late, the later the
+//! longer it sleeps, so a lower rate makes it worse; one that spins had its CPU taken away. The service time, which
+//! starts at the actual send, holds in each case.
 
+use hairpin_model::case::{CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -18,6 +21,7 @@ pub(super) struct GeneratorLate;
 
 const CARD: FindingCard = FindingCard {
     code: "generator-late",
+    about: About::Run,
     what: "the open loop sent messages well after they were due",
     why: "lateness is part of the latency reported: a great part of it is the generator's and not the transport's",
 };
@@ -48,30 +52,92 @@ impl Detector for GeneratorLate {
             facts.push(evidence(format!("lateness, p99, {label}"), lateness, "ns"));
             facts.push(evidence(format!("latency, p99, {label}"), latency, "ns"));
         }
-        let asked = open_loop::asked_per_s(&first.case.case).unwrap_or(0.0);
+        let ranked = if open_loop::is_too_late_to_rank(first.case) {
+            format!(
+                " Above {} of the median latency a case is in no ranking.",
+                humane::share(open_loop::RANKED_UP_TO)
+            )
+        } else {
+            String::new()
+        };
+        let cause = Cause::of(first.case);
         vec![Finding {
             cases: hits.ids(),
             summary: format!(
-                "{label}: messages left {} late on average, {} of their mean latency of {}.{}",
+                "{label}: messages left {} late on average, {} of their mean latency of {}.{ranked}{}",
                 humane::duration_figure(&late.lateness),
                 humane::share(first.share),
                 humane::duration(late.latency.value),
                 hits.others()
             ),
             evidence: facts,
-            advice:
-                "Read the service time for what the transport does after the send. For a punctual generator let it \
-                     spin on a CPU of its own (--waiting spin --placement apart), or lower the rate."
-                    .to_owned(),
-            counter_experiment: Some(counter_experiment(
-                "half the rate: a generator that is late for lack of time is then punctual",
-                &[&first.case.case],
-                "rate",
-                &[asked.to_string(), (asked / 2.0).to_string()],
-            )),
+            advice: format!("Read the service time for what the transport does after the send. {}", cause.remedy()),
+            counter_experiment: Some(cause.counter_experiment(first.case)),
             share: first.share,
             ..blank(&CARD, Severity::Warning)
         }]
+    }
+}
+
+/// Why a generator was late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The next message was due before it was done with the one before.
+    Busy,
+    /// It had time to spare, slept, and was woken late.
+    Woken,
+    /// It had time to spare and never slept: something else had its CPU.
+    Displaced,
+}
+
+impl Cause {
+    /// A generator has time to spare where half of its messages are answered within half the time between two of them.
+    fn of(case: &CaseSummary) -> Self {
+        let period_ns = open_loop::asked_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
+        let has_time = case.latency_ns.p50.is_some_and(|latency| latency.value < period_ns / 2.0);
+        match (has_time, case.case.waiting) {
+            (false, _) => Self::Busy,
+            (true, Waiting::Spin) => Self::Displaced,
+            (true, Waiting::Block | Waiting::Poll) => Self::Woken,
+        }
+    }
+
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Busy => "The generator is not done with a message when the next is due: lower the rate.",
+            Self::Woken => {
+                "The generator sleeps between messages and is woken late, which no lower rate mends: let it spin on a CPU \
+                 of its own (--waiting spin --placement apart), or keep CPUs awake (--cpu-idle shallow)."
+            }
+            Self::Displaced => {
+                "The generator spins and has time to spare, so something else had its CPU: measure on an idle machine, \
+                 with --placement apart."
+            }
+        }
+    }
+
+    fn counter_experiment(self, case: &CaseSummary) -> CounterExperiment {
+        let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
+        match self {
+            Self::Woken if case.case.cpu_idle == CpuIdle::Deep => counter_experiment(
+                "the same with the CPUs kept awake: a generator that is woken late is then punctual",
+                &[&case.case],
+                "cpu-idle",
+                &["deep".to_owned(), "shallow".to_owned()],
+            ),
+            Self::Busy => counter_experiment(
+                "half the rate: a generator that is late for lack of time is then punctual",
+                &[&case.case],
+                "rate",
+                &[asked.to_string(), (asked / 2.0).to_string()],
+            ),
+            Self::Woken | Self::Displaced => counter_experiment(
+                "the same again: lateness that comes from the rest of the machine changes",
+                &[&case.case],
+                "rounds",
+                &["20".to_owned()],
+            ),
+        }
     }
 }
 
@@ -85,32 +151,79 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let tail = of.p99.zip(case.latency_ns.p99);
     let share = if latency.value > 0.0 { (lateness.value / latency.value).clamp(0.0, 1.0) } else { 0.0 };
     let late_tail = tail.is_some_and(|(lateness, latency)| lateness.value >= LEAST * latency.value);
-    (share >= LEAST || late_tail).then_some((share, Late { lateness, latency, tail }))
+    let late_median = open_loop::is_too_late_to_rank(case);
+    (share >= LEAST || late_tail || late_median).then_some((share, Late { lateness, latency, tail }))
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::case::Case;
+    use hairpin_model::case::{Case, Placement};
 
     use super::*;
     use crate::made_up::{MadeUp, at_rate, paced};
 
-    fn found(lateness_ns: u64) -> Vec<Finding> {
+    fn found_in(case: &Case, rate_per_s: f64, lateness_ns: u64) -> Vec<Finding> {
+        found_with(case, rate_per_s, lateness_ns, 30_000)
+    }
+
+    fn found_with(case: &Case, rate_per_s: f64, lateness_ns: u64, service_ns: u64) -> Vec<Finding> {
         let mut made_up = MadeUp::new();
         for block in 0..6 {
-            let samples = paced(1_000_000, &[(lateness_ns, 30_000); 200]);
-            made_up.round(&at_rate(Case::ping_pong("udp"), 1000.0), block, &samples);
+            let samples = paced((1e9 / rate_per_s) as u64, &[(lateness_ns, service_ns); 200]);
+            made_up.round(&at_rate(case.clone(), rate_per_s), block, &samples);
         }
         made_up.findings("generator-late")
     }
 
+    fn found(lateness_ns: u64) -> Vec<Finding> {
+        found_in(&Case::ping_pong("udp"), 1000.0, lateness_ns)
+    }
+
     #[test]
-    fn lateness_that_is_a_quarter_of_the_latency_is_found() {
+    fn lateness_that_is_a_quarter_of_the_latency_is_found_and_ranks_nothing() {
         let found = found(10_000);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.25).abs() < 0.001, "{}", found[0].share);
-        let command = &found[0].counter_experiment.as_ref().unwrap().command;
-        assert!(command.ends_with("--rate 1000,500"), "{command}");
+        assert!(found[0].summary.contains("Above 20 % of the median latency a case is in no ranking."));
+    }
+
+    #[test]
+    fn lateness_of_a_seventh_is_found_and_ranks() {
+        let found = found(5_000);
+        assert!(!found[0].summary.contains("ranking"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn the_advice_is_that_of_the_cause() {
+        let blocking = Case::ping_pong("udp");
+        let spinning = Case { waiting: Waiting::Spin, placement: Placement::Apart, ..blocking.clone() };
+        let awake = Case { cpu_idle: CpuIdle::Shallow, ..blocking.clone() };
+        for (case, rate_per_s, advice, command) in [
+            // A lower rate makes a generator that sleeps sleep deeper.
+            (&blocking, 1000.0, "--cpu-idle shallow", "--cpu-idle deep,shallow"),
+            (&awake, 1000.0, "--waiting spin", "--rounds 20"),
+            (&blocking, 20_000.0, "lower the rate", "--rate 20000,10000"),
+            (&spinning, 20_000.0, "lower the rate", "--rate 20000,10000"),
+            (&spinning, 1000.0, "an idle machine", "--rounds 20"),
+        ] {
+            let found = found_in(case, rate_per_s, 10_000);
+            let told = (&found[0].advice, &found[0].counter_experiment.as_ref().unwrap().command);
+            assert!(told.0.contains(advice) && told.1.contains(command), "{rate_per_s}: {told:?}");
+            assert_eq!(told.0.contains("lower the rate"), rate_per_s > 1000.0, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn at_the_threshold_it_begins() {
+        // A tenth of the latency.
+        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 9_900, 90_100), []);
+        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 10_100, 89_900).len(), 1);
+    }
+
+    /// The same latency as with 10 us of lateness, made by the answers.
+    #[test]
+    fn slow_answers_to_punctual_messages_are_none() {
+        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 0, 40_000), []);
     }
 
     #[test]

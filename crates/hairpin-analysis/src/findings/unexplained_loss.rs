@@ -1,11 +1,12 @@
 //! `unexplained-loss`: messages are missing (or too many) and no counter says why.
 //!
 //! Why: a ledger that does not close means that Hairpin does not know what became of messages, so this is a finding
-//! against ourselves. On a transport that promises every message, a loss with a known cause is one too: a round that
+//! against ourselves. Not so where more is accounted for than was sent because a full receive buffer counts packets and the
+//! link made copies: that is known ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a transport that promises every message, a loss with a known cause is one too: a round that
 //! lost there should have failed. Evidence: the ledger. Advice: report it, with the run folder.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -18,6 +19,7 @@ pub(super) struct UnexplainedLoss;
 
 const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
+    about: About::Run,
     what: "messages are missing, or too many, and no counter says why",
     why: "Hairpin does not know what became of them: a finding against ourselves",
 };
@@ -72,6 +74,9 @@ impl Detector for UnexplainedLoss {
 
 fn missing(case: &CaseSummary) -> Option<(f64, Missing)> {
     let ledger = &case.ledger;
+    if case.link.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
+        return None;
+    }
     let lost = if lossless(&case.case.transport) { ledger.lost.values().sum() } else { 0 };
     let count = ledger.unexplained.unsigned_abs().max(lost);
     let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
@@ -83,6 +88,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use hairpin_model::case::Case;
+    use hairpin_model::link::{LinkRecord, PacketCounts};
 
     use super::*;
     use crate::made_up::MadeUp;
@@ -126,6 +132,24 @@ mod tests {
     }
 
     #[test]
+    fn copies_in_a_full_buffer_are_known() {
+        let found = |not_messages: u64| {
+            let mut made_up = MadeUp::new();
+            made_up.rounds_with(&over("duplicate=30%", Case::ping_pong("udp")), &[10_000; 2], |measured| {
+                measured.ledger.sent = measured.ledger.received + 6;
+                measured.ledger.lost = BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 9)]);
+                measured.ledger = measured.ledger.clone().closed();
+                let link = crate::made_up::links::link();
+                let packets = PacketCounts { duplicated: not_messages, ..link.packets.clone() };
+                measured.link = Some(LinkRecord { packets, ..link });
+            });
+            made_up.findings(CARD.code)
+        };
+        assert_eq!(found(3), [], "3 of the 9 packets were copies");
+        assert!(found(2)[0].summary.contains("6 more are accounted for than were sent"), "{:?}", found(2));
+    }
+
+    #[test]
     fn what_a_link_lost_is_explained_but_tcp_must_bring_it_all_the_same() {
         let lost = [("link-loss", 3), ("link-queue", 20), ("link-inside", 1)];
         let over_link = |transport| over("rate=1mbit loss=1%", Case::ping_pong(transport));
@@ -138,6 +162,12 @@ mod tests {
         );
         let (valid, found) = found_in(&over_link("tcp"), 124, &lost);
         assert!(!valid && found[0].summary.contains("48 were lost, though tcp promises every message"));
+    }
+
+    #[test]
+    fn a_single_message_is_enough_either_way() {
+        let unexplained = |sent| found("udp", sent, &[]).1.len();
+        assert_eq!((unexplained(99), unexplained(100), unexplained(101)), (1, 0, 1));
     }
 
     #[test]

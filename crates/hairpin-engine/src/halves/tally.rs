@@ -4,16 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
-use hairpin_model::ledger::Ledger;
-
-/// What a link says of a round's messages.
-#[derive(Clone, Copy, Debug)]
-pub struct OnTheLink<'a> {
-    /// Messages that it kept from being answered, by cause.
-    pub lost: &'a BTreeMap<String, u64>,
-    /// Packets that may fill a receive buffer without being a message's: copies, and those with a bit flipped.
-    pub not_messages: u64,
-}
+use hairpin_model::ledger::{Ledger, OVERFLOW};
 
 /// Counts of the client half, the warm-up included and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,38 +64,39 @@ impl Tally {
     /// else it covers the measured messages only. On a lossless transport what a socket or the link dropped was sent
     /// again, so it is no cause of a loss.
     ///
-    /// A full receive buffer counts arrivals, not messages. Where it also threw away copies that a link made, or packets
-    /// that the link damaged, more is accounted for than was sent. A message has one fate, so as many of these arrivals as
-    /// are too many were none of a message, up to the number of such packets.
+    /// `link_lost` are the messages that the link kept from being answered, by cause. A full receive buffer counts packets,
+    /// and a link may have copied or damaged some. No counter tells these from messages, so every count stands as it was
+    /// read, and what is too many is `unexplained`, below zero ([`Ledger::may_count_copies`]).
     #[must_use]
-    pub fn ledger(&self, lossless: bool, client: &[Fact], echo: &[Fact], link: Option<OnTheLink<'_>>) -> Ledger {
+    pub fn ledger(
+        &self,
+        lossless: bool,
+        client: &[Fact],
+        echo: &[Fact],
+        link_lost: Option<&BTreeMap<String, u64>>,
+    ) -> Ledger {
         let warm_up_lost = self.warm_up_received != self.warm_up_sent;
         let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
-        let link = link.filter(|_| !lossless);
-        let mut ledger = Ledger {
+        let mut lost = BTreeMap::new();
+        if !lossless {
+            lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
+            lost.insert(format!("{OVERFLOW}-echo"), overflown(echo));
+            lost.insert(format!("{OVERFLOW}-client"), overflown(client));
+            lost.retain(|_, count| *count > 0);
+        }
+        Ledger {
             sent: with(self.sent, self.warm_up_sent),
             received: with(self.received, self.warm_up_received),
             late: with(self.late, self.warm_up_late),
             duplicated: with(self.duplicated, self.warm_up_duplicated),
-            lost: link.map(|link| link.lost.clone()).unwrap_or_default(),
+            lost,
             unexplained: 0,
         }
-        .closed();
-        let mut not_messages = link.map_or(0, |link| link.not_messages);
-        let counted = [("receive-buffer-overflow-echo", echo), ("receive-buffer-overflow-client", client)];
-        for (cause, facts) in counted.into_iter().filter(|_| !lossless) {
-            let (drops, missing) = (overflown(facts), u64::try_from(ledger.unexplained).unwrap_or(0));
-            let too_many = drops.saturating_sub(missing).min(not_messages);
-            not_messages -= too_many;
-            ledger.lost.insert(cause.to_owned(), drops - too_many);
-            ledger = ledger.closed();
-        }
-        ledger.lost.retain(|_, count| *count > 0);
-        ledger
+        .closed()
     }
 }
 
-/// Messages that an end's receive buffer had no room for. Where the kernel counts these alone, that counts: a socket's own
+/// Packets that an end's receive buffer had no room for. Where the kernel counts these alone, that counts: a socket's own
 /// counter adds those with a wrong checksum, which a link damaged and has counted.
 fn overflown(facts: &[Fact]) -> u64 {
     let alone = fact::number(facts, fact_names::UDP_BUFFER_ERRORS);
@@ -140,7 +132,7 @@ mod tests {
             true,
             &[Fact::number(fact_names::SOCKET_DROPS, 3.0)],
             &[Fact::number(fact_names::SOCKET_DROPS, 1.0)],
-            Some(OnTheLink { lost: &BTreeMap::from([("link-loss".to_owned(), 2)]), not_messages: 0 }),
+            Some(&BTreeMap::from([("link-loss".to_owned(), 2)])),
         );
         assert_eq!((ledger.lost.len(), ledger.unexplained), (0, 0));
     }
@@ -151,7 +143,7 @@ mod tests {
         let echo = [Fact::number(fact_names::SOCKET_DROPS, 5.0), Fact::number(fact_names::UDP_BUFFER_ERRORS, 2.0)];
         let link =
             ["link-loss", "link-corrupt", "link-queue"].map(str::to_owned).into_iter().zip([2, 3, 0]).collect();
-        let ledger = tally.ledger(false, &[], &echo, Some(OnTheLink { lost: &link, not_messages: 3 }));
+        let ledger = tally.ledger(false, &[], &echo, Some(&link));
         assert_eq!(ledger.unexplained, 0, "the socket's own counter has the damaged ones too: {ledger:?}");
         assert_eq!(
             ledger.lost.keys().collect::<Vec<_>>(),
@@ -160,23 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn copies_that_found_no_room_are_no_lost_messages() {
+    fn what_a_counter_counted_is_never_lowered() {
         // Of 20 messages the link lost 2, and 12 were answered: 6 are missing, and the buffers had no room for 9 packets.
         let tally = Tally { sent: 20, received: 12, ..Tally::default() };
         let (echo, client) =
             ([Fact::number(fact_names::SOCKET_DROPS, 5.0)], [Fact::number(fact_names::SOCKET_DROPS, 4.0)]);
         let lost = BTreeMap::from([("link-loss".to_owned(), 2)]);
-        let of = |not_messages| {
-            let ledger = tally.ledger(false, &client, &echo, Some(OnTheLink { lost: &lost, not_messages }));
-            let at = |end: &str| ledger.lost.get(&format!("receive-buffer-overflow-{end}")).copied();
-            (at("echo"), at("client"), ledger.unexplained)
-        };
-        assert_eq!(of(30), (Some(5), Some(1), 0));
-        assert_eq!(of(2), (Some(5), Some(2), -1), "what is too many beyond the copies stays unexplained");
-        assert_eq!(of(0), (Some(5), Some(4), -3));
-        let answered = Tally { received: 18, ..tally };
-        let ledger = answered.ledger(false, &client, &echo, Some(OnTheLink { lost: &lost, not_messages: 30 }));
-        assert_eq!((ledger.lost, ledger.unexplained), (lost.clone(), 0), "all that found no room were copies");
+        let ledger = tally.ledger(false, &client, &echo, Some(&lost));
+        let counted = [("link-loss", 2), ("receive-buffer-overflow-client", 4), ("receive-buffer-overflow-echo", 5)];
+        assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(counted), "{ledger:?}");
+        assert_eq!(ledger.unexplained, -3, "copies were thrown away too, and no counter tells how many");
     }
 
     #[test]

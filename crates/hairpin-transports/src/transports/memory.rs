@@ -142,10 +142,9 @@ impl Queue {
     fn until<T>(
         &self,
         waiting: Waiting,
-        timeout: Duration,
+        mut deadline: Deadline,
         mut step: impl FnMut(&mut State) -> Option<T>,
     ) -> Option<T> {
-        let mut deadline = Deadline::new(timeout);
         match waiting {
             Waiting::Spin => loop {
                 // The lock is held for a few instructions at a time: trying for it again is not a wait.
@@ -244,12 +243,14 @@ impl Wire for MemoryWire {
             return Err(WireError::System { operation: "send", source });
         }
         let timed_out = || Err(Deadline::timed_out("send", self.timeout));
-        self.outgoing().until(self.waiting, self.timeout, |state| state.push(message)).unwrap_or_else(timed_out)
+        let deadline = Deadline::new(self.timeout);
+        self.outgoing().until(self.waiting, deadline, |state| state.push(message)).unwrap_or_else(timed_out)
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<usize, WireError> {
         let timed_out = || Err(Deadline::timed_out("receive", self.timeout));
-        self.incoming().until(self.waiting, self.timeout, |state| state.pop(into)).unwrap_or_else(timed_out)
+        let deadline = Deadline::new(self.timeout);
+        self.incoming().until(self.waiting, deadline, |state| state.pop(into)).unwrap_or_else(timed_out)
     }
 
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
@@ -261,7 +262,7 @@ impl Wire for MemoryWire {
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
         let is_ready = |state: &mut State| (state.used > 0 || state.closed).then_some(());
-        Ok(self.incoming().until(self.waiting, at_most, is_ready).is_some())
+        Ok(self.incoming().until(self.waiting, Deadline::from_now(at_most), is_ready).is_some())
     }
 
     fn effective(&self) -> Vec<Fact> {

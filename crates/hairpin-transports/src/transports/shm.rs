@@ -271,17 +271,16 @@ impl ShmWire {
     fn until(
         &mut self,
         asleep: usize,
-        at_most: Duration,
+        deadline: Deadline,
         is_ready: impl Fn(&mut Self) -> bool,
     ) -> Result<Waited, WireError> {
         match self.waiting {
-            Waiting::Spin => Ok(self.spin(at_most, is_ready)),
-            Waiting::Block | Waiting::Poll => self.sleep(asleep, at_most, is_ready),
+            Waiting::Spin => Ok(self.spin(deadline, is_ready)),
+            Waiting::Block | Waiting::Poll => self.sleep(asleep, deadline, is_ready),
         }
     }
 
-    fn spin(&mut self, at_most: Duration, is_ready: impl Fn(&mut Self) -> bool) -> Waited {
-        let mut deadline = Deadline::new(at_most);
+    fn spin(&mut self, mut deadline: Deadline, is_ready: impl Fn(&mut Self) -> bool) -> Waited {
         let mut looks = 0_u32;
         loop {
             for _ in 0..TRIES_PER_LOOK {
@@ -305,11 +304,9 @@ impl ShmWire {
     fn sleep(
         &mut self,
         asleep: usize,
-        at_most: Duration,
+        mut deadline: Deadline,
         is_ready: impl Fn(&mut Self) -> bool,
     ) -> Result<Waited, WireError> {
-        let mut deadline = Deadline::new(at_most);
-        let mut left = at_most;
         loop {
             self.ends.map.word(asleep).store(1, SeqCst);
             fence(SeqCst);
@@ -321,7 +318,7 @@ impl ShmWire {
                 self.awake(asleep);
                 return Ok(if is_ready(self) { Waited::Ready } else { Waited::Closed });
             }
-            let woken = self.nap(asleep, (at_most != self.timeout).then_some(left))?;
+            let woken = self.nap(asleep, deadline.running())?;
             if is_ready(self) {
                 self.late_wakes += u64::from(woken != Awake::LookAgain);
                 self.awake(asleep);
@@ -331,18 +328,15 @@ impl ShmWire {
                 self.awake(asleep);
                 return Ok(if is_ready(self) { Waited::Ready } else { Waited::Closed });
             }
-            match deadline.left() {
-                Some(more) => left = more,
-                None => {
-                    self.awake(asleep);
-                    return Ok(self.give_up(is_ready));
-                }
+            if deadline.left().is_none() {
+                self.awake(asleep);
+                return Ok(self.give_up(is_ready));
             }
         }
     }
 
-    /// Sleeps until it is woken, or `at_most` so long. A sleep that may take the whole time-out sets no timer of its
-    /// own: the alarm interrupts it from time to time.
+    /// Sleeps until it is woken, or `at_most` so long. A sleep under a deadline whose clock has not started sets no timer
+    /// of its own, which a round trip would pay for: the alarm interrupts it from time to time.
     fn nap(&mut self, asleep: usize, at_most: Option<Duration>) -> Result<Awake, WireError> {
         let system = |source| WireError::System { operation: "futex wait", source };
         if let (None, Some(alarm)) = (at_most, &mut self.alarm) {
@@ -378,7 +372,8 @@ impl Wire for ShmWire {
             return Err(WireError::Closed);
         }
         if !self.has_room() {
-            match self.until(self.rings.producer_asleep(), self.timeout, Self::has_room)? {
+            let deadline = Deadline::new(self.timeout);
+            match self.until(self.rings.producer_asleep(), deadline, Self::has_room)? {
                 Waited::Ready => {}
                 Waited::TimedOut => return Err(Deadline::timed_out("send", self.timeout)),
                 Waited::Closed => return Err(WireError::Closed),
@@ -398,7 +393,8 @@ impl Wire for ShmWire {
                     return Ok(bytes);
                 }
             }
-            match self.until(self.rings.consumer_asleep(), self.timeout, |wire| wire.is_ready())? {
+            let deadline = Deadline::new(self.timeout);
+            match self.until(self.rings.consumer_asleep(), deadline, |wire| wire.is_ready())? {
                 Waited::Ready => {}
                 Waited::TimedOut => return Err(Deadline::timed_out("receive", self.timeout)),
                 Waited::Closed => return Err(WireError::Closed),
@@ -422,7 +418,8 @@ impl Wire for ShmWire {
             return Ok(true);
         }
         let asleep = self.rings.consumer_asleep();
-        self.until(asleep, at_most, |wire| wire.is_ready()).map(|waited| waited != Waited::TimedOut)
+        self.until(asleep, Deadline::from_now(at_most), |wire| wire.is_ready())
+            .map(|waited| waited != Waited::TimedOut)
     }
 
     fn effective(&self) -> Vec<Fact> {

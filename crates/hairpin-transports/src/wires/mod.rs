@@ -59,8 +59,7 @@ pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
 
 /// A failed system call, with a hint (or none).
 pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, hint: &str) -> TransportError {
-    let hint = if hint.is_empty() { String::new() } else { format!(" (hint: {hint})") };
-    TransportError::System { operation, object: object.to_owned(), source, hint }
+    TransportError::System { operation, object: object.to_owned(), source, hint: hint.to_owned() }
 }
 
 /// An address that this transport cannot read.
@@ -69,7 +68,7 @@ pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     failed("connect to", address, source, "use the address that the other half printed")
 }
 
-/// A time-out whose clock starts at the first look: a call that need not wait reads no clock.
+/// A time-out, and when its clock started.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     timeout: Duration,
@@ -86,8 +85,21 @@ pub(crate) fn slice(left: Duration) -> Duration {
 }
 
 impl Deadline {
+    /// A time-out whose clock starts at the first look: a call that need not wait reads no clock. A wait that comes
+    /// before the first look is not counted, so the whole may last longer by that wait. That is for a time-out that
+    /// tells a dead peer, and never for a wait that must end on time.
     pub(crate) fn new(timeout: Duration) -> Self {
         Self { timeout, started: None }
+    }
+
+    /// A time-out whose clock starts now: for a wait that must end on time.
+    pub(crate) fn from_now(timeout: Duration) -> Self {
+        Self { timeout, started: Some(Instant::now()) }
+    }
+
+    /// What is left where the clock has started, zero once it has passed; `None` before the first look.
+    pub(crate) fn running(&self) -> Option<Duration> {
+        self.started.map(|started| self.timeout.saturating_sub(started.elapsed()))
     }
 
     /// What is left of it; `None` when it has passed, or everything was given up.
@@ -115,5 +127,28 @@ pub(crate) fn trial() -> Setup {
         largest_message: 1,
         port: 0,
         far: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    #[test]
+    fn a_deadline_from_now_counts_what_passes_before_the_first_look() {
+        let mut deadline = Deadline::from_now(HOUR);
+        deadline.started = deadline.started.and_then(|started| started.checked_sub(HOUR / 2));
+        assert!(deadline.running().is_some_and(|left| left <= HOUR / 2));
+        assert!(deadline.left().is_some_and(|left| left <= HOUR / 2));
+        assert_eq!(Deadline::from_now(Duration::ZERO).running(), Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn a_call_that_need_not_wait_reads_no_clock() {
+        let mut deadline = Deadline::new(HOUR);
+        assert_eq!((deadline.running(), deadline.started), (None, None));
+        assert!(deadline.left().is_some() && deadline.running().is_some(), "the first look starts it");
     }
 }

@@ -1,10 +1,10 @@
 //! Every state has its time-out, and nothing but time ends a wait early.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_model::case::Waiting;
-use hairpin_transports::TransportError;
+use hairpin_transports::{TransportError, Wire};
 
 use super::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
@@ -48,6 +48,62 @@ pub(crate) fn receiving(subject: &Subject) -> Checked {
     ensure!(is_timed_out(&answer), "on another thread it answers {}", shown(&answer));
     // A time-out leaves the wire whole.
     subject.exchange(&mut *near, far.as_deref_mut(), &random_bytes(1, 100))
+}
+
+/// `wait(at_most)` ends by one timer of its own: it sleeps once, and does not begin again after a signal.
+pub(crate) fn waiting(subject: &Subject) -> Checked {
+    let (mut near, _far) = subject.near(&subject.setup(100, LONG))?;
+    for (at_most_us, waits) in [(10, 21), (100, 21), (1_000, 21), (50_000, 3)] {
+        let mut sleeps = Vec::new();
+        for _ in 0..waits {
+            let before = sleeps_so_far();
+            let ready = near.wait(Duration::from_micros(at_most_us)).map_err(text)?;
+            ensure!(!ready, "wait says ready, and nothing was sent");
+            sleeps.push(sleeps_so_far() - before);
+        }
+        // The alarm of a blocking wire interrupts a few of them.
+        sleeps.sort_unstable();
+        let median = sleeps[waits / 2];
+        ensure!(median <= 1, "a wait of {at_most_us} us without a message sleeps {median} times");
+    }
+    if subject.waiting == Waiting::Spin { Ok(()) } else { interrupted_wait(&mut *near) }
+}
+
+/// A wait that began again after a signal would last `at_most` from the signal on. A stalled machine can look like that:
+/// once in a few tries it does not.
+fn interrupted_wait(near: &mut dyn Wire) -> Checked {
+    const AT_MOST: Duration = Duration::from_millis(40);
+    let target = signalling::this_thread();
+    for _ in 0..10 {
+        let (slept_before, began) = (sleeps_so_far(), Instant::now());
+        let on_time = std::thread::scope(|scope| {
+            let signal = scope.spawn(move || {
+                std::thread::sleep(AT_MOST * 3 / 4);
+                let signalled = began.elapsed();
+                signalling::interrupt(target);
+                signalled
+            });
+            let answer = near.wait(AT_MOST).map_err(text);
+            let (ended, sleeps) = (began.elapsed(), sleeps_so_far() - slept_before);
+            answer.and_then(|ready| {
+                ensure!(!ready, "an interrupted wait says ready, and nothing was sent");
+                let signalled = signal.join().map_err(|_| "the signalling thread panicked")?;
+                // A wait that was interrupted slept again for the rest; one that was not proves nothing.
+                Ok(sleeps > 1 && ended < signalled + AT_MOST)
+            })
+        })?;
+        if on_time {
+            return Ok(());
+        }
+    }
+    Err("a wait begins again after a signal".to_owned())
+}
+
+/// How often the calling thread has slept so far: its voluntary context switches.
+fn sleeps_so_far() -> u64 {
+    let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).expect("Linux tells it");
+    line.trim().parse().expect("a count")
 }
 
 /// A signal whose handler was installed without SA_RESTART interrupts system calls; a wire calls again.

@@ -172,6 +172,36 @@ fn a_killed_program_leaves_nothing() {
 }
 
 #[test]
+fn a_killed_program_leaves_nothing_where_all_that_it_started_is_stopped() {
+    or_skip!(can_link());
+    let interfaces = names_in("/sys/class/net".as_ref());
+    // The link, three processes at the near end, and the echo or three more at the far end.
+    let far = ["--far", "sleep 300 & setsid sleep 300 & exec sleep 300"];
+    for (flags, count) in [(&[][..], 5), (&far, 7)] {
+        let place = Place::new();
+        let running = started(&place, flags, STAYS);
+        let others = || place.processes().into_iter().filter(|id| *id != running.id()).collect::<Vec<u32>>();
+        until("all of them run", || others().len() == count);
+        let others = others();
+        assert!(others.contains(&link_of(&running)), "{others:?}");
+        for id in &others {
+            signal("STOP", *id);
+        }
+        until("all are stopped", || others.iter().all(|id| is_stopped(*id)));
+        signal("KILL", running.id());
+        place.assert_nothing_left();
+        running.end();
+    }
+    assert_eq!(names_in("/sys/class/net".as_ref()), interfaces, "no interface is left");
+}
+
+/// Whether a process is stopped by a signal.
+fn is_stopped(id: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+#[test]
 fn a_killed_process_group_leaves_nothing() {
     or_skip!(can_link());
     // The far shell goes with Hairpin, its child does not: only the link is left to end it.

@@ -123,8 +123,20 @@ fn an_ordinary_user_runs_programs_across_a_link() {
     assert!(count(&record["up"]["packets"], "in") > 4, "{record}");
     let owner = |name: &str| std::fs::metadata(place.path(name)).expect("it was made").uid();
     assert_eq!((owner("made"), owner("packets")), (65534, 65534), "what it made is the user's");
-    let flags =
-        ["round-trip", "--transport", "tcp", "--link", "delay=1ms", "--count", "5", "--rounds", "1", "--json"];
+    let flags = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp",
+        "--link",
+        "delay=1ms",
+        "--count",
+        "5",
+        "--rounds",
+        "1",
+        "--json",
+    ];
     let environment = &as_nobody(&flags).with_code(0).json()["environment"];
     assert_eq!((&environment["root"], &environment["network_namespace"]), (&false.into(), &"own".into()));
     let killed = as_nobody(&["link", "run", "--link", "delay=2ms", "--", "bash", "-c", "kill -s TERM $$"]);

@@ -2,9 +2,13 @@
 
 use std::str::FromStr;
 
+use crate::extras::Extras;
+
 /// How to use it, printed with every refusal.
 pub(crate) const USAGE: &str = "usage: bare-loop --transport tcp|udp|unix-stream|pipe|shm --waiting block|spin \
---cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N]\n       bare-loop --clock-costs";
+--cpus CLIENT,ECHO [--count N] [--warmup N] [--echo-stamps on|off] [--timeout-s N] \
+[--add dynamic,scaled,rows,verify,alarm,histogram,pages=N,fences=N,calls=N,\
+pause=TICKS]\n       bare-loop --clock-costs";
 
 /// One measurement.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub(crate) struct Asked {
     pub(crate) echo_stamps: bool,
     /// SO_RCVTIMEO of both ends, in seconds; 0 leaves the kernel's default (no time-out).
     pub(crate) timeout_s: i64,
+    /// What to do beside it.
+    pub(crate) extras: Extras,
 }
 
 impl Asked {
@@ -36,6 +42,7 @@ impl Asked {
             warmup: 2_000,
             echo_stamps: true,
             timeout_s: 0,
+            extras: Extras::default(),
         };
         let mut stamps = None;
         for pair in arguments.chunks(2) {
@@ -48,6 +55,7 @@ impl Asked {
                 "--warmup" => asked.warmup = number(name, value)?,
                 "--echo-stamps" => stamps = Some(one_of(name, value, "on", "off")?),
                 "--timeout-s" => asked.timeout_s = number(name, value)?,
+                "--add" => asked.extras = Extras::parse(value)?,
                 _ => return Err(format!("unknown argument `{name}`")),
             }
         }

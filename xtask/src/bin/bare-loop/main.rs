@@ -10,12 +10,14 @@
 
 mod asked;
 mod clock;
+mod extras;
 mod pair;
 mod wires;
 
 use std::process::ExitCode;
 
 use asked::Asked;
+use wires::End;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -42,18 +44,27 @@ fn measure(asked: &Asked) -> std::io::Result<String> {
     let ticks = match asked.transport.as_str() {
         "shm" => {
             let (client, echo) = wires::shared_lines(asked.spin)?;
-            pair::round_trips(asked, client, echo)?
+            in_pair(asked, client, echo)?
         }
         "pipe" => {
             let (client, echo) = wires::pipes(asked.spin)?;
-            pair::round_trips(asked, client, echo)?
+            in_pair(asked, client, echo)?
         }
         transport => {
             let (client, echo) = wires::sockets(transport, asked.spin, asked.timeout_s)?;
-            pair::round_trips(asked, client, echo)?
+            in_pair(asked, client, echo)?
         }
     };
     Ok(figures(ticks, clock::ns_per_tick(50_000_000), clock::resolution_ticks()))
+}
+
+/// Round-trip times in ticks, in order.
+fn in_pair(asked: &Asked, client: impl End + 'static, echo: impl End + 'static) -> std::io::Result<Vec<u64>> {
+    if asked.extras.dynamic {
+        let [client, echo]: [Box<dyn End>; 2] = std::hint::black_box([Box::new(client), Box::new(echo)]);
+        return pair::round_trips(asked, client, echo);
+    }
+    pair::round_trips(asked, client, echo)
 }
 
 /// The figures as JSON; a percentile is the smallest sample with at least that share of the samples at or below it.

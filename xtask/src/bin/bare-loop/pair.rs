@@ -3,7 +3,7 @@
 use std::io::{self, Error};
 
 use crate::asked::Asked;
-use crate::clock::ticks;
+use crate::extras::Carried;
 use crate::wires::End;
 
 /// No measurement takes this long; whatever goes wrong, both processes are gone by then.
@@ -20,7 +20,7 @@ pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -
     }
     // SAFETY: plain integer; the default action of SIGALRM ends the process.
     unsafe { libc::alarm(LONGEST_S) };
-    let measured = pin(asked.cpus.0).map(|()| measure(asked, &mut client));
+    let measured = pin(asked.cpus.0).and_then(|()| measure(asked, &mut client));
     // SAFETY: the child is ours and has not been waited for, so its id is still its own.
     unsafe {
         libc::kill(child, libc::SIGKILL);
@@ -30,20 +30,23 @@ pub(crate) fn round_trips(asked: &Asked, mut client: impl End, echo: impl End) -
 }
 
 /// The loop that Hairpin is held against: stamp, send, receive, stamp, store.
-fn measure(asked: &Asked, client: &mut impl End) -> Vec<u64> {
+fn measure(asked: &Asked, client: &mut impl End) -> io::Result<Vec<u64>> {
     // Touched beforehand (ones, since the kernel gives zeroes lazily), so that no page fault falls into the loop.
     let mut sent = vec![1_u64; asked.count];
     let mut received = vec![1_u64; asked.count];
+    let mut carried = Carried::new(&asked.extras, asked.count)?;
     let mut message = 0_u32;
     for _ in 0..asked.warmup {
         message = exchange(client, message);
     }
     for (sent, received) in sent.iter_mut().zip(&mut received) {
-        *sent = ticks();
+        *sent = carried.stamp();
         message = exchange(client, message);
-        *received = ticks();
+        carried.received();
+        *received = carried.stamp();
+        carried.answered(message, *sent, *received);
     }
-    received.iter().zip(&sent).map(|(received, sent)| received.wrapping_sub(*sent)).collect()
+    Ok(received.iter().zip(&sent).map(|(received, sent)| received.wrapping_sub(*sent)).collect())
 }
 
 /// One message there and back, verified; answers the next message.
@@ -62,19 +65,24 @@ fn echo_for_ever(asked: &Asked, mut echo: impl End) -> ! {
         libc::alarm(LONGEST_S);
     }
     pin(asked.cpus.1).expect("the echo's CPU is one that this process may use");
+    let mut carried = Carried::new(&asked.extras, 0).expect("the client has set the same alarm");
     // The child must not unwind into the parent's code, so it never leaves this loop: the client ends it.
     if asked.echo_stamps {
         let mut held = 0_u64;
         loop {
             let message = echo.receive();
-            let since = ticks();
-            held = held.wrapping_add(ticks().wrapping_sub(since));
+            carried.received();
+            let since = carried.stamp();
+            let turn = carried.stamp().wrapping_sub(since);
+            held = held.wrapping_add(turn);
+            carried.held(turn);
             std::hint::black_box(held);
             echo.send(message);
         }
     }
     loop {
         let message = echo.receive();
+        carried.received();
         echo.send(message);
     }
 }

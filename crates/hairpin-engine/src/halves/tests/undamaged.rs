@@ -9,7 +9,6 @@ use hairpin_transports::{Wire, WireError};
 use super::*;
 use crate::halves::echo::Echo;
 use crate::halves::message::Message;
-use crate::halves::tally::OnTheLink;
 use crate::halves::undamaged::Undamaged;
 
 const PATTERNS: [Pattern; 2] = [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }];
@@ -30,7 +29,7 @@ fn a_damaged_answer_is_none_and_the_links_record_has_its_loss() {
             let counts = (tally.sent, tally.received, tally.late, tally.duplicated);
             assert_eq!(counts, (4, 3, 0, 1), "{link}, {pattern:?}");
             let lost = BTreeMap::from([("link-corrupt".to_owned(), 1)]);
-            let ledger = tally.ledger(false, &[], &[], Some(OnTheLink { lost: &lost, not_messages: 2 }));
+            let ledger = tally.ledger(false, &[], &[], Some(&lost));
             assert_eq!((ledger.unexplained, ledger.lost), (0, lost));
             let samples = journey.recorder.finish(journey.origin_ns);
             let lost: Vec<_> =

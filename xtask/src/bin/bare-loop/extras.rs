@@ -1,0 +1,214 @@
+//! What Hairpin does beside the loop's system calls, one thing at a time: which of them makes it slower is seen by
+//! adding it here (`--add`).
+
+use std::hint::black_box;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use crate::clock::ticks;
+use crate::wires::End;
+
+/// What to add. Both ends add what concerns both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extras {
+    /// Calls through a table of functions, as over `dyn Wire`.
+    pub(crate) dynamic: bool,
+    /// Ticks are made nanoseconds at each stamp.
+    pub(crate) scaled: bool,
+    /// A row of five words a message instead of two.
+    pub(crate) rows: bool,
+    /// Answers are compared as slices of bytes after the stamp.
+    pub(crate) verify: bool,
+    /// A timer that interrupts calls every 500 ms.
+    pub(crate) alarm: bool,
+    /// The echo counts how long it held each message by powers of two.
+    pub(crate) histogram: bool,
+    /// So many further pages of memory are touched after each receive.
+    pub(crate) pages: usize,
+    /// So many memory fences after each receive.
+    pub(crate) fences: usize,
+    /// So many calls of small functions, each through a pointer, after each receive; 16 at most.
+    pub(crate) calls: usize,
+    /// Between an answer and the next message the client reads the clock for so many ticks.
+    pub(crate) pause_ticks: u64,
+}
+
+impl Extras {
+    /// Reads `dynamic,rows,pages=4`.
+    pub(crate) fn parse(words: &str) -> Result<Self, String> {
+        let mut extras = Self::default();
+        for word in words.split(',') {
+            let number = || {
+                let value = word.split_once('=').and_then(|(_, value)| value.parse::<u32>().ok());
+                value.ok_or_else(|| format!("--add takes a number after `{word}`"))
+            };
+            match word.split('=').next().unwrap_or_default() {
+                "dynamic" => extras.dynamic = true,
+                "scaled" => extras.scaled = true,
+                "rows" => extras.rows = true,
+                "verify" => extras.verify = true,
+                "alarm" => extras.alarm = true,
+                "histogram" => extras.histogram = true,
+                "pages" => extras.pages = number()? as usize,
+                "fences" => extras.fences = number()? as usize,
+                "calls" => extras.calls = number()? as usize,
+                "pause" => extras.pause_ticks = u64::from(number()?),
+                _ => return Err(format!("--add does not know `{word}`")),
+            }
+        }
+        Ok(extras)
+    }
+}
+
+impl End for Box<dyn End> {
+    fn send(&mut self, message: u32) {
+        (**self).send(message);
+    }
+
+    fn receive(&mut self) -> u32 {
+        (**self).receive()
+    }
+}
+
+/// What one end carries with it for its extras.
+pub(crate) struct Carried {
+    extras: Extras,
+    origin_ticks: u64,
+    pages: Vec<u8>,
+    sent: Vec<u8>,
+    answer: Vec<u8>,
+    counts: [u64; 64],
+    rows: Vec<[u64; 5]>,
+}
+
+const PAGE: usize = 4096;
+
+/// Functions that are not one another's code.
+const STEPS: [fn(u64) -> u64; 16] = [
+    step::<0>, step::<1>, step::<2>, step::<3>, step::<4>, step::<5>, step::<6>, step::<7>, step::<8>, step::<9>,
+    step::<10>, step::<11>, step::<12>, step::<13>, step::<14>, step::<15>,
+];
+
+#[inline(never)]
+fn step<const NUMBER: u64>(before: u64) -> u64 {
+    black_box(before ^ NUMBER)
+}
+
+impl Carried {
+    /// Room for `count` rows, touched beforehand.
+    pub(crate) fn new(extras: &Extras, count: usize) -> io::Result<Self> {
+        if extras.alarm {
+            start_alarm()?;
+        }
+        let mut rows = vec![[1; 5]; if extras.rows { count } else { 0 }];
+        rows.clear();
+        Ok(Self {
+            extras: extras.clone(),
+            origin_ticks: ticks(),
+            pages: vec![1; extras.pages * PAGE],
+            sent: vec![7; 4],
+            answer: vec![7; 5],
+            counts: [0; 64],
+            rows,
+        })
+    }
+
+    /// A stamp, as Hairpin makes it where it is asked for.
+    #[inline(always)]
+    pub(crate) fn stamp(&self) -> u64 {
+        let now = ticks();
+        if self.extras.scaled {
+            let elapsed = now.saturating_sub(self.origin_ticks);
+            black_box(((u128::from(elapsed) * (1_u128 << 31)) >> 32) as u64);
+        }
+        now
+    }
+
+    /// After a receive, within what is timed.
+    #[inline(always)]
+    pub(crate) fn received(&self) {
+        let mut sum = 0_u8;
+        for place in 0..self.extras.pages {
+            // Another line in each page: the cache's sets are not what is asked about.
+            sum = sum.wrapping_add(black_box(self.pages[place * PAGE + (place * 64) % PAGE]));
+        }
+        black_box(sum);
+        for _ in 0..self.extras.fences {
+            fence(Ordering::SeqCst);
+        }
+        let mut steps = u64::from(sum);
+        for step in STEPS.iter().take(self.extras.calls) {
+            steps = black_box(*step)(steps);
+        }
+        black_box(steps);
+    }
+
+    /// The echo's count.
+    #[inline(always)]
+    pub(crate) fn held(&mut self, held: u64) {
+        if self.extras.histogram {
+            self.counts[held.max(1).ilog2() as usize] += 1;
+            black_box(&self.counts);
+        }
+    }
+
+    /// After an answer was stamped, outside what is timed.
+    #[inline(always)]
+    pub(crate) fn answered(&mut self, message: u32, sent: u64, received: u64) {
+        if self.extras.verify {
+            self.sent.copy_from_slice(&message.to_le_bytes());
+            self.answer[..4].copy_from_slice(&message.to_le_bytes());
+            assert!(black_box(&self.answer)[..4] == *black_box(&self.sent).as_slice(), "the answer");
+        }
+        if self.extras.rows {
+            self.rows.push([u64::from(message), sent, sent, received, 0]);
+        }
+        if self.extras.pause_ticks > 0 {
+            let since = ticks();
+            while ticks().wrapping_sub(since) < self.extras.pause_ticks {}
+        }
+    }
+}
+
+/// How often the alarm has rung; a handler must do something that can be seen.
+static RUNG: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn ring(_: i32) {
+    RUNG.fetch_add(1, Ordering::Relaxed);
+}
+
+/// A timer for this process, every 500 ms, whose signal interrupts a call that sleeps.
+fn start_alarm() -> io::Result<()> {
+    let half_a_second = libc::timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+    let times = libc::itimerspec { it_interval: half_a_second, it_value: half_a_second };
+    // SAFETY: all-zero structures are valid; the handler only counts; every pointer is to a live value. SA_RESTART spares
+    // the loop the interrupted call.
+    let answer = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = ring as extern "C" fn(i32) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut());
+        let mut event: libc::sigevent = std::mem::zeroed();
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGUSR1;
+        let mut timer: libc::timer_t = std::mem::zeroed();
+        match libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) {
+            0 => libc::timer_settime(timer, 0, &raw const times, std::ptr::null_mut()),
+            failed => failed,
+        }
+    };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_add_is_read() {
+        let extras = Extras::parse("dynamic,pages=4,pause=100").unwrap();
+        assert_eq!(extras, Extras { dynamic: true, pages: 4, pause_ticks: 100, ..Extras::default() });
+        assert_eq!(Extras::parse("pagse=4").unwrap_err(), "--add does not know `pagse=4`");
+        assert_eq!(Extras::parse("pages").unwrap_err(), "--add takes a number after `pages`");
+    }
+}

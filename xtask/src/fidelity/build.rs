@@ -1,0 +1,145 @@
+//! A build of Hairpin, and the words that its command line takes: another build may have renamed or added some.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::{Combination, LIMIT, WARM_UP};
+use crate::{contract, process};
+
+/// Values of a knob that were renamed, in the words of this tree first.
+const RENAMED: &[&[&str]] =
+    &[&["together", "same-cpu"], &["apart", "cross-cpu"], &["free", "unpinned"], &["block", "blocking"]];
+
+/// What every build must take.
+const NEEDED: &[&str] = &["--transport", "--waiting", "--placement", "--count", "--rounds", "--json", "--out"];
+
+/// A program, and what it said of `round-trip`.
+#[derive(Clone, Debug)]
+pub(super) struct Build {
+    program: PathBuf,
+    help: String,
+    /// Where a run is saved while it is read.
+    out: PathBuf,
+}
+
+impl Build {
+    /// Asks a program for its words; runs are saved below `scratch`.
+    ///
+    /// # Errors
+    /// Where it cannot be run, or takes no round trips as they are asked for here.
+    pub(super) fn probe(program: &Path, scratch: &Path) -> Result<Self> {
+        let program = program.canonicalize().with_context(|| format!("cannot find {}", program.display()))?;
+        let mut command = Command::new(&program);
+        command.args(["round-trip", "--help"]);
+        let asked = process::run(&mut command, LIMIT).and_then(process::Ran::succeeded);
+        let help = asked.with_context(|| format!("{} is no build of hairpin", program.display()))?.stdout;
+        let build = Self { program, help, out: scratch.join("run") };
+        if let Some(missing) = NEEDED.iter().find(|flag| !build.knows(flag)) {
+            bail!("{} has no {missing} in `round-trip --help`", build.program.display());
+        }
+        Ok(build)
+    }
+
+    /// Whether its help has this word.
+    fn knows(&self, word: &str) -> bool {
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
+        self.help.split(|letter| !is_letter(letter)).any(|found| found == word)
+    }
+
+    /// Its own word for a value.
+    fn word(&self, value: &'static str) -> &'static str {
+        let names = RENAMED.iter().find(|names| names.contains(&value)).copied().unwrap_or_default();
+        names.iter().copied().find(|name| self.knows(name)).unwrap_or(value)
+    }
+
+    /// The command line of one round. Every knob is given, as builds may differ in their defaults; those that not every
+    /// build has are left out where it does not know them.
+    fn arguments(&self, combination: Combination, number: usize) -> Vec<String> {
+        let Combination { transport, waiting, placement } = combination;
+        let knobs = [
+            ("--transport", transport.to_owned()),
+            ("--waiting", self.word(waiting).to_owned()),
+            ("--placement", self.word(placement).to_owned()),
+            ("--count", combination.count().to_string()),
+            ("--rounds", "1".to_owned()),
+            ("--warmup", WARM_UP.to_string()),
+            ("--seed", number.to_string()),
+            ("--size", "4".to_owned()),
+            ("--reply-size", "4".to_owned()),
+            ("--ends", "processes".to_owned()),
+            ("--cpu-idle", "deep".to_owned()),
+            ("--timeout", "2s".to_owned()),
+            ("--keep-samples", "100000".to_owned()),
+        ];
+        let known = knobs.into_iter().filter(|(flag, _)| NEEDED.contains(flag) || self.knows(flag));
+        let knobs = known.flat_map(|(flag, value)| [flag.to_owned(), value]);
+        ["round-trip".to_owned()].into_iter().chain(knobs).chain(["--json".to_owned()]).collect()
+    }
+
+    /// One round of a case.
+    ///
+    /// # Errors
+    /// Where it fails, or prints no JSON.
+    pub(super) fn run(&self, combination: Combination, number: usize) -> Result<Value> {
+        process::remove(&self.out)?;
+        let mut command = Command::new(&self.program);
+        command.args(self.arguments(combination, number)).arg("--out").arg(&self.out);
+        let name = || self.program.display().to_string();
+        process::run(&mut command, LIMIT)?.succeeded().with_context(name)?.json().with_context(name)
+    }
+}
+
+/// The p50 of the only case of a run.
+pub(super) fn p50_ns(run: &Value) -> Result<f64> {
+    let cases = contract::list(run, "cases");
+    let [case] = cases else { bail!("{} cases instead of one; skipped: {}", cases.len(), run["skipped"]) };
+    case["latency_ns"]["p50"]["value"].as_f64().context("no p50 in it")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::tests::{example, with};
+    use serde_json::json;
+
+    fn build(help: &str) -> Build {
+        Build { program: "hairpin".into(), help: help.to_owned(), out: "run".into() }
+    }
+
+    #[test]
+    fn a_build_is_asked_in_its_own_words() {
+        let case = Combination { transport: "pipe", waiting: "block", placement: "apart" };
+        let old = build("--placement <WHERE> together (one CPU), apart, free\n--waiting <HOW> block, poll\n--seed");
+        let old = old.arguments(case, 3).join(" ");
+        assert!(old.contains("--waiting block --placement apart --count 4000 --rounds 1 --seed 3 --json"), "{old}");
+        let new = build("--placement <WHERE> same-cpu, cross-cpu, unpinned\n--waiting block\n--warmup <EXTENT>");
+        let new = new.arguments(case, 3).join(" ");
+        assert!(new.contains("--placement cross-cpu --count 4000 --rounds 1 --warmup 500 --json"), "{new}");
+    }
+
+    #[test]
+    fn a_word_is_known_as_a_whole() {
+        let build = build("set apart, --count-all (same-cpu)");
+        assert!(build.knows("apart") && build.knows("same-cpu") && build.knows("--count-all"));
+        assert!(!build.knows("--count") && !build.knows("cpu"));
+    }
+
+    #[test]
+    fn what_is_no_build_of_hairpin_is_named() {
+        let scratch = std::env::temp_dir();
+        let why = Build::probe(Path::new("/bin/true"), &scratch).unwrap_err().to_string();
+        assert!(why.contains("has no --transport in `round-trip --help`"), "{why}");
+        let why = format!("{:#}", Build::probe(Path::new("/bin/false"), &scratch).unwrap_err());
+        assert!(why.contains("is no build of hairpin: exit code 1"), "{why}");
+    }
+
+    #[test]
+    fn hairpin_s_own_figures_are_read() {
+        assert!((p50_ns(&example()).unwrap() - 10.0).abs() < 1e-12);
+        assert!(p50_ns(&with("/cases", json!([]))).unwrap_err().to_string().contains("0 cases instead of one"));
+        assert!(p50_ns(&with("/cases/0/latency_ns/p50", json!(null))).is_err());
+    }
+}
