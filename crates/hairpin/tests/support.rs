@@ -40,7 +40,9 @@ impl Place {
 
     /// A command that runs in the folder and whose processes carry the mark.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+        // A signal that whoever runs the tests ignores, as nohup(1) does, is not ignored in them.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(program);
         command.current_dir(self.folder.path()).env("TMPDIR", self.path("tmp")).env(MARK, &self.mark);
         // The terminal and the habits of whoever runs the tests are none of theirs.
         for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
