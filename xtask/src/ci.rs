@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that a change must pass beside the tests, in order; each step named and timed.
+//! `cargo xtask ci`: everything that a change must pass, in order; each step named and timed.
 //!
 //! All steps run even if one fails, so that one run tells everything. A tool that is missing is a skip with its name,
 //! and a skip that is not in `allowed-skips.toml` fails.
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::skips::{AllowedSkips, Skip};
-use crate::{arrows, captures, catalog, leftovers, picture, process, readers, smoke, tidy};
+use crate::{arrows, captures, catalog, leftovers, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -50,6 +50,10 @@ const STEPS: &[Step] = &[
     ("clippy", |state| {
         let arguments = ["clippy", "--quiet", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"];
         cargo(state, &arguments, &[])
+    }),
+    ("tests", |state| suite::ordinary(&state.root, &state.scratch, &state.allowed).map(Done::Passed)),
+    ("tests with programs", |state| {
+        suite::with_programs(&state.root, &state.scratch, &state.allowed).map(Done::Passed)
     }),
     ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
@@ -135,7 +139,7 @@ fn print_summary(lines: &[Line]) -> bool {
     for line in lines {
         let outcome = if line.fault { "FAILED" } else { "ok" };
         let first = line.text.lines().next().unwrap_or_default();
-        println!("{outcome:6} {:14} {:7.1} s  {first}", line.name, line.took.as_secs_f64());
+        println!("{outcome:6} {:19} {:7.1} s  {first}", line.name, line.took.as_secs_f64());
     }
     let failed = lines.iter().filter(|line| line.fault).count();
     println!("{} steps, {failed} failed", lines.len());

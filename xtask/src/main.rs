@@ -10,11 +10,12 @@
 )]
 
 mod arrows;
-mod calibration;
 mod captures;
 mod catalog;
 mod ci;
 mod contract;
+mod coverage;
+mod diagnose;
 mod fidelity;
 mod figures;
 mod leaks;
@@ -27,7 +28,7 @@ mod readers;
 mod skips;
 mod smoke;
 mod source;
-mod stalls;
+mod suite;
 mod system;
 mod tidy;
 
@@ -46,7 +47,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Everything that a change must pass beside the tests
+    /// Everything that a change must pass
     Ci {
         /// Only these steps, by name; later steps need the release build
         #[arg(long, value_delimiter = ',')]
@@ -74,14 +75,20 @@ enum Chore {
         #[arg(long, value_name = "BINARY")]
         against: Option<PathBuf>,
     },
-    /// A/A pairs, and a planted difference
-    Calibration {
-        /// A/A pairs
-        #[arg(long, default_value_t = 200)]
-        pairs: usize,
-        /// Pairs with a planted difference
-        #[arg(long, default_value_t = 20)]
+    /// Whether intervals hold from run to run, the same is called the same, and the slower slower
+    Coverage {
+        /// Repeats of the run
+        #[arg(long, default_value_t = 201)]
+        runs: usize,
+        /// Pairs of runs with a planted delay, of each of two sizes
+        #[arg(long, default_value_t = 40)]
         planted: usize,
+        /// The time of each run
+        #[arg(long, default_value = "10s")]
+        over: String,
+        /// Only these transports
+        #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
+        transports: String,
     },
     /// What the instrument itself costs
     Overhead,
@@ -96,14 +103,14 @@ enum Chore {
     },
     /// What the relay adds to a link's profile, seen from outside
     Links,
-    /// Whether small writes are explained as promised
-    Stalls {
-        /// Short runs in which the finding is counted
+    /// Whether the cause that is there is named first: a confusion table of plantings and decoys
+    Diagnose {
+        /// Runs of each planting and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
-        /// Also make docs/why-small-writes-stall.png anew
-        #[arg(long)]
-        picture: bool,
+        /// Only those of causes with this in their code
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
     },
 }
 
@@ -134,11 +141,13 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             catalog::run(root, &binary, check).map(says)
         }
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
-        Chore::Calibration { pairs, planted } => calibration::run(root, pairs, planted),
-        Chore::Overhead => overhead::run(root).map(|()| true),
+        Chore::Coverage { runs, planted, over, transports } => {
+            coverage::run(root, &coverage::Asked { runs, planted, over, transports })
+        }
+        Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
         Chore::Links => links::run(root),
-        Chore::Stalls { runs, picture } => stalls::run(root, runs, picture),
+        Chore::Diagnose { runs, only } => diagnose::run(root, runs, only.as_deref()),
     }
 }
 

@@ -66,29 +66,6 @@ pub(crate) fn look(browser: &Path, python: &Path, report: &Path, folder: &Path) 
     }
 }
 
-/// Keeps a picture of the first chart of this kind that is visible on a report, for the documents.
-///
-/// # Errors
-/// Where the page cannot be looked at, or has no such chart.
-pub(crate) fn keep(browser: &Path, python: &Path, report: &Path, folder: &Path, kind: &str, to: &Path) -> Result<()> {
-    // The times of a time sequence stand in the margin to the left of its box.
-    const CROP: &str = "import json, sys\nfrom PIL import Image\nleft, top, width, height = json.loads(sys.argv[2])\n\
-                        box = (max(left - 84, 0), top - 12, left + width + 12, top + height + 12)\n\
-                        Image.open(sys.argv[1]).convert('RGB').crop(box).save(sys.argv[3], optimize=True)";
-    let html = std::fs::read_to_string(report).with_context(|| format!("cannot read {}", report.display()))?;
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    std::fs::write(folder.join("copy.html"), with_script(&html)).context("cannot write the copy of the report")?;
-    let view = &VIEWS[0];
-    let (told, _) = picture(browser, python, folder, view)?;
-    let is_wanted = |told: &Value| told.as_str().is_some_and(|classes| classes.split(' ').any(|class| class == kind));
-    let chart = contract::list(&told, "kinds").iter().position(is_wanted);
-    let chart = chart.with_context(|| format!("the page has no chart of kind {kind}"))?;
-    let place = &contract::list(&told, "charts")[chart];
-    let mut crop = Command::new(python);
-    crop.args(["-c", CROP]).arg(folder.join(file_name(view))).arg(place.to_string()).arg(to);
-    process::run(&mut crop, Duration::from_mins(1))?.succeeded().map(drop)
-}
-
 fn file_name(view: &View) -> String {
     format!("{}.png", view.name.replace(", ", "-"))
 }

@@ -24,7 +24,7 @@ pub(crate) struct AllowedSkips(Vec<AllowedSkip>);
 /// A skip that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Skip {
-    /// A transport, the label of a case, or a tool.
+    /// A transport, the label of a case, a tool, or a test after its package.
     pub(crate) what: String,
     /// Why it was skipped.
     pub(crate) reason: String,
@@ -82,6 +82,15 @@ pub(crate) fn of(run: &Value) -> Vec<Skip> {
         .collect()
 }
 
+/// What a file of skips lists that tests have written: a line for each, its name and its reason with a tab between.
+pub(crate) fn listed(text: &str) -> Vec<Skip> {
+    let skip = |line: &str| {
+        let (what, reason) = line.split_once('\t').unwrap_or((line, ""));
+        Skip { what: what.to_owned(), reason: reason.to_owned() }
+    };
+    text.lines().map(skip).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +109,17 @@ mod tests {
         assert_eq!(faults.len(), 2);
         assert!(faults[0].starts_with("memory was skipped: no memory"), "{faults:?}");
         assert!(faults[1].starts_with("udp spin together was skipped: one process"), "{faults:?}");
+    }
+
+    #[test]
+    fn a_test_that_could_not_run_fails_unless_it_is_listed() {
+        let skips = listed("hairpin link_run::a\tno ping (hint: install it)\nhairpin links::b\trefused\n");
+        let faults = AllowedSkips::default().not_listed(&skips);
+        assert_eq!(faults.len(), 2);
+        assert!(faults[0].starts_with("hairpin link_run::a was skipped: no ping (hint: "), "{faults:?}");
+        let list = "[[skip]]\nwhat = \"hairpin links::b\"\nreason = \"refused\"\nwhy = \"a container\"\n";
+        assert_eq!(AllowedSkips::parse(list).unwrap().not_listed(&skips), faults[..1]);
+        assert_eq!(listed(""), []);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::skips::{self, AllowedSkips, Skip};
 /// Largest report, in bytes.
 const LARGEST_REPORT_BYTES: usize = 1_500_000;
 
-/// Longest that a survey may take before it is given up; its promise of 25 s is `overhead`'s to print.
+/// Longest that a survey may take before it is given up; how long it takes is `overhead`'s to print.
 const LIMIT: Duration = Duration::from_mins(3);
 
 /// Runs the survey into `folder` and checks what it left there; answers the run's folder and a line for the summary.

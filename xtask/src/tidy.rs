@@ -2,11 +2,12 @@
 //!
 //! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception
 //! may only shrink); no tabs or trailing spaces; no unfinished work; every exemption from a lint has a reason; every
-//! file says what it is for; nothing of one machine in it. Functions of at most 70 lines are clippy's to check, and
+//! file says what it is for; nothing of one machine in it; no test that passes or is left out unseen. Functions of at most 70 lines are clippy's to check, and
 //! that it is told so is checked here.
 
 mod exceptions;
 mod rules;
+mod unseen;
 
 use std::path::Path;
 
@@ -33,6 +34,9 @@ const RULES: &[(Rule, &[&str])] = &[
     (rules::exemptions_without_reason, &["rs"]),
     (rules::module_docs, &["rs"]),
     (rules::function_length_threshold, &["toml"]),
+    (unseen::returns, &["rs"]),
+    (unseen::ignored, &["rs"]),
+    (unseen::doctests, &["rs"]),
 ];
 
 /// Checks every file; answers a line for the summary.
@@ -47,8 +51,10 @@ pub(crate) fn run(root: &Path) -> Result<String> {
         Ok(listed) => faults.extend(exceptions::long_files(&sources, &listed)),
         Err(why) => faults.push(format!("{EXCEPTIONS}: {why:#}")),
     }
+    faults.extend(unseen::orphans(&sources));
+    faults.extend(unseen::targets_without_tests(&sources));
     if faults.is_empty() {
-        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 1))
+        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 3))
     } else {
         bail!("{}", faults.join("\n"))
     }

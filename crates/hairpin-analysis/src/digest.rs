@@ -9,6 +9,7 @@ use hairpin_model::samples::{Samples, latency_histogram};
 use hairpin_model::summary::CaseSummary;
 use hdrhistogram::Histogram;
 
+use crate::states::States;
 use crate::{counted, exchanges, summary};
 
 /// One histogram of latencies for each case: its memory grows with the number of cases (about 270 KB each, twice that
@@ -67,10 +68,16 @@ impl Digest {
 
     /// A summary of each case: those of `plan_order` first (measured or not), then any other in order of appearance.
     ///
-    /// `rounds` are all rounds of the run; `seed` seeds the resampling. Without samples of a case its curve and its
+    /// `rounds` are all rounds of the run, `states` the machine's over them; intervals leave out `alpha`. Without samples of a case its curve and its
     /// modes are empty.
     #[must_use]
-    pub fn summaries(&self, plan_order: &[Case], rounds: &[RoundRecord], seed: u64) -> Vec<CaseSummary> {
+    pub fn summaries(
+        &self,
+        plan_order: &[Case],
+        rounds: &[RoundRecord],
+        states: &States,
+        alpha: f64,
+    ) -> Vec<CaseSummary> {
         let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
         for round in rounds {
             by_case.entry(&round.case_id).or_default().push(round);
@@ -85,10 +92,10 @@ impl Digest {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
                 let all_shown = counted::too_few(rounds.iter().copied());
                 let latencies = self.latencies.get(&id).and_then(|latencies| latencies.shown(all_shown));
-                summary::summary(case, id.clone(), rounds, latencies.as_deref(), seed)
+                summary::summary(case, id.clone(), rounds, latencies.as_deref(), states, alpha)
             })
             .collect();
-        exchanges::fill_speed_ups(&mut summaries, seed);
+        exchanges::fill_speed_ups(&mut summaries, alpha);
         summaries
     }
 }
@@ -106,7 +113,8 @@ mod tests {
         let mut made_up = MadeUp::new();
         made_up.rounds_of(&udp, &[10_000]);
         made_up.rounds_of(&pipe, &[5_000]);
-        let summaries = Digest::new().summaries(&[tcp, pipe, Case::ping_pong("pipe")], &made_up.rounds, 1);
+        let summaries =
+            Digest::new().summaries(&[tcp, pipe, Case::ping_pong("pipe")], &made_up.rounds, &States::default(), 0.05);
         let order: Vec<&str> = summaries.iter().map(|summary| summary.case.transport.as_str()).collect();
         assert_eq!(order, ["tcp", "pipe", "udp"]);
         assert!(!summaries[0].valid && summaries[0].rounds == 0, "planned but never run");
@@ -147,9 +155,10 @@ mod tests {
             let mut made_up = MadeUp::new();
             made_up.rounds_of(&case, &latencies);
             let mut rounds = made_up.rounds.clone();
-            let forwards = Digest::new().summaries(&made_up.plan, &rounds, 3);
+            let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&made_up.plan, rounds, &States::default(), 0.05);
+            let forwards = summaries(&rounds);
             rounds.reverse();
-            prop_assert_eq!(&Digest::new().summaries(&made_up.plan, &rounds, 3)[0].latency_ns, &forwards[0].latency_ns);
+            prop_assert_eq!(&summaries(&rounds)[0].latency_ns, &forwards[0].latency_ns);
         }
 
         #[test]

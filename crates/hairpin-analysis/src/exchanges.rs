@@ -4,53 +4,41 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
-use hairpin_model::round::{ExchangeCounts, Measured};
+use hairpin_model::round::ExchangeCounts;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
 
-use crate::compare::{as_ratio, difference_by_block, logarithms_by_block};
-use crate::statistics::interval::median_figure;
+use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
+use crate::summary::OverRounds;
 
 /// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
 /// other cases: [`fill_speed_ups`].
-pub(crate) fn figures(
-    case: &Case,
-    measured: &[&Measured],
-    latency_ns: LatencyFigures,
-    seed: u64,
-) -> Option<ExchangeFigures> {
+pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
     case.exchange.as_ref()?;
-    let id = case.id();
-    let over = |name: &str, of: &dyn Fn(&Measured) -> Option<f64>| {
-        let values: Vec<f64> = measured.iter().filter_map(|measured| of(measured)).collect();
-        median_figure(&values, seed, &format!("{id} {name}"))
-    };
-    let each = |name: &str, of: fn(&ExchangeCounts) -> Option<u64>| {
-        over(name, &|measured| {
+    let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
+        rounds.median(|measured| {
             let counts = measured.exchange_counts.filter(|counts| counts.exchanges > 0)?;
             Some(of(&counts)? as f64 / counts.exchanges as f64)
         })
     };
     let early: Vec<Figure> = (0..EARLY_EXCHANGES)
-        .map_while(|place| {
-            over(&format!("exchange {place}"), &|measured| measured.figures.early_exchanges_ns.get(place).copied())
-        })
+        .map_while(|place| rounds.median(|measured| measured.figures.early_exchanges_ns.get(place).copied()))
         .collect();
     Some(ExchangeFigures {
         exchange_ns: latency_ns,
         first_exchange_ns: early.first().copied(),
         early_exchanges_ns: early,
-        bytes_per_ms: over("bytes", &|measured| Some(measured.figures.rate_per_s * case.size_bytes as f64 / 1e3)),
-        segments_per_exchange: each("segments", |counts| counts.segments),
-        bare_acks_per_exchange: each("bare acks", |counts| counts.bare_acks),
-        system_calls_per_exchange: each("system calls", |counts| Some(counts.system_calls)),
+        bytes_per_ms: rounds.median(|measured| Some(measured.figures.rate_per_s * case.size_bytes as f64 / 1e3)),
+        segments_per_exchange: each(|counts| counts.segments),
+        bare_acks_per_exchange: each(|counts| counts.bare_acks),
+        system_calls_per_exchange: each(|counts| Some(counts.system_calls)),
         speed_up_against_none: None,
     })
 }
 
 /// Fills in how many times the bytes/ms of its sibling with remedy `none` each case has, paired by block as comparisons
 /// are. A case and its sibling write requests of one size, so that the ratio is that of their exchanges a second.
-pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], seed: u64) {
-    let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, seed)).collect();
+pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
+    let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
         if let Some(exchanges) = &mut case.exchanges {
             exchanges.speed_up_against_none = speed_up;
@@ -58,16 +46,21 @@ pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], seed: u64) {
     }
 }
 
-fn speed_up(case: &CaseSummary, cases: &[CaseSummary], seed: u64) -> Option<Figure> {
+fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
     let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::None)?;
     let sibling = with_remedy(&case.case.without_twin(), own, Remedy::None);
+    // A remedy that merges writes leaves out pauses of `gap`, and its rate against `none` would be that of the pauses.
+    let paused = Exchange { remedy: Remedy::None, ..own.clone() };
+    if own.gap_ns > 0 && own.calls_written() != paused.calls_written() {
+        return None;
+    }
     let none = cases.iter().find(|other| other.case == sibling && other.valid).filter(|_| case.valid)?;
     let rates = |of: &CaseSummary| {
         let points = of.round_points.iter().filter(|point| point.rate_per_s > 0.0);
         logarithms_by_block(points.map(|point| (point.block, point.rate_per_s)))
     };
-    let (ratio, _) = difference_by_block(&rates(none), &rates(case), seed, &format!("{} speed-up", case.id))?;
-    Some(as_ratio(&ratio))
+    let (ratio, _) = difference_by_block(&rates(none), &rates(case), over_points(case, alpha))?;
+    Some(as_ratio(ratio.figure(alpha)))
 }
 
 /// The same case with another remedy.
@@ -77,7 +70,7 @@ pub(crate) fn with_remedy(case: &Case, exchange: &Exchange, remedy: Remedy) -> C
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::round::Purpose;
+    use hairpin_model::round::{Measured, Purpose};
 
     use super::*;
     use crate::made_up::links::over;
@@ -91,7 +84,7 @@ mod tests {
     #[test]
     fn what_each_exchange_took_is_counted_and_the_speed_up_is_of_bytes() {
         let mut made_up = MadeUp::new();
-        let slow: Vec<u64> = (0..6).map(|k| 44_000_000 + k * 10_000).collect();
+        let slow: Vec<u64> = [2, 5, 0, 3, 1, 4].map(|k| 44_000_000 + k * 10_000).to_vec();
         let fast: Vec<u64> = slow.iter().map(|latency| latency / 100).collect();
         made_up.rounds_with(&small_writes("none"), &slow, counted);
         made_up.rounds_with(&small_writes("nodelay"), &fast, counted);
@@ -110,6 +103,22 @@ mod tests {
         let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_none.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
+    }
+
+    #[test]
+    fn a_remedy_that_leaves_out_pauses_has_no_speed_up() {
+        let gap = |remedy: &str, gap_ns| {
+            let case = small_writes(remedy);
+            Case { exchange: case.exchange.clone().map(|exchange| Exchange { gap_ns, ..exchange }), ..case }
+        };
+        for (gap_ns, fair) in [(0, [true; 3]), (1_000_000, [true, false, false])] {
+            let mut made_up = MadeUp::new();
+            for remedy in ["none", "nodelay", "one-write", "batch=10"] {
+                made_up.rounds_of(&gap(remedy, gap_ns), &[44_000_000; 6]);
+            }
+            let speed_up = |case: &CaseSummary| case.exchanges.as_ref().unwrap().speed_up_against_none.is_some();
+            assert_eq!(made_up.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod links;
 pub mod modes;
 pub mod open_loop;
 pub mod round_figures;
+pub mod states;
 pub mod statistics;
 mod summary;
 pub mod trace;
@@ -33,6 +34,7 @@ pub use compare::unlike::{Difference, unlike};
 pub use digest::Digest;
 pub use findings::findings;
 pub use round_figures::round_figures;
+pub use states::States;
 pub use trace::{trace_figures, traced};
 
 // The made-up runs of tests/ serve the unit tests too; they speak of this crate by its name.

@@ -164,7 +164,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::statistics::generator;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+    use rand_xoshiro::rand_core::SeedableRng as _;
 
     fn histogram(values: impl IntoIterator<Item = u64>) -> Histogram<u64> {
         let mut histogram = latency_histogram();
@@ -174,7 +175,7 @@ mod tests {
 
     /// `count` values around `centre`, spread by about `spread` (a sum of uniform numbers).
     fn cloud(centre: f64, spread: f64, count: usize, seed: u64) -> Vec<u64> {
-        let mut random = generator(seed, "cloud");
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut one = || centre * (1.0 + spread * (0..4).map(|_| random.random_range(-0.5..0.5)).sum::<f64>());
         (0..count).map(|_| one() as u64).collect()
     }
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn one_cloud_with_a_long_tail_is_one_mode_however_few_its_messages() {
         for seed in 0..200 {
-            let mut random = generator(seed, "tail");
+            let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
             let tail = (0..30).map(|_| (20_000.0 * (1.0 + 20.0 * random.random_range(0.0..1.0_f64).powi(3))) as u64);
             let values: Vec<u64> = cloud(20_000.0, 0.2, 300, seed).into_iter().chain(tail).collect();
             assert_eq!(modes(&histogram(values)).len(), 1, "seed {seed}");

@@ -30,13 +30,15 @@ pub fn round_figures(
     link: Option<&LinkRecord>,
 ) -> RoundFigures {
     let answered = samples.latency.len();
-    let mut measured: Vec<u64> = samples.latencies_ns().collect();
+    // Of a round of millions of samples a list that grows would take twice the room.
+    let mut measured = Vec::with_capacity(samples.kept());
+    measured.extend(samples.latencies_ns());
     let mut early: Vec<u64> =
         samples.warm_up_latencies_ns().chain(measured.iter().copied()).take(EARLY.end).collect();
     let exchanges = match (&case.exchange, purpose) {
-        (None, _) => 0,
+        (_, Purpose::Traced | Purpose::Untraced) => usize::MAX,
         (Some(_), Purpose::Timed) => EARLY_EXCHANGES,
-        (Some(_), Purpose::Traced | Purpose::Untraced) => usize::MAX,
+        (None, Purpose::Timed) => 0,
     };
     let all = samples.warm_up_latencies_ns().chain(measured.iter().copied());
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::Case;
-use hairpin_model::figure::Figure;
+use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::ledger::Ledger;
+use hairpin_model::machine::{OtherState, StateShare};
 use hairpin_model::options::Effective;
 use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::summary::{
@@ -13,7 +14,8 @@ use hairpin_model::summary::{
 use hdrhistogram::Histogram;
 
 use crate::open_loop::HeldUp;
-use crate::statistics::interval::median_figure;
+use crate::states::States;
+use crate::statistics::interval::{Over, median_over};
 use crate::{counted, counters, exchanges, humane, links, modes, open_loop, trace};
 
 /// A p99 needs this many samples of the case: ten beyond it.
@@ -36,15 +38,23 @@ pub(crate) fn summary(
     id: String,
     rounds: &[&RoundRecord],
     latencies: Option<&Histogram<u64>>,
-    seed: u64,
+    states: &States,
+    alpha: f64,
 ) -> CaseSummary {
     let mut kept = counted::timed(rounds.iter().copied());
     kept.sort_by_key(|(round, _)| round.number);
     let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
     let samples = measured.iter().map(|measured| measured.figures.samples).sum();
-    let over_rounds = OverRounds { measured: &measured, samples, seed, id: &id };
-    let latency_ns =
-        over_rounds.latencies("latency", |measured| Some(measured.figures.latency_ns)).unwrap_or_default();
+    let by_state = OverRounds::by_state(&kept, states, alpha);
+    let reported = reported(&by_state);
+    let none = OverRounds { state: 0, share: 0.0, measured: Vec::new(), over: Over { alpha, ..Over::seconds(0.0) } };
+    let over_rounds = by_state.get(reported).unwrap_or(&none);
+    let latency_ns = over_rounds.latencies(|measured| Some(measured.figures.latency_ns)).unwrap_or_default();
+    let others = by_state.iter().enumerate().filter(|(place, _)| *place != reported).map(|(_, other)| OtherState {
+        index: other.state,
+        share: other.share,
+        latency_ns: other.latencies(|measured| Some(measured.figures.latency_ns)).unwrap_or_default(),
+    });
     let why_invalid = why_invalid(case, rounds, &measured);
     CaseSummary {
         link: links::summary(case, rounds, &kept),
@@ -53,12 +63,14 @@ pub(crate) fn summary(
         rounds: measured.len() as u64,
         failed_rounds: rounds.iter().filter_map(|round| failure(round)).collect(),
         samples,
+        state: (states.count() > 0).then_some(StateShare { index: over_rounds.state, share: over_rounds.share }),
+        other_states: others.collect(),
         latency_ns,
-        service_ns: over_rounds.latencies("service", |measured| measured.figures.service_ns),
-        lateness_ns: over_rounds.latencies("lateness", |measured| measured.figures.lateness_ns),
-        rate_per_s: over_rounds.median("rate", |measured| Some(measured.figures.rate_per_s)),
-        setup_ns: over_rounds.median("setup", |measured| Some(measured.setup_ns as f64)),
-        first_message_ns: over_rounds.median("first", |measured| Some(measured.first_message_ns as f64)),
+        service_ns: over_rounds.latencies(|measured| measured.figures.service_ns),
+        lateness_ns: over_rounds.latencies(|measured| measured.figures.lateness_ns),
+        rate_per_s: over_rounds.median(|measured| Some(measured.figures.rate_per_s)),
+        setup_ns: over_rounds.median(|measured| Some(measured.setup_ns as f64)),
+        first_message_ns: over_rounds.median(|measured| Some(measured.first_message_ns as f64)),
         ledger: measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger)),
         cpu_seconds: cpu_seconds(&measured),
         effective_options: effective_options(&measured),
@@ -66,10 +78,10 @@ pub(crate) fn summary(
         valid: why_invalid.is_empty(),
         why_invalid,
         curve: latencies.map(curve).unwrap_or_default(),
-        round_points: kept.iter().map(|(round, measured)| round_point(round, measured)).collect(),
+        round_points: kept.iter().map(|(round, measured)| round_point(round, measured, states)).collect(),
         modes: latencies.map(modes::modes).unwrap_or_default(),
-        exchanges: exchanges::figures(case, &measured, latency_ns, seed),
-        trace: trace::summary(rounds, seed),
+        exchanges: exchanges::figures(case, over_rounds, latency_ns),
+        trace: trace::summary(rounds),
         id,
     }
 }
@@ -81,55 +93,100 @@ fn failure(round: &RoundRecord) -> Option<String> {
                 Purpose::Timed => String::new(),
                 evidence => format!(" ({evidence})"),
             };
-            Some(format!("round {}{purpose}: {} (hint: {})", round.number, failure.cause, failure.hint))
+            Some(format!("round {}{purpose}: {failure}", round.number))
         }
         Outcome::Measured(_) => None,
     }
 }
 
-/// The measured rounds of a case, on the way to figures over them.
-struct OverRounds<'r> {
-    measured: &'r [&'r Measured],
-    samples: u64,
-    seed: u64,
-    id: &'r str,
+/// The measured rounds of a case in one state of the machine, in time order, on the way to figures over them.
+pub(crate) struct OverRounds<'r> {
+    state: usize,
+    /// Their share of the rounds of the case.
+    share: f64,
+    measured: Vec<&'r Measured>,
+    over: Over,
 }
 
-impl OverRounds<'_> {
-    fn median(&self, name: &str, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
+/// Fewer rounds of the faster state than this do not speak for the case, where another has more.
+const ENOUGH_IN_STATE: usize = 8;
+
+/// The place of the state that the case's figures stand for: the fastest with enough rounds, else that with the most.
+fn reported(by_state: &[OverRounds<'_>]) -> usize {
+    let rounds = |place: usize| by_state[place].measured.len();
+    let enough = (0..by_state.len()).find(|place| rounds(*place) >= ENOUGH_IN_STATE);
+    enough.or_else(|| (0..by_state.len()).rev().max_by_key(|place| rounds(*place))).unwrap_or(0)
+}
+
+impl<'r> OverRounds<'r> {
+    /// The rounds of each state that the case has rounds of, the fastest state first.
+    fn by_state(kept: &[(&'r RoundRecord, &'r Measured)], states: &States, alpha: f64) -> Vec<Self> {
+        let span_s = span_s(kept.iter().map(|(round, _)| round.started_ns));
+        let of_state = |state: usize| {
+            let within = kept.iter().filter(|(round, _)| states.of_round(round.number) == state);
+            let measured: Vec<&Measured> = within.map(|(_, measured)| *measured).collect();
+            let share = measured.len() as f64 / kept.len() as f64;
+            (!measured.is_empty()).then_some(Self {
+                state,
+                share,
+                measured,
+                over: Over { alpha, ..Over::seconds(span_s * share) },
+            })
+        };
+        (0..states.count().max(1)).filter_map(of_state).collect()
+    }
+
+    /// The median over the rounds that have such a value.
+    pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
         let values: Vec<f64> = self.measured.iter().filter_map(|measured| of(measured)).collect();
-        median_figure(&values, self.seed, &format!("{} {name}", self.id))
+        let figure = median_over(&values, self.over)?;
+        let why = figure.why.map(|why| match why {
+            NoInterval::TooFewRounds if self.share < 1.0 => NoInterval::TooFewInState,
+            why => why,
+        });
+        Some(Figure { why, ..figure })
     }
 
     /// `None` where no round has those percentiles.
-    fn latencies(&self, name: &str, of: fn(&Measured) -> Option<Percentiles>) -> Option<LatencyFigures> {
+    fn latencies(&self, of: fn(&Measured) -> Option<Percentiles>) -> Option<LatencyFigures> {
         // A round without an answer has percentiles of nothing.
         let of = move |measured: &Measured| of(measured).filter(|_| measured.figures.samples > 0);
-        let median = |which: &str, part: fn(Percentiles) -> f64| {
-            self.median(&format!("{name} {which}"), |measured| of(measured).map(part))
-        };
+        let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(part));
+        let samples: u64 = self.measured.iter().map(|measured| measured.figures.samples).sum();
         let greatest: Vec<f64> =
             self.measured.iter().filter_map(|measured| of(measured)).map(|all| all.max).collect();
         let max = greatest.iter().copied().reduce(f64::max)?;
         let least = greatest.iter().copied().fold(max, f64::min);
         Some(LatencyFigures {
-            p50: median("p50", |all| all.p50),
-            p90: median("p90", |all| all.p90),
-            p99: median("p99", |all| all.p99).filter(|_| self.samples >= SAMPLES_FOR_P99),
-            p999: median("p999", |all| all.p999).filter(|_| self.samples >= SAMPLES_FOR_P999),
+            p50: median(|all| all.p50),
+            p90: median(|all| all.p90),
+            p99: median(|all| all.p99).filter(|_| samples >= SAMPLES_FOR_P99),
+            p999: median(|all| all.p999).filter(|_| samples >= SAMPLES_FOR_P999),
             max: Some(if greatest.len() > 1 { Figure::new(max, least, max) } else { Figure::bare(max) }),
-            mean: median("mean", |all| all.mean),
+            mean: median(|all| all.mean),
         })
     }
 }
 
-fn round_point(round: &RoundRecord, measured: &Measured) -> RoundPoint {
+/// The time over which rounds that began at these times are spread, in s: that between the first and the last, and the
+/// last one's share of it.
+pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
+    let (mut first, mut last, mut count) = (u64::MAX, 0, 0_u64);
+    for started in started_ns {
+        (first, last, count) = (first.min(started), last.max(started), count + 1);
+    }
+    if count < 2 { 0.0 } else { (last - first) as f64 / 1e9 * count as f64 / (count - 1) as f64 }
+}
+
+fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> RoundPoint {
     let latency = &measured.figures.latency_ns;
     RoundPoint {
         number: round.number,
         block: round.order.block,
         started_ns: round.started_ns,
+        state: states.of_round(round.number),
         p50_ns: latency.p50,
+        p90_ns: Some(latency.p90),
         p99_ns: latency.p99,
         max_ns: latency.max,
         rate_per_s: measured.figures.rate_per_s,

@@ -1,8 +1,6 @@
 //! From samples to findings on a made-up run whose every latency is given, so that every figure is known.
 
-#[path = "support/mod.rs"]
-mod support;
-
+use crate::support::{MadeUp, apart, at_rate, back_to_back, paced};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
 use hairpin_model::case::{Case, CpuIdle, Waiting};
 use hairpin_model::fact::Fact;
@@ -11,7 +9,6 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
-use support::{MadeUp, apart, at_rate, back_to_back, paced};
 
 const BLOCKS: u32 = 10;
 
@@ -160,9 +157,9 @@ fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
         };
         budgets.iter().map(exceeded).collect()
     };
-    assert_eq!(broken(&compare_runs(&one, &one, 1)), [0, 0, 0]);
+    assert_eq!(broken(&compare_runs(&[&one], &[&one])), [0, 0, 0]);
     // TCP four times and the pipe; UDP's latencies were not scaled, and ICMP has none.
-    assert_eq!(broken(&compare_runs(&one, &slower, 1)), [5, 5, 5]);
+    assert_eq!(broken(&compare_runs(&[&one], &[&slower])), [5, 5, 5]);
 }
 
 #[test]

@@ -14,6 +14,11 @@ use serde::de::DeserializeOwned;
 
 use crate::system::process;
 
+/// How long a wait for a word goes on before it is asked whether everything was given up.
+pub(crate) const LOOK: Duration = Duration::from_millis(200);
+/// The longest word, in bytes: the trace of a round takes a tenth of it.
+const LONGEST_WORD: usize = 64 << 20;
+
 /// The process, and the way its words come.
 pub(crate) struct TalkingChild {
     /// What it is to users: `the echo half`.
@@ -71,28 +76,38 @@ impl TalkingChild {
     /// # Errors
     /// It said nothing for so long, ended, or cannot be understood.
     pub(crate) fn word_within<Word: DeserializeOwned>(&mut self, patience: Duration) -> Result<Word, Failure> {
-        let deadline = Instant::now() + patience;
-        while self.words.buffer().is_empty() {
-            let left_ms = deadline.saturating_duration_since(Instant::now()).as_millis().min(1000);
-            let left_ms = i32::try_from(left_ms).expect("at most 1000");
-            match process::readable(self.words.get_ref().as_fd(), left_ms) {
-                Ok(true) => break,
-                Ok(false) if has_given_up() => return Err(self.gone("was not waited for")),
-                Ok(false) if Instant::now() < deadline => {}
-                Ok(false) => return Err(self.gone(&format!("said nothing for {} ms", patience.as_millis()))),
-                Err(error) => return Err(self.gone(&format!("cannot be heard: {error}"))),
+        let (name, mut line) = (self.name, Vec::new());
+        // One that is stopped in the middle of a long word must hold nobody up either.
+        while !line.ends_with(b"\n") {
+            if self.words.buffer().is_empty() {
+                self.wait_within(patience)?;
+            }
+            let part = self.words.fill_buf().map_err(|error| unheard(name, &error))?;
+            if part.is_empty() {
+                let how = self.how_it_ended();
+                return Err(self.gone(&how));
+            }
+            let length = part.iter().position(|byte| *byte == b'\n').map_or(part.len(), |end| end + 1);
+            line.extend_from_slice(&part[..length]);
+            self.words.consume(length);
+            if line.len() > LONGEST_WORD {
+                return Err(self.gone(&format!("said a word of more than {LONGEST_WORD} bytes")));
             }
         }
-        let mut line = String::new();
-        match self.words.read_line(&mut line) {
-            Ok(0) => {
-                let how = self.how_it_ended();
-                Err(self.gone(&how))
-            }
-            Ok(_) => {
-                serde_json::from_str(&line).map_err(|error| self.gone(&format!("said what cannot be read: {error}")))
-            }
-            Err(error) => Err(self.gone(&format!("cannot be heard: {error}"))),
+        serde_json::from_slice(&line).map_err(|error| self.gone(&format!("said what cannot be read: {error}")))
+    }
+
+    /// Waits until it has said more, or has ended.
+    fn wait_within(&self, patience: Duration) -> Result<(), Failure> {
+        let look = |at_most: Duration| {
+            let at_most_ms = i32::try_from(at_most.as_millis()).expect("at most a second");
+            process::readable(self.words.get_ref().as_fd(), at_most_ms)
+        };
+        match wait(patience, look, has_given_up) {
+            Ok(Waited::Ready) => Ok(()),
+            Ok(Waited::GivenUp) => Err(self.gone("was not waited for")),
+            Ok(Waited::InVain) => Err(self.gone(&format!("said nothing for {} ms", patience.as_millis()))),
+            Err(error) => Err(unheard(self.name, &error)),
         }
     }
 
@@ -107,7 +122,7 @@ impl TalkingChild {
     }
 
     fn gone(&self, what: &str) -> Failure {
-        Failure { cause: format!("{} {what}", self.name), hint: "was it ended from outside?".to_owned() }
+        gone(self.name, what)
     }
 
     fn how_it_ended(&mut self) -> String {
@@ -139,6 +154,44 @@ impl Drop for TalkingChild {
     }
 }
 
+fn gone(name: &str, what: &str) -> Failure {
+    Failure { cause: format!("{name} {what}"), hint: "was it ended from outside?".to_owned() }
+}
+
+fn unheard(name: &str, error: &io::Error) -> Failure {
+    gone(name, &format!("cannot be heard: {error}"))
+}
+
+/// How a wait for a word ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Waited {
+    Ready,
+    GivenUp,
+    InVain,
+}
+
+/// Waits by looks that each last as long as they are told, or until there is something. Once everything was given up, the
+/// look under way is the last: an end that answers still has so long.
+fn wait(
+    patience: Duration,
+    mut look: impl FnMut(Duration) -> io::Result<bool>,
+    has_given_up: impl Fn() -> bool,
+) -> io::Result<Waited> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if look(left.min(LOOK))? {
+            return Ok(Waited::Ready);
+        }
+        if has_given_up() {
+            return Ok(Waited::GivenUp);
+        }
+        if left.is_zero() {
+            return Ok(Waited::InVain);
+        }
+    }
+}
+
 /// The limit that was likely reached.
 pub(crate) fn limit(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
@@ -165,4 +218,50 @@ pub(crate) fn say(word: &impl Serialize) {
     let mut output = io::stdout().lock();
     // The process that started this one may have gone: then nobody is left to hear it.
     drop(output.write_all(line.as_bytes()).and_then(|()| output.flush()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    /// Waits for what never comes, which is given up during the look of that number; the looks.
+    fn looks(given_up_in: usize) -> (Waited, Vec<Duration>) {
+        let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
+        let look = |at_most| {
+            looks.borrow_mut().push(at_most);
+            given_up.set(looks.borrow().len() >= given_up_in);
+            Ok(false)
+        };
+        let waited = wait(Duration::from_secs(3600), look, || given_up.get()).unwrap();
+        (waited, looks.into_inner())
+    }
+
+    #[test]
+    fn what_does_not_answer_is_waited_for_one_short_look_after_all_was_given_up() {
+        for given_up_in in [1, 2, 5] {
+            let (waited, looks) = looks(given_up_in);
+            assert_eq!((waited, looks), (Waited::GivenUp, vec![LOOK; given_up_in]));
+        }
+        assert!(LOOK <= Duration::from_millis(250), "what a user may wait beyond the round's own time");
+    }
+
+    #[test]
+    fn half_a_word_holds_nobody_up() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "printf '\"half'; exec sleep 20"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let words = BufReader::new(child.stdout.take().unwrap());
+        let mut talking = TalkingChild { name: "the shell", child, words, leave: Duration::ZERO };
+        assert!(process::readable(talking.words(), 10_000).unwrap(), "it has said something");
+        let failure = talking.word_within::<String>(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(failure.cause, "the shell said nothing for 50 ms");
+    }
+
+    #[test]
+    fn what_is_there_is_taken_though_all_was_given_up() {
+        assert_eq!(wait(Duration::ZERO, |_| Ok(true), || true).unwrap(), Waited::Ready);
+        assert_eq!(wait(Duration::ZERO, |_| Ok(false), || false).unwrap(), Waited::InVain);
+    }
 }

@@ -38,6 +38,7 @@ use crate::parting::{Parted, Parting};
 use crate::path::Link;
 use crate::placement::{Cpus, place};
 use crate::probe::Probing;
+use crate::store::Folder;
 use crate::system::{cpu, ending};
 use crate::tracing::Observed;
 use crate::tracing::round::{About, Watch, Watched};
@@ -59,7 +60,7 @@ pub struct Engine {
     /// What links replay.
     pub traces: Traces,
     /// The run folder, where rounds over a link are to keep the relay's log; `None` keeps none.
-    pub link_logs: Option<PathBuf>,
+    pub link_logs: Option<Folder>,
 }
 
 impl Engine {
@@ -138,6 +139,7 @@ pub fn ground() -> io::Result<Ground> {
             .map(str::to_owned)
             .collect(),
         default_congestion_control: setting("tcp_congestion_control").trim().to_owned(),
+        waking_round_trip_ns: crate::waking::round_trip_ns,
         links: crate::links::known::ground(),
     })
 }

@@ -25,6 +25,7 @@ pub mod store;
 mod system;
 pub mod tracing;
 pub mod usage;
+mod waking;
 
 pub use engine::Engine;
 pub use store::RunFolder;

@@ -1,8 +1,9 @@
 //! The path between the ends of one round: the loopback, or a link that is made for it and ends with it.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::Path;
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
@@ -56,7 +57,9 @@ impl Link {
         let traces = engine.traces.of(&profile)?;
         let digests = traces.iter().map(|(name, text)| (name.clone(), digest(text))).collect();
         let log = log_of(engine, number, case.link_backend)?;
-        let (log_file, log) = log.map(|(name, path)| (name, LogTo::File(path))).unzip();
+        let (log_file, log) = log.unzip();
+        let logged = log_file.as_ref().zip(engine.link_logs.as_ref());
+        let shown = logged.map(|(name, folder)| folder.path().join(name).display().to_string());
         let link_order = LinkOrder {
             profile: case.link.clone(),
             traces,
@@ -66,7 +69,7 @@ impl Link {
             cpu: engine.cpus.cpu_for_relay(case.placement),
             allowed_cpus: engine.cpus.allowed.clone(),
             messages: (!card.lossless).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
-            log,
+            log: log.as_ref().zip(shown).map(|(file, name)| LogTo::Opened(file.as_raw_fd(), name)),
         };
         let running = RunningLink::start(&engine.echo_program, &link_order)?;
         Ok(Some(Self { running, profile, traces: digests, log_file }))
@@ -116,22 +119,16 @@ impl Link {
     }
 }
 
-/// The name of a round's log in the run folder, and its path; none where none is to be kept, or the backend keeps none.
-fn log_of(engine: &Engine, number: u32, backend: Backend) -> Result<Option<(String, PathBuf)>, Failure> {
+/// A round's log: its name in the run folder, and the open file; none where none is to be kept, or the backend keeps none.
+fn log_of(engine: &Engine, number: u32, backend: Backend) -> Result<Option<(String, File)>, Failure> {
     let Some(folder) = engine.link_logs.as_ref().filter(|_| backend == Backend::Relay) else { return Ok(None) };
-    if folder.to_str().is_none() {
-        return Err(Failure {
-            cause: format!("cannot keep the link's log in {}: its name is no UTF-8", folder.display()),
-            hint: "leave --keep-link-log away, or choose another folder with --out".to_owned(),
-        });
-    }
-    fs::create_dir_all(folder.join(LINK_LOGS)).map_err(|error| Failure {
-        cause: format!("cannot make the folder {LINK_LOGS} in {} for the link's log: {error}", folder.display()),
-        hint: "leave --keep-link-log away, or choose another folder with --out".to_owned(),
-    })?;
     let name = format!("{LINK_LOGS}/round-{number:06}.log");
-    let path = folder.join(&name);
-    Ok(Some((name, path)))
+    let made = folder.make_folder(LINK_LOGS).and_then(|()| folder.create_file(&name));
+    let file = made.map_err(|error| Failure {
+        cause: format!("cannot make the link's log {name} in {}: {error}", folder.path().display()),
+        hint: "omit --keep-link-log, or choose another folder with --out".to_owned(),
+    })?;
+    Ok(Some((name, file)))
 }
 
 /// Where the number stands in a message and in its answer: see [`crate::halves::message`].

@@ -1,16 +1,15 @@
 //! Real connections, captured: on loopback, on an interface that goes, without the privilege; and what tshark, which
 //! shares no code with what wrote the file, reads from it.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
-
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Output};
 
-use hairpin_engine::capture::{self, Captured};
+use hairpin_engine::capture::{self, Captured, Live};
 use hairpin_engine::clock::{Clock, RealClock};
 use hairpin_engine::realtime::{Bracket, RealtimeMap};
 use hairpin_model::trace::{Capture, End, Packet};
+use hairpin_testing::{or_skip, program, works};
 
 /// Bytes of the request's writes: more than a segment of loopback holds in the last.
 const WRITES: [usize; 3] = [2, 198, 100_000];
@@ -57,23 +56,20 @@ fn listener(host: impl Into<IpAddr>) -> (TcpListener, u16) {
     (listener, port)
 }
 
-/// A capture of one talk over `host`, if this process may capture.
-fn captured(host: impl Into<IpAddr>, test: &str) -> Option<(Captured, Talk, u16)> {
-    let (listener, port) = listener(host);
-    let live = match capture::begin("lo", port) {
-        Ok(live) => live,
-        Err(why) if why.reason.contains("Operation not permitted") => {
-            skipped(test, &why.to_string());
-            return None;
-        }
-        Err(why) => panic!("{why}"),
-    };
-    let talk = talk(&listener);
-    Some((live.finish().unwrap(), talk, port))
+/// A capture of the loopback interface; else that this process may not capture.
+fn begin(port: u16) -> Result<Live, String> {
+    match capture::begin("lo", port) {
+        Err(why) if !why.reason.contains("Operation not permitted") => panic!("{why}"),
+        begun => begun.map_err(|why| why.to_string()),
+    }
 }
 
-fn skipped(test: &str, why: &str) {
-    eprintln!("skipped: {test}: {why}");
+/// A capture of one talk over `host`; else that this process may not capture.
+fn captured(host: impl Into<IpAddr>) -> Result<(Captured, Talk, u16), String> {
+    let (listener, port) = listener(host);
+    let live = begin(port)?;
+    let talk = talk(&listener);
+    Ok((live.finish().unwrap(), talk, port))
 }
 
 /// The payload of one direction in order: each segment joins the one before. Answers its end.
@@ -88,8 +84,7 @@ fn joined(packets: &[Packet], from: End) -> u64 {
 #[test]
 fn a_loopback_connection_is_seen_whole_and_each_packet_once() {
     for host in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
-        let test = "a_loopback_connection_is_seen_whole_and_each_packet_once";
-        let Some((captured, talk, _)) = captured(host, test) else { return };
+        let (captured, talk, _) = or_skip!(captured(host));
         let packets = captured.packets(talk.near_port, &talk.map);
         let handshake: Vec<_> =
             packets[..3].iter().map(|packet| (packet.from, packet.syn, packet.ack_byte, packet.end_byte)).collect();
@@ -114,10 +109,7 @@ fn a_loopback_connection_is_seen_whole_and_each_packet_once() {
 #[test]
 fn foreign_packets_are_not_taken() {
     let (watched, port) = listener(Ipv4Addr::LOCALHOST);
-    let live = match capture::begin("lo", port) {
-        Ok(live) => live,
-        Err(why) => return skipped("foreign_packets_are_not_taken", &why.to_string()),
-    };
+    let live = or_skip!(begin(port));
     let (other, _) = listener(Ipv4Addr::LOCALHOST);
     talk(&other);
     let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -130,12 +122,7 @@ fn foreign_packets_are_not_taken() {
 #[test]
 fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
     let (listener, port) = listener(Ipv4Addr::LOCALHOST);
-    let live = match capture::begin("lo", port) {
-        Ok(live) => live,
-        Err(why) => {
-            return skipped("packets_that_find_no_room_are_counted_and_the_first_are_kept", &why.to_string());
-        }
-    };
+    let live = or_skip!(begin(port));
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut far, _) = listener.accept().unwrap();
     near.set_nodelay(true).unwrap();
@@ -159,7 +146,7 @@ fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
 }
 
 /// One line for each packet, as tshark reads it.
-fn tshark(file: &[u8], port: u16, fields: &[&str]) -> Option<Vec<Vec<String>>> {
+fn tshark(file: &[u8], port: u16, fields: &[&str]) -> Vec<Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("round.pcapng");
     std::fs::write(&path, file).unwrap();
@@ -168,24 +155,19 @@ fn tshark(file: &[u8], port: u16, fields: &[&str]) -> Option<Vec<Vec<String>>> {
         .args(["-n", "-T", "fields", "-E", "separator=,", "-d", &format!("tcp.port=={port},echo"), "-r"])
         .arg(&path);
     command.args(fields.iter().flat_map(|field| ["-e", field]));
-    let ran = match command.output() {
-        Ok(ran) => ran,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        Err(error) => panic!("{error}"),
-    };
+    let ran = command.output().unwrap();
     assert!(ran.status.success(), "{ran:?}");
     let text = String::from_utf8(ran.stdout).unwrap();
-    Some(text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect())
+    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }
 
 #[test]
+#[ignore = "needs tshark"]
 fn tshark_reads_the_same_packets_at_the_same_times() {
-    let test = "tshark_reads_the_same_packets_at_the_same_times";
-    let Some((captured, talk, port)) = captured(Ipv4Addr::LOCALHOST, test) else { return };
+    or_skip!(program("tshark"));
+    let (captured, talk, port) = or_skip!(captured(Ipv4Addr::LOCALHOST));
     let fields = ["tcp.srcport", "tcp.flags.syn", "tcp.len", "tcp.seq", "frame.len", "frame.time_epoch"];
-    let Some(read) = tshark(&captured.pcapng(), port, &fields) else {
-        return skipped(test, "no tshark (hint: install Debian's package tshark)");
-    };
+    let read = tshark(&captured.pcapng(), port, &fields);
     let packets = captured.packets(talk.near_port, &talk.map);
     assert_eq!(read.len(), packets.len());
     for (read, packet) in read.iter().zip(&packets) {
@@ -206,15 +188,14 @@ fn tshark_reads_the_same_packets_at_the_same_times() {
 }
 
 #[test]
+#[ignore = "needs capinfos"]
 fn tshark_reads_what_the_file_says_of_itself() {
-    let test = "tshark_reads_what_the_file_says_of_itself";
-    let Some((captured, _, port)) = captured(Ipv4Addr::LOCALHOST, test) else { return };
+    or_skip!(program("capinfos"));
+    let (captured, _, port) = or_skip!(captured(Ipv4Addr::LOCALHOST));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("round.pcapng");
     std::fs::write(&path, captured.pcapng()).unwrap();
-    let Ok(ran) = Command::new("capinfos").arg(&path).output() else {
-        return skipped(test, "no capinfos (hint: install Debian's package wireshark-common)");
-    };
+    let ran = Command::new("capinfos").arg(&path).output().unwrap();
     let text = String::from_utf8(ran.stdout).unwrap();
     assert!(ran.status.success(), "{text}");
     let Capture::Saved { packets, .. } = captured.outcome(None) else { panic!("it was captured") };
@@ -254,24 +235,16 @@ fn assert_passed(ran: &Output) {
     assert!(ran.status.success() && text.contains("1 passed"), "{ran:#?}");
 }
 
-/// Whether a program can be run with these arguments.
-fn works(command: &[&str]) -> bool {
-    Command::new(command[0]).args(&command[1..]).output().is_ok_and(|ran| ran.status.success())
-}
-
 #[test]
 fn an_interface_that_goes_ends_the_capture_by_name() {
-    if !works(&["unshare", "-rn", "ip", "link", "set", "lo", "up"]) {
-        let why = "`unshare -rn ip link` is refused here";
-        return skipped("an_interface_that_goes_ends_the_capture_by_name", why);
-    }
-    assert_passed(&again("in_a_network_namespace", &["unshare", "-rn"]));
+    or_skip!(works(&["unshare", "-rn", "ip", "link", "set", "lo", "up"]));
+    assert_passed(&again("capture::child_in_a_network_namespace", &["unshare", "-rn"]));
 }
 
 #[test]
-#[ignore = "it changes interfaces: an_interface_that_goes_ends_the_capture_by_name runs it in a namespace of its own"]
-fn in_a_network_namespace() {
-    let link = |arguments: &[&str]| assert!(works(&[&["ip", "link"], arguments].concat()), "ip link {arguments:?}");
+#[ignore = "child of an_interface_that_goes_ends_the_capture_by_name, which runs it in a namespace of its own"]
+fn child_in_a_network_namespace() {
+    let link = |arguments: &[&str]| assert_eq!(works(&[&["ip", "link"], arguments].concat()), Ok(()));
     let Err(down) = capture::begin("lo", 4000) else { panic!("lo is down in a new namespace") };
     let expected = "cannot bind the packet socket for a capture on lo: Network is down (os error 100)";
     assert_eq!(down.reason, expected);
@@ -297,19 +270,17 @@ fn in_a_network_namespace() {
 #[test]
 fn without_the_privilege_the_reason_and_the_remedy_are_told() {
     if capture::begin("lo", 4000).is_err() {
-        return without_privilege();
+        child_without_privilege();
+    } else {
+        let dropped = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
+        or_skip!(works(&[&dropped[..], &["true"]].concat()));
+        assert_passed(&again("capture::child_without_privilege", &dropped));
     }
-    let dropped = ["setpriv", "--bounding-set", "-net_raw", "--inh-caps", "-net_raw"];
-    if !works(&[&dropped[..], &["true"]].concat()) {
-        let why = "`setpriv --bounding-set` is refused here";
-        return skipped("without_the_privilege_the_reason_and_the_remedy_are_told", why);
-    }
-    assert_passed(&again("without_privilege", &dropped));
 }
 
 #[test]
-#[ignore = "without_the_privilege_the_reason_and_the_remedy_are_told runs it in a child that lost the privilege"]
-fn without_privilege() {
+#[ignore = "child of without_the_privilege_the_reason_and_the_remedy_are_told, which runs it without the privilege"]
+fn child_without_privilege() {
     let Err(why) = capture::begin("lo", 4000) else { panic!("it may capture after all") };
     assert_eq!(why.reason, "cannot open a packet socket for a capture on lo: Operation not permitted (os error 1)");
     assert!(why.hint.contains("setcap cap_net_raw+ep"), "{why}");

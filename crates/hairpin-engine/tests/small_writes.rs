@@ -1,10 +1,8 @@
 //! Exchanges over real sockets and pipes: the ledger closes, the counts are right, the options are those asked for.
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::{COUNT, WARM_UP, engine, order};
+use crate::common::{COUNT, WARM_UP, engine, order};
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::options::{OptionName, Options};

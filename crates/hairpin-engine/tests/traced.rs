@@ -1,20 +1,18 @@
 //! Traced rounds over real connections: what was called and stamped joins up at both ends, and nothing of it is in the
 //! way when the round fails.
 
-#![expect(clippy::print_stderr, reason = "a skipped test says so")]
-
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use common::{COUNT, WARM_UP, engine, order};
 use hairpin_model::case::{Case, Ends};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Measured, Outcome, Purpose, RoundOrder};
 use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, RoundTrace, StampKind};
+use hairpin_testing::skip;
+
+use crate::common::{COUNT, WARM_UP, engine, order};
 
 const EXCHANGES: u64 = COUNT + WARM_UP;
 
@@ -178,7 +176,7 @@ fn the_packets_tell_the_same_story() {
         Capture::Saved { dropped, .. } => panic!("{dropped} packets dropped"),
         Capture::Skipped { reason } => {
             assert!(reason.contains("Operation not permitted"), "{reason}");
-            return eprintln!("skipped: the_packets_tell_the_same_story: {reason}");
+            skip!("{reason}");
         }
     };
     assert_eq!(trace.packets.len() as u64, packets);

@@ -1,4 +1,5 @@
-//! Evidence rounds: a few exchanges of each case, traced, and as many untraced, after the timed rounds are done.
+//! Evidence rounds: a few exchanges of each case, or messages of an open loop, traced, and as many untraced, after the
+//! timed rounds are done.
 //!
 //! Their figures are no answer. The traced ones say why an exchange takes as long as it does. The untraced ones are
 //! the same but for the tracing, so the difference between the two is what the observer costs. Blocks have numbers
@@ -6,17 +7,20 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::Case;
+use hairpin_model::card::Card;
+use hairpin_model::case::{Case, Pattern};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
+use crate::estimate;
 use crate::exchange_time::window_ns;
+use crate::experiment::{Forecast, Step};
 use crate::links;
 use crate::possible;
 use crate::selection::several;
-use crate::sequence::{self, Planned};
+use crate::sequence::{self, Common, Planned};
 
 /// Blocks of evidence rounds: each holds a traced and an untraced round of every case. Cases that take long for an
 /// exchange over a link are in the first one only.
@@ -29,15 +33,27 @@ pub const MOST_CASES: usize = 20;
 const LASTS_NS: u64 = 180_000_000;
 /// The fewest and the most windows of an evidence round: the first of a connection, and some past it.
 const WINDOWS: (u64, u64) = (2, 5);
+/// The fewest and the most messages of an evidence round of an open loop, and how long it lasts where it holds others, in
+/// ns. Whether the messages of one connection wait for each other is left to chance, as is when they begin to; once they do
+/// they go on. Of rounds of 50 ms at 2000/s a third stalled, of rounds of 250 ms nine in ten.
+const MESSAGES: (u64, u64) = (3, 1000);
+const MESSAGES_LAST_NS: u64 = 400_000_000;
+/// Messages further apart than an acknowledgement may be delayed (RFC 1122, 4.2.3.2) never wait for one another, in ns.
+const ALONE_NS: f64 = 500e6;
 /// The most writes that are traced in one round, where two exchanges do not need more.
 const MOST_WRITES: u64 = 20_000;
 
-/// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgements to see; an A/A
-/// pair is traced once.
+/// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgements to see, and only
+/// what is written while something else is under way can wait for it; an A/A pair is traced once.
 #[must_use]
 pub fn is_traced(case: &Case, ground: &Ground) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
-    case.exchange.is_some() && case.twin == 0 && ground.candidate(&case.transport).is_some_and(is_tcp)
+    let may_wait = match case.pattern {
+        Pattern::PingPong => false,
+        Pattern::Paced { rate_per_s } => interval_ns(rate_per_s) < ALONE_NS,
+        Pattern::SmallWrites => true,
+    };
+    may_wait && case.twin == 0 && ground.candidate(&case.transport).is_some_and(is_tcp)
 }
 
 /// The evidence rounds for those of the planned cases that were measured, in the order in which they run, and what is
@@ -53,20 +69,42 @@ pub fn rounds(
     for record in done.iter().filter(|record| record.measured().is_some()) {
         measured.entry(&record.case_id).or_insert(record);
     }
+    let order_of = |planned: &Planned| measured.get(planned.case.id().as_str()).map(|record| record.order.clone());
+    orders(planned, order_of, ground, block_after(done), seed)
+}
+
+/// How long the evidence of these cases takes where all of them are measured, in ns.
+#[must_use]
+pub fn expected_ns(planned: &[Planned], common: Common, ground: &Ground) -> u64 {
+    let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), ground, 0, 0);
+    estimate::orders_ns(&orders, ground)
+}
+
+fn orders(
+    planned: &[Planned],
+    order_of: impl Fn(&Planned) -> Option<RoundOrder>,
+    ground: &Ground,
+    first_block: u32,
+    seed: u64,
+) -> (Vec<RoundOrder>, Vec<Skipped>) {
     let (mut templates, mut quick) = (Vec::new(), Vec::new());
     let mut left_out = Vec::new();
-    for Planned { case, .. } in planned.iter().filter(|planned| is_traced(&planned.case, ground)) {
-        let candidate = ground.candidate(&case.transport);
-        let record = measured.get(case.id().as_str());
-        let (Some(exchange), Some(candidate), Some(record)) = (&case.exchange, candidate, record) else { continue };
+    for planned in planned.iter().filter(|planned| is_traced(&planned.case, ground)) {
+        let case = &planned.case;
+        let (Some(candidate), Some(order)) = (ground.candidate(&case.transport), order_of(planned)) else { continue };
         if templates.len() == 2 * MOST_CASES {
             left_out.push(case);
             continue;
         }
-        let window_ns = window_ns(case, exchange, &candidate.card, links::travel_ns(case, ground));
-        let extent = Extent::Count(exchanges(exchange, window_ns));
-        let of = |purpose| RoundOrder { purpose, extent, warm_up: Extent::Count(0), ..record.order.clone() };
-        let both = [Purpose::Traced, Purpose::Untraced].map(of);
+        let Some((count, window_ns)) = count(case, &candidate.card, links::travel_ns(case, ground)) else { continue };
+        let (extent, warm_up) = (Extent::Count(count), Extent::Count(0));
+        let both = [Purpose::Traced, Purpose::Untraced].map(|purpose| RoundOrder {
+            purpose,
+            extent,
+            warm_up,
+            not_before_ns: 0,
+            ..order.clone()
+        });
         if window_ns < LONG_NS || !case.is_emulated() {
             quick.extend(both.clone());
         }
@@ -77,10 +115,30 @@ pub fn rounds(
         case: Some(format!("the traces of {}", several(&left_out))),
         reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: sweep fewer values at once)"),
     });
-    let first_block = block_after(done);
     let mut rounds = sequence::interleaved(&templates, first_block, 1, seed);
     rounds.extend(sequence::interleaved(&quick, first_block.saturating_add(1), BLOCKS - 1, seed));
     (rounds, skipped.into_iter().collect())
+}
+
+/// How many exchanges or messages an evidence round holds, and how long the shortest one lasts, in ns.
+fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
+    match (case.pattern, &case.exchange) {
+        (Pattern::Paced { rate_per_s }, _) => {
+            let (fewest, most) = MESSAGES;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by ALONE_NS")]
+            let interval_ns = interval_ns(rate_per_s).clamp(1.0, ALONE_NS) as u64;
+            Some(((MESSAGES_LAST_NS / interval_ns).clamp(fewest, most), interval_ns.saturating_add(travel_ns)))
+        }
+        (_, Some(exchange)) => {
+            let window_ns = window_ns(case, exchange, card, travel_ns);
+            Some((exchanges(exchange, window_ns), window_ns))
+        }
+        (Pattern::PingPong | Pattern::SmallWrites, None) => None,
+    }
+}
+
+fn interval_ns(rate_per_s: f64) -> f64 {
+    1e9 / rate_per_s
 }
 
 /// How many exchanges one evidence round holds.
@@ -89,6 +147,19 @@ fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
     let windows = (LASTS_NS / window_ns).clamp(fewest, most);
     let writes = exchange.writes.sizes().len() as u64;
     (windows * exchange.pipeline).min((MOST_WRITES / writes).max(fewest))
+}
+
+/// The step after the timed rounds: the evidence, where it is not there yet.
+#[must_use]
+pub fn step(planned: &[Planned], done: &[RoundRecord], ground: &Ground, seed: u64) -> Step {
+    if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
+        return Step::Done;
+    }
+    let (rounds, skipped) = rounds(planned, done, ground, seed);
+    if rounds.is_empty() {
+        return Step::Done;
+    }
+    Step::Run { cases: Vec::new(), rounds, skipped, forecast: Forecast::default() }
 }
 
 /// The first block that none of these rounds belongs to.

@@ -16,7 +16,7 @@
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::round::{Extent, RoundOrder};
+use hairpin_model::round::Extent;
 
 use crate::links;
 use crate::possible;
@@ -116,19 +116,19 @@ pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) ->
 
 /// How long one round will take, in ns, its start included.
 #[must_use]
-pub fn round_ns(order: &RoundOrder, exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
-    let window_ns = window_ns(&order.case, exchange, card, travel_ns);
+pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
+    let window_ns = window_ns(case, exchange, card, travel_ns);
     let windows = |extent: Extent| match extent {
         Extent::Count(count) => count.div_ceil(exchange.pipeline.max(1)),
         // The exchange in flight when the time is over is finished.
         Extent::DurationNs(duration_ns) => duration_ns.div_ceil(window_ns),
     };
-    let windows = windows(order.warm_up).saturating_add(windows(order.extent));
+    let windows = extents.map(windows).into_iter().fold(0, u64::saturating_add);
     // The first window of a connection is acknowledged at once.
     let spared_ns = if windows > 0 { nagle_ns(exchange, card, 0) } else { 0 };
     // The connection takes a way there and back too, and so does its end.
     let on_the_way_ns = travel_ns.saturating_mul(2);
-    let link_ns = if order.case.is_emulated() { links::START_NS.saturating_add(on_the_way_ns) } else { 0 };
+    let link_ns = if case.is_emulated() { links::START_NS.saturating_add(on_the_way_ns) } else { 0 };
     let start_ns = START_NS.saturating_add(link_ns);
     windows.saturating_mul(window_ns).saturating_sub(spared_ns).saturating_add(start_ns)
 }

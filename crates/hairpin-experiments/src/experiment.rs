@@ -26,7 +26,25 @@ pub trait Experiment: Sync {
     ///
     /// # Errors
     /// [`Refused`] when the knobs ask for something impossible; then nothing of this step has run.
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused>;
+    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused>;
+}
+
+/// What is done so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Done<'a> {
+    /// The rounds in order of execution.
+    pub rounds: &'a [RoundRecord],
+    /// Half the width of the widest interval of a p50, as a share of it; null where a case has no interval.
+    pub half_width: Option<f64>,
+}
+
+/// What an experiment is going to do, as far as it is known before it begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Forecast {
+    /// Rounds, those of evidence not among them; the most where results decide.
+    pub rounds: u64,
+    /// How long they take, in ns, evidence included.
+    pub lasts_ns: u64,
 }
 
 /// What to do next.
@@ -40,6 +58,8 @@ pub enum Step {
         rounds: Vec<RoundOrder>,
         /// What was asked for and is not run, with the reasons.
         skipped: Vec<Skipped>,
+        /// In the first step what all steps are going to do; elsewhere nothing.
+        forecast: Forecast,
     },
     /// The question is answered.
     Done,

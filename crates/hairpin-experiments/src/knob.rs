@@ -62,6 +62,8 @@ pub enum KnobKind {
         /// Longest, in nanoseconds.
         max_ns: u64,
     },
+    /// A share above 0 and below 1.
+    Share,
     /// Messages a second, above 0.
     Rate {
         /// Greatest, a second.
@@ -100,6 +102,7 @@ impl KnobKind {
             Self::Whole { min, max } => quantity::whole(text, min, max).map(drop),
             Self::Bytes { min, max } => quantity::bytes(text, min, max).map(drop),
             Self::Duration { min_ns, max_ns } => quantity::duration_ns(text, min_ns, max_ns).map(drop),
+            Self::Share => quantity::share(text).map(drop),
             Self::Rate { max_per_s } => quantity::rate_per_s(text, max_per_s).map(drop),
             Self::ExtentOr(word) if text == word => Ok(()),
             Self::ExtentOr(_) => quantity::extent(text).map(drop),

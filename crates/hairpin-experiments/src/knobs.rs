@@ -134,6 +134,14 @@ impl Knobs {
         Ok(durations.first().copied())
     }
 
+    /// A share, where there is one.
+    ///
+    /// # Errors
+    /// [`Refused`] when it is out of range.
+    pub fn share(&self, name: &str) -> Result<Option<f64>, Refused> {
+        Ok(self.each(name, |_, text| quantity::share(text))?.first().copied())
+    }
+
     /// A number of messages or a duration, where there is one.
     ///
     /// # Errors

@@ -4,6 +4,8 @@
 //! `hairpin list` and the catalogue derive from its [`experiment::Experiment::knobs`].
 #![forbid(unsafe_code)]
 
+pub mod budget;
+pub mod estimate;
 pub mod evidence;
 pub mod exchange_time;
 pub mod experiment;
@@ -19,7 +21,7 @@ pub mod selection;
 pub mod sequence;
 pub mod shared;
 
-pub use experiment::{Experiment, Step};
+pub use experiment::{Done, Experiment, Forecast, Step};
 pub use knob::{Knob, KnobKind};
 pub use knobs::Knobs;
 pub use refused::Refused;

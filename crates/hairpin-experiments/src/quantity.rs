@@ -46,6 +46,18 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", in_bytes(min), in_bytes(max))))
 }
 
+/// A share between 0 and 1, such as `2%`.
+///
+/// # Errors
+/// [`Refused`] when it is no share or out of range.
+pub fn share(text: &str) -> Result<f64, Refused> {
+    let share = parse::share(text)?;
+    if share > 0.0 && share < 1.0 {
+        return Ok(share);
+    }
+    Err(Refused::new(format!("`{text}` is refused"), "a share above 0% and below 100%"))
+}
+
 /// A duration in nanoseconds in a range.
 ///
 /// # Errors

@@ -2,13 +2,14 @@
 
 use hairpin_model::card::WhyNot;
 use hairpin_model::exchange::{BadRemedy, BadWrites};
+use hairpin_model::hint::Hint;
 use hairpin_model::names::UnknownName;
 use hairpin_model::options::OptionError;
 use hairpin_model::parse::BadQuantity;
 
 /// Why a plan is refused: bad usage or input, exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} (hint: {hint})")]
+#[error("{what}{}", Hint(.hint))]
 pub struct Refused {
     /// The operation, its object and the cause, in one sentence without a full stop.
     pub what: String,

@@ -8,6 +8,7 @@ use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
+use crate::budget::Blocks;
 use crate::refused::Refused;
 
 /// The most rounds that one plan may hold.
@@ -37,21 +38,31 @@ pub struct Common {
     pub port: u16,
 }
 
-/// The orders of `blocks` blocks of every planned case.
+/// The orders of these blocks of every planned case.
 ///
 /// # Errors
 /// [`Refused`] when there would be more than [`MOST_ROUNDS`].
-pub fn orders(planned: &[Planned], blocks: u64, seed: u64, common: Common) -> Result<Vec<RoundOrder>, Refused> {
-    let total = (planned.len() as u64).saturating_mul(blocks);
+pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) -> Result<Vec<RoundOrder>, Refused> {
+    let total = (planned.len() as u64).saturating_mul(u64::from(blocks.count));
     if total > MOST_ROUNDS {
         return Err(Refused::new(
-            format!("{} cases x {blocks} rounds are {total} rounds, more than {MOST_ROUNDS}", planned.len()),
+            format!("{} cases x {} rounds are {total} rounds, more than {MOST_ROUNDS}", planned.len(), blocks.count),
             "sweep fewer values, or lower --rounds",
         ));
     }
     let templates: Vec<RoundOrder> = planned.iter().map(|planned| order(planned, common)).collect();
-    let blocks = u32::try_from(blocks).expect("at most MOST_ROUNDS where there is a case");
-    Ok(interleaved(&templates, 0, blocks, seed))
+    Ok(spread(&templates, blocks, seed))
+}
+
+/// Every template once in each of these blocks, which begin as far apart as they say.
+#[must_use]
+pub fn spread(templates: &[RoundOrder], blocks: Blocks, seed: u64) -> Vec<RoundOrder> {
+    let mut orders = interleaved(templates, blocks.first, blocks.count, seed);
+    for order in &mut orders {
+        let before = u64::from(order.block - blocks.first);
+        order.not_before_ns = if blocks.apart_ns == 0 { 0 } else { blocks.begin_ns + before * blocks.apart_ns };
+    }
+    orders
 }
 
 /// Every template once in each of `blocks` blocks from `first_block` on, in the seeded random order of that block.
@@ -72,7 +83,8 @@ pub fn interleaved(templates: &[RoundOrder], first_block: u32, blocks: u32, seed
     in_order.collect()
 }
 
-fn order(planned: &Planned, common: Common) -> RoundOrder {
+/// The round of one case, in block 0.
+pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
     RoundOrder {
         case: planned.case.clone(),
         purpose: Purpose::Timed,

@@ -44,10 +44,10 @@ pub const PLACEMENT: Knob = Knob::new(
     "placement",
     "WHERE",
     KnobKind::Words(PLACEMENTS),
-    "Where they run: together (one CPU), apart, free, or all",
+    "Where they run: together (one CPU), apart (two), free, or all; default: one CPU and two, over a link one",
 )
 .many()
-.or(&["together"]);
+.or(&["together", "apart"]);
 
 /// What they are.
 pub const ENDS: Knob =
@@ -114,6 +114,15 @@ pub const TIMEOUT: Knob = Knob::new(
     "How long an answer may take; without it 2s, and if more over a link 10 round trips, its full queue and 1s",
 );
 
+/// Whether cases are traced in evidence rounds.
+pub const TRACE: Knob = Knob::new(
+    "trace",
+    "ON_OFF",
+    KnobKind::OnOff,
+    "Trace a little of each TCP case that may stall, in rounds of their own after the timed ones: on or off",
+)
+.or(&["on"]);
+
 /// Raw samples kept.
 pub const KEEP_SAMPLES: Knob = Knob::new(
     "keep-samples",
@@ -159,6 +168,7 @@ pub const PLANT_TWIN: Knob =
 pub struct Circumstances {
     waitings: Vec<Waiting>,
     placements: Vec<Placement>,
+    placements_given: bool,
     ends: Vec<Ends>,
     ends_given: bool,
     links: Vec<LinkChoice>,
@@ -184,6 +194,7 @@ impl Circumstances {
         Ok(Self {
             waitings: knobs.words("waiting", Waiting::ALL)?,
             placements: knobs.words("placement", Placement::ALL)?,
+            placements_given: knobs.is_given("placement"),
             ends: knobs.words("ends", Ends::ALL)?,
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, ground)?,
@@ -222,7 +233,8 @@ impl Circumstances {
         let cases = each(cases, &self.links, |case, link| link.set(case));
         let cases = each(&cases, &self.options_for(card), |case, options| case.options = options);
         let cases = each(&cases, &self.waitings, |case, waiting| case.waiting = waiting);
-        let cases = each(&cases, &self.placements, |case, placement| case.placement = placement);
+        let mut cases = each(&cases, &self.placements, |case, placement| case.placement = placement);
+        cases.retain(|case| self.placements_given || has_default_placement(case, card));
         each(&cases, &self.ends, |case, ends| case.ends = selection::ends(card, ends, self.ends_given))
     }
 
@@ -243,6 +255,17 @@ impl Circumstances {
         let trials = of_card.filter_map(|name| name.trial_value().map(|value| (*name, value)));
         sets.extend(trials.map(|(name, value)| Options::default().with(name, value)));
         sets
+    }
+}
+
+/// Whether a placement that nobody asked for suits the case: one that spins needs two CPUs, one that the kernel answers
+/// has one, and a link is long whichever CPUs its ends have.
+fn has_default_placement(case: &Case, card: &Card) -> bool {
+    let by_kernel = card.answered_by == AnsweredBy::Kernel;
+    match case.placement {
+        Placement::Together => case.waiting != Waiting::Spin || by_kernel,
+        Placement::Apart => !by_kernel && (!case.is_emulated() || case.waiting == Waiting::Spin),
+        Placement::Free => true,
     }
 }
 

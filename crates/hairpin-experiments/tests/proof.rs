@@ -1,10 +1,9 @@
 //! `proof::orders`: both cases of each pair in turn, as the run measured what is nearest to them.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{measured, plan_on};
+use crate::common;
+use crate::common::{measured, plan_on};
 use hairpin_experiments::experiments::small_writes::SmallWrites;
 use hairpin_experiments::proof::orders;
 use hairpin_model::case::Case;

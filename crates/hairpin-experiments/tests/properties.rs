@@ -1,10 +1,10 @@
 //! Whatever the user types: no panic, and no order that its card does not allow.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
+use hairpin_experiments::Done;
+
+use crate::common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
@@ -106,6 +106,7 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
         KnobKind::Whole { .. } => vec!["1", "2", "3", "40"],
         KnobKind::Bytes { .. } => vec!["1", "4", "1,64KiB", "65508", "1GiB", "4,200001"],
         KnobKind::Duration { .. } => vec!["40ms", "1s"],
+        KnobKind::Share => vec!["2%", "0.1"],
         KnobKind::Rate { .. } => vec!["0.5", "100,1k", "2M"],
         KnobKind::ExtentOr(word) => vec![word, "0", "500", "40ms"],
         KnobKind::Plant => vec!["sleep=5ms/100", "busy=1300ns"],
@@ -160,10 +161,16 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
             assert_consistent(&plan, ground);
             let knobs = turned(ALL[which], &flags).unwrap();
             let done = measured(&plan.rounds);
-            if let Some(evidence) = running(ALL[which].next(&knobs, ground, &done).unwrap()) {
+            if let Some(evidence) =
+                running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap())
+            {
                 assert_evidence(&plan, &evidence, ground);
                 let done = [done, measured(&evidence.rounds)].concat();
-                assert_eq!(running(ALL[which].next(&knobs, ground, &done).unwrap()), None, "it ends");
+                assert_eq!(
+                    running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap()),
+                    None,
+                    "it ends"
+                );
             }
             true
         }
@@ -175,8 +182,6 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
-
     #[test]
     fn no_text_panics_and_every_order_is_valid((which, flags) in flags(), ground in some_ground()) {
         plan_and_check(which, &flags, &ground);

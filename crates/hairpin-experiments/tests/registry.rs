@@ -1,7 +1,5 @@
 //! The list of experiments is the folder, and every knob keeps to the rules that flags and help derive from.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -83,7 +81,7 @@ fn knobs_are_filled_with_defaults_and_say_what_was_given() {
     let given = vec![("size", vec!["4,64KiB".to_owned(), "8".to_owned()]), ("allow-unmet-options", vec![])];
     let knobs = Knobs::from_given(round_trip, given).unwrap();
     assert_eq!(knobs.bytes("size").unwrap(), [4, 65_536, 8]);
-    assert_eq!(knobs.whole("rounds").unwrap(), Some(10));
+    assert_eq!((knobs.whole("rounds").unwrap(), knobs.text("at-most")), (None, Some("60s")));
     assert!(knobs.is_given("size") && !knobs.is_given("rounds") && knobs.is_on("allow-unmet-options"));
     assert!(knobs.pairs().contains(&("waiting".to_owned(), vec!["block".to_owned()])));
     assert!(knobs.texts("no-such-knob").is_empty());

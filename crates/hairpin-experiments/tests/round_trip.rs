@@ -1,22 +1,21 @@
 //! `round-trip`: knobs to cases, what is skipped and why, what is refused, and the order of rounds.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{failed, ground, ground_without, plan_on, refusal, round_trip};
+use crate::common::{after, failed, ground, ground_without, measured, plan_on, refusal, round_trip, running, turned};
+use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
 use hairpin_experiments::shared::WARM_UP_NS;
-use hairpin_experiments::{Experiment, Knobs, Step};
+use hairpin_experiments::{Done, Experiment, Knobs, Step};
 use hairpin_model::case::{Ends, Pattern, Plant};
-use hairpin_model::round::Extent;
+use hairpin_model::round::{Extent, Purpose};
 
 #[test]
 fn without_flags_every_transport_is_measured_once_in_each_block() {
     let plan = round_trip(&[]).unwrap();
     let names: Vec<&str> = plan.cases.iter().map(|case| case.transport.as_str()).collect();
     assert_eq!(names, ground().names());
-    assert_eq!(plan.rounds.len(), 10 * plan.cases.len());
+    assert!(plan.rounds.len() as u64 >= FEWEST_BLOCKS * plan.cases.len() as u64);
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
     let order = plan.rounds.iter().find(|order| order.case.transport == "tcp").unwrap();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(2000), Extent::Count(WARM_UP_MESSAGES)));
@@ -29,7 +28,51 @@ fn once_rounds_are_done_so_is_the_experiment() {
     let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
     let done = failed(&[order]);
     let knobs = Knobs::from_given(&RoundTrip, [("seed", vec!["7".to_owned()])]).unwrap();
-    assert_eq!(RoundTrip.next(&knobs, &ground(), &done).unwrap(), Step::Done);
+    assert_eq!(RoundTrip.next(&knobs, &ground(), &after(&done)).unwrap(), Step::Done);
+}
+
+/// Only the messages of an open loop follow one another so closely that they may wait for acknowledgements.
+#[test]
+fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
+    let after = |flags: &[(&str, &str)]| {
+        let timed = measured(&round_trip(flags).unwrap().rounds);
+        running(
+            RoundTrip.next(&turned(&RoundTrip, flags).unwrap(), &ground(), &crate::common::after(&timed)).unwrap(),
+        )
+    };
+    let plan = after(&[("transport", "tcp,udp"), ("rate", "2000"), ("rounds", "3")]).unwrap();
+    assert_eq!(
+        (plan.cases.len(), plan.rounds.len()),
+        (0, 6),
+        "three blocks of a traced and an untraced round of tcp"
+    );
+    for order in &plan.rounds {
+        assert_eq!(
+            (order.case.transport.as_str(), order.case.pattern),
+            ("tcp", Pattern::Paced { rate_per_s: 2000.0 })
+        );
+        assert_eq!((order.extent, order.warm_up), (Extent::Count(800), Extent::Count(0)));
+        assert!(order.block >= 3, "no comparison pairs it with a timed round");
+    }
+    let traced = plan.rounds.iter().filter(|order| order.purpose == Purpose::Traced).count();
+    let untraced = plan.rounds.iter().filter(|order| order.purpose == Purpose::Untraced).count();
+    assert_eq!((traced, untraced), (3, 3));
+    let messages = |rate| after(&[("transport", "tcp"), ("rate", rate)]).map(|plan| plan.rounds[0].extent);
+    assert_eq!(messages("100"), Some(Extent::Count(40)));
+    assert_eq!(messages("2.5"), Some(Extent::Count(3)));
+    assert_eq!(messages("2"), None, "no acknowledgement is delayed for so long");
+    assert_eq!(
+        after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()),
+        None
+    );
+    assert_eq!(after(&[("transport", "tcp")]).map(|plan| plan.rounds.len()), None, "a closed loop");
+    let flags = [("transport", "tcp"), ("rate", "2000")];
+    let timed = round_trip(&flags).unwrap().rounds;
+    let all = measured(&[timed, after(&flags).unwrap().rounds].concat());
+    assert_eq!(
+        RoundTrip.next(&turned(&RoundTrip, &flags).unwrap(), &ground(), &crate::common::after(&all)).unwrap(),
+        Step::Done
+    );
 }
 
 #[test]
@@ -264,6 +307,6 @@ fn plans_that_would_never_end_are_refused() {
 #[test]
 fn nothing_random_is_done_without_a_seed() {
     let knobs = Knobs::from_given(&RoundTrip, Vec::<(&str, Vec<String>)>::new()).unwrap();
-    let text = RoundTrip.next(&knobs, &ground(), &[]).unwrap_err().to_string();
+    let text = RoundTrip.next(&knobs, &ground(), &Done::default()).unwrap_err().to_string();
     assert_eq!(text, "no seed was passed (hint: pass one with --seed NUMBER)");
 }

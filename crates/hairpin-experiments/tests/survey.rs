@@ -1,11 +1,10 @@
 //! `survey`: its cases, its samples, its time, and that METHODOLOGY.md lists it as it is.
 
-mod common;
-
-use common::{Plan, ground, ground_without, plan_on};
-use hairpin_experiments::experiments::survey::{
-    BUDGET_NS, LEFT_OUT, LINES, Line, Over, QUICK_ROUNDS, ROUNDS, Survey, estimate,
-};
+use crate::common::{Plan, ground, ground_without, plan_on};
+use hairpin_experiments::Forecast;
+use hairpin_experiments::budget::{FEWEST_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
+use hairpin_experiments::estimate::{block_ns, orders_ns};
+use hairpin_experiments::experiments::survey::{LEFT_OUT, LINES, Line, Over, Survey};
 use hairpin_experiments::sequence::Planned;
 use hairpin_model::case::{Ends, Placement, Waiting};
 use hairpin_model::round::Extent;
@@ -50,7 +49,7 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
 fn percentiles_have_their_samples() {
     for order in survey(&[]).rounds {
         let Extent::Count(count) = order.extent else { panic!("{:?}", order.extent) };
-        let samples = count * ROUNDS;
+        let samples = count * FEWEST_BLOCKS;
         let waking = order.case.waiting == Waiting::Block && order.case.placement == Placement::Apart;
         let needed = if waking { 1000 } else { 10_000 };
         assert!(samples >= needed, "{}: {samples}", order.case.label());
@@ -62,23 +61,38 @@ fn percentiles_have_their_samples() {
     }
 }
 
+/// How long that takes is nothing that a plan can promise: it says only what is ordered.
 #[test]
-fn it_ends_in_time_by_the_arithmetic() {
+fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
     let plan = survey(&[]);
+    let blocks: Vec<u32> = (0..u32::try_from(FEWEST_BLOCKS).unwrap()).collect();
     let planned = planned(&plan);
     assert_eq!(planned.len(), plan.cases.len());
-    let full = estimate(&planned, ROUNDS);
-    assert!(full <= BUDGET_NS, "{} ms", full / 1_000_000);
-    assert!(full > BUDGET_NS / 2, "{} ms leave room for more samples", full / 1_000_000);
-    let quick = estimate(&planned, QUICK_ROUNDS);
-    assert!(quick < 6_000_000_000, "{} ms", quick / 1_000_000);
+    for planned in planned {
+        let rounds: Vec<_> = plan.rounds.iter().filter(|order| order.case == planned.case).collect();
+        assert_eq!(rounds.iter().map(|order| order.block).collect::<Vec<_>>(), blocks, "{}", planned.case.label());
+        let [line] = LINES.iter().filter(|line| is_of(line, &planned)).collect::<Vec<_>>()[..] else {
+            panic!("{} is of no line, or of several", planned.case.label());
+        };
+        for order in rounds {
+            assert_eq!((order.extent, order.warm_up), (Extent::Count(line.count), line.warm_up), "{}", line.name);
+        }
+    }
+}
+
+/// It is announced to last as long as its rounds take by the arithmetic.
+#[test]
+fn it_is_announced_as_long_as_its_rounds_take_by_the_arithmetic() {
+    let plan = survey(&[]);
+    let sum_ns = orders_ns(&plan.rounds, &ground());
+    assert_eq!(plan.forecast, Forecast { rounds: plan.rounds.len() as u64, lasts_ns: sum_ns.max(ORDINARY_NS) });
 }
 
 #[test]
 fn quick_has_fewer_rounds_of_the_same_cases() {
     let (full, quick) = (survey(&[]), survey(&[("quick", "on")]));
     assert_eq!(full.cases, quick.cases);
-    assert_eq!(quick.rounds.len() as u64, QUICK_ROUNDS * quick.cases.len() as u64);
+    assert_eq!(quick.rounds.len() as u64, QUICK_BLOCKS * quick.cases.len() as u64);
 }
 
 #[test]
@@ -127,7 +141,7 @@ fn row(line: &Line, planned: &[Planned]) -> String {
         Extent::Count(count) => format!("{count} messages"),
         Extent::DurationNs(duration_ns) => format!("{} ms", duration_ns / 1_000_000),
     };
-    let (over, samples) = (line.over.words(), count * ROUNDS);
+    let (over, samples) = (line.over.words(), count * FEWEST_BLOCKS);
     let cases: Vec<Planned> = planned.iter().filter(|planned| is_of(line, planned)).cloned().collect();
     let estimate = seconds(&cases);
     format!(
@@ -148,6 +162,6 @@ fn is_of(line: &Line, planned: &Planned) -> bool {
 }
 
 fn seconds(planned: &[Planned]) -> String {
-    let tenths = (estimate(planned, ROUNDS) + 50_000_000) / 100_000_000;
+    let tenths = (FEWEST_BLOCKS * block_ns(planned, &ground()) + 50_000_000) / 100_000_000;
     format!("{}.{} s", tenths / 10, tenths % 10)
 }

@@ -1,5 +1,6 @@
 //! A link: two paths, made from a profile and a seed.
 
+use hairpin_model::hint::Hint;
 use hairpin_model::link::{Backend, Direction, LateBoundsNs, LatenessNs, LinkRecord};
 
 use crate::packet::{Outcome, Packet};
@@ -20,7 +21,7 @@ pub struct Link {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
     /// The figures contradict each other; a parsed profile never does.
-    #[error("the link profile `{line}` cannot be: {problem} (hint: {hint})")]
+    #[error("the link profile `{line}` cannot be: {problem}{}", Hint(.hint))]
     Contradiction {
         /// The profile.
         line: String,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::hint::Hint;
 use crate::options::OptionName;
 
 /// Who turns a message round at the far end.
@@ -78,6 +79,6 @@ pub struct WhyNot {
 
 impl std::fmt::Display for WhyNot {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} (hint: {})", self.reason, self.hint)
+        write!(out, "{}{}", self.reason, Hint(&self.hint))
     }
 }

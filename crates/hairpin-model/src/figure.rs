@@ -2,9 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A value and its 95 % interval over rounds. The bounds are null where the rounds are too few or differ too much
-/// to give any.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+use crate::words;
+
+words! {
+    /// Why a figure has no interval.
+    pub enum NoInterval: "reason" {
+        /// Fewer rounds than an interval needs.
+        TooFewRounds = "too-few-rounds",
+        /// Fewer rounds than an interval needs in the machine's state that the figure stands for.
+        TooFewInState = "too-few-rounds-in-state",
+        /// The figure rose or fell throughout the run.
+        Trend = "trend",
+        /// The figure varied more slowly than the run can show.
+        SlowVariation = "slow-variation",
+        /// The bounds would be more than a hundred times apart.
+        SaysNothing = "says-nothing",
+    }
+}
+
+/// A value and its interval over rounds, 95 % unless the run says otherwise. Where no honest interval can be given the
+/// bounds are null, and `why` says the reason where it is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// The figure itself.
     pub value: f64,
@@ -12,19 +30,40 @@ pub struct Figure {
     pub low: Option<f64>,
     /// Upper bound.
     pub high: Option<f64>,
+    /// Why there is no interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<NoInterval>,
 }
 
 impl Figure {
     /// A figure with an interval.
     #[must_use]
     pub fn new(value: f64, low: f64, high: f64) -> Self {
-        Self { value, low: Some(low), high: Some(high) }
+        Self { value, low: Some(low), high: Some(high), why: None }
     }
 
     /// A figure without an interval.
     #[must_use]
     pub fn bare(value: f64) -> Self {
-        Self { value, low: None, high: None }
+        Self { value, ..Self::default() }
+    }
+
+    /// A figure without an interval, and the reason.
+    #[must_use]
+    pub fn without(value: f64, why: NoInterval) -> Self {
+        Self { why: Some(why), ..Self::bare(value) }
+    }
+
+    /// The figure and its bounds changed by `change`, which must not decrease.
+    #[must_use]
+    pub fn rising(self, change: impl Fn(f64) -> f64) -> Self {
+        Self { value: change(self.value), low: self.low.map(&change), high: self.high.map(&change), why: self.why }
+    }
+
+    /// The figure and its bounds changed by `change`, which must not increase: the bounds change places.
+    #[must_use]
+    pub fn falling(self, change: impl Fn(f64) -> f64) -> Self {
+        Self { value: change(self.value), low: self.high.map(&change), high: self.low.map(&change), why: self.why }
     }
 
     /// Whether the interval lies wholly above or wholly below `reference`; false without an interval.

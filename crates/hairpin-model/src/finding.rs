@@ -18,6 +18,20 @@ words! {
     }
 }
 
+words! {
+    /// What a finding is about.
+    #[derive(Default)]
+    pub enum About: "subject of a finding" {
+        /// What makes the latency as long as it is: it is tested by a planting and a decoy (`cargo xtask diagnose`).
+        #[default]
+        Cause = "cause",
+        /// What packets did, which costs nothing by itself.
+        Traffic = "traffic",
+        /// The run or the machine: whether the figures can be used.
+        Run = "run",
+    }
+}
+
 /// One piece of evidence: what was read, and its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -45,6 +59,9 @@ pub struct CounterExperiment {
 /// The outcome of a counter-experiment that was run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proved {
+    /// What was done, for instance `set TCP_NODELAY`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub check: String,
     /// `confirmed` or `refuted` or `cannot-tell`.
     pub verdict: String,
     /// The effect of the change, in ns.
@@ -56,6 +73,9 @@ pub struct Proved {
 pub struct Finding {
     /// Its code, for instance `wake-up-dominated`.
     pub code: String,
+    /// What it is about. Runs that were saved before this was noted have causes only.
+    #[serde(default)]
+    pub about: About,
     /// How much it matters.
     pub severity: Severity,
     /// The identities of the cases it speaks of.
@@ -71,8 +91,9 @@ pub struct Finding {
     /// The counter-experiment's outcome, where it was part of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proved: Option<Proved>,
-    /// The part of the latency (or of the rate) that it explains, 0 to 1: findings are listed by it. Where it rests on
-    /// traced exchanges it is the part of the time of all of them, those that did not stall included.
+    /// The part of the latency (or of the rate) that it explains, 0 to 1: causes are listed by it, and one of less than
+    /// 1 % is a note. Where it rests on traced exchanges it is the part of the time of those past the start of their
+    /// connection.
     pub share: f64,
 }
 
@@ -81,6 +102,8 @@ pub struct Finding {
 pub struct FindingCard {
     /// Its code.
     pub code: &'static str,
+    /// What it is about.
+    pub about: About,
     /// What it says.
     pub what: &'static str,
     /// Why it matters.

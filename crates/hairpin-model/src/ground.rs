@@ -24,6 +24,8 @@ pub struct Ground {
     pub congestion_controls: Vec<String>,
     /// The congestion control in force.
     pub default_congestion_control: String,
+    /// How long a round trip takes that wakes another CPU each way, in ns. It is measured when it is asked, in some ms.
+    pub waking_round_trip_ns: fn() -> u64,
     /// The links that can be between the ends.
     pub links: LinkGround,
 }

@@ -1,8 +1,10 @@
 //! Quantities as the user types them: `4KiB`, `1.5ms`, `10000`.
 
+use crate::hint::Hint;
+
 /// A quantity that could not be read, with what would be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not {expected} (hint: {hint})")]
+#[error("`{given}` is not {expected}{}", Hint(.hint))]
 pub struct BadQuantity {
     /// What was typed.
     pub given: String,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::fact::Fact;
+use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
 use crate::options::Effective;
@@ -114,8 +115,14 @@ pub enum Outcome {
 pub struct Failure {
     /// The operation, its object and the cause, in one sentence.
     pub cause: String,
-    /// What would help.
+    /// What would help; empty where nobody knows.
     pub hint: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}{}", self.cause, Hint(&self.hint))
+    }
 }
 
 /// A measured round.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::case::Case;
 use crate::environment::Environment;
 use crate::finding::Finding;
+use crate::machine::Machine;
 use crate::round::{Failure, RoundRecord};
 use crate::summary::{CaseSummary, Comparison};
 use crate::words;
@@ -38,7 +39,7 @@ pub struct Tool {
 }
 
 /// What was asked for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The experiment's name.
     pub experiment: String,
@@ -46,11 +47,44 @@ pub struct Plan {
     pub question: String,
     /// Its knobs as given or by default, in order.
     pub knobs: Vec<(String, Vec<String>)>,
+    /// Rounds announced before the first, those of evidence and counter-experiments not among them.
+    #[serde(default)]
+    pub rounds: u64,
+    /// How long they were announced to take, in seconds.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Fewer rounds than an ordinary run has.
+    #[serde(default)]
+    pub quick: bool,
+    /// One less the confidence of each interval: below 0.05 where the run was to end when its intervals were narrow
+    /// enough, as each look could end it.
+    #[serde(default = "five_percent")]
+    pub alpha: f64,
     /// Rounds ordered so far.
     pub rounds_ordered: u64,
     /// The cases in the order of the plan.
     #[serde(default)]
     pub cases: Vec<Case>,
+}
+
+fn five_percent() -> f64 {
+    0.05
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            experiment: String::new(),
+            question: String::new(),
+            knobs: Vec::new(),
+            rounds: 0,
+            seconds: 0.0,
+            quick: false,
+            alpha: five_percent(),
+            rounds_ordered: 0,
+            cases: Vec::new(),
+        }
+    }
 }
 
 /// Something that was not run, and why.
@@ -86,6 +120,9 @@ pub struct Run {
     pub plan: Plan,
     /// The machine.
     pub environment: Environment,
+    /// The states that the machine was in.
+    #[serde(default)]
+    pub machine: Machine,
     /// A summary of each case, in the order of the plan.
     pub cases: Vec<CaseSummary>,
     /// Cases compared.

@@ -9,6 +9,7 @@ use crate::fact::Fact;
 use crate::figure::Figure;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
+use crate::machine::{OtherState, StateShare};
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
 use crate::words;
@@ -135,8 +136,14 @@ pub struct RoundPoint {
     pub block: u32,
     /// When it began, in ns since the run began.
     pub started_ns: u64,
+    /// The state of the machine in it: its place in [`crate::machine::Machine::states`].
+    #[serde(default)]
+    pub state: usize,
     /// Its median, in ns.
     pub p50_ns: f64,
+    /// Its 90th percentile, in ns; null in runs of earlier versions.
+    #[serde(default)]
+    pub p90_ns: Option<f64>,
     /// Its 99th percentile, in ns.
     pub p99_ns: f64,
     /// Its greatest, in ns.
@@ -180,6 +187,12 @@ pub struct CaseSummary {
     pub failed_rounds: Vec<String>,
     /// Answered messages over all measured rounds.
     pub samples: u64,
+    /// The state of the machine that the figures stand for; null in runs without a probe.
+    #[serde(default)]
+    pub state: Option<StateShare>,
+    /// The other states in which rounds of it were measured.
+    #[serde(default)]
+    pub other_states: Vec<OtherState>,
     /// Latency, from due to received.
     pub latency_ns: LatencyFigures,
     /// Service time, from the actual send to received; only in an open loop.
@@ -251,8 +264,10 @@ words! {
         Faster = "faster",
         /// The candidate is slower.
         Slower = "slower",
-        /// The interval of the difference includes zero.
+        /// No difference was found.
         CannotTell = "cannot-tell",
+        /// The two were measured in different states of the machine.
+        Unlike = "unlike",
     }
 }
 
@@ -268,6 +283,36 @@ words! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "`words!` has no place for `#[default]`")]
+impl Default for Verdict {
+    fn default() -> Self {
+        Self::CannotTell
+    }
+}
+
+words! {
+    /// A percentile beside the median that two cases are compared by.
+    pub enum Tail: "percentile" {
+        /// 90th percentile.
+        P90 = "p90",
+        /// 99th percentile.
+        P99 = "p99",
+    }
+}
+
+/// Two cases compared by a percentile beside the median.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TailComparison {
+    /// Which.
+    pub figure: Tail,
+    /// candidate / baseline, with its interval over paired rounds.
+    pub ratio: Figure,
+    /// The verdict, corrected as that of the median.
+    pub verdict: Verdict,
+    /// The verdict by the interval alone.
+    pub pointwise: Verdict,
+}
+
 /// Two cases compared by their p50, block by block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
@@ -281,8 +326,14 @@ pub struct Comparison {
     pub ratio: Figure,
     /// candidate - baseline, in ns, with its interval.
     pub difference_ns: Figure,
-    /// The verdict.
+    /// The verdict. Those of neighbours are corrected for how many there are (Holm), p90 and p99 among them.
     pub verdict: Verdict,
+    /// The verdict by the interval alone.
+    #[serde(default)]
+    pub pointwise: Verdict,
+    /// The same of the tails, where both cases have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tails: Vec<TailComparison>,
     /// How many paired blocks it rests on.
     pub blocks: u64,
 }

@@ -1,5 +1,7 @@
 //! Loading runs of older formats: each step lifts the JSON by one version.
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::run::{FORMAT, Run};
@@ -37,17 +39,30 @@ const STEPS: &[Step] = &[];
 /// # Errors
 /// [`LoadError`] when it is not a run, or one of a newer format.
 pub fn load(text: &str) -> Result<Run, LoadError> {
-    let mut json: Value = serde_json::from_str(text)?;
-    let format = json.get("format").and_then(Value::as_u64).ok_or(LoadError::NoFormat)?;
-    let format = u32::try_from(format).ok().filter(|format| *format > 0).ok_or(LoadError::NoFormat)?;
+    let format = format_of(text)?;
     if format > FORMAT {
         return Err(LoadError::Newer(format));
     }
+    if format == FORMAT {
+        // Without the tree of values, which takes several times the memory.
+        return serde_json::from_str(text).map_err(|source| LoadError::Shape { format, source });
+    }
+    let mut json: Value = serde_json::from_str(text)?;
     for step in STEPS.iter().skip(format as usize - 1) {
         step(&mut json);
     }
     json["format"] = FORMAT.into();
     serde_json::from_value(json).map_err(|source| LoadError::Shape { format, source })
+}
+
+fn format_of(text: &str) -> Result<u32, LoadError> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: u32,
+    }
+    serde_json::from_str::<IgnoredAny>(text)?;
+    let head: Option<Head> = serde_json::from_str(text).ok();
+    head.map(|head| head.format).filter(|format| *format > 0).ok_or(LoadError::NoFormat)
 }
 
 #[cfg(test)]

@@ -73,8 +73,13 @@ pub struct ComparisonRow {
     pub candidate: Figure,
     /// candidate / baseline of these two, with its interval.
     pub ratio: Figure,
-    /// The verdict; cannot tell where the row is not valid.
+    /// The verdict, corrected over all rows (Holm); cannot tell where the row is not valid, unlike where the runs were in
+    /// different states of the machine.
     pub verdict: Verdict,
+    /// The verdict by the interval of this row alone.
+    pub pointwise: Verdict,
+    /// The smallest change that would be found at a power of 90 %, as a share; null where no interval can be given.
+    pub smallest_detectable: Option<f64>,
     /// False where the figures of either run must not be used.
     pub valid: bool,
 }

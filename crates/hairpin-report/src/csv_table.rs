@@ -1,6 +1,7 @@
 //! Flat tables for spreadsheets and data frames: one row a case, or one row a sample.
 //!
 //! Units stand in the column names, an interval is two columns (`_low`, `_high`), and what is null is an empty cell.
+//! Characters that would steer a terminal stand as `\u{1b}`; `--json` has them unchanged.
 
 use std::io::Write;
 
@@ -8,6 +9,7 @@ use hairpin_model::case::Pattern;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::link::{LatenessNs, LinkSummary};
+use hairpin_model::printable;
 use hairpin_model::run::Run;
 use hairpin_model::samples::Fate;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, LatencyFigures};
@@ -23,7 +25,7 @@ struct Row {
 impl Row {
     fn put(&mut self, name: &str, cell: impl ToString) {
         self.names.push(name.to_owned());
-        self.cells.push(cell.to_string());
+        self.cells.push(printable::line(&cell.to_string()).into_owned());
     }
 
     fn number(&mut self, name: &str, number: Option<f64>) {
@@ -230,7 +232,7 @@ impl<W: Write> Samples<W> {
         let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let fields = [
             sample.round.to_string(),
-            sample.case_id.to_owned(),
+            printable::line(sample.case_id).into_owned(),
             sample.sequence.to_string(),
             sample.warm_up.to_string(),
             sample.due_ns.to_string(),

@@ -130,6 +130,7 @@ fn answer_of(run: &Run, groups: &[Group<'_>], micro: Micro) -> Option<Answer> {
     let lead = lead(group, none, &fastest, micro);
     let more = [
         ties(&fastest),
+        without_pauses(group, micro),
         none.and_then(|none| cause(run, none)),
         none.and_then(|none| worse(group, none)),
         none.and_then(|none| elsewhere(groups, none, micro)),
@@ -138,13 +139,16 @@ fn answer_of(run: &Run, groups: &[Group<'_>], micro: Micro) -> Option<Answer> {
     Some(Answer { lead, more: more.into_iter().flatten().collect() })
 }
 
-/// The remedies that move most bytes a millisecond: the first, and those that cannot be told apart from it. Where
+/// The remedies that move most bytes a millisecond (of those that pause as `none` does, where there are any): the first, and those that cannot be told apart from it. Where
 /// `none` was measured only those whose speed-up against it excludes 1.
 fn fastest<'r>(group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
     let proved = |row: &&CaseSummary| {
         none.is_none() || speed_up(row).is_some_and(|figure| figure.value > 1.0 && figure.excludes(1.0))
     };
-    let mut rows = group.rows.iter().copied().filter(proved);
+    // A remedy that merges writes has not the pauses of --gap: held against one that pauses it would win by those alone.
+    let alike = |row: &&CaseSummary| pauses_left(row).is_none();
+    let any_alike = group.rows.iter().copied().any(|row| alike(&row) && remedy(row) != Some(Remedy::None));
+    let mut rows = group.rows.iter().copied().filter(proved).filter(|row| !any_alike || alike(row));
     let Some(first) = rows.next() else { return Vec::new() };
     std::iter::once(first).chain(rows.filter(|row| !ladder::moves_more(first, row))).collect()
 }
@@ -196,6 +200,26 @@ fn unpaused(first: &CaseSummary) -> &'static str {
         Some(_) => " (with fewer pauses of --gap, which are between writes)",
         None => "",
     }
+}
+
+/// What is not compared, as it has not the pauses of `--gap`: `The 99 pauses of 1 ms that --gap makes in a request are none
+/// of one-write (20.0 us): it is quicker by 99.0 ms of work that the program may need anyhow.`
+fn without_pauses(group: &Group<'_>, micro: Micro) -> Option<String> {
+    let row = group.rows.iter().copied().find(|row| pauses_left(row) == Some(0))?;
+    let exchange = row.case.exchange.as_ref()?;
+    let pauses = exchange.writes.sizes().len().saturating_sub(1);
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let (gap, all) = (exchange.gap_ns as f64, exchange.gap_ns as f64 * pauses as f64);
+    let duration = |ns: f64| quantities::duration(ns, micro);
+    Some(format!(
+        "{} ({}) is not compared: it leaves out the {} of {} that --gap makes in a request, {} of work that the program may \
+         need anyhow.",
+        ladder::row_name(row),
+        duration(ladder::p50_ns(row)?),
+        wording::counted(pauses as u64, "pause"),
+        duration(gap),
+        duration(all)
+    ))
 }
 
 /// The remedies that cannot be told apart from the fastest.

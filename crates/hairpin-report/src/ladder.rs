@@ -277,7 +277,7 @@ fn step(forward: Option<Verdict>, backward: Option<Verdict>) -> Step {
         (Some(Verdict::Slower), _) | (None, Some(Verdict::Faster)) => Step::Slower,
         (Some(Verdict::Faster), _) | (None, Some(Verdict::Slower)) => Step::Faster,
         (Some(Verdict::CannotTell), _) | (None, Some(Verdict::CannotTell)) => Step::Same,
-        (None, None) => Step::Unknown,
+        (None, None) | (Some(Verdict::Unlike), _) | (None, Some(Verdict::Unlike)) => Step::Unknown,
     }
 }
 

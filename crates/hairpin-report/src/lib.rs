@@ -19,6 +19,10 @@ pub mod time_sequence;
 
 mod claim_wording;
 mod exchanges;
+mod findings;
 mod ladder;
 mod links;
+mod trust;
 mod wording;
+
+pub use wording::announcement;

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, Ends, Pattern, Waiting};
 use hairpin_model::environment::Environment;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, Proved, Severity};
+use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::options::Effective;
 use hairpin_model::round::Purpose;
-use hairpin_model::run::{Run, State, Tool};
+use hairpin_model::run::{Plan, Run, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::exchanges;
@@ -269,16 +269,6 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     }
 }
 
-/// `confirmed: the change took off 54.1 us (52.0-56.3)`. What was taken off, the interval too, is told without its sign.
-pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
-    let Figure { value, low, high } = proved.effect;
-    let (how, size) = match value < 0.0 {
-        true => ("took off", Figure { value: -value, low: high.map(|high| -high), high: low.map(|low| -low) }),
-        false => ("added", proved.effect),
-    };
-    format!("{}: the change {how} {}{}", proved.verdict, quantities::duration(size.value, micro), range(size, micro))
-}
-
 /// The interval of a difference in ns, after a blank: ` (52.0-56.3)` where neither bound is negative, else
 /// ` (-1.20 us .. 3.40 us)`; empty without an interval.
 pub(crate) fn range(difference: Figure, micro: Micro) -> String {
@@ -291,28 +281,6 @@ pub(crate) fn range(difference: Figure, micro: Micro) -> String {
         }
         _ => String::new(),
     }
-}
-
-/// The evidence of a finding, one line each.
-pub(crate) fn evidence(finding: &Finding, micro: Micro) -> Vec<String> {
-    let line = |piece: &hairpin_model::finding::Evidence| {
-        let value = quantities::in_unit(piece.value.value, &piece.unit, micro);
-        let range = match (piece.value.low, piece.value.high) {
-            (Some(low), Some(high)) => format!(
-                " ({} .. {})",
-                quantities::in_unit(low, &piece.unit, micro),
-                quantities::in_unit(high, &piece.unit, micro)
-            ),
-            _ => String::new(),
-        };
-        format!("{}: {value}{range}", piece.what)
-    };
-    finding.evidence.iter().map(line).collect()
-}
-
-/// The cases of a finding in words; what is not in the run keeps its identity.
-pub(crate) fn case_labels(run: &Run, ids: &[String]) -> Vec<String> {
-    ids.iter().map(|id| run.case(id).map_or_else(|| id.clone(), |row| row.label.clone())).collect()
 }
 
 /// What was skipped, those with one reason together: the names and the reason.
@@ -490,6 +458,15 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
 /// `1 round`, `2 rounds`.
 pub(crate) fn counted(number: u64, thing: &str) -> String {
     format!("{} {thing}{}", quantities::count(number), if number == 1 { "" } else { "s" })
+}
+
+/// What is going to be measured: `26 cases, 208 rounds, about 19 s`.
+#[must_use]
+pub fn announcement(plan: &Plan, cases: usize) -> String {
+    let quick = if plan.quick { "quick run: " } else { "" };
+    let at_most = if plan.alpha < Plan::default().alpha { "at most " } else { "" };
+    let (cases, rounds) = (counted(cases as u64, "case"), counted(plan.rounds, "round"));
+    format!("{quick}{cases}, {at_most}{rounds}, about {:.0} s", plan.seconds.ceil())
 }
 
 /// The machine in a line.

@@ -1,19 +1,20 @@
 //! The page in a real browser: both schemes, two widths, and no chart is blank.
 //!
-//! Needs Chromium: `HAIRPIN_CHROMIUM` names it, else it is looked for on the path. Without it the test says that it
-//! was skipped. The browser gets a profile folder of its own, no network, and is ended by its own handle.
+//! Needs Chromium: `HAIRPIN_CHROMIUM` names it, else it is looked for on the path. The browser gets a profile folder of
+//! its own, no network, and is ended by its own handle.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
-    clippy::print_stderr,
     reason = "a test of the page in a browser needs files, a process and a time-out; the crate itself has none"
 )]
-
-mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+use hairpin_testing::{or_skip, program};
+
+use crate::support;
 
 /// How long the browser may take.
 const AT_MOST: Duration = Duration::from_secs(90);
@@ -26,15 +27,16 @@ struct Picture {
     rgb: Vec<[u8; 3]>,
 }
 
-fn chromium() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os("HAIRPIN_CHROMIUM") {
-        return Some(PathBuf::from(named)).filter(|path| path.is_file());
+fn chromium() -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os("HAIRPIN_CHROMIUM").map(PathBuf::from) {
+        return if named.is_file() {
+            Ok(named)
+        } else {
+            Err(format!("HAIRPIN_CHROMIUM={} is no file", named.display()))
+        };
     }
-    let path = std::env::var_os("PATH")?;
-    let names = ["chromium", "chromium-browser", "google-chrome"];
-    std::env::split_paths(&path)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
-        .find(|candidate| candidate.is_file())
+    let names = ["chromium-browser", "google-chrome", "chromium"].map(program);
+    names.into_iter().reduce(Result::or).expect("some names")
 }
 
 /// Takes a picture of a page; `dark` is the scheme that the reader prefers.
@@ -109,11 +111,9 @@ fn near(a: [u8; 3], b: [u8; 3]) -> bool {
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn no_chart_is_blank_in_a_browser() {
-    let Some(browser) = chromium() else {
-        eprintln!("skipped no_chart_is_blank_in_a_browser: no Chromium (hint: install it, or set HAIRPIN_CHROMIUM)");
-        return;
-    };
+    let browser = or_skip!(chromium());
     let run = support::survey(1);
     let page = only_charts(&hairpin_report::html::render(&run));
     for (width, dark) in [(1200, false), (500, true)] {
@@ -151,11 +151,9 @@ fn only_sequences(page: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn time_sequences_show_packets_and_waits_in_a_browser() {
-    let Some(browser) = chromium() else {
-        eprintln!("skipped time_sequences_show_packets_and_waits_in_a_browser: no Chromium (hint: install it)");
-        return;
-    };
+    let browser = or_skip!(chromium());
     let page = only_sequences(&hairpin_report::html::render(&support::small_writes::run(true)));
     for (width, dark) in [(1200, false), (500, true)] {
         let picture = picture(&browser, &page, width, dark);
@@ -173,13 +171,9 @@ fn time_sequences_show_packets_and_waits_in_a_browser() {
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
-    let Some(browser) = chromium() else {
-        eprintln!(
-            "skipped links_show_their_path_their_queue_and_their_drops_in_a_browser: no Chromium (hint: install it)"
-        );
-        return;
-    };
+    let browser = or_skip!(chromium());
     let style = "<style>.top,.answer,footer,main>section:not(#links){display:none}</style></head>";
     let page = hairpin_report::html::render(&support::links::run()).replacen("</head>", style, 1);
     for (width, dark) in [(1200, false), (500, true)] {
@@ -203,11 +197,9 @@ fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
 }
 
 #[test]
+#[ignore = "needs chromium"]
 fn a_blank_chart_would_be_noticed() {
-    let Some(browser) = chromium() else {
-        eprintln!("skipped a_blank_chart_would_be_noticed: no Chromium (hint: install it, or set HAIRPIN_CHROMIUM)");
-        return;
-    };
+    let browser = or_skip!(chromium());
     let page = only_charts(&hairpin_report::html::render(&support::survey(1)));
     let blank = page.replacen("</head>", "<style>#percentiles svg{visibility:hidden}</style></head>", 1);
     let picture = picture(&browser, &blank, 500, false);

@@ -1,9 +1,9 @@
 //! The flat tables.
 
-mod support;
-
 use hairpin_model::samples::Fate;
 use hairpin_report::csv_table::{SampleRow, Samples, summary};
+
+use crate::support;
 
 fn table(text: &str) -> (Vec<String>, Vec<csv::StringRecord>) {
     let mut reader = csv::Reader::from_reader(text.as_bytes());

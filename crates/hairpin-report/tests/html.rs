@@ -1,12 +1,12 @@
 //! The page: its structure, what it must never contain, and what it says when there is little to show.
 
-mod support;
-
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::trace::Capture;
 use hairpin_report::html::render;
+
+use crate::support;
 
 /// Elements that have no end tag.
 const VOID: &[&str] = &["meta", "link", "input", "br"];

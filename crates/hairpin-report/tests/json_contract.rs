@@ -1,11 +1,11 @@
 //! The JSON that others script against: every key path of the contract, with its type and its nulls.
 
-mod support;
-
 use serde_json::Value;
 
 use hairpin_model::run::Run;
 use hairpin_report::json;
+
+use crate::support;
 
 fn parsed(run: &Run) -> Value {
     serde_json::from_str(&json::render(run)).expect("it is JSON")

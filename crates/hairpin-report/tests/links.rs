@@ -1,11 +1,10 @@
 //! What a person sees of links: in the terminal, on the page, in the tables and in the JSON.
 
-mod support;
-
+use crate::support;
+use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
 use hairpin_model::link::Backend;
 use hairpin_model::run::Run;
 use hairpin_report::terminal::{Look, render};
-use support::links::{HOME_UPLINK, TYPED, run, run_over};
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }
@@ -188,7 +187,10 @@ fn the_json_has_what_its_contract_says_of_a_link() {
 
 #[test]
 fn the_made_up_ledgers_close() {
-    for link in run().cases.iter().filter_map(|row| row.link.as_ref()) {
+    let run = run();
+    let links: Vec<_> = run.cases.iter().filter_map(|row| row.link.as_ref()).collect();
+    assert_eq!(links.len(), 5, "all cases but the one over the loopback");
+    for link in links {
         assert_eq!(link.packets.unexplained(), 0);
         let shown = link.shown.as_ref().expect("each has one");
         for direction in [&shown.up, &shown.down] {

@@ -1,7 +1,5 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
-mod support;
-
 use hairpin_model::case::{Case, Pattern, Plant};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
@@ -14,6 +12,8 @@ use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
 };
 use hairpin_report::terminal::{Look, render, render_comparison};
+
+use crate::support;
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }
@@ -110,8 +110,10 @@ fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
     assert!(!wide(&run).contains("--gap"), "there is none");
     support::small_writes::pause(&mut run, 1_000_000);
     let text = wide(&run);
-    let lead = "24.1 us with one-write (without the pauses of --gap, which are between writes), which moves the most";
-    assert!(text.contains(lead), "{text}");
+    assert!(!text.contains("us with one-write"), "it has no pauses, and is not held against those that have: {text}");
+    let apart = "one-write (24.1 us) is not compared: it leaves out the 99 pauses of 1.00 ms that --gap makes in a request, \
+                 99.0 ms of work that the program may need anyhow.";
+    assert_eq!(text.matches(apart).count(), 1, "{text}");
     let note = "--gap pauses between writes: one-write and writev have none, batch=10 has fewer. If the pause is work that \
                 a request needs anyhow, add it to their figures.";
     assert_eq!(text.matches(note).count(), 1, "{text}");
@@ -213,15 +215,36 @@ fn what_a_change_took_off_is_told_with_its_interval() {
     let mut said = |effect: Figure| {
         run.findings[0].proved.as_mut().expect("it was proved").effect = effect;
         let text = render(&run, &plain(100));
-        text.lines().find(|line| line.starts_with("  proved  ")).expect("the proof").to_owned()
+        text.lines().find(|line| line.starts_with("  check  ")).expect("the proof").to_owned()
     };
-    let proof = "  proved  confirmed: the change";
-    assert_eq!(said(Figure::new(-54_100.0, -56_300.0, -52_000.0)), format!("{proof} took off 54.1 us (52.0-56.3)"));
-    assert_eq!(
-        said(Figure::new(-2000.0, -5000.0, 1000.0)),
-        format!("{proof} took off 2.00 us (-1.00 us .. 5.00 us)")
-    );
+    let proof = "  check  set TCP_NODELAY. Confirmed:";
+    assert_eq!(said(Figure::new(-54_100.0, -56_300.0, -52_000.0)), format!("{proof} saved 54.1 us (52.0-56.3)"));
+    assert_eq!(said(Figure::new(-2000.0, -5000.0, 1000.0)), format!("{proof} saved 2.00 us (-1.00 us .. 5.00 us)"));
     assert_eq!(said(Figure::new(2000.0, 1000.0, 5000.0)), format!("{proof} added 2.00 us (1.00-5.00)"));
+}
+
+#[test]
+fn a_finding_has_four_lines_a_brief_note_one_and_the_run_a_place_of_its_own() {
+    let mut run = support::survey(1);
+    let mut brief = run.findings[0].clone();
+    (brief.severity, brief.share) = (Severity::Note, 0.0);
+    brief.summary = "It costs nothing. This is not told here.".to_owned();
+    run.findings.push(brief);
+    run.findings[0].proved.as_mut().expect("it was proved").verdict = "refuted".to_owned();
+    let text = render(&run, &plain(1000));
+    let of = |title: &str| {
+        let section = text.split(&format!("\n{title}\n")).nth(1).expect("the section");
+        section.lines().take_while(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let findings = of("Findings");
+    let starts: Vec<&str> = findings.iter().map(|line| line.get(..9).unwrap_or(line)).collect();
+    assert_eq!(starts, ["warning: ", "  Blockin", "  fix    ", "  check  ", "note: wak"], "{findings:?}");
+    assert!(findings[3].starts_with("  check  keep the CPUs awake. Not the cause: saved 58.8 us"), "{findings:?}");
+    assert_eq!(findings[4], "note: wake-up-dominated: It costs nothing.");
+    assert_eq!(
+        of("Run and machine")[0],
+        "note: drift: The rounds of tcp block apart grew by 10.9 % from the first to the last."
+    );
 }
 
 #[test]
@@ -323,7 +346,7 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
 
 #[test]
 fn no_line_is_wider_than_asked() {
-    use support::small_writes::{pipelined, run, run_with};
+    use crate::support::small_writes::{pipelined, run, run_with};
     let of_gaps = |case: &mut Case| {
         case.plant = Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true });
         case.options = Options::default().with(OptionName::Congestion, "cubic");
@@ -450,6 +473,8 @@ fn comparison() -> ComparisonReport {
         candidate: Figure::new(to, to * 0.98, to * 1.02),
         ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
         verdict,
+        pointwise: verdict,
+        smallest_detectable: Some(0.03),
         valid: true,
     };
     ComparisonReport {
@@ -520,7 +545,7 @@ fn the_side_that_may_not_be_used_is_named() {
     ] {
         let report = invalid_comparison(baseline, candidate);
         let text = render_comparison(&report, &plain(200));
-        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbaseline ");
+        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbefore ");
         assert!(text.contains(&first), "{text}");
         assert!(text.contains(&format!(": NOT kept: no figure of {sides} may be used\n")), "{text}");
     }

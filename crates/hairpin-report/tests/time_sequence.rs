@@ -1,13 +1,13 @@
 //! The time sequence in the terminal: snapshots that were read by people, which case is shown, and rules that hold for
 //! any exchange.
 
-mod support;
-
 use hairpin_model::run::Run;
 use hairpin_model::time_sequence::{Event, EventKind, TimeSequence, Wait, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_report::terminal::{Look, render_time_sequences};
 use hairpin_report::time_sequence::{ALL, MOST_TELLING, check, chosen};
+
+use crate::support;
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use hairpin_model::card::{Card, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
+use hairpin_model::hint::Hint;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::trace::StampKind;
 
@@ -233,7 +234,7 @@ pub struct FarAddresses {
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
     /// A system call failed.
-    #[error("cannot {operation} {object}: {source}{hint}")]
+    #[error("cannot {operation} {object}: {source}{}", Hint(.hint))]
     System {
         /// What was tried, for instance `bind`.
         operation: &'static str,
@@ -241,7 +242,7 @@ pub enum TransportError {
         object: String,
         /// The system's answer.
         source: std::io::Error,
-        /// ` (hint: ...)`, or empty.
+        /// What would help; empty where nobody knows.
         hint: String,
     },
     /// An option was refused by the kernel.

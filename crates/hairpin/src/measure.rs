@@ -2,15 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use hairpin_analysis::{Digest, comparisons, findings, round_figures, traced};
+use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};
 use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
-use hairpin_experiments::{Experiment, Knobs, Refused, Step};
+use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::case::Case;
 use hairpin_model::ground::Ground;
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::{Run, State};
+use hairpin_model::run::{Plan, Run, State};
 use hairpin_model::samples::Samples;
+use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::RoundTrace;
 
 use crate::prove;
@@ -33,6 +34,8 @@ pub struct Task<'a> {
 
 /// What the loop tells while it runs, between rounds.
 pub trait Watch {
+    /// What is going to be measured, before the first round: the plan, and how many cases it has.
+    fn announced(&mut self, plan: &Plan, cases: usize);
     /// So many rounds more have been ordered.
     fn ordered(&mut self, rounds: usize);
     /// This round comes next.
@@ -48,12 +51,25 @@ pub trait Watch {
 pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result<Run, Refused> {
     let mut digest = Digest::new();
     run.state = State::Complete;
-    while let Step::Run { cases, rounds, skipped } = task.experiment.next(task.knobs, task.ground, &run.rounds)? {
+    let mut half_width = None;
+    loop {
+        let done = Done { rounds: &run.rounds, half_width };
+        let step = task.experiment.next(task.knobs, task.ground, &done)?;
+        let Step::Run { cases, rounds, skipped, forecast } = step else { break };
+        if run.rounds.is_empty() {
+            run.plan.rounds = forecast.rounds;
+            run.plan.seconds = forecast.lasts_ns as f64 / 1e9;
+            watch.announced(&run.plan, cases.len());
+        }
         run.plan.cases.extend(cases);
         run.skipped.extend(skipped);
         run_all(task, &mut digest, &mut run, &rounds, watch);
         if run.state == State::Interrupted {
             break;
+        }
+        if task.knobs.is_given("until") {
+            conclude(&mut run, &digest);
+            half_width = widest_half(&run);
         }
     }
     conclude(&mut run, &digest);
@@ -65,6 +81,16 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     run.duration_ns = task.engine.elapsed_ns();
     run.environment.load_after = hairpin_engine::environment::load();
     Ok(run)
+}
+
+/// Half the width of the widest interval of a p50, as a share of it; null where a valid case has none.
+fn widest_half(run: &Run) -> Option<f64> {
+    let half = |row: &CaseSummary| {
+        let p50 = row.latency_ns.p50?;
+        Some((p50.high? / p50.low?).sqrt() - 1.0)
+    };
+    let halves: Option<Vec<f64>> = run.cases.iter().filter(|row| row.valid).map(half).collect();
+    halves?.into_iter().reduce(f64::max)
 }
 
 /// Runs the rounds in their order, until the user ends it.
@@ -134,8 +160,10 @@ pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace:
 /// From rounds to summaries, comparisons and findings.
 pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     let plan_order = plan_order(run);
-    run.cases = digest.summaries(&plan_order, &run.rounds, run.seed);
-    run.comparisons = comparisons(&run.cases, run.seed);
+    let states = States::of(&run.rounds);
+    run.cases = digest.summaries(&plan_order, &run.rounds, &states, run.plan.alpha);
+    run.machine = states.machine().clone();
+    run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);
 }
 

@@ -2,14 +2,18 @@
 //! anything is measured.
 
 use hairpin_model::round::{Outcome, RoundOrder, RoundRecord};
+use hairpin_model::run::Plan;
+use hairpin_report::announcement;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::cli::output;
 use crate::measure::Watch;
 
 /// A bar on standard error, where that is a terminal.
 pub struct Progress {
     bar: ProgressBar,
     failed: u64,
+    quiet: bool,
 }
 
 impl Progress {
@@ -20,7 +24,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds, {elapsed}, {eta} left  {wide_msg}");
         bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
-        Self { bar, failed: 0 }
+        Self { bar, failed: 0, quiet }
     }
 
     /// Takes the bar away.
@@ -30,6 +34,12 @@ impl Progress {
 }
 
 impl Watch for Progress {
+    fn announced(&mut self, plan: &Plan, cases: usize) {
+        if !self.quiet {
+            output::note(&announcement(plan, cases));
+        }
+    }
+
     fn ordered(&mut self, rounds: usize) {
         self.bar.inc_length(rounds as u64);
     }

@@ -181,6 +181,7 @@ fn ground() -> Ground {
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["cubic".to_owned()],
         default_congestion_control: "cubic".to_owned(),
+        waking_round_trip_ns: || 54_000,
         links: LinkGround { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
     }
 }
@@ -202,7 +203,7 @@ fn planned(command: &str) -> Vec<Case> {
         values.extend((!is_switch).then(|| words.next().expect("it has a value")));
     }
     let knobs = Knobs::from_given(experiment, given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
-    match experiment.next(&knobs, &ground(), &[]) {
+    match experiment.next(&knobs, &ground(), &hairpin_experiments::Done::default()) {
         Ok(Step::Run { cases, .. }) => cases,
         Ok(Step::Done) => panic!("{command} measures nothing"),
         Err(refused) => panic!("{command}: {refused}"),

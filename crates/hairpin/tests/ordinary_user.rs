@@ -25,6 +25,9 @@ use hairpin_model::link::Backend;
 /// `nobody` on most distributions: a user with no rights.
 const NOBODY: u32 = 65534;
 
+/// What a part says, before the reason, where no link can be made.
+const SKIPPED: &str = "skipped: ";
+
 /// The longest that anything here may take; only a hang comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -34,7 +37,7 @@ fn main() {
         ["user", program] => user(program),
         ["holder", program] => holder(program),
         // The words that cargo and others pass to test harnesses.
-        ["--list", ..] => {}
+        ["--list" | "--ignored", ..] => {}
         _ => {
             an_ordinary_user_has_links();
             a_killed_holder_leaves_nothing();
@@ -69,7 +72,11 @@ fn an_ordinary_user_has_links() {
     let (mut command, folder) = part("user");
     let output = command.output().expect("this program can be started again");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
+    assert!(output.status.success(), "{said} {}", String::from_utf8_lossy(&output.stderr));
+    match said.trim().strip_prefix(SKIPPED) {
+        Some(why) => hairpin_testing::skipped("hairpin an_ordinary_user_has_links", why),
+        None => assert_eq!(said.trim(), "ok"),
+    }
     println!("test an_ordinary_user_has_links ... {}", said.trim());
     drop(folder);
 }
@@ -81,7 +88,8 @@ fn a_killed_holder_leaves_nothing() {
     let stdout = holder.0.stdout.take().expect("it is piped");
     BufReader::new(stdout).read_line(&mut line).expect("it says which processes there are, or why there are none");
     let ids: Vec<u32> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    if line.starts_with("skipped") {
+    if let Some(why) = line.strip_prefix(SKIPPED) {
+        hairpin_testing::skipped("hairpin a_killed_holder_leaves_nothing", why.trim());
         println!("test a_killed_holder_leaves_nothing ... {}", line.trim());
         return;
     }
@@ -117,7 +125,7 @@ impl Drop for Ended {
 /// A link; none, and a word about it, where none can be made here.
 fn link(program: &str) -> Option<(RunningLink, Home)> {
     if let Err(why) = namespace::may_prepare() {
-        println!("skipped: {why}");
+        println!("{SKIPPED}{why}");
         return None;
     }
     let home = namespace::prepare().expect("it may");
@@ -144,9 +152,35 @@ fn here() -> u64 {
     fs::metadata("/proc/thread-self/ns/net").expect("this thread is in a namespace").ino()
 }
 
+/// A program across a link has mounts and a host name of its own, and sees the link's devices.
+fn has_a_host_of_its_own(program: &str) {
+    let script = "hostname changed && mount -t tmpfs none /mnt && \
+                  cat /proc/sys/kernel/hostname && ls -d /sys/class/net/*/";
+    // Others on this machine may mount elsewhere meanwhile.
+    let host = || {
+        let [name, mounts] = ["/proc/sys/kernel/hostname", "/proc/self/mountinfo"]
+            .map(|file| fs::read_to_string(file).expect("it is there"));
+        (name, mounts.lines().filter(|line| line.contains(" /mnt ")).count())
+    };
+    let before = host();
+    let across = ["link", "run", "--link", "delay=1ms", "--", "sh", "-c", script];
+    let output = Command::new(program).args(across).stdin(Stdio::null()).output().expect("it can be started");
+    assert_eq!(host(), before);
+    let seen = String::from_utf8_lossy(&output.stdout);
+    let devices = seen.strip_prefix("changed\n").unwrap_or_else(|| panic!("{output:?}"));
+    if String::from_utf8_lossy(&output.stderr).contains("note  /sys shows the host's devices: ") {
+        println!("skipped: /sys of the link is refused here");
+    } else {
+        assert_eq!(devices, "/sys/class/net/eth0/\n/sys/class/net/lo/\n", "{output:?}");
+    }
+}
+
 /// Everything that the engine does with a link, as an ordinary user.
 fn user(program: &str) {
     let started_in = here();
+    if namespace::may_prepare().is_ok() {
+        has_a_host_of_its_own(program);
+    }
     let Some((link, home)) = link(program) else { return };
     assert_eq!(home, Home::Fresh);
     let home = here();

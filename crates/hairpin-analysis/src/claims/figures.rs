@@ -10,10 +10,10 @@ use hairpin_model::summary::CaseSummary;
 
 use super::selection::select;
 use super::without;
-use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, step_share, widened};
+use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
 use crate::counted;
 use crate::open_loop::{asked_per_s, sent_per_s};
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::median_over;
 
 /// The unit of ratios: how many times.
 pub(super) const TIMES: &str = "x";
@@ -53,11 +53,7 @@ pub(super) fn measure(of: &Measure, unit: &str, run: &Run) -> Result<Measured, J
     let scale = scale(of.figure, unit)
         .ok_or_else(|| without(Verdict::CannotRun, format!("the {name} is published in {unit}, which it has not")))?;
     let base = figure(case, of.figure, run)?;
-    let figure = Figure {
-        value: base.value * scale,
-        low: base.low.map(|low| low * scale),
-        high: base.high.map(|high| high * scale),
-    };
+    let figure = base.rising(|value| value * scale);
     Ok(Measured { figure, unit: unit.to_owned(), what: format!("{name} of {}", case.label) })
 }
 
@@ -96,9 +92,9 @@ pub(super) fn ratio(
     let logarithms = |case: &CaseSummary| {
         logarithms_by_block(by_block(name, case, run).into_iter().filter(|(_, value)| *value > 0.0))
     };
-    let about = format!("{} {} {name}", baseline.id, candidate.id);
-    let ratio = difference_by_block(&logarithms(baseline), &logarithms(candidate), run.seed, &about);
-    let ratio = ratio.map(|(difference, _)| as_ratio(&widened(difference, step)));
+    let over = over_points(baseline, run.plan.alpha);
+    let ratio = difference_by_block(&logarithms(baseline), &logarithms(candidate), over);
+    let ratio = ratio.map(|(difference, _)| as_ratio(widened(difference.figure(over.alpha), step)));
     ratio.ok_or_else(|| {
         let why = format!("the {} of {} or {} is 0", in_words(name), baseline.label, candidate.label);
         without(Verdict::CannotTell, why)
@@ -112,7 +108,7 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
     let of_exchanges = case.exchanges.as_ref();
     let over_rounds = || {
         let values: Vec<f64> = by_block(name, case, run).into_iter().map(|(_, value)| value).collect();
-        median_figure(&values, run.seed, &format!("{} {name}", case.id))
+        median_over(&values, over_points(case, run.plan.alpha))
     };
     let found = match name {
         FigureName::P50 => latency.p50,

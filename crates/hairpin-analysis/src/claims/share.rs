@@ -1,7 +1,6 @@
 //! `share`: of the figure of one case, so much is gone in another.
 
 use hairpin_model::claim::{FigureName, Published, Selector, Value};
-use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::Judgement;
 use hairpin_model::run::Run;
 
@@ -22,11 +21,7 @@ pub(super) fn judge(
     let found = select(run, whole).and_then(|whole| {
         let rest = select(run, rest)?;
         let left = ratio(name, whole, rest, run)?;
-        let gone = Figure {
-            value: 1.0 - left.value,
-            low: left.high.map(|high| 1.0 - high),
-            high: left.low.map(|low| 1.0 - low),
-        };
+        let gone = left.falling(|left| 1.0 - left);
         let what = format!("The share of the {} of {} that is gone in {}", in_words(name), whole.label, rest.label);
         Ok(Measured { figure: gone, unit: SHARE.to_owned(), what })
     });

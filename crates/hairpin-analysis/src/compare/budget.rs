@@ -8,7 +8,7 @@ use hairpin_model::parse::{self, BadQuantity};
 use hairpin_model::words;
 use serde::Serialize;
 
-use super::runs::{Compared, RunComparison};
+use super::runs::{Compared, FigureComparison, RunComparison};
 
 /// How much worse one figure may become, from a text such as `p99=+5%`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -82,7 +82,7 @@ words! {
         Within = "within",
         /// The whole interval is beyond the budget.
         Exceeded = "exceeded",
-        /// The interval holds the budget's edge, or there is none.
+        /// The interval holds the budget's edge, there is none, or the runs were in different states of the machine.
         CannotTell = "cannot-tell",
     }
 }
@@ -112,7 +112,7 @@ impl Budget {
     pub fn check(&self, compared: &RunComparison) -> Vec<BudgetOutcome> {
         let outcome = |case: &super::runs::CaseComparison| {
             let figure = case.figures.iter().find(|figure| figure.figure == self.figure);
-            let ratio = figure.and_then(|figure| figure.ratio);
+            let ratio = figure.and_then(FigureComparison::ratio);
             let is_lost = figure.is_some_and(|figure| figure.baseline.is_some() && figure.candidate.is_none());
             let baseline_usable = case.baseline_why_invalid.is_empty();
             let candidate_usable = case.candidate_why_invalid.is_empty() && !is_lost;
@@ -123,7 +123,11 @@ impl Budget {
                 ratio,
                 baseline_usable,
                 candidate_usable,
-                kept: if baseline_usable && candidate_usable { self.kept(ratio) } else { Kept::CannotTell },
+                kept: if baseline_usable && candidate_usable && case.is_alike {
+                    self.kept(ratio)
+                } else {
+                    Kept::CannotTell
+                },
             }
         };
         compared.cases.iter().map(outcome).collect()
@@ -165,7 +169,7 @@ mod tests {
         };
         let budget: Budget = "p50=+5%".parse().unwrap();
         let checked = |one: &Run, other: &Run| {
-            let outcome = budget.check(&compare_runs(one, other, 1)).remove(0);
+            let outcome = budget.check(&compare_runs(&[one], &[other])).remove(0);
             (outcome.baseline_usable, outcome.candidate_usable, outcome.kept)
         };
         let (fine, spoiled, none) = (run(true, true), run(false, true), run(true, false));

@@ -1,82 +1,144 @@
-//! Cases of one run compared by their p50, block by block where they share blocks.
+//! Cases of one run compared by their p50, p90 and p99, block by block where they share blocks.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::summary::{CaseSummary, Comparison, RoundPoint, Verdict};
+use hairpin_model::summary::{CaseSummary, Comparison, Role, RoundPoint, Tail, TailComparison, Verdict};
 
-use super::pairs::pairs;
-use super::{as_ratio, by_block, difference_by_block, logarithms_by_block, step_share, verdict, widened};
+use super::pairs::{Pair, pairs};
+use super::{
+    as_ratio, by_block, difference_by_block, logarithms_by_block, over_points, step_share, verdict, widened,
+};
+use crate::statistics::interval::{Estimate, holm};
 
 /// Every comparison that a run calls for: A/A pairs, neighbours on each ladder (same choice of all but the transport),
 /// and pairs that differ in one thing, as a counter-experiment does.
 ///
-/// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time,
-/// so what drifts with the machine cancels. Where under three quarters of the rounds have a partner, the rounds are
-/// compared unpaired (Hodges-Lehmann shift) and `blocks` is 0. Its interval is widened by one step of the histogram.
+/// The ratio is exp of the median over blocks of log(candidate / baseline): rounds of one block are neighbours in time and
+/// in one state of the machine, so what changes with it cancels. Where under three quarters of the rounds have a partner,
+/// the medians of all are compared and `blocks` is 0. No difference below one step of the histogram counts.
+///
+/// The verdicts on neighbours, by p50, p90 and p99, are one family and are corrected by Holm's method; those on the other
+/// pairs are not, as each tests one hypothesis of its own.
+///
 /// `difference_ns` is that of the p50s, paired in the same way. It has an interval of its own: where most is gone, the
 /// ratio is sure and what is gone is as unsure as the baseline. On the side of zero the ratio's verdict bounds it, so
 /// that the two never disagree.
 #[must_use]
-pub fn comparisons(cases: &[CaseSummary], seed: u64) -> Vec<Comparison> {
-    pairs(cases)
-        .into_iter()
-        .filter_map(|(role, baseline, candidate)| {
-            let (ratio, blocks) = ratio_of_p50(baseline, candidate, seed)?;
-            let verdict = verdict(&ratio);
-            Some(Comparison {
-                role,
-                baseline: baseline.id.clone(),
-                candidate: candidate.id.clone(),
-                difference_ns: agreeing(difference_of_p50(baseline, candidate, seed)?, verdict),
-                verdict,
-                ratio,
-                blocks,
-            })
-        })
-        .collect()
+pub fn comparisons(cases: &[CaseSummary], alpha: f64) -> Vec<Comparison> {
+    let mut compared: Vec<Compared<'_>> =
+        pairs(cases).into_iter().filter_map(|pair| Compared::new(pair, alpha)).collect();
+    let mut ranked: Vec<&mut Changed> = compared
+        .iter_mut()
+        .filter(|compared| compared.pair.0 == Role::Neighbours)
+        .flat_map(|compared| compared.changes.iter_mut())
+        .collect();
+    let p_values: Vec<f64> = ranked.iter().map(|changed| changed.p_value).collect();
+    for (changed, stands) in ranked.iter_mut().zip(holm(&p_values, alpha)) {
+        changed.stands = stands;
+    }
+    compared.iter().filter_map(|compared| compared.comparison(alpha)).collect()
 }
 
-fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> Option<Figure> {
+/// A pair of cases, by each figure that both have, the p50 first.
+struct Compared<'c> {
+    pair: Pair<'c>,
+    changes: Vec<Changed>,
+    blocks: u64,
+}
+
+/// One figure of a pair.
+struct Changed {
+    /// Which, but for the p50.
+    tail: Option<Tail>,
+    /// The logarithm of candidate / baseline.
+    logarithm: Estimate,
+    step: f64,
+    p_value: f64,
+    stands: bool,
+    stands_alone: bool,
+}
+
+impl Changed {
+    fn ratio(&self, alpha: f64) -> Figure {
+        as_ratio(widened(self.logarithm.figure(alpha), self.step))
+    }
+
+    fn verdict(&self) -> Verdict {
+        verdict(self.logarithm.value, self.stands)
+    }
+
+    fn pointwise(&self) -> Verdict {
+        verdict(self.logarithm.value, self.stands_alone)
+    }
+}
+
+impl<'c> Compared<'c> {
+    fn new(pair: Pair<'c>, alpha: f64) -> Option<Self> {
+        let (p50, blocks) = changed(&pair, None, alpha)?;
+        let tails = Tail::ALL.iter().filter_map(|tail| Some(changed(&pair, Some(*tail), alpha)?.0));
+        Some(Self { changes: std::iter::once(p50).chain(tails).collect(), blocks, pair })
+    }
+
+    fn comparison(&self, alpha: f64) -> Option<Comparison> {
+        let (role, baseline, candidate) = self.pair;
+        let (p50, tails) = self.changes.split_first()?;
+        let tail = |changed: &Changed| {
+            let (figure, ratio) = (changed.tail?, changed.ratio(alpha));
+            Some(TailComparison { figure, ratio, verdict: changed.verdict(), pointwise: changed.pointwise() })
+        };
+        Some(Comparison {
+            role,
+            baseline: baseline.id.clone(),
+            candidate: candidate.id.clone(),
+            ratio: p50.ratio(alpha),
+            difference_ns: agreeing(difference_of_p50(baseline, candidate, alpha)?, p50.verdict()),
+            verdict: p50.verdict(),
+            pointwise: p50.pointwise(),
+            tails: tails.iter().filter_map(tail).collect(),
+            blocks: self.blocks,
+        })
+    }
+}
+
+/// One figure of a pair, and how many blocks it rests on; `None` where one of them lacks it.
+fn changed((_, baseline, candidate): &Pair<'_>, tail: Option<Tail>, alpha: f64) -> Option<(Changed, u64)> {
+    let figure = |case: &CaseSummary| match tail {
+        None => case.latency_ns.p50,
+        Some(Tail::P90) => case.latency_ns.p90,
+        Some(Tail::P99) => case.latency_ns.p99,
+    };
+    let of_round = |point: &RoundPoint| match tail {
+        None => Some(point.p50_ns),
+        Some(Tail::P90) => point.p90_ns,
+        Some(Tail::P99) => Some(point.p99_ns),
+    };
+    let step = step_share(figure(baseline)?.value.min(figure(candidate)?.value));
+    let by_block = |case: &CaseSummary| {
+        let of_rounds = case.round_points.iter().filter_map(|point| Some((point.block, of_round(point)?.max(1.0))));
+        logarithms_by_block(of_rounds)
+    };
+    let over = over_points(baseline, alpha);
+    let (logarithm, blocks) = difference_by_block(&by_block(baseline), &by_block(candidate), over)?;
+    let p_value = logarithm.p_value(step);
+    let stands = p_value <= alpha;
+    Some((Changed { tail, logarithm, step, p_value, stands, stands_alone: stands }, blocks))
+}
+
+fn difference_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Option<Figure> {
     let p50s = |case: &CaseSummary| by_block(case.round_points.iter().map(|point| (point.block, point.p50_ns)));
-    let about = format!("{} {} in ns", baseline.id, candidate.id);
-    difference_by_block(&p50s(baseline), &p50s(candidate), seed, &about).map(|(difference, _)| difference)
+    let (difference, _) = difference_by_block(&p50s(baseline), &p50s(candidate), over_points(baseline, alpha))?;
+    Some(difference.figure(alpha))
 }
 
 /// The difference, with zero on the side of it where the verdict has it.
 fn agreeing(difference: Figure, verdict: Verdict) -> Figure {
-    let Figure { value, low, high } = difference;
     match verdict {
-        Verdict::Faster => {
-            Figure { value: value.min(0.0), low: low.map(|low| low.min(0.0)), high: high.map(|high| high.min(0.0)) }
-        }
-        Verdict::Slower => {
-            Figure { value: value.max(0.0), low: low.map(|low| low.max(0.0)), high: high.map(|high| high.max(0.0)) }
-        }
-        Verdict::CannotTell => {
-            Figure { value, low: low.map(|low| low.min(0.0)), high: high.map(|high| high.max(0.0)) }
+        Verdict::Faster => difference.rising(|bound| bound.min(0.0)),
+        Verdict::Slower => difference.rising(|bound| bound.max(0.0)),
+        Verdict::CannotTell | Verdict::Unlike => {
+            let Figure { low, high, .. } = difference;
+            Figure { low: low.map(|low| low.min(0.0)), high: high.map(|high| high.max(0.0)), ..difference }
         }
     }
-}
-
-fn ratio_of_p50(baseline: &CaseSummary, candidate: &CaseSummary, seed: u64) -> Option<(Figure, u64)> {
-    let step = step_share(baseline.latency_ns.p50?.value.min(candidate.latency_ns.p50?.value));
-    ratio_of(baseline, candidate, |point| point.p50_ns.max(1.0), step, seed)
-}
-
-/// candidate / baseline of what `of` reads from their rounds, and how many blocks it rests on; `step` is the share
-/// below which no difference can be told.
-fn ratio_of(
-    baseline: &CaseSummary,
-    candidate: &CaseSummary,
-    of: fn(&RoundPoint) -> f64,
-    step: f64,
-    seed: u64,
-) -> Option<(Figure, u64)> {
-    let by_block = |case: &CaseSummary| {
-        logarithms_by_block(case.round_points.iter().map(|point| (point.block, of(point).max(f64::MIN_POSITIVE))))
-    };
-    let about = format!("{} {}", baseline.id, candidate.id);
-    let (difference, blocks) = difference_by_block(&by_block(baseline), &by_block(candidate), seed, &about)?;
-    Some((as_ratio(&widened(difference, step)), blocks))
 }
 
 #[cfg(test)]

@@ -9,11 +9,12 @@ pub mod unlike;
 
 use std::collections::BTreeMap;
 
-use hairpin_model::figure::Figure;
-use hairpin_model::summary::Verdict;
+use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::summary::{CaseSummary, Verdict};
 
-use crate::statistics::interval::{SAYS_NOTHING_FROM, median_difference, shift};
+use crate::statistics::interval::{Estimate, Over, SAYS_NOTHING_FROM};
 use crate::statistics::location::median;
+use crate::summary::span_s;
 
 /// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
 /// can be told, however alike the rounds. Buckets are 1 ns wide below 2 048 ns, and 1/1024 of a power of two above.
@@ -36,33 +37,36 @@ pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> B
     by_block(values.map(|(block, value)| (block, value.ln())))
 }
 
-/// candidate - baseline (of logarithms: that of the ratio) with its interval, and how many paired blocks it rests on:
-/// the median over blocks that both have, or the shift between all (and 0 blocks) where under three quarters of them
-/// have a partner.
+/// candidate - baseline (of logarithms: that of the ratio), and how many paired blocks it rests on: the median over blocks
+/// that both have, or the difference of the medians of all (and 0 blocks) where under three quarters of them have a
+/// partner.
 pub(crate) fn difference_by_block(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,
-    seed: u64,
-    about: &str,
-) -> Option<(Figure, u64)> {
+    over: Over,
+) -> Option<(Estimate, u64)> {
     let differences: Vec<f64> =
         baseline.iter().filter_map(|(block, value)| candidate.get(block).map(|other| other - value)).collect();
     if !differences.is_empty() && 4 * differences.len() >= 3 * baseline.len().min(candidate.len()) {
-        return Some((median_difference(&differences, seed, about)?, differences.len() as u64));
+        return Some((Estimate::of(&differences, over)?, differences.len() as u64));
     }
-    let values = |by_block: &BTreeMap<u32, f64>| by_block.values().copied().collect::<Vec<_>>();
-    Some((shift(&values(baseline), &values(candidate), seed, about)?, 0))
+    let median = |by_block: &BTreeMap<u32, f64>| Estimate::of(&by_block.values().copied().collect::<Vec<_>>(), over);
+    Some((median(candidate)?.less(&median(baseline)?), 0))
+}
+
+/// What an interval over the rounds of a case rests on.
+pub(crate) fn over_points(case: &CaseSummary, alpha: f64) -> Over {
+    Over { alpha, ..Over::seconds(span_s(case.round_points.iter().map(|point| point.started_ns))) }
 }
 
 /// A difference of logarithms as a ratio. An interval that holds 1 and has bounds more than a hundred times apart says
 /// nothing, and there is none.
-pub(crate) fn as_ratio(logarithm: &Figure) -> Figure {
-    let value = logarithm.value.exp();
+pub(crate) fn as_ratio(logarithm: Figure) -> Figure {
     match (logarithm.low, logarithm.high) {
-        (Some(low), Some(high)) if logarithm.excludes(0.0) || high - low <= SAYS_NOTHING_FROM.ln() => {
-            Figure::new(value, low.exp(), high.exp())
+        (Some(low), Some(high)) if !logarithm.excludes(0.0) && high - low > SAYS_NOTHING_FROM.ln() => {
+            Figure::without(logarithm.value.exp(), NoInterval::SaysNothing)
         }
-        _ => Figure::bare(value),
+        _ => logarithm.rising(f64::exp),
     }
 }
 
@@ -71,11 +75,11 @@ pub(crate) fn widened(figure: Figure, by: f64) -> Figure {
     Figure { low: figure.low.map(|low| low - by), high: figure.high.map(|high| high + by), ..figure }
 }
 
-/// The verdict on candidate / baseline, where less is faster.
-fn verdict(ratio: &Figure) -> Verdict {
-    match (ratio.low, ratio.high) {
-        (Some(low), _) if low > 1.0 => Verdict::Slower,
-        (_, Some(high)) if high < 1.0 => Verdict::Faster,
-        _ => Verdict::CannotTell,
+/// The verdict where `value` is below 0 if the candidate is faster, and whether that stands.
+fn verdict(value: f64, stands: bool) -> Verdict {
+    match (stands, value < 0.0) {
+        (false, _) => Verdict::CannotTell,
+        (true, true) => Verdict::Faster,
+        (true, false) => Verdict::Slower,
     }
 }

@@ -1,4 +1,4 @@
-//! Two runs compared, case by case, unpaired: rounds of different runs are no neighbours in time.
+//! Runs compared, case by case, unpaired: rounds of different runs are no neighbours in time.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,16 @@ use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::words;
-use serde::Serialize;
 
 use super::keys::{DifferentLinks, Keys};
 use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
-use crate::statistics::interval::ratio_of_medians;
+use crate::states::APART;
+use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm};
+use crate::summary::span_s;
 
 words! {
-    /// A figure that two runs are compared by.
+    /// A figure that runs are compared by.
     pub enum Compared: "figure" {
         /// Median latency.
         P50 = "p50",
@@ -32,102 +33,188 @@ words! {
     }
 }
 
-/// Two runs compared.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+impl Compared {
+    /// Whether it has a verdict of its own. The mean and the rate of a closed loop say what the median says, and a p99.9
+    /// rests on few messages of each round.
+    #[must_use]
+    pub fn has_verdict(self) -> bool {
+        matches!(self, Self::P50 | Self::P90 | Self::P99)
+    }
+}
+
+/// From so many runs a side on, the runs themselves are the sample.
+const RUNS_FOR_WELCH: usize = 3;
+
+/// Two sides compared, each of one run or more.
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunComparison {
-    /// The links where the two runs went over different ones; null where a case of both went over one and the same.
+    /// The links where the sides went over different ones; null where a case of both went over one and the same.
     pub links: Option<DifferentLinks>,
-    /// Cases that both runs have, in the baseline's order.
+    /// Cases that all runs have, in the baseline's order.
     pub cases: Vec<CaseComparison>,
-    /// Labels of cases that only the baseline has.
+    /// Labels of cases that the candidates lack.
     pub only_in_baseline: Vec<String>,
-    /// Labels of cases that only the candidate has.
+    /// Labels of cases that the baselines lack.
     pub only_in_candidate: Vec<String>,
 }
 
-/// One case in two runs.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// One case on both sides.
+#[derive(Clone, Debug, PartialEq)]
 pub struct CaseComparison {
     /// Its identity in the baseline.
     pub id: String,
-    /// The case in words; without its link where that is not the same in both runs.
+    /// The case in words; without its link where that is not the same on both sides.
     pub label: String,
     /// Why the baseline's figures must not be used, one reason each; empty where they may.
     pub baseline_why_invalid: Vec<String>,
     /// The same of the candidate's.
     pub candidate_why_invalid: Vec<String>,
+    /// Whether all runs have rounds of it in one state of the machine.
+    pub is_alike: bool,
     /// Its figures, in the order of [`Compared::ALL`].
     pub figures: Vec<FigureComparison>,
 }
 
 impl CaseComparison {
-    /// Whether the figures of both runs may be used. No verdict is spoken of others.
+    /// Whether the figures of both sides may be used. No verdict is spoken of others.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.baseline_why_invalid.is_empty() && self.candidate_why_invalid.is_empty()
     }
 }
 
-/// One figure of one case in two runs.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+/// One figure of one case on both sides.
+#[derive(Clone, Debug, PartialEq)]
 pub struct FigureComparison {
     /// Which figure.
     pub figure: Compared,
-    /// In the baseline, the median over its rounds; null where its samples do not suffice.
+    /// In the baseline: of one run the median over its rounds, of several the geometric mean of these; null where the
+    /// samples do not suffice.
     pub baseline: Option<Figure>,
     /// In the candidate.
     pub candidate: Option<Figure>,
-    /// candidate / baseline of these two with its 95 % interval (unpaired, over rounds); null where either is.
-    pub ratio: Option<Figure>,
-    /// Faster (for the rate: higher), slower, or cannot tell, as always where the case is invalid in either.
+    /// The logarithm of candidate / baseline; null where either is.
+    pub change: Option<Change>,
+    /// Faster or slower, corrected over all cases and figures with a verdict (Holm); cannot tell, as always where the case
+    /// is invalid on a side; unlike where the runs were in different states of the machine.
     pub verdict: Verdict,
+    /// The verdict by the interval alone.
+    pub pointwise: Verdict,
+    /// The smallest change that would be found at a power of 90 %, as a share; null where no interval can be given.
+    pub smallest_detectable: Option<f64>,
 }
 
-/// Compares the cases that two runs have in common by their rounds (`rounds` must be filled in; without them only p50,
-/// p99 and the rate are compared, from the summaries' own points).
+impl FigureComparison {
+    /// candidate / baseline with its 95 % interval; null where either lacks the figure.
+    #[must_use]
+    pub fn ratio(&self) -> Option<Figure> {
+        self.change.as_ref().map(Change::ratio)
+    }
+}
+
+/// How unsure a change between two sides is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The logarithm of candidate / baseline.
+    pub logarithm: Estimate,
+    /// No change below this can be told from the resolution of the figures.
+    pub step: f64,
+}
+
+impl Change {
+    /// candidate / baseline with its 95 % interval.
+    #[must_use]
+    pub fn ratio(&self) -> Figure {
+        as_ratio(widened(self.logarithm.figure(ALPHA), self.step))
+    }
+}
+
+/// Compares the cases that all runs have in common by their rounds (`rounds` must be filled in; without them only p50,
+/// p90, p99 and the rate are compared, from the summaries' own points).
 ///
-/// The interval holds what differs between rounds, and not what differs between two runs for reasons of their own
-/// (memory layout, a neighbour on the host): repeat both runs before you trust a small difference.
+/// With one or two runs a side the interval is that of their rounds, with the floor of
+/// [`crate::statistics::interval`] for what varies from run to run: assumed, not seen. With three runs a side or more
+/// it is Welch's over the runs.
 #[must_use]
-pub fn compare_runs(baseline: &Run, candidate: &Run, seed: u64) -> RunComparison {
+pub fn compare_runs(baselines: &[&Run], candidates: &[&Run]) -> RunComparison {
+    let (Some(baseline), Some(candidate)) = (baselines.first(), candidates.first()) else {
+        return RunComparison {
+            links: None,
+            cases: Vec::new(),
+            only_in_baseline: Vec::new(),
+            only_in_candidate: Vec::new(),
+        };
+    };
     let keys = Keys::of(baseline, candidate);
-    let [by_key, candidate_by_key] = [baseline, candidate]
-        .map(|run| run.cases.iter().map(|case| (keys.key(case), case)).collect::<BTreeMap<String, &CaseSummary>>());
-    let only = |of: &Run, other: &BTreeMap<String, &CaseSummary>| {
-        let alone = of.cases.iter().filter(|case| !other.contains_key(&keys.key(case)));
+    let sides = [baselines, candidates].map(|runs| runs.iter().map(|run| ByCase::of(run, &keys)).collect::<Vec<_>>());
+    let in_all = |side: &[ByCase<'_>], key: &str| side.iter().all(|run| run.cases.contains_key(key));
+    let only = |of: &Run, other: &[ByCase<'_>]| {
+        let alone = of.cases.iter().filter(|case| !in_all(other, &keys.key(case)));
         alone.map(|case| case.label.clone()).collect()
     };
-    let (one, other) = (counted_by_case(baseline), counted_by_case(candidate));
-    let both = baseline.cases.iter().filter_map(|case| Some((case, *candidate_by_key.get(&keys.key(case))?)));
+    let both = baseline.cases.iter().map(|case| (case, keys.key(case)));
+    let both = both.filter(|(_, key)| sides.iter().all(|side| in_all(side, key)));
+    let mut cases: Vec<CaseComparison> = both
+        .map(|(case, key)| {
+            let [one, other] =
+                sides.each_ref().map(|side| side.iter().map(|run| &run.cases[&key]).collect::<Vec<_>>());
+            CaseComparison { label: keys.label(case), ..compare_case(&one, &other) }
+        })
+        .collect();
+    correct(&mut cases);
     RunComparison {
-        cases: both
-            .map(|(a, b)| {
-                let one = Side { summary: a, rounds: one.get(a.id.as_str()).map_or(&[], Vec::as_slice) };
-                let other = Side { summary: b, rounds: other.get(b.id.as_str()).map_or(&[], Vec::as_slice) };
-                CaseComparison { label: keys.label(a), ..compare_case(&one, &other, seed) }
-            })
-            .collect(),
-        only_in_baseline: only(baseline, &candidate_by_key),
-        only_in_candidate: only(candidate, &by_key),
+        cases,
+        only_in_baseline: only(baseline, &sides[1]),
+        only_in_candidate: only(candidate, &sides[0]),
         links: keys.links,
     }
 }
 
-fn counted_by_case<'r>(run: &'r Run) -> BTreeMap<&'r str, Vec<&'r Measured>> {
-    let mut by_case: BTreeMap<&str, Vec<&RoundRecord>> = BTreeMap::new();
-    for round in &run.rounds {
-        by_case.entry(&round.case_id).or_default().push(round);
+/// Gives the verdicts of all cases and figures, which are one family.
+fn correct(cases: &mut [CaseComparison]) {
+    let mut family: Vec<(&Change, &mut Verdict, &mut Option<f64>)> = Vec::new();
+    for case in cases.iter_mut().filter(|case| case.is_valid() && case.is_alike) {
+        for figure in case.figures.iter_mut().filter(|figure| figure.figure.has_verdict()) {
+            if let Some(change) = &figure.change {
+                family.push((change, &mut figure.verdict, &mut figure.smallest_detectable));
+            }
+        }
     }
-    let counted = |(id, rounds): (&'r str, Vec<&'r RoundRecord>)| {
-        (id, counted::timed(rounds.into_iter()).into_iter().map(|(_, measured)| measured).collect())
-    };
-    by_case.into_iter().map(counted).collect()
+    let p_values: Vec<f64> = family.iter().map(|(change, ..)| change.logarithm.p_value(change.step)).collect();
+    let each = ALPHA / family.len().max(1) as f64;
+    for ((change, verdict, smallest), stands) in family.into_iter().zip(holm(&p_values, ALPHA)) {
+        *verdict = super::verdict(change.logarithm.value, stands);
+        // At the level of the hardest step of the correction.
+        *smallest = change.logarithm.smallest_detectable(each).map(|least| (least + change.step).exp_m1());
+    }
+}
+
+/// The cases of one run by what the same case of another has in common with it.
+struct ByCase<'r> {
+    cases: BTreeMap<String, Side<'r>>,
+}
+
+impl<'r> ByCase<'r> {
+    fn of(run: &'r Run, keys: &Keys) -> Self {
+        let mut rounds: BTreeMap<&str, Vec<&'r RoundRecord>> = BTreeMap::new();
+        for round in &run.rounds {
+            rounds.entry(&round.case_id).or_default().push(round);
+        }
+        let side = |summary: &'r CaseSummary| {
+            let rounds = rounds.get(summary.id.as_str()).map_or(&[][..], Vec::as_slice);
+            let measured =
+                counted::timed(rounds.iter().copied()).into_iter().map(|(round, measured)| (round.number, measured));
+            Side { run, summary, measured: measured.collect() }
+        };
+        Self { cases: run.cases.iter().map(|summary| (keys.key(summary), side(summary))).collect() }
+    }
 }
 
 /// A case in one of the runs.
 struct Side<'r> {
+    run: &'r Run,
     summary: &'r CaseSummary,
-    rounds: &'r [&'r Measured],
+    measured: BTreeMap<u32, &'r Measured>,
 }
 
 impl Side<'_> {
@@ -151,20 +238,50 @@ impl Side<'_> {
         }
     }
 
-    fn of_rounds(&self, which: Compared) -> Vec<f64> {
-        if self.rounds.is_empty() {
-            let points = self.summary.round_points.iter();
-            match which {
-                Compared::P50 => points.map(|point| point.p50_ns).collect(),
-                Compared::P99 => points.map(|point| point.p99_ns).collect(),
-                Compared::Rate => points.map(|point| point.rate_per_s).collect(),
-                Compared::P90 | Compared::P999 | Compared::Mean => Vec::new(),
-            }
-        } else {
-            // A round without an answer has percentiles of nothing.
-            let answered = |measured: &&&Measured| which == Compared::Rate || measured.figures.samples > 0;
-            self.rounds.iter().filter(answered).map(|measured| of_round(measured, which)).collect()
-        }
+    /// The states in which it has rounds enough for an interval, that of its figures first; the first also where it has
+    /// fewer.
+    fn states(&self) -> Vec<usize> {
+        let reported = self.summary.state.map_or(0, |state| state.index);
+        let rounds = |state: usize| self.summary.round_points.iter().filter(|point| point.state == state).count();
+        let others = self.summary.other_states.iter().map(|other| other.index);
+        std::iter::once(reported).chain(others.filter(|state| rounds(*state) >= FEWEST)).collect()
+    }
+
+    /// What the probe took in a state; null in runs without one.
+    fn probe_ns(&self, state: usize) -> Option<f64> {
+        self.run.machine.states.get(state).map(|state| state.probe_ns)
+    }
+
+    /// The state whose probe took about as long, or any where either run has no probe.
+    fn state_like(&self, probe_ns: Option<f64>) -> Option<usize> {
+        let is_like = |own: Option<f64>| match (own, probe_ns) {
+            (Some(own), Some(other)) => (own / other).ln().abs() < APART.ln(),
+            _ => true,
+        };
+        self.states().into_iter().find(|state| is_like(self.probe_ns(*state)))
+    }
+
+    /// The logarithm of the figure over the rounds of a state.
+    fn estimate(&self, which: Compared, state: usize) -> Option<Estimate> {
+        self.figure(which)?;
+        let points = &self.summary.round_points;
+        let span = span_s(points.iter().map(|point| point.started_ns));
+        let within: Vec<_> = points.iter().filter(|point| point.state == state).collect();
+        let values: Vec<f64> = within
+            .iter()
+            .filter_map(|point| match (which, self.measured.get(&point.number)) {
+                // A round without an answer has percentiles of nothing.
+                (_, Some(measured)) if which != Compared::Rate && measured.figures.samples == 0 => None,
+                (_, Some(measured)) => Some(of_round(measured, which)),
+                (Compared::P50, None) => Some(point.p50_ns),
+                (Compared::P90, None) => point.p90_ns,
+                (Compared::P99, None) => Some(point.p99_ns),
+                (Compared::Rate, None) => Some(point.rate_per_s),
+                (Compared::P999 | Compared::Mean, None) => None,
+            })
+            .filter(|value| *value > 0.0)
+            .collect();
+        Estimate::of_logarithms(&values, Over::seconds(span * within.len() as f64 / points.len() as f64))
     }
 }
 
@@ -180,30 +297,66 @@ fn of_round(measured: &Measured, which: Compared) -> f64 {
     }
 }
 
-fn compare_case(baseline: &Side<'_>, candidate: &Side<'_>, seed: u64) -> CaseComparison {
-    let valid = baseline.summary.valid && candidate.summary.valid;
+fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseComparison {
+    let all = || baselines.iter().chain(candidates);
+    let first = baselines[0];
+    let states_like = |state: usize| {
+        let probe_ns = first.probe_ns(state);
+        all().map(|side| side.state_like(probe_ns)).collect::<Option<Vec<usize>>>()
+    };
+    let alike = first.states().into_iter().find_map(states_like);
+    let is_alike = alike.is_some();
+    let states = alike.unwrap_or_else(|| all().map(|side| side.states()[0]).collect());
+    let (of_baselines, of_candidates) = states.split_at(baselines.len());
+    let why = |sides: &[&Side<'_>]| sides.iter().flat_map(|side| side.why_invalid()).collect::<Vec<_>>();
+    let (baseline_why_invalid, candidate_why_invalid) = (why(baselines), why(candidates));
+    let may_be_told = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;
     let compared = |figure: &Compared| {
-        let (one, other) = (baseline.figure(*figure), candidate.figure(*figure));
-        let ratio = one.zip(other).and_then(|(one, other)| {
-            let about = format!("{} {figure}", baseline.summary.id);
-            let ratio = ratio_of_medians(&baseline.of_rounds(*figure), &candidate.of_rounds(*figure), seed, &about)?;
-            let step = if *figure == Compared::Rate { 0.0 } else { step_share(one.value.min(other.value)) };
-            Some(as_ratio(&widened(ratio, step)))
-        });
-        let verdict = ratio.filter(|_| valid).map_or(Verdict::CannotTell, |ratio| match (figure, verdict(&ratio)) {
-            (Compared::Rate, Verdict::Slower) => Verdict::Faster,
-            (Compared::Rate, Verdict::Faster) => Verdict::Slower,
-            (_, verdict) => verdict,
-        });
-        FigureComparison { figure: *figure, baseline: one, candidate: other, ratio, verdict }
+        let estimates = |sides: &[&Side<'_>], states: &[usize]| -> Option<Vec<Estimate>> {
+            sides.iter().zip(states).map(|(side, state)| side.estimate(*figure, *state)).collect()
+        };
+        let (one, other) = (estimates(baselines, of_baselines), estimates(candidates, of_candidates));
+        let change = one.as_ref().zip(other.as_ref()).and_then(|(one, other)| change(*figure, one, other));
+        let stands = change.as_ref().is_some_and(|change| change.logarithm.p_value(change.step) <= ALPHA);
+        let pointwise = match &change {
+            Some(change) if may_be_told && figure.has_verdict() => verdict(change.logarithm.value, stands),
+            _ => Verdict::CannotTell,
+        };
+        let unlike = if is_alike { Verdict::CannotTell } else { Verdict::Unlike };
+        let shown = |estimates: Option<Vec<Estimate>>| {
+            estimates.as_deref().and_then(Estimate::mean).map(|mean| as_ratio(mean.figure(ALPHA)))
+        };
+        FigureComparison {
+            figure: *figure,
+            baseline: shown(one),
+            candidate: shown(other),
+            change,
+            verdict: unlike,
+            pointwise,
+            smallest_detectable: None,
+        }
     };
     CaseComparison {
-        id: baseline.summary.id.clone(),
-        label: baseline.summary.label.clone(),
-        baseline_why_invalid: baseline.why_invalid(),
-        candidate_why_invalid: candidate.why_invalid(),
+        id: first.summary.id.clone(),
+        label: first.summary.label.clone(),
+        is_alike,
         figures: Compared::ALL.iter().map(compared).collect(),
+        baseline_why_invalid,
+        candidate_why_invalid,
     }
+}
+
+/// The change from some runs to others.
+fn change(figure: Compared, baselines: &[Estimate], candidates: &[Estimate]) -> Option<Change> {
+    let (one, other) = (Estimate::mean(baselines)?, Estimate::mean(candidates)?);
+    let step = if figure == Compared::Rate { 0.0 } else { step_share(one.value.min(other.value).exp()) };
+    let values = |runs: &[Estimate]| runs.iter().map(|run| run.value).collect::<Vec<_>>();
+    let logarithm = if baselines.len().min(candidates.len()) < RUNS_FOR_WELCH {
+        other.less(&one)
+    } else {
+        Estimate::welch(&values(baselines), &values(candidates))?
+    };
+    Some(Change { logarithm, step })
 }
 
 #[cfg(test)]
@@ -223,9 +376,9 @@ mod tests {
 
     #[test]
     fn a_slower_run_is_called_slower_and_its_rate_too() {
-        let latencies: Vec<u64> = (0..10).map(|k| 10_000 + 50 * k).collect();
+        let latencies: Vec<u64> = (0..10).map(|k| 10_000 + 50 * (k * 7 % 10)).collect();
         let slower: Vec<u64> = latencies.iter().map(|latency| latency * 6 / 5).collect();
-        let compared = compare_runs(&run(&latencies, &["tcp", "udp"]), &run(&slower, &["tcp", "pipe"]), 1);
+        let compared = compare_runs(&[&run(&latencies, &["tcp", "udp"])], &[&run(&slower, &["tcp", "pipe"])]);
         assert_eq!(compared.only_in_baseline, ["udp block together"]);
         assert_eq!(compared.only_in_candidate, ["pipe block together"]);
         assert_eq!(compared.cases.len(), 1);
@@ -234,10 +387,11 @@ mod tests {
         let (slower, dash) = (Verdict::Slower, Verdict::CannotTell);
         // 10 rounds of 100 messages are 1 000 samples: enough for a p99, not for a p99.9.
         let expected =
-            [("p50", slower), ("p90", slower), ("p99", slower), ("p999", dash), ("mean", slower), ("rate", slower)];
-        assert_eq!(verdicts, expected);
-        assert!((figures[0].ratio.unwrap().value - 1.2).abs() < 0.003);
-        assert_eq!(figures[3].ratio, None);
+            [("p50", slower), ("p90", slower), ("p99", slower), ("p999", dash), ("mean", dash), ("rate", dash)];
+        assert_eq!(verdicts, expected, "the mean and the rate say what the median says");
+        assert!(figures[4].ratio().unwrap().excludes(1.0) && figures[5].ratio().unwrap().excludes(1.0));
+        assert!((figures[0].ratio().unwrap().value - 1.2).abs() < 0.003);
+        assert_eq!(figures[3].ratio(), None);
     }
 
     #[test]
@@ -247,8 +401,8 @@ mod tests {
         let slow = |k: u64| 2_500_000 + 1_000 * k;
         let one: Vec<u64> = (0..6).map(fast).chain((0..4).map(slow)).collect();
         let other: Vec<u64> = (0..4).map(fast).chain((0..6).map(slow)).collect();
-        for figure in &compare_runs(&run(&one, &["tcp"]), &run(&other, &["tcp"]), 1).cases[0].figures {
-            let Some(ratio) = figure.ratio else { continue };
+        for figure in &compare_runs(&[&run(&one, &["tcp"])], &[&run(&other, &["tcp"])]).cases[0].figures {
+            let Some(ratio) = figure.ratio() else { continue };
             let shown = figure.candidate.unwrap().value / figure.baseline.unwrap().value;
             assert!((ratio.value / shown - 1.0).abs() < 1e-9, "{figure:?}");
             assert_eq!(figure.verdict, Verdict::CannotTell, "{figure:?}");
@@ -260,11 +414,11 @@ mod tests {
         let fine = run(&[10_000; 6], &["tcp"]);
         let mut spoiled = run(&[20_000; 6], &["tcp"]);
         spoiled.cases[0].valid = false;
-        let compared = |one: &Run, other: &Run| compare_runs(one, other, 1).cases.remove(0);
+        let compared = |one: &Run, other: &Run| compare_runs(&[one], &[other]).cases.remove(0);
         let case = compared(&spoiled, &fine);
         assert_eq!((case.is_valid(), case.candidate_why_invalid.len()), (false, 0));
         assert_eq!(case.baseline_why_invalid, ["no reason was recorded"]);
-        assert!(case.figures[0].ratio.is_some(), "what was measured is still shown");
+        assert!(case.figures[0].ratio().is_some(), "what was measured is still shown");
         assert!(case.figures.iter().all(|figure| figure.verdict == Verdict::CannotTell), "{case:?}");
         spoiled.cases[0].why_invalid = vec!["the relay was late".to_owned()];
         assert_eq!(compared(&fine, &spoiled).candidate_why_invalid, ["the relay was late"]);
@@ -275,9 +429,9 @@ mod tests {
     fn without_rounds_the_points_of_the_summaries_serve() {
         let mut one = run(&[10_000, 10_100, 10_200, 10_300, 10_400, 10_500], &["tcp"]);
         one.rounds.clear();
-        let compared = compare_runs(&one, &one.clone(), 1);
-        let told: Vec<bool> = compared.cases[0].figures.iter().map(|figure| figure.ratio.is_some()).collect();
-        assert_eq!(told, [true, false, false, false, false, true], "600 samples have no p99");
+        let compared = compare_runs(&[&one], &[&one.clone()]);
+        let told: Vec<bool> = compared.cases[0].figures.iter().map(|figure| figure.ratio().is_some()).collect();
+        assert_eq!(told, [true, true, false, false, false, true], "600 samples have no p99");
         assert_eq!(compared.cases[0].figures[0].verdict, Verdict::CannotTell);
     }
 }

@@ -6,7 +6,7 @@
 //! of 95 %), so with many pairs it is a problem only where more were called so than chance explains.
 //! Advice: quiet the machine and take more rounds.
 
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Comparison, Role, Verdict};
 
@@ -18,6 +18,7 @@ pub(super) struct AaDiffers;
 
 const CARD: FindingCard = FindingCard {
     code: "aa-differs",
+    about: About::Run,
     what: "the same case measured twice was called different",
     why: "an instrument that tells a case from itself cannot tell cases apart: no winner of the run can be trusted",
 };
@@ -122,6 +123,29 @@ mod tests {
             &[10_020, 9_900, 10_080, 10_000, 9_970, 10_010],
         );
         assert_eq!(made_up.findings("aa-differs"), []);
+    }
+
+    /// Two cases that differ in something are no pair, however far apart they are.
+    #[test]
+    fn cases_that_differ_in_anything_else_are_none() {
+        let mut made_up = MadeUp::new();
+        for (transport, latency) in [("tcp", 10_000), ("udp", 30_000)] {
+            made_up.rounds_of(&Case::ping_pong(transport), &[latency; 6]);
+        }
+        made_up.rounds_of(&Case { twin: 0, size_bytes: 400, ..Case::ping_pong("tcp") }, &[20_000; 6]);
+        assert_eq!(made_up.findings("aa-differs"), []);
+    }
+
+    /// The rarer it is by chance, the graver: at one in twenty it is a problem.
+    #[test]
+    fn at_the_threshold_of_chance_a_warning_becomes_a_problem() {
+        let severity = |pairs: u64| {
+            let mut made_up = MadeUp::new();
+            pair(&mut made_up, 4, &[10_000; 6], &[11_000; 6]);
+            (1..pairs).for_each(|size| pair(&mut made_up, 9 + size, &[10_000; 6], &[10_000; 6]));
+            made_up.findings("aa-differs")[0].severity
+        };
+        assert_eq!((severity(1), severity(2)), (Severity::Problem, Severity::Warning));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! than they had writes. The counter is the network namespace's: on the loopback the whole machine's. Its share is the time that writes so waited.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -16,13 +16,14 @@ use hairpin_model::time_sequence::WaitCause;
 use super::Detector;
 use super::support::{Hits, Traced, blank, counter_experiment, evidence};
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
 pub(super) struct Autocorking;
 
 const CARD: FindingCard = FindingCard {
     code: "autocorking",
+    about: About::Traffic,
     what: "the kernel packed writes together although Nagle's algorithm is off",
     why: "with TCP_NODELAY a write need not be a segment: what looks like Nagle's algorithm is not it",
 };
@@ -93,7 +94,7 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     }
     let traced = Traced::of(run, case)?;
     let counts: Vec<f64> = traced.rounds.iter().filter_map(|round| Some(round.autocorked? as f64)).collect();
-    let counted = median_figure(&counts, run.seed, &format!("{} autocorked", case.id))?;
+    let counted = median_over(&counts, Over::evidence(0.0))?;
     let writes = traced.figure("writes", |exchange| Some(exchange.writes as f64))?;
     let segments = traced.figure("segments", |exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
     let fewer = segments.value < PACKED_BELOW * writes.value;

@@ -6,7 +6,7 @@
 //! the difference. Over a link there is a bottleneck to estimate, so that only a measured difference is told. Advice: set it for the connection, or say which one the figure is of.
 
 use hairpin_model::case::Case;
-use hairpin_model::finding::{CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
@@ -19,6 +19,7 @@ pub(super) struct CongestionControl;
 
 const CARD: FindingCard = FindingCard {
     code: "congestion-control",
+    about: About::Cause,
     what: "large messages over TCP under a congestion control that paces, such as bbr",
     why: "pacing spreads segments over time: bulk figures are then of the default setting and not of the transport",
 };
@@ -115,9 +116,9 @@ fn proved(other: &Other<'_>) -> Proved {
     let verdict = match other.change.verdict {
         Verdict::Faster => "confirmed",
         Verdict::Slower => "refuted",
-        Verdict::CannotTell => "cannot-tell",
+        Verdict::CannotTell | Verdict::Unlike => "cannot-tell",
     };
-    Proved { verdict: verdict.to_owned(), effect: other.change.difference_ns }
+    Proved { check: format!("use {}", other.name), verdict: verdict.to_owned(), effect: other.change.difference_ns }
 }
 
 fn concerns(case: &CaseSummary) -> bool {

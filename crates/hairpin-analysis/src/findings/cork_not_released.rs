@@ -3,11 +3,11 @@
 //! Why: a corked socket keeps partial segments for up to 200 ms (tcp(7), `TCP_CORK`). A program that forgets to release
 //! it pays that in every exchange. Evidence: `TCP_CORK` on as granted before and after the timed rounds; and in traced
 //! rounds, writes that stayed while the socket was corked and left at that ceiling with no call to release it. Its
-//! share is the time that they were so held, of all traced exchanges' time. Advice: release it after the last write.
+//! share is the time that they were so held, of what a timed exchange takes. Advice: release it after the last write.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -15,7 +15,7 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Alternative, Hits, Often, Traced, blank, evidence, held_ns, other_remedy};
+use super::support::{Hits, Often, Traced, blank, evidence, held_ns, other_remedy};
 use crate::humane;
 use crate::trace::switch;
 
@@ -23,6 +23,7 @@ pub(super) struct CorkNotReleased;
 
 const CARD: FindingCard = FindingCard {
     code: "cork-not-released",
+    about: About::Cause,
     what: "writes stayed under a cork until the kernel let them go after 200 ms",
     why: "every exchange pays the ceiling of a cork that nobody releases",
 };
@@ -47,8 +48,7 @@ impl Detector for CorkNotReleased {
         let Some(first) = hits.first() else { return Vec::new() };
         let (corked, label) = (&first.with, &first.case.label);
         let words = "the same with the cork released after the last write: if it takes as long, it was not the cork";
-        let other = other_remedy(run, first.case, Remedy::Cork, words, "releasing the cork");
-        let refuted = other.as_ref().is_some_and(Alternative::refuted);
+        let other = other_remedy(run, first.case, Remedy::Cork, words, "release the cork");
         let mut all_evidence = vec![
             evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
             evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),
@@ -60,11 +60,10 @@ impl Detector for CorkNotReleased {
             cases: hits.ids(),
             summary: format!(
                 "{label}: the socket is corked and never released, so that what is written stays for {} until the \
-                 kernel lets it go by itself. {}{}{}",
+                 kernel lets it go by itself. {}{}",
                 humane::duration_figure(&corked.held_ns),
                 corked.often.told(),
-                hits.others(),
-                other.as_ref().map_or("", |other| other.told.as_str())
+                hits.others()
             ),
             evidence: all_evidence,
             advice:
@@ -73,8 +72,8 @@ impl Detector for CorkNotReleased {
                     .to_owned(),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
-            share: if refuted { 0.0 } else { first.share },
-            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+            share: first.share,
+            ..blank(&CARD, Severity::Warning)
         }]
     }
 }
@@ -113,9 +112,8 @@ mod tests {
             assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
             assert_eq!(found[0].cases, [forgotten.id()]);
             assert!(found[0].share > 0.99 && found[0].summary.contains("stays for 207 ms"), "{}", found[0].summary);
-            assert!(
-                found[0].summary.contains(". So it is in all 18 traced exchanges: 100 % of their time. Proved on")
-            );
+            assert!(found[0].summary.contains("Seen in all 18 traced exchanges, 100 % of their time"));
+            assert_eq!(found[0].proved.as_ref().unwrap().check, "release the cork");
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[forgotten, released]));
         }

@@ -8,7 +8,7 @@
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
@@ -22,6 +22,7 @@ pub(super) struct DelayedAck;
 
 const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
+    about: About::Traffic,
     what: "the far end acknowledged late what had long arrived",
     why: "it costs nothing by itself, but whatever waits for an acknowledgement then waits for that",
 };
@@ -52,7 +53,7 @@ impl Detector for DelayedAck {
         let words = "the same with quick acknowledgements at the far end: they must come at once";
         // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
         let plain = first.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
-        let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledging quickly").filter(|_| plain);
+        let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledge quickly").filter(|_| plain);
         let mut all_evidence = vec![
             evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
             evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),

@@ -8,7 +8,7 @@
 //! round-trip time. Advice: look at what the echo half does, and at its CPU.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::round::{Measured, Turnaround};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -21,6 +21,7 @@ pub(super) struct EchoStalled;
 
 const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
+    about: About::Cause,
     what: "the echo half held some messages far longer than the others, or all of them for milliseconds",
     why: "what was timed there is what held it back and not the transport",
 };

@@ -9,7 +9,7 @@
 
 use hairpin_model::case::{CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -21,6 +21,7 @@ pub(super) struct GeneratorLate;
 
 const CARD: FindingCard = FindingCard {
     code: "generator-late",
+    about: About::Run,
     what: "the open loop sent messages well after they were due",
     why: "lateness is part of the latency reported: a great part of it is the generator's and not the transport's",
 };
@@ -162,9 +163,13 @@ mod tests {
     use crate::made_up::{MadeUp, at_rate, paced};
 
     fn found_in(case: &Case, rate_per_s: f64, lateness_ns: u64) -> Vec<Finding> {
+        found_with(case, rate_per_s, lateness_ns, 30_000)
+    }
+
+    fn found_with(case: &Case, rate_per_s: f64, lateness_ns: u64, service_ns: u64) -> Vec<Finding> {
         let mut made_up = MadeUp::new();
         for block in 0..6 {
-            let samples = paced((1e9 / rate_per_s) as u64, &[(lateness_ns, 30_000); 200]);
+            let samples = paced((1e9 / rate_per_s) as u64, &[(lateness_ns, service_ns); 200]);
             made_up.round(&at_rate(case.clone(), rate_per_s), block, &samples);
         }
         made_up.findings("generator-late")
@@ -206,6 +211,19 @@ mod tests {
             assert!(told.0.contains(advice) && told.1.contains(command), "{rate_per_s}: {told:?}");
             assert_eq!(told.0.contains("lower the rate"), rate_per_s > 1000.0, "{told:?}");
         }
+    }
+
+    #[test]
+    fn at_the_threshold_it_begins() {
+        // A tenth of the latency.
+        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 9_900, 90_100), []);
+        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 10_100, 89_900).len(), 1);
+    }
+
+    /// The same latency as with 10 us of lateness, made by the answers.
+    #[test]
+    fn slow_answers_to_punctual_messages_are_none() {
+        assert_eq!(found_with(&Case::ping_pong("udp"), 1000.0, 0, 40_000), []);
     }
 
     #[test]

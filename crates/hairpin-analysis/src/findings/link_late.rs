@@ -9,20 +9,21 @@
 
 use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hit, Hits, blank, counter_experiment, evidence, gone, paired, sibling_of};
-use crate::compare::{by_block, difference_by_block};
+use crate::compare::{by_block, difference_by_block, over_points};
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::median_over;
 
 pub(super) struct LinkLate;
 
 const CARD: FindingCard = FindingCard {
     code: "link-late",
+    about: About::Run,
     what: "the relay let packets go later than the link's profile says",
     why: "what it is late by is in every round trip and is no part of the link",
 };
@@ -158,8 +159,8 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
             p99s.extend(link.lateness_ns.map(|late| late.p99 as f64));
         }
     }
-    let figure = |name: &str, values: &[f64]| median_figure(values, run.seed, &format!("{} late {name}", case.id));
-    let (p50_ns, p99_ns) = (figure("p50", &p50s)?, figure("p99", &p99s)?);
+    let over = over_points(case, run.plan.alpha);
+    let (p50_ns, p99_ns) = (median_over(&p50s, over)?, median_over(&p99s, over)?);
     let part =
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
     let share = part(2.0 * p50_ns.value, case.latency_ns.p50);
@@ -185,8 +186,9 @@ fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
             }))
         });
     let before = crate::statistics::location::median(&own.values().copied().collect::<Vec<_>>())?;
-    let (effect, _) = difference_by_block(&own, &other, run.seed, &format!("{} lateness awake", case.id))?;
-    Some(gone(before, effect))
+    let over = over_points(case, run.plan.alpha);
+    let (effect, _) = difference_by_block(&own, &other, over)?;
+    Some(gone("keep the CPUs awake", before, effect.figure(over.alpha)))
 }
 
 #[cfg(test)]

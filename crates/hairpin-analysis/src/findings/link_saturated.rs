@@ -7,19 +7,20 @@
 //! send less at once, pace, or shorten the queue.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
-use super::support::{Alternative, Hit, Hits, blank, evidence, rounds_of, without_stage};
+use super::support::{Hit, Hits, blank, evidence, rounds_of, without_stage};
 use crate::humane;
 
 pub(super) struct LinkSaturated;
 
 const CARD: FindingCard = FindingCard {
     code: "link-saturated",
+    about: About::Cause,
     what: "the link's rate was the limit: packets waited in its queue, or found no room there",
     why: "the latency is then that of a queue that the sender filled, and the losses are its own",
 };
@@ -83,16 +84,10 @@ impl Detector for LinkSaturated {
         let hits = Hits::among(run, |case| saturated(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
         let words = "the same link without its rate and queue: if it takes as long, it was not the queue";
-        let other = without_stage(run, first.case, QUEUE, words, "taking the rate away");
-        let refuted = other.as_ref().is_some_and(Alternative::refuted);
+        let other = without_stage(run, first.case, QUEUE, words, "take the rate away");
         vec![Finding {
             cases: hits.ids(),
-            summary: format!(
-                "{}{}{}",
-                summary(first),
-                hits.others(),
-                other.as_ref().map_or("", |other| other.told.as_str())
-            ),
+            summary: format!("{}{}", summary(first), hits.others()),
             evidence: all_evidence(first),
             advice: "Send less than the rate, and have less in flight: pace at four fifths of it, make send buffers no \
                      larger than rate times round trip, or use a congestion control that keeps queues short (bbr). Over \
@@ -101,8 +96,8 @@ impl Detector for LinkSaturated {
                 .to_owned(),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
-            share: if refuted { 0.0 } else { first.share },
-            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+            share: first.share,
+            ..blank(&CARD, Severity::Warning)
         }]
     }
 }

@@ -7,14 +7,14 @@
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
-use super::support::{Alternative, Hits, Traced, blank, evidence, other_remedy};
+use super::support::{Hits, Traced, blank, evidence, other_remedy};
 use crate::humane;
 use crate::trace::switch;
 
@@ -22,6 +22,7 @@ pub(super) struct ManySmallSegments;
 
 const CARD: FindingCard = FindingCard {
     code: "many-small-segments",
+    about: About::Cause,
     what: "with TCP_NODELAY a request leaves in many segments where a few would do",
     why: "each write becomes a packet with headers of its own, and both kernels handle every one",
 };
@@ -42,8 +43,17 @@ impl Detector for ManySmallSegments {
     }
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
-        let words = "the same request in one write: if it takes as long, the segments cost nothing";
-        let experiment = |case| other_remedy(run, case, Remedy::OneWrite, words, "one write for each request");
+        let words = "the same request in one segment: if it takes as long, the segments cost nothing";
+        let experiment = |case: &CaseSummary| {
+            // One write has no pauses between writes, so that it would be held against those.
+            let pauses = case.case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
+            let (remedy, check) = if pauses {
+                (Remedy::Cork, "cork each request")
+            } else {
+                (Remedy::OneWrite, "send each request in one write")
+            };
+            other_remedy(run, case, remedy, words, check)
+        };
         let hits = Hits::among(run, |case| {
             let many = many(case)?;
             let change = experiment(case).and_then(|other| other.change);
@@ -52,17 +62,15 @@ impl Detector for ManySmallSegments {
         });
         let Some(first) = hits.first() else { return Vec::new() };
         let (many, other) = (&first.with, experiment(first.case));
-        let refuted = other.as_ref().is_some_and(Alternative::refuted);
-        let shapes = first.share > 0.0 && !refuted;
+        let shapes = first.share > 0.0;
         vec![Finding {
             cases: hits.ids(),
             summary: format!(
-                "{}: an exchange takes {} segments with payload, where {} would do.{}{}",
+                "{}: an exchange takes {} segments with payload, where {} would do.{}",
                 first.case.label,
                 humane::count(many.segments.value),
                 humane::count(many.needed),
-                if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() },
-                other.as_ref().map_or("", |other| other.told.as_str())
+                if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
             ),
             evidence: all_evidence(run, first.case, many),
             advice: "Collect the parts of a request and write them at once: one write, writev, MSG_MORE with all but \
@@ -71,7 +79,7 @@ impl Detector for ManySmallSegments {
                 .to_owned(),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
-            share: if refuted { 0.0 } else { first.share },
+            share: first.share,
             ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
         }]
     }
@@ -145,11 +153,20 @@ mod tests {
             "{}",
             found[0].summary
         );
-        assert!(
-            found[0].summary.contains("Proved on tcp block together nodelay 100x2 B: one write for each request")
-        );
+        assert_eq!(found[0].proved.as_ref().unwrap().check, "send each request in one write");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
         assert_eq!(pair.as_deref(), Some(&[nodelay, one_write]));
+    }
+
+    #[test]
+    fn with_pauses_between_writes_one_write_is_no_fair_check() {
+        let mut made_up = MadeUp::new();
+        let mut nodelay = small_writes("nodelay");
+        nodelay.exchange.as_mut().unwrap().gap_ns = 1_000_000;
+        measure(&mut made_up, &nodelay, 99_500 * US, 101, "on");
+        let found = made_up.findings(CODE);
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
+        assert_eq!(pair[1].exchange.as_ref().unwrap().remedy, Remedy::Cork);
     }
 
     #[test]

@@ -1,14 +1,16 @@
-//! Findings: causes with a code, evidence, advice, and a counter-experiment that would refute them.
+//! Findings, most of them causes, with a code, evidence, advice, and a counter-experiment that would refute them.
 //!
 //! Each file holds one [`Detector`] with what it says, why it matters, its evidence, its advice and its tests. A new
 //! one is a new file and its line in [`ALL`]. No detector trims samples; one that leaves something out says so.
 
 use std::cmp::Reverse;
 
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 
 mod support;
+
+use support::REFUTED;
 
 mod aa_differs;
 mod autocorking;
@@ -21,6 +23,7 @@ mod echo_stalled;
 mod generator_late;
 mod link_late;
 mod link_saturated;
+mod machine_states;
 mod many_small_segments;
 mod nagle_meets_delayed_ack;
 mod nagle_waits;
@@ -53,6 +56,7 @@ pub const ALL: &[&dyn Detector] = &[
     &generator_late::GeneratorLate,
     &link_late::LinkLate,
     &link_saturated::LinkSaturated,
+    &machine_states::MachineStates,
     &many_small_segments::ManySmallSegments,
     &nagle_meets_delayed_ack::NagleMeetsDelayedAck,
     &nagle_waits::NagleWaits,
@@ -64,14 +68,40 @@ pub const ALL: &[&dyn Detector] = &[
     &wake_up_dominated::WakeUpDominated,
 ];
 
-/// What explains the figures of `run` (its rounds, cases and comparisons filled in): the gravest first, of those the
-/// greatest share, and of equals the one about the first case of the plan.
+/// A cause that explains less than this of the latency is a note.
+const FLOOR: f64 = 0.01;
+
+/// What explains the figures of `run` (its rounds, cases and comparisons filled in). Causes come first, the one that
+/// explains most before the others; then what packets did; then what concerns the run or the machine, the gravest first.
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = ALL.iter().flat_map(|detector| detector.detect(run)).collect();
+    let of = |detector: &&dyn Detector| {
+        let card = detector.card();
+        detector.detect(run).into_iter().map(move |finding| settled(finding, &card, run))
+    };
+    let mut findings: Vec<Finding> = ALL.iter().flat_map(of).collect();
     findings.iter_mut().for_each(|finding| repeat_the_chances(finding, run));
     findings.sort_by_key(|finding| rank(finding, run));
     findings
+}
+
+/// The finding as its own counter-experiment and its share leave it. What the check refuted is not the cause, explains
+/// nothing, and is told as such; what explains next to nothing is a note.
+fn settled(finding: Finding, card: &FindingCard, run: &Run) -> Finding {
+    if finding.about != About::Cause {
+        return finding;
+    }
+    if finding.proved.as_ref().is_some_and(|proved| proved.verdict == REFUTED) {
+        let label = finding.cases.first().and_then(|id| run.case(id)).map_or("", |case| case.label.as_str());
+        return Finding {
+            severity: Severity::Note,
+            share: 0.0,
+            summary: format!("{label}: checked, and not the cause: {}.", card.what),
+            advice: "Nothing to do about this one; another finding may name the cause.".to_owned(),
+            ..finding
+        };
+    }
+    if finding.share < FLOOR { Finding { severity: Severity::Note, ..finding } } else { finding }
 }
 
 /// A command over an emulated link has the run's seed: then the link's chances fall as they fell.
@@ -83,13 +113,16 @@ fn repeat_the_chances(finding: &mut Finding, run: &Run) {
     }
 }
 
-/// The gravest first, of those the greatest share in whole percents, and of equals the one about the case that the
-/// plan names first.
-fn rank(finding: &Finding, run: &Run) -> (Reverse<Severity>, Reverse<i64>, Option<usize>) {
+type Rank = (About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<usize>);
+
+/// Causes, then traffic, then the run. Causes by their share in whole percents, then by severity; the others by severity,
+/// then by share; of equals the one about the case that the plan names first.
+fn rank(finding: &Finding, run: &Run) -> Rank {
     #[expect(clippy::cast_possible_truncation, reason = "a share is at most a few hundred percent")]
     let percents = (finding.share * 100.0).round() as i64;
     let first_case = run.cases.iter().position(|row| finding.cases.contains(&row.id));
-    (Reverse(finding.severity), Reverse(percents), first_case)
+    let gravest = if finding.about == About::Cause { Severity::Note } else { finding.severity };
+    (finding.about, Reverse(gravest), Reverse(percents), Reverse(finding.severity), first_case)
 }
 
 #[cfg(test)]
@@ -128,7 +161,7 @@ mod tests {
     fn a_command_over_a_link_repeats_the_seed_and_one_over_the_loopback_need_not() {
         let command = |case: &Case| {
             let mut made_up = MadeUp::new();
-            made_up.round(case, 0, &back_to_back(&[90_000; 20], &[1000; 100]));
+            (0..3).for_each(|block| made_up.round(case, block, &cold()));
             findings(&made_up.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
         };
         let tcp = Case::ping_pong("tcp");
@@ -150,18 +183,78 @@ mod tests {
         assert_eq!(findings(&made_up.run()), []);
     }
 
+    /// A warm-up that was too short.
+    fn cold() -> hairpin_model::samples::Samples {
+        back_to_back(&[90_000; 20], &[[90_000; 10].as_slice(), &[1000; 90]].concat())
+    }
+
     #[test]
-    fn the_gravest_come_first_and_then_the_greatest_share() {
+    fn causes_come_first_and_what_concerns_the_run_last() {
         let mut made_up = MadeUp::new();
-        let lossy = |measured: &mut hairpin_model::round::Measured| measured.ledger.unexplained = 7;
         made_up.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
             measured.ledger.sent = 107;
-            lossy(measured);
+            measured.ledger.unexplained = 7;
         });
-        made_up.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[90_000; 20], &[1000; 100]));
+        (0..3).for_each(|block| made_up.round(&Case::ping_pong("tcp"), block, &cold()));
         let found = findings(&made_up.run());
-        let order: Vec<_> = found.iter().map(|finding| (finding.severity, finding.code.as_str())).collect();
-        assert_eq!(order, [(Severity::Problem, "unexplained-loss"), (Severity::Note, "cold-start")]);
+        let order: Vec<_> = found.iter().map(|one| (one.about, one.severity, one.code.as_str())).collect();
+        let expected =
+            [(About::Cause, Severity::Warning, "cold-start"), (About::Run, Severity::Problem, "unexplained-loss")];
+        assert_eq!(order, expected);
+    }
+
+    #[test]
+    fn causes_are_ordered_by_what_they_explain_and_the_others_by_how_grave_they_are() {
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
+        let run = made_up.run();
+        let of = |about, severity, share| {
+            let card = FindingCard { about, ..ALL[0].card() };
+            rank(&Finding { share, ..support::blank(&card, severity) }, &run)
+        };
+        assert!(of(About::Cause, Severity::Warning, 0.5) < of(About::Cause, Severity::Problem, 0.4));
+        assert!(of(About::Cause, Severity::Problem, 0.5) < of(About::Cause, Severity::Warning, 0.5));
+        assert!(of(About::Cause, Severity::Note, 0.0) < of(About::Traffic, Severity::Note, 0.9));
+        assert!(of(About::Traffic, Severity::Note, 0.0) < of(About::Run, Severity::Problem, 0.9));
+        assert!(of(About::Run, Severity::Problem, 0.1) < of(About::Run, Severity::Warning, 0.9));
+    }
+
+    #[test]
+    fn a_cause_that_explains_less_than_a_hundredth_is_a_note_and_a_fault_of_the_run_stays_grave() {
+        let run = MadeUp::new().run();
+        let severity = |about, share| {
+            let card = FindingCard { about, ..ALL[0].card() };
+            settled(Finding { share, ..support::blank(&card, Severity::Warning) }, &card, &run).severity
+        };
+        assert_eq!(severity(About::Cause, 0.0099), Severity::Note);
+        assert_eq!(severity(About::Cause, 0.01), Severity::Warning);
+        assert_eq!(severity(About::Run, 0.0), Severity::Warning);
+    }
+
+    #[test]
+    fn what_its_own_check_refuted_is_told_as_that_and_explains_nothing() {
+        let mut made_up = MadeUp::new();
+        made_up.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
+        let run = made_up.run();
+        let after = |verdict: &str| {
+            let card = FindingCard { about: About::Cause, ..ALL[0].card() };
+            let proved = hairpin_model::finding::Proved {
+                check: "change it".to_owned(),
+                verdict: verdict.to_owned(),
+                effect: hairpin_model::figure::Figure::bare(0.0),
+            };
+            let mut finding = Finding { share: 0.9, ..support::blank(&card, Severity::Warning) };
+            (finding.cases, finding.proved) = (vec![run.cases[0].id.clone()], Some(proved));
+            settled(finding, &card, &run)
+        };
+        let refuted = after(REFUTED);
+        assert_eq!((refuted.severity, refuted.share), (Severity::Note, 0.0));
+        assert!(
+            refuted.summary.starts_with("tcp block together: checked, and not the cause: "),
+            "{}",
+            refuted.summary
+        );
+        assert_eq!((after("cannot-tell").severity, after("confirmed").share), (Severity::Warning, 0.9));
     }
 
     #[test]

@@ -7,21 +7,22 @@
 //! never the latency alone: in traced rounds, writes of an end that left when the acknowledgement of all before them came,
 //! and that acknowledgement came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
 //! these take as long; `TCP_NODELAY` and `TCP_CORK` off as granted to that end in the timed rounds too. Its share is the
-//! time that writes were so held, of all traced exchanges' time. Advice: one write, a cork, or `TCP_NODELAY`.
+//! time that writes were so held, of what a timed exchange takes. Advice: one write, a cork, or `TCP_NODELAY`.
 
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
 use super::Detector;
-use super::support::{Alternative, Hit, Hits, Stall, blank, evidence, other_remedy, stall};
+use super::support::{Hit, Hits, Stall, blank, checked_on, evidence, stall, without_nagle};
 
 pub(super) struct NagleMeetsDelayedAck;
 
 const CARD: FindingCard = FindingCard {
     code: "nagle-meets-delayed-ack",
+    about: About::Cause,
     what: "small writes stayed until a delayed acknowledgement of an earlier one came",
     why: "both ends wait for each other, 40 ms and more in every exchange, and neither the network nor a program is slow",
 };
@@ -41,34 +42,33 @@ impl Detector for NagleMeetsDelayedAck {
         let plain =
             |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
         let tried = hits.0.iter().find(plain).unwrap_or(first);
-        let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
-        let other = other_remedy(run, tried.case, Remedy::Nodelay, words, "switching Nagle's algorithm off");
-        let refuted = other.as_ref().is_some_and(Alternative::refuted);
+        let other = without_nagle(run, tried.case);
         vec![Finding {
             cases: hits.ids(),
-            summary: format!(
-                "{}{}{}",
-                summary(first),
-                hits.others(),
-                other.as_ref().map_or("", |other| other.told.as_str())
-            ),
+            summary: format!("{}{}", summary(first), hits.others()),
             evidence: all_evidence(first),
             advice: advice(first),
-            proved: other.as_ref().and_then(|other| other.proved.clone()),
+            proved: other
+                .as_ref()
+                .and_then(|other| other.proved.clone())
+                .map(|proved| checked_on(tried.case, first.case, proved)),
             counter_experiment: other.map(|other| other.experiment),
-            // What the counter-experiment refuted explains nothing.
-            share: if refuted { 0.0 } else { first.share },
-            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+            share: first.share,
+            ..blank(&CARD, Severity::Warning)
         }]
     }
 }
 
 fn summary(first: &Hit<'_, Stall>) -> String {
-    let in_flight = first.case.case.exchange.as_ref().map_or(1, |exchange| exchange.pipeline);
-    format!("{}: {}", first.case.label, first.with.told(in_flight))
+    format!("{}: {}", first.case.label, first.with.told(&first.case.case))
 }
 
 fn advice(first: &Hit<'_, Stall>) -> String {
+    if first.case.case.exchange.is_none() {
+        return "Set TCP_NODELAY at both ends: each message and each answer is small, and is wanted at once. Where several \
+                are ready together, write them at once."
+            .to_owned();
+    }
     let nodelay = "set TCP_NODELAY, which stops the waiting but sends a segment for each write";
     let at_the_client = format!(
         "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK released after \
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
     use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, evidence_rounds, in_flight, small_writes, traced_rounds};
+    use crate::made_up::{MadeUp, at_rate, evidence_rounds, in_flight, small_writes, traced_rounds};
 
     const CODE: &str = "nagle-meets-delayed-ack";
 
@@ -140,7 +140,7 @@ mod tests {
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
             assert!(found[0].summary.contains("for 40.1 ms"), "{}", found[0].summary);
-            let often = "So it is in 15 of 18 traced exchanges: 100 % of their time, and 100 % of the time of all.";
+            let often = "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of what the timed ones take.";
             assert!(found[0].summary.contains(often), "{}", found[0].summary);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
             let told = "answers 2 to 4 of each 4 in flight wait at the echo half for 40.0 ms";
             assert!(found[0].summary.contains(told), "{}", found[0].summary);
-            assert!(found[0].summary.contains("the client's end delays that by 40.0 ms. So it is in 27 of 36"));
+            assert!(found[0].summary.contains("the client's end delays that by 40.0 ms. Seen in 27 of 36"));
             assert!(!found[0].summary.contains("writes of a request"), "{}", found[0].summary);
             assert!(found[0].advice.contains("at both ends"), "{}", found[0].advice);
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
@@ -191,9 +191,34 @@ mod tests {
             summary.contains(". Answers 2 to 4 of each 4 in flight wait at the echo half for 40.0 ms"),
             "{summary}"
         );
-        assert!(summary.contains("So it is in all 36 traced exchanges: 100 % of their time."), "{summary}");
+        assert!(summary.contains("Seen in all 36 traced exchanges, 100 % of their time;"), "{summary}");
         let granted = found[0].evidence.iter().filter(|piece| piece.what.starts_with("TCP_NODELAY as granted to"));
         assert_eq!(granted.count(), 2);
+    }
+
+    /// As `round-trip --rate` makes it: an answer is small, and the one before it is acknowledged with the next message.
+    #[test]
+    fn answers_of_an_open_loop_that_wait_for_the_next_message_are_found() {
+        let (off, on) = (switches("off", "off"), switches("on", "off"));
+        let case = at_rate(Case::ping_pong("tcp"), 2000.0);
+        for trace in [traces::messages(500 * US, false), uncaptured(traces::messages(500 * US, false))] {
+            let mut made_up = MadeUp::new();
+            traced_rounds(&mut made_up, &case, 510 * US, &trace, &off);
+            let found = made_up.findings(CODE);
+            assert!(found[0].share > 0.9 && found[0].severity == Severity::Warning, "{}", found[0].share);
+            let told = "answers wait at the server for 49";
+            assert!(found[0].summary.contains(told), "{}", found[0].summary);
+            assert!(found[0].summary.contains("the client delays that by 4"), "{}", found[0].summary);
+            let experiment = found[0].counter_experiment.as_ref().unwrap();
+            assert!(experiment.command.ends_with("--rate 2000 --option none --option nodelay=on"));
+            let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
+            assert_eq!(experiment.pair.as_ref().unwrap()[1].options, nodelay);
+        }
+        for (trace, options) in [(traces::messages(500 * US, true), &off), (traces::messages(500 * US, false), &on)] {
+            let mut made_up = MadeUp::new();
+            traced_rounds(&mut made_up, &case, 510 * US, &trace, options);
+            assert_eq!(made_up.findings(CODE), []);
+        }
     }
 
     #[test]
@@ -218,7 +243,7 @@ mod tests {
         assert_eq!(found(&[400 * US; 6]), []);
         assert_eq!(found(&[]), [], "nothing to hold the traced exchanges against");
         let both = found(&[400 * US, 400 * US, 400 * US, 400 * US, 40 * MS, 40 * MS]);
-        assert!(both[0].summary.contains("So it is in 6 of 18 traced exchanges: 100 % of their time, and 40 % of"));
+        assert!(both[0].summary.contains("Seen in 6 of 18 traced exchanges, 100 % of their time; "));
     }
 
     #[test]

@@ -5,11 +5,10 @@
 //! second way to the far end and back over a link. Evidence, in traced rounds: writes that left when the acknowledgement
 //! of all before them came, which was not late; that untraced exchanges take as long; `TCP_NODELAY` off as granted. Where
 //! the acknowledgement was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
-//! that writes were so held, of all traced exchanges' time. Advice: one write, or `TCP_NODELAY`.
+//! that writes were so held, of what a timed exchange takes. Advice: one write, or `TCP_NODELAY`.
 
-use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -18,7 +17,7 @@ use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
-use super::support::{Alternative, Hit, Hits, Often, Traced, blank, evidence, held_ns, other_remedy, stall};
+use super::support::{Hit, Hits, Often, Traced, blank, evidence, held_ns, stall, without_nagle};
 use crate::humane;
 use crate::trace::switch;
 
@@ -26,6 +25,7 @@ pub(super) struct NagleWaits;
 
 const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
+    about: About::Cause,
     what: "small writes stayed for a round trip until an earlier one was acknowledged",
     why: "a request in several writes pays the path's round trip once more, however quickly the far end acknowledges",
 };
@@ -48,17 +48,10 @@ impl Detector for NagleWaits {
     fn detect(&self, run: &Run) -> Vec<Finding> {
         let hits = Hits::among(run, |case| held(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
-        let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
-        let other = other_remedy(run, first.case, Remedy::Nodelay, words, "switching Nagle's algorithm off");
-        let refuted = other.as_ref().is_some_and(Alternative::refuted);
+        let other = without_nagle(run, first.case);
         vec![Finding {
             cases: hits.ids(),
-            summary: format!(
-                "{}{}{}",
-                summary(first),
-                hits.others(),
-                other.as_ref().map_or("", |other| other.told.as_str())
-            ),
+            summary: format!("{}{}", summary(first), hits.others()),
             evidence: all_evidence(first),
             advice: "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK \
                      released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting but \
@@ -66,8 +59,8 @@ impl Detector for NagleWaits {
                 .to_owned(),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
-            share: if refuted { 0.0 } else { first.share },
-            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+            share: first.share,
+            ..blank(&CARD, Severity::Warning)
         }]
     }
 }
@@ -76,9 +69,13 @@ fn summary(first: &Hit<'_, Held>) -> String {
     let Held { held_ns, often, round_trip_ns } = &first.with;
     let round_trip = round_trip_ns
         .map_or(String::new(), |ns| format!(" (TCP measured a round trip of {} and more)", humane::duration(ns)));
+    let what = match first.case.case.exchange {
+        Some(_) => "a part of each request at the client",
+        None => "messages",
+    };
     format!(
-        "{}: Nagle's algorithm keeps a part of each request at the client for {} until what left before is acknowledged. \
-         The far end does not delay that: it is on its way{round_trip}. {}",
+        "{}: Nagle's algorithm keeps {what} for {} until what left before is acknowledged. \
+         The other end does not delay that: it is on its way{round_trip}. {}",
         first.case.label,
         humane::duration_figure(held_ns),
         often.told()
@@ -105,7 +102,10 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
         return None;
     }
     let traced = Traced::of(run, case)?;
-    let by_nagle = |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && wait.end == End::Near;
+    // Between two exchanges nothing is under way; the answers of an open loop follow one another.
+    let both_ends = case.case.exchange.is_none();
+    let by_nagle =
+        |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Near);
     let often = traced.often(by_nagle);
     let held = traced.figure("nagle", |exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
     let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(found[0].severity, Severity::Warning);
         assert!((found[0].share - 0.5).abs() < 0.01, "{}", found[0].share);
         assert!(found[0].summary.contains("for 46.0 ms"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("So it is in all 18 traced exchanges"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("Seen in all 18 traced exchanges"), "{}", found[0].summary);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
         assert_eq!(pair.unwrap()[1].link, "delay=23ms");
     }

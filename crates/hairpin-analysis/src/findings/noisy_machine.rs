@@ -10,7 +10,7 @@
 
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 
@@ -23,6 +23,7 @@ pub(super) struct NoisyMachine;
 
 const CARD: FindingCard = FindingCard {
     code: "noisy-machine",
+    about: About::Run,
     what: "something else used the machine while rounds ran",
     why: "others add tails, move medians either way, and make runs differ from one another",
 };
@@ -223,6 +224,26 @@ mod tests {
             assert!(found[0].summary.contains(words), "{}", found[0].summary);
             assert!((found[0].share - 0.2).abs() < 0.01, "{}", found[0].share);
         }
+    }
+
+    /// Steal counts from 1 % of both CPUs' time in a round on, pushes from 10 in a round, and from a tenth of the rounds.
+    #[test]
+    fn at_the_threshold_it_begins() {
+        let stolen = |share: f64| {
+            move |measured: &mut Measured| {
+                measured.noise.steal_ns = (share * 2.0 * measured.noise.wall_ns as f64) as u64;
+            }
+        };
+        assert_eq!(run(stolen(0.0099), &[2, 5]), []);
+        assert_eq!(run(stolen(0.0101), &[2, 5]).len(), 1);
+        assert_eq!(run(|measured| measured.client.involuntary_switches = 9, &[2, 5]), []);
+        assert_eq!(run(|measured| measured.client.involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
+    }
+
+    /// Rounds that are slow for another reason are not disturbed.
+    #[test]
+    fn slow_rounds_without_a_sign_are_none() {
+        assert_eq!(run(|_| {}, &[2, 5, 7]), []);
     }
 
     #[test]

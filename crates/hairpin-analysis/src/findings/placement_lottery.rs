@@ -7,26 +7,31 @@
 
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::Detector;
 use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::compare::over_points;
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::median_over;
 
 pub(super) struct PlacementLottery;
 
 const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
+    about: About::Cause,
     what: "left to the scheduler, the ends ran at different places in different rounds",
     why: "sharing a CPU or not changes a round trip several times over: the figure is then a draw",
 };
 
 /// From this difference between places on it shapes the figures.
 const SHAPES: f64 = 0.1;
+
+/// One round at another place is no sign of what that place does.
+const FEWEST_ROUNDS: usize = 2;
 
 /// Where both ends were seen in a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,7 +106,10 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     let place = |(seen, words): &(Seen, &'static str)| {
         let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
         let values: Vec<f64> = chosen.map(|(_, measured)| measured.figures.latency_ns.p50).collect();
-        let p50 = median_figure(&values, run.seed, &format!("{} {words}", case.id))?;
+        if values.len() < FEWEST_ROUNDS {
+            return None;
+        }
+        let p50 = median_over(&values, over_points(case, run.plan.alpha))?;
         Some(Place { words, rounds: values.len(), p50 })
     };
     let places: Vec<Place> = Seen::ALL.iter().filter_map(place).collect();
@@ -146,7 +154,14 @@ mod tests {
 
     #[test]
     fn ends_at_different_places_are_found_with_their_p50s() {
-        let rounds = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0]), (58_000, [1, 1]), (30_000, [0, 1])];
+        let rounds = [
+            (10_000, [0, 0]),
+            (58_000, [1, 1]),
+            (10_000, [0, 0]),
+            (58_000, [1, 1]),
+            (30_000, [0, 1]),
+            (30_000, [0, 1]),
+        ];
         let found = found(Placement::Free, &rounds);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);
@@ -155,8 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn one_place_and_pinned_ends_are_none() {
+    fn one_place_a_single_round_elsewhere_and_pinned_ends_are_none() {
+        let single = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0])];
+        assert_eq!(found(Placement::Free, &single), []);
         assert_eq!(found(Placement::Free, &[(10_000, [0, 0]), (11_000, [0, 0])]), []);
-        assert_eq!(found(Placement::Apart, &[(10_000, [0, 0]), (58_000, [1, 1])]), []);
+        let both = [(10_000, [0, 0]), (58_000, [1, 1])].repeat(2);
+        assert_eq!(found(Placement::Apart, &both), []);
+        assert_eq!(found(Placement::Free, &both).len(), 1);
     }
 }

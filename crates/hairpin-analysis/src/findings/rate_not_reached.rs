@@ -7,7 +7,7 @@
 //! Advice: lower the rate, or give the ends more.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -20,6 +20,7 @@ pub(super) struct RateNotReached;
 
 const CARD: FindingCard = FindingCard {
     code: "rate-not-reached",
+    about: About::Cause,
     what: "an open loop did not reach the rate asked for",
     why: "its figures are not of that rate: they tell how far it fell behind",
 };

@@ -13,14 +13,14 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
 use hairpin_model::{fact, fact_names};
 
 use super::Detector;
 use super::support::{Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
-use crate::compare::{by_block, difference_by_block};
+use crate::compare::{by_block, difference_by_block, over_points};
 use crate::humane;
 use crate::links::directions;
 use crate::statistics::location::median;
@@ -30,6 +30,7 @@ pub(super) struct Retransmission;
 
 const CARD: FindingCard = FindingCard {
     code: "retransmission",
+    about: About::Cause,
     what: "segments of TCP were sent again, and the messages in them waited for that",
     why: "the tail is then made by what was lost and how TCP noticed, and not by the path's delay",
 };
@@ -87,15 +88,14 @@ impl Detector for Retransmission {
         let Some(first) = hits.first() else { return Vec::new() };
         let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
         let words = "the same link without what dropped the packets: if the mean stays as it is, it was not that";
-        let other = stage.and_then(|stage| without_stage(run, first.case, stage, words, "dropping nothing"));
+        let other = stage.and_then(|stage| without_stage(run, first.case, stage, words, "drop nothing"));
         let experiment = other.map(|other| other.experiment);
         let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
         let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
-        let refuted = proved.as_ref().is_some_and(|proved| proved.verdict == "refuted");
         let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
         vec![Finding {
             cases: hits.ids(),
-            summary: format!("{}{}{}", summary(first), others(&hits), told(proved.as_ref())),
+            summary: format!("{}{}", summary(first), others(&hits)),
             evidence: all_evidence(first),
             advice: "What is lost must be sent again, or must not matter. Keep more in flight on one connection, so that \
                      later packets tell of a loss within a round trip; where the path is known to be short, lower the \
@@ -104,15 +104,28 @@ impl Detector for Retransmission {
                 .to_owned(),
             counter_experiment: experiment,
             proved,
-            share: if refuted { 0.0 } else { first.share },
-            ..blank(&CARD, if shapes && !refuted { Severity::Warning } else { Severity::Note })
+            share: first.share,
+            ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
         }]
     }
 }
 
 impl Hurt {
     fn shapes(&self) -> bool {
-        self.share >= SHAPES_TIME || self.share_of_tail.is_some_and(|share| share >= SHAPES_TAIL)
+        self.share >= SHAPES_TIME || self.shapes_tail()
+    }
+
+    fn shapes_tail(&self) -> bool {
+        self.share_of_tail.is_some_and(|share| share >= SHAPES_TAIL)
+    }
+
+    /// The part of all time; of the slowest hundredth where it makes that, as its wait is then what a p99 shows.
+    fn explains(&self) -> f64 {
+        let of_tail = match (self.hit_ns, self.other_ns) {
+            (Some(hit), Some(other)) if self.shapes_tail() && hit > other => 1.0 - other / hit,
+            _ => 0.0,
+        };
+        self.share.max(of_tail * self.share_of_tail.unwrap_or(0.0))
     }
 }
 
@@ -124,7 +137,7 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
     let hurt = case.link.as_ref().map(|_| hurt(run, case));
     let often = counted.segments >= FEWEST && counted.segments >= LEAST_OFTEN * case.samples as f64;
     let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
-    let share = hurt.as_ref().map_or(0.0, |hurt| hurt.share);
+    let share = hurt.as_ref().map_or(0.0, Hurt::explains);
     worth_a_word.then_some((share, Again { counted, hurt }))
 }
 
@@ -266,19 +279,9 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
         let answered = rounds_of(run, &case.id).into_iter().filter(|(_, measured)| measured.figures.samples > 0);
         by_block(answered.map(|(round, measured)| (round.order.block, measured.figures.latency_ns.mean)))
     });
-    let about = format!("{} {} mean", first.case.id, sibling.id);
-    let (effect, _) = difference_by_block(&own, &other, run.seed, &about)?;
-    Some(gone(expected_ns, effect))
-}
-
-fn told(proved: Option<&Proved>) -> String {
-    let Some(Proved { verdict, effect }) = proved else { return String::new() };
-    let saved = humane::duration(-effect.value);
-    match verdict.as_str() {
-        "confirmed" => format!(" Proved: over the same link that drops nothing the mean is {saved} shorter."),
-        "refuted" => format!(" Refuted: over the same link that drops nothing the mean is only {saved} shorter."),
-        _ => format!(" Over the same link that drops nothing the mean is {saved} shorter, which settles nothing."),
-    }
+    let over = over_points(first.case, run.plan.alpha);
+    let (effect, _) = difference_by_block(&own, &other, over)?;
+    Some(gone("drop nothing", expected_ns, effect.figure(over.alpha)))
 }
 
 #[cfg(test)]
@@ -394,7 +397,7 @@ mod tests {
     fn a_link_without_loss_that_hardly_helps_proves_nothing() {
         let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
         // The mean is 22.2 ms, of which 2.2 ms are expected to go.
-        let means = [20_900_000, 20_950_000, 22_000_000, 22_050_000, 22_100_000, 22_150_000];
+        let means = [21_900_000, 21_200_000, 21_700_000, 21_200_000, 21_800_000, 21_300_000];
         made_up.rounds_with(&over("delay=10ms", Case::ping_pong("tcp")), &means, |measured| {
             measured.link = Some(link());
         });

@@ -6,7 +6,7 @@
 //! lost there should have failed. Evidence: the ledger. Advice: report it, with the run folder.
 
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -19,6 +19,7 @@ pub(super) struct UnexplainedLoss;
 
 const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
+    about: About::Run,
     what: "messages are missing, or too many, and no counter says why",
     why: "Hairpin does not know what became of them: a finding against ourselves",
 };
@@ -161,6 +162,12 @@ mod tests {
         );
         let (valid, found) = found_in(&over_link("tcp"), 124, &lost);
         assert!(!valid && found[0].summary.contains("48 were lost, though tcp promises every message"));
+    }
+
+    #[test]
+    fn a_single_message_is_enough_either_way() {
+        let unexplained = |sent| found("udp", sent, &[]).1.len();
+        assert_eq!((unexplained(99), unexplained(100), unexplained(101)), (1, 0, 1));
     }
 
     #[test]

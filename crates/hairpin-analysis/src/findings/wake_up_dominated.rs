@@ -4,22 +4,27 @@
 //! at either end. The transport looks slow, and a faster transport would not help. Evidence: the same case where one
 //! thing takes that cost away, compared block by block: CPUs kept from idling (`/dev/cpu_dma_latency` held at 0, see
 //! Documentation/power/pm_qos_interface.rst of the kernel), ends that spin, or both ends on one CPU.
-//! The first is the counter-experiment: if the round trip stays as long with the CPUs kept awake, it was not the waking.
+//! What is checked are the first two. An end that spins is never woken: if that saves nothing, it was not the waking.
+//! CPUs kept awake still wake a blocked end, only from no deep idle state: if they save nothing and spinning does, deep idle
+//! is not the cause and the waking is. Both ends on one CPU share its caches too, so that this alone settles nothing.
 //! Advice: spin, keep CPUs awake, place ends together, or send more with each wake-up.
 
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
-use hairpin_model::finding::{Finding, FindingCard, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Proved, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::Detector;
-use super::support::{Change, Hit, Hits, blank, change, counter_experiment, evidence, paired, proved, told};
+use super::support::{
+    CONFIRMED, Change, Hit, Hits, REFUTED, blank, change, checked_on, counter_experiment, evidence, paired, proved,
+};
 use crate::humane;
 
 pub(super) struct WakeUpDominated;
 
 const CARD: FindingCard = FindingCard {
     code: "wake-up-dominated",
+    about: About::Cause,
     what: "most of a round trip is waking the other end's CPU, not carrying the message",
     why: "a faster transport would not help: another way of waiting would",
 };
@@ -40,6 +45,32 @@ struct Waking<'r> {
     others: Vec<Without<'r>>,
     /// The change with the CPUs kept awake, where it was measured.
     awake: Option<Change>,
+    /// The change with both ends spinning, where it was measured.
+    spinning: Option<Change>,
+}
+
+impl Waking<'_> {
+    fn kept_awake(&self) -> Option<Proved> {
+        self.awake.as_ref().map(|change| proved("keep the CPUs awake", change))
+    }
+
+    fn spun(&self) -> Option<Proved> {
+        self.spinning.as_ref().map(|change| proved("busy-poll at both ends", change))
+    }
+
+    /// What the checks say of waking. That CPUs kept awake change nothing speaks of deep idle only.
+    fn proved(&self) -> Option<Proved> {
+        match (self.kept_awake(), self.spun()) {
+            (Some(awake), _) if awake.verdict == CONFIRMED => Some(awake),
+            (Some(awake), Some(spun)) => Some(if spun.verdict == CONFIRMED { spun } else { awake }),
+            (Some(awake), None) => Some(awake).filter(|awake| awake.verdict != REFUTED),
+            (None, spun) => spun,
+        }
+    }
+
+    fn deep_idle_is_not_it(&self) -> bool {
+        self.kept_awake().is_some_and(|awake| awake.verdict == REFUTED)
+    }
 }
 
 impl Detector for WakeUpDominated {
@@ -50,32 +81,46 @@ impl Detector for WakeUpDominated {
     fn detect(&self, run: &Run) -> Vec<Finding> {
         let hits = Hits::among(run, |case| waking(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
-        let tried = hits.0.iter().find_map(|hit| Some((hit, hit.with.awake?)));
-        let proved = tried.map(|(_, change)| proved(&change));
-        let refuted = proved.as_ref().is_some_and(|proved| proved.verdict == "refuted");
-        let told =
-            tried.map_or_else(String::new, |(hit, change)| told(&hit.case.label, "keeping the CPUs awake", &change));
-        let experiment = counter_experiment(
-            "the same with the CPUs kept awake: if it takes as long, it was not the waking",
-            &hits.cases(),
-            "cpu-idle",
-            &["deep".to_owned(), "shallow".to_owned()],
-        );
+        // The strongest whose deep idle was looked at is told of, else the strongest.
+        let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
+        let proved = tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved));
+        let deep_idle = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
+            Some(change) => format!(
+                " Keeping the CPUs awake saves {} of {}: deep idle is not the cause.",
+                humane::duration_figure(&change.saved_ns()),
+                tried.case.label
+            ),
+            None => String::new(),
+        };
+        // Whether it is the waking is open where only deep idle was checked, and ruled out.
+        let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
         vec![Finding {
             cases: hits.ids(),
-            summary: format!("{}{}{told}", summary(first), hits.others()),
+            summary: format!("{}{}{deep_idle}", summary(first), hits.others()),
             evidence: all_evidence(first),
             advice: "Where latency matters more than CPU time, let the ends spin or poll busily, keep CPUs from deep \
                      idle states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Else send more \
                      with each wake-up. Changing the transport comes after that."
                 .to_owned(),
-            counter_experiment: Some(paired(experiment, [first.case.case.clone(), awake(&first.case.case)])),
+            counter_experiment: Some(experiment(&hits, tried)),
             proved,
-            // What the counter-experiment refuted explains nothing.
-            share: if refuted { 0.0 } else { first.share },
-            ..blank(&CARD, if refuted { Severity::Note } else { Severity::Warning })
+            share: if is_open { 0.0 } else { first.share },
+            ..blank(&CARD, Severity::Warning)
         }]
     }
+}
+
+/// What is not checked yet: first whether it is the waking at all, then whether it is that from deep idle.
+fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
+    let own = &tried.case.case;
+    if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
+        let words = "the same with both ends spinning: if it takes as long, it was not the waking";
+        let values = [own.waiting, Waiting::Spin].map(|waiting| waiting.to_string());
+        return paired(counter_experiment(words, &[own], "waiting", &values), [own.clone(), spinning(own)]);
+    }
+    let words = "the same with the CPUs kept awake: if it takes as long, it was not the waking from deep idle";
+    let values = ["deep", "shallow"].map(str::to_owned);
+    paired(counter_experiment(words, &hits.cases(), "cpu-idle", &values), [own.clone(), awake(own)])
 }
 
 fn summary(first: &Hit<'_, Waking<'_>>) -> String {
@@ -103,7 +148,10 @@ fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evid
     all
 }
 
-/// The counter-experiment's case.
+fn spinning(case: &Case) -> Case {
+    Case { waiting: Waiting::Spin, ..case.clone() }
+}
+
 fn awake(case: &Case) -> Case {
     Case { cpu_idle: CpuIdle::Shallow, ..case.clone() }
 }
@@ -113,11 +161,10 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     if own.waiting == Waiting::Spin || own.cpu_idle == CpuIdle::Shallow || own.twin != 0 {
         return None;
     }
-    let spinning = Case { waiting: Waiting::Spin, ..own.clone() };
     let together = Case { placement: Placement::Together, ..own.clone() };
     let siblings = [
         ("with the CPUs kept awake", awake(own)),
-        ("with both ends spinning", spinning),
+        ("with both ends spinning", spinning(own)),
         ("with both ends on one CPU", together),
     ];
     let changes = siblings.into_iter().filter_map(|(words, sibling)| {
@@ -125,14 +172,16 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
         Some(Without { words, case: other, change: change(run, case, other)? })
     });
     let changes: Vec<Without<'r>> = changes.collect();
-    let awake = changes.iter().find(|without| without.case.case.cpu_idle == CpuIdle::Shallow).map(|one| one.change);
+    let with = |of: &dyn Fn(&Case) -> bool| changes.iter().find(|one| of(&one.case.case)).map(|one| one.change);
+    let awake = with(&|case| case.cpu_idle == CpuIdle::Shallow);
+    let spinning = with(&|case| case.waiting == Waiting::Spin);
     let mut telling = changes
         .into_iter()
         .filter(|without| without.change.verdict == Verdict::Faster && without.change.saved_share().value >= LEAST);
     // In the order above: the most direct first.
     let strongest = telling.next()?;
     let share = strongest.change.saved_share().value.clamp(0.0, 1.0);
-    Some((share, Waking { strongest, others: telling.collect(), awake }))
+    Some((share, Waking { strongest, others: telling.collect(), awake, spinning }))
 }
 
 #[cfg(test)]
@@ -145,17 +194,13 @@ mod tests {
         (0..8).map(|k| latency + latency / 200 * (k % 4)).collect()
     }
 
-    fn spinning(case: Case) -> Case {
-        Case { waiting: Waiting::Spin, ..case }
-    }
-
     #[test]
     fn the_counter_experiment_proves_it() {
         let mut made_up = MadeUp::new();
         let tcp = apart(Case::ping_pong("tcp"));
         made_up.rounds_of(&tcp, &around(66_000));
         made_up.rounds_of(&awake(&tcp), &around(11_000));
-        made_up.rounds_of(&spinning(tcp), &around(8_000));
+        made_up.rounds_of(&spinning(&tcp), &around(8_000));
         let pipe = apart(Case::ping_pong("pipe"));
         made_up.rounds_of(&pipe, &around(54_000));
         made_up.rounds_of(&Case { placement: Placement::Together, ..pipe }, &around(5_400));
@@ -171,27 +216,51 @@ mod tests {
         assert_eq!(proved.verdict, "confirmed");
         assert!((proved.effect.value + 55_000.0).abs() < 600.0, "{:?}", proved.effect);
         assert!(found[0].summary.contains("In tcp block apart it is 83 %."), "{}", found[0].summary);
-        assert!(found[0].summary.contains("Proved on tcp block apart: keeping the CPUs awake saves 5"));
+        assert_eq!(proved.check, "keep the CPUs awake (tcp block apart)");
         assert_eq!(
             found[0].counter_experiment.as_ref().unwrap().command,
             "hairpin round-trip --transport pipe,tcp --waiting block --placement apart --cpu-idle deep,shallow"
         );
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair.map(|case| case.label()), ["pipe block apart", "pipe block apart CPUs kept awake"]);
+        assert_eq!(pair.map(|case| case.label()), ["tcp block apart", "tcp block apart CPUs kept awake"]);
     }
 
-    #[test]
-    fn a_counter_experiment_that_changes_nothing_refutes_it() {
+    /// What is found where a blocking round trip of 66 us takes so long awake, and spinning.
+    fn found(awake_ns: u64, spinning_ns: Option<u64>) -> Vec<Finding> {
         let mut made_up = MadeUp::new();
         let tcp = apart(Case::ping_pong("tcp"));
         made_up.rounds_of(&tcp, &around(66_000));
-        made_up.rounds_of(&awake(&tcp), &around(65_500));
-        made_up.rounds_of(&spinning(tcp), &around(8_000));
-        let found = made_up.findings("wake-up-dominated");
-        assert_eq!(
-            (found[0].severity, found[0].proved.as_ref().unwrap().verdict.as_str()),
-            (Severity::Note, "refuted")
-        );
+        made_up.rounds_of(&awake(&tcp), &around(awake_ns));
+        made_up.rounds_of(&Case { placement: Placement::Together, ..tcp.clone() }, &around(12_000));
+        if let Some(spinning_ns) = spinning_ns {
+            made_up.rounds_of(&spinning(&tcp), &around(spinning_ns));
+        }
+        made_up.findings("wake-up-dominated")
+    }
+
+    #[test]
+    fn where_only_spinning_helps_it_is_the_waking_and_not_deep_idle() {
+        let found = found(65_500, Some(8_000));
+        let proved = found[0].proved.as_ref().unwrap();
+        assert_eq!((proved.check.as_str(), proved.verdict.as_str()), ("busy-poll at both ends", "confirmed"));
+        assert!((found[0].share - 0.88).abs() < 0.01 && found[0].severity == Severity::Warning, "{:?}", found[0]);
+        assert!(found[0].summary.ends_with(": deep idle is not the cause."), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn where_neither_helps_it_is_not_the_waking() {
+        let found = found(65_500, Some(64_900));
+        assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
+        assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
+        assert!(found[0].summary.contains("tcp block apart: checked, and not the cause"), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn where_only_deep_idle_was_checked_spinning_is_the_next_check() {
+        let found = found(65_500, None);
+        assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
+        let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
+        assert_eq!(pair.map(|case| case.waiting), [Waiting::Block, Waiting::Spin]);
     }
 
     #[test]
@@ -200,7 +269,7 @@ mod tests {
         let tcp = over("delay=23.5ms", apart(Case::ping_pong("tcp")));
         made_up.rounds_of(&tcp, &around(47_100_000));
         made_up.rounds_of(&awake(&tcp), &around(47_020_000));
-        made_up.rounds_of(&spinning(tcp), &around(47_010_000));
+        made_up.rounds_of(&spinning(&tcp), &around(47_010_000));
         // The same transport on the loopback is no sibling.
         made_up.rounds_of(&awake(&apart(Case::ping_pong("tcp"))), &around(11_000));
         assert_eq!(made_up.findings("wake-up-dominated"), []);
@@ -211,7 +280,7 @@ mod tests {
         let mut made_up = MadeUp::new();
         let tcp = apart(Case::ping_pong("tcp"));
         made_up.rounds_of(&tcp, &around(10_000));
-        made_up.rounds_of(&spinning(tcp), &around(8_000));
+        made_up.rounds_of(&spinning(&tcp), &around(8_000));
         made_up.rounds_of(&apart(Case::ping_pong("pipe")), &around(54_000));
         assert_eq!(made_up.findings("wake-up-dominated"), []);
     }

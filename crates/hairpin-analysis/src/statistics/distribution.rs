@@ -63,9 +63,24 @@ fn cosine_series(cosine: f64, first: u32, degrees: u32) -> f64 {
 #[must_use]
 pub fn student_quantile(probability: f64, degrees: u32) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
-    for _ in 0..200 {
+    for _ in 0..70 {
         let middle = 0.5 * (low + high);
         if student_cdf(middle, degrees) < probability {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    0.5 * (low + high)
+}
+
+/// The z such that `probability` of the standard normal distribution lies below it; `probability` above 0.5.
+#[must_use]
+pub fn normal_quantile(probability: f64) -> f64 {
+    let (mut low, mut high) = (0.0, 8.0);
+    for _ in 0..60 {
+        let middle = 0.5 * (low + high);
+        if normal_cdf(middle) < probability {
             low = middle;
         } else {
             high = middle;
@@ -116,6 +131,7 @@ mod tests {
             assert!((normal_cdf(z) - expected).abs() < 1e-14, "{z}");
         }
         assert!((normal_cdf(NORMAL_95) - 0.975).abs() < 1e-14);
+        assert!((normal_quantile(0.975) - NORMAL_95).abs() < 1e-9);
         assert!((normal_cdf(-100.0), normal_cdf(100.0)) == (0.0, 1.0));
     }
 

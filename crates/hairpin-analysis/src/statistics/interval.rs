@@ -1,223 +1,314 @@
-//! 95 % intervals over rounds.
+//! Intervals over rounds that hold from run to run.
 //!
-//! Six values and more: the bootstrap (Efron 1979) of the median, of the ratio of two, or of
-//! the (unpaired) Hodges-Lehmann shift, 2 000 resamples,
-//! with the *expanded* percentile interval of Hesterberg, "What Teachers Should Know About the Bootstrap" (The
-//! American Statistician 69(4), 2015, section on the t-adjustment): the plain percentile interval of ten values is
-//! too narrow, so alpha/2 = 2.5 % is replaced by Phi(-sqrt(n / (n - 1)) t), where t is Student's 97.5 % point of
-//! n - 1 degrees of freedom.
+//! Rounds that follow each other are correlated, and the machine varies more slowly than a run can show. So an interval
+//! is not made from single rounds but from consecutive batches of them, and it is widened by what a run of that length
+//! cannot see.
 //!
-//! Three to five values: no resample can lie beyond the values seen, and those hold the true median with less than
-//! 95 % (1 - 2^(1-n)). There the interval is Student's on the logarithms, which is wide, as it should be. Where its
-//! bounds are more than [`SAYS_NOTHING_FROM`] times apart it says nothing, and there is none.
-//!
-//! One or two values: no interval. Of two, one degree of freedom is left, and Student's t is 12.7: rounds that differ
-//! by half would have bounds 170 times apart.
+//! 1. The values of the rounds, in time order and on the scale of logarithms where all are above 0; `m` is their
+//!    median, `s_r` their standard deviation.
+//! 2. They are cut into 8 consecutive batches, 5 below 16 rounds; `s_b` is the standard deviation of the batches' medians.
+//!    Batches decorrelate what neighbours share (Schmeiser, "Batch size effects in the analysis of simulation output",
+//!    Operations Research 30, 1982), and Student's t over few of them is honest also where they differ in variance
+//!    (Ibragimov and Mueller, "t-statistic based correlation and heterogeneity robust inference", Journal of Business and
+//!    Economic Statistics 28, 2010).
+//! 3. Half the width is `sqrt((t s_b / sqrt(q))^2 + (z sqrt(rho_T) s_r)^2)`. The second part is a floor for variation
+//!    slower than the run: `rho_T = rho sqrt(10 s / T)`, with [`SLOW_SHARE`] measured by `cargo xtask coverage`. It is our
+//!    own, as no published method knows how long a state of a shared machine lasts.
+//! 4. There is none below [`FEWEST`] rounds, where the batches' medians rise or fall (Mann-Kendall, p under 0.01), or where
+//!    neighbouring ones are correlated by more than 0.4.
 
-use hairpin_model::figure::Figure;
-use rand::RngExt as _;
-use rand_xoshiro::Xoshiro256PlusPlus;
+use hairpin_model::figure::{Figure, NoInterval};
 
-use super::distribution::{normal_cdf, student_quantile};
-use super::generator;
-use super::location::{Differences, mean, median, median_of_sorted, standard_deviation};
+use super::distribution::{normal_quantile, student_quantile};
+use super::location::{mean, median, standard_deviation};
+use super::trend::trend;
 
-/// Resamples of every bootstrap.
-pub const RESAMPLES: usize = 2000;
-/// Fewer values than this cannot give 95 % by resampling.
-pub const FEWEST_TO_RESAMPLE: usize = 6;
-/// Fewer values than this have no interval.
-pub const FEWEST: usize = 3;
+/// Fewer rounds than this have no interval.
+pub const FEWEST: usize = 5;
+/// The same of rounds of evidence: of two, one degree of freedom is left, and Student's t is 12.7.
+const FEWEST_OF_EVIDENCE: usize = 3;
+/// From so many rounds on there are [`MANY_BATCHES`].
+const MANY_ROUNDS: usize = 16;
+/// Batches of many rounds, and of few.
+const MANY_BATCHES: usize = 8;
+const FEW_BATCHES: usize = 5;
+/// Neighbouring batches that are correlated by more than this show variation slower than the run.
+const MOST_CORRELATED: f64 = 0.4;
+/// A trend of the batches this unlikely by chance is one.
+const TREND_P: f64 = 0.01;
 /// Bounds this many times apart say nothing of a figure.
 pub const SAYS_NOTHING_FROM: f64 = 100.0;
-/// More pairs than this make the Hodges-Lehmann estimate too slow; the median takes its place.
-const MOST_TO_PAIR: usize = 200;
+/// The share of the variance of rounds that a run of 10 s cannot see, because it varies more slowly. Measured on a
+/// virtual machine with 2 CPUs; `cargo xtask coverage` measures it anew.
+pub const SLOW_SHARE: f64 = 0.13;
+/// The length of run that [`SLOW_SHARE`] is about, in s.
+const SLOW_SHARE_AT_S: f64 = 10.0;
+/// Printed intervals are of 95 %.
+pub const ALPHA: f64 = 0.05;
+/// The power at which the smallest detectable effect is told.
+const POWER: f64 = 0.9;
 
-/// The median over rounds and its 95 % interval. `about` names the figure, so that each has its own random numbers.
-/// `None` of nothing.
-#[must_use]
-pub fn median_figure(values: &[f64], seed: u64, about: &str) -> Option<Figure> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let value = median_of_sorted(&sorted)?;
-    let (low, high) = match sorted.len() {
-        too_few if too_few < FEWEST => return Some(Figure::bare(value)),
-        few if few < FEWEST_TO_RESAMPLE => match student_on_logarithms(&sorted) {
-            Some(bounds) => bounds,
-            None => return Some(Figure::bare(value)),
-        },
-        _ => percentiles(resampled_medians(&sorted, &mut generator(seed, about)), expanded_tail(sorted.len())),
-    };
-    Some(Figure::new(value, low.min(value), high.max(value)))
+/// What an interval over rounds rests on besides their values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Over {
+    /// The time over which the rounds are spread, in s.
+    pub span_s: f64,
+    /// One less the confidence.
+    pub alpha: f64,
+    /// Fewer rounds than this have no interval.
+    pub fewest: usize,
 }
 
-/// The median of differences (of either sign, for instance log-ratios of paired rounds) and its 95 % interval.
-/// `None` of nothing.
-///
-/// The median and not the Hodges-Lehmann estimate: with ten pairs and 4 % noise both call a +10 % shift (96 % and
-/// 99 % of the time), but where one round in twenty is 1.5 times too slow the median still does so in 84 %, the other
-/// in 65 %, as resamples hold such pairs several times.
-#[must_use]
-pub fn median_difference(differences: &[f64], seed: u64, about: &str) -> Option<Figure> {
-    let mut sorted = differences.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let value = median_of_sorted(&sorted)?;
-    let (low, high) = match sorted.len() {
-        too_few if too_few < FEWEST => return Some(Figure::bare(value)),
-        few if few < FEWEST_TO_RESAMPLE => student(&sorted)?,
-        _ => percentiles(resampled_medians(&sorted, &mut generator(seed, about)), expanded_tail(sorted.len())),
-    };
-    Some(Figure::new(value, low.min(value), high.max(value)))
-}
-
-/// The shift from `baseline` to `candidate`, unpaired (Hodges-Lehmann), and its 95 % interval. `None` of nothing.
-///
-/// Both samples are resampled; the tail is expanded as for a pooled sample of n + m values with n + m - 2 degrees of
-/// freedom. Below six values in either, Welch's interval of the difference of means stands in; below three, none.
-#[must_use]
-pub fn shift(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Option<Figure> {
-    let fewest = baseline.len().min(candidate.len());
-    let plain = median(candidate)? - median(baseline)?;
-    if fewest < FEWEST {
-        return Some(Figure::bare(plain));
+impl Over {
+    /// 95 % over rounds spread over so many seconds.
+    #[must_use]
+    pub fn seconds(span_s: f64) -> Self {
+        Self { span_s, alpha: ALPHA, fewest: FEWEST }
     }
-    if fewest < FEWEST_TO_RESAMPLE {
-        return Some(welch(baseline, candidate).unwrap_or(Figure::bare(plain)));
+
+    /// The same for the few rounds of evidence, which stand for themselves and for no later run.
+    #[must_use]
+    pub fn evidence(span_s: f64) -> Self {
+        Self { fewest: FEWEST_OF_EVIDENCE, ..Self::seconds(span_s) }
     }
-    let (baseline, candidate) = (thinned(baseline), thinned(candidate));
-    let table = Differences::new(&baseline, &candidate);
-    let (n, m) = (baseline.len(), candidate.len());
-    let value = table.weighted_median(&vec![1; n], &vec![1; m]);
-    let mut random = generator(seed, about);
-    let resampled = (0..RESAMPLES).map(|_| {
-        let left = draw(n, &mut random);
-        table.weighted_median(&left, &draw(m, &mut random))
-    });
-    let degrees = n + m - 2;
-    let widening = ((n + m) as f64 / degrees as f64).sqrt();
-    let (low, high) = percentiles(resampled.collect(), tail(widening, degrees));
-    Some(Figure::new(value, low.min(value), high.max(value)))
+
+    /// The share of the rounds' variance that is slower than the run.
+    fn slow_share(self) -> f64 {
+        if self.span_s > 0.0 { (SLOW_SHARE * (SLOW_SHARE_AT_S / self.span_s).sqrt()).min(1.0) } else { 1.0 }
+    }
 }
 
-/// The median of `candidate` over that of `baseline`, unpaired, as a logarithm, and its 95 % interval: what a table
-/// that shows both medians may call the change between them. `None` of nothing, and where a median is not above 0.
-///
-/// Both samples are resampled, with the tail of [`shift`]. Below six values in either, Welch's interval on the logarithms
-/// stands in, about the medians' ratio; below three, none.
+/// The median over rounds, in time order, with its interval. `None` of nothing.
 #[must_use]
-pub fn ratio_of_medians(baseline: &[f64], candidate: &[f64], seed: u64, about: &str) -> Option<Figure> {
-    let sorted = [baseline, candidate].map(|values| {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted
-    });
-    let [one, other] = &sorted;
-    let (low, high) = (median_of_sorted(one)?, median_of_sorted(other)?);
-    if low <= 0.0 || high <= 0.0 {
+pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {
+    if values.iter().any(|value| *value <= 0.0) {
+        return Some(Estimate::of(values, over)?.figure(over.alpha));
+    }
+    let estimate = Estimate::of_logarithms(values, over)?;
+    let figure = estimate.figure(over.alpha);
+    if matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low < 1e-9) {
+        // The exponential of a logarithm need not be the number itself.
+        return median(values).map(|value| Figure::new(value, value, value));
+    }
+    let says_nothing =
+        matches!((figure.low, figure.high), (Some(low), Some(high)) if high - low > SAYS_NOTHING_FROM.ln());
+    let value = median(values)?;
+    if says_nothing {
+        return Some(Figure::without(value, NoInterval::SaysNothing));
+    }
+    // The median of an even number of values is not that of their logarithms: the bounds hold both.
+    let Figure { low, high, why, .. } = figure.rising(f64::exp);
+    Some(Figure { value, low: low.map(|low| low.min(value)), high: high.map(|high| high.max(value)), why })
+}
+
+/// An estimate, and how unsure it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    /// The estimate.
+    pub value: f64,
+    /// Standard errors with their degrees of freedom.
+    errors: Vec<(f64, u32)>,
+    /// The standard deviation of what varies more slowly than the run.
+    floor: f64,
+    /// Why it has no interval.
+    why: Option<NoInterval>,
+    /// Beyond these it is not, interval or not: the batches' medians and their range on both sides.
+    widest: Option<(f64, f64)>,
+}
+
+impl Estimate {
+    /// The median of values in time order. `None` of nothing.
+    #[must_use]
+    pub fn of(values: &[f64], over: Over) -> Option<Self> {
+        let value = median(values)?;
+        let bare = Self { value, errors: Vec::new(), floor: 0.0, why: Some(NoInterval::TooFewRounds), widest: None };
+        if values.len() < over.fewest {
+            return Some(bare);
+        }
+        let batches = batches(values);
+        let spread = standard_deviation(&batches)?;
+        let (least, most) = range(&batches);
+        let degrees = u32::try_from(batches.len() - 1).unwrap_or(1);
+        Some(Self {
+            errors: vec![(spread / (batches.len() as f64).sqrt(), degrees)],
+            floor: over.slow_share().sqrt() * standard_deviation(values)?,
+            why: slow_variation(&batches),
+            widest: Some((least - (most - least), most + (most - least))),
+            ..bare
+        })
+    }
+
+    /// The same of the values' logarithms; values must be above 0.
+    #[must_use]
+    pub fn of_logarithms(values: &[f64], over: Over) -> Option<Self> {
+        let logarithms: Vec<f64> = values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect();
+        Self::of(&logarithms, over)
+    }
+
+    /// This one less another that is independent of it.
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        Self {
+            value: self.value - other.value,
+            errors: [&self.errors[..], &other.errors].concat(),
+            floor: self.floor.hypot(other.floor),
+            why: self.why.or(other.why),
+            widest: self.widest.zip(other.widest).map(|(own, other)| (own.0 - other.1, own.1 - other.0)),
+        }
+    }
+
+    /// The mean of independent estimates of one thing. `None` of nothing.
+    #[must_use]
+    pub fn mean(estimates: &[Self]) -> Option<Self> {
+        let share = 1.0 / estimates.len() as f64;
+        let values: Vec<f64> = estimates.iter().map(|estimate| estimate.value).collect();
+        let all = |of: fn((f64, f64)) -> f64| -> Option<Vec<f64>> {
+            estimates.iter().map(|estimate| estimate.widest.map(of)).collect()
+        };
+        let widest = all(|widest| widest.0).zip(all(|widest| widest.1));
+        Some(Self {
+            value: mean(&values)?,
+            errors: estimates.iter().flat_map(|one| one.errors.iter().map(|(e, d)| (e * share, *d))).collect(),
+            floor: share * estimates.iter().map(|one| one.floor.powi(2)).sum::<f64>().sqrt(),
+            why: estimates.iter().find_map(|estimate| estimate.why),
+            widest: widest.map(|(low, high)| {
+                (low.into_iter().fold(f64::INFINITY, f64::min), high.into_iter().fold(f64::NEG_INFINITY, f64::max))
+            }),
+        })
+    }
+
+    /// The difference of the means of `candidate` and `baseline`, each a value of one run (Welch, Biometrika 34, 1947; the
+    /// degrees of freedom rounded down). `None` below two values in either.
+    #[must_use]
+    pub fn welch(baseline: &[f64], candidate: &[f64]) -> Option<Self> {
+        let part = |values: &[f64]| Some(standard_deviation(values)?.powi(2) / values.len() as f64);
+        let (a, b) = (part(baseline)?, part(candidate)?);
+        let share = |part: f64, n: usize| part * part / (n - 1) as f64;
+        let degrees = (a + b).powi(2) / (share(a, baseline.len()) + share(b, candidate.len()));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1 and at most n + m")]
+        let degrees = if degrees.is_finite() { degrees.max(1.0) as u32 } else { 1 };
+        Some(Self {
+            value: mean(candidate)? - mean(baseline)?,
+            errors: vec![((a + b).sqrt(), degrees)],
+            floor: 0.0,
+            why: None,
+            widest: None,
+        })
+    }
+
+    /// The same estimate, that has no interval for this reason where it has none yet.
+    #[must_use]
+    pub fn without(mut self, why: Option<NoInterval>) -> Self {
+        self.why = self.why.or(why);
+        self
+    }
+
+    /// Half the width of the interval that leaves out `alpha`.
+    #[must_use]
+    pub fn half_width(&self, alpha: f64) -> f64 {
+        let upper = 1.0 - alpha / 2.0;
+        let squares = self.errors.iter().map(|(error, degrees)| (student_quantile(upper, *degrees) * error).powi(2));
+        (squares.sum::<f64>() + (normal_quantile(upper) * self.floor).powi(2)).sqrt()
+    }
+
+    /// The estimate with its interval, or why it has none.
+    #[must_use]
+    pub fn figure(&self, alpha: f64) -> Figure {
+        match self.why {
+            Some(why) => Figure::without(self.value, why),
+            None => {
+                let half = self.half_width(alpha);
+                Figure::new(self.value, self.value - half, self.value + half)
+            }
+        }
+    }
+
+    /// The chance of an estimate as far from 0 by more than `step` where there is no more than `step` between: the
+    /// greatest alpha whose interval still holds such a difference.
+    ///
+    /// Without an interval it is 0 where even the widest bounds are on one side of 0, else 1.
+    #[must_use]
+    pub fn p_value(&self, step: f64) -> f64 {
+        if self.why.is_some() {
+            let is_beyond = self.widest.is_some_and(|(low, high)| low > step || high < -step);
+            return if is_beyond { 0.0 } else { 1.0 };
+        }
+        let beyond = self.value.abs() - step;
+        if beyond <= 0.0 {
+            return 1.0;
+        }
+        let (mut low, mut high) = (1e-12_f64.ln(), 0.0);
+        for _ in 0..40 {
+            let middle = f64::midpoint(low, high);
+            if self.half_width(middle.exp()) < beyond {
+                high = middle;
+            } else {
+                low = middle;
+            }
+        }
+        high.exp()
+    }
+
+    /// The smallest true difference that is found at `alpha` with a power of 90 %; `None` without an interval.
+    #[must_use]
+    pub fn smallest_detectable(&self, alpha: f64) -> Option<f64> {
+        let errors = self.errors.iter().map(|(error, _)| error.powi(2)).sum::<f64>();
+        let deviation = (errors + self.floor.powi(2)).sqrt();
+        self.why.is_none().then(|| self.half_width(alpha) + normal_quantile(POWER) * deviation)
+    }
+}
+
+/// The medians of consecutive batches.
+fn batches(values: &[f64]) -> Vec<f64> {
+    let count = if values.len() < MANY_ROUNDS { FEW_BATCHES.min(values.len()) } else { MANY_BATCHES };
+    let batch = |k: usize| median(&values[k * values.len() / count..(k + 1) * values.len() / count]);
+    (0..count).filter_map(batch).collect()
+}
+
+fn range(values: &[f64]) -> (f64, f64) {
+    values
+        .iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(*value), most.max(*value)))
+}
+
+/// Why batches show that the run is too short for what varies.
+fn slow_variation(batches: &[f64]) -> Option<NoInterval> {
+    let (least, most) = range(batches);
+    // What is alike but for rounding does not vary.
+    if most - least <= 1e-9 * most.abs() {
         return None;
     }
-    let value = (high / low).ln();
-    let (n, m) = (one.len(), other.len());
-    if n.min(m) < FEWEST {
-        return Some(Figure::bare(value));
+    let points: Vec<(f64, f64)> = batches.iter().enumerate().map(|(k, batch)| (k as f64, *batch)).collect();
+    if trend(&points).is_some_and(|trend| trend.p < TREND_P) {
+        return Some(NoInterval::Trend);
     }
-    if n.min(m) < FEWEST_TO_RESAMPLE {
-        let logarithms =
-            |values: &[f64]| values.iter().map(|value| value.max(f64::MIN_POSITIVE).ln()).collect::<Vec<_>>();
-        let half = welch(&logarithms(one), &logarithms(other)).and_then(|about| Some(about.high? - about.value));
-        return Some(half.map_or(Figure::bare(value), |half| Figure::new(value, value - half, value + half)));
-    }
-    let mut random = generator(seed, about);
-    let (baselines, candidates) = (resampled_medians(one, &mut random), resampled_medians(other, &mut random));
-    let resampled = baselines.iter().zip(&candidates).map(|(one, other)| (other / one).ln()).collect();
-    let degrees = n + m - 2;
-    let (low, high) = percentiles(resampled, tail(((n + m) as f64 / degrees as f64).sqrt(), degrees));
-    Some(Figure::new(value, low.min(value), high.max(value)))
+    (correlation_of_neighbours(batches) > MOST_CORRELATED).then_some(NoInterval::SlowVariation)
 }
 
-/// In ascending order, and at most [`MOST_TO_PAIR`] of them, evenly spaced by rank.
-fn thinned(values: &[f64]) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    if sorted.len() <= MOST_TO_PAIR {
-        return sorted;
-    }
-    (0..MOST_TO_PAIR).map(|k| sorted[(2 * k + 1) * sorted.len() / (2 * MOST_TO_PAIR)]).collect()
+/// The correlation of values with those that follow them; 0 where all are alike.
+fn correlation_of_neighbours(values: &[f64]) -> f64 {
+    let centre = mean(values).unwrap_or(0.0);
+    let of =
+        |pairs: &mut dyn Iterator<Item = (f64, f64)>| pairs.map(|(a, b)| (a - centre) * (b - centre)).sum::<f64>();
+    let squares = of(&mut values.iter().map(|value| (*value, *value)));
+    let products = of(&mut values.windows(2).map(|pair| (pair[0], pair[1])));
+    if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// How often each of `n` positions was drawn in `n` draws with replacement.
-fn draw(n: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
-    let mut drawn = vec![0; n];
-    for _ in 0..n {
-        drawn[random.random_range(0..n)] += 1;
-    }
-    drawn
-}
-
-fn resampled_medians(sorted: &[f64], random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
-    (0..RESAMPLES)
-        .map(|_| {
-            let drawn = draw(sorted.len(), random);
-            let at_rank = |rank: usize| {
-                let mut below = 0;
-                let position = drawn.iter().position(|count| {
-                    below += *count as usize;
-                    below > rank
-                });
-                sorted[position.unwrap_or(sorted.len() - 1)]
-            };
-            at_rank((sorted.len() - 1) / 2).midpoint(at_rank(sorted.len() / 2))
-        })
-        .collect()
-}
-
-/// The interval between the `tail` and the 1 - `tail` quantile of a bootstrap distribution.
-fn percentiles(mut resampled: Vec<f64>, tail: f64) -> (f64, f64) {
-    resampled.sort_unstable_by(f64::total_cmp);
-    let tail = (tail * resampled.len() as f64).floor() as usize;
-    let tail = tail.min((resampled.len() - 1) / 2);
-    (resampled[tail], resampled[resampled.len() - 1 - tail])
-}
-
-/// What replaces alpha/2 = 2.5 % for `n` values: Phi(-sqrt(n / (n - 1)) t).
+/// Which of several hypotheses stand at a family-wise error of `alpha`, and the level at which each was tried (Holm,
+/// "A simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
 #[must_use]
-pub fn expanded_tail(n: usize) -> f64 {
-    let n = n.max(2);
-    tail((n as f64 / (n - 1) as f64).sqrt(), n - 1)
-}
-
-fn tail(widening: f64, degrees: usize) -> f64 {
-    normal_cdf(-widening * student_quantile(0.975, u32::try_from(degrees).unwrap_or(u32::MAX)))
-}
-
-/// Student's interval of the mean; `None` below two values.
-fn student(values: &[f64]) -> Option<(f64, f64)> {
-    let (mean, deviation) = (mean(values)?, standard_deviation(values)?);
-    let n = values.len();
-    let half = student_quantile(0.975, u32::try_from(n - 1).ok()?) * deviation / (n as f64).sqrt();
-    Some((mean - half, mean + half))
-}
-
-/// Student's interval on the logarithms where all values are positive, else on the values; `None` where it says nothing.
-fn student_on_logarithms(values: &[f64]) -> Option<(f64, f64)> {
-    if values.iter().any(|value| *value <= 0.0) {
-        return student(values);
+pub fn holm(p_values: &[f64], alpha: f64) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    let mut stands = vec![false; p_values.len()];
+    for (rank, place) in order.iter().enumerate() {
+        if p_values[*place] > alpha / (p_values.len() - rank) as f64 {
+            break;
+        }
+        stands[*place] = true;
     }
-    let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let (low, high) = student(&logarithms)?;
-    (high - low <= SAYS_NOTHING_FROM.ln()).then(|| (low.exp(), high.exp()))
-}
-
-/// Welch's interval of the difference of means (Welch, Biometrika 34, 1947), degrees of freedom rounded down.
-fn welch(baseline: &[f64], candidate: &[f64]) -> Option<Figure> {
-    let part = |values: &[f64]| Some(standard_deviation(values)?.powi(2) / values.len() as f64);
-    let value = mean(candidate)? - mean(baseline)?;
-    let (a, b) = (part(baseline)?, part(candidate)?);
-    let share = |part: f64, n: usize| part * part / (n - 1) as f64;
-    let degrees = (a + b).powi(2) / (share(a, baseline.len()) + share(b, candidate.len()));
-    let degrees = if degrees.is_finite() { degrees.max(1.0) as u32 } else { 1 };
-    let half = student_quantile(0.975, degrees) * (a + b).sqrt();
-    Some(Figure::new(value, value - half, value + half))
+    stands
 }
 
 #[cfg(test)]
@@ -226,85 +317,102 @@ mod tests {
 
     use super::*;
 
+    const TEN: Over = Over { span_s: 10.0, alpha: ALPHA, fewest: FEWEST };
+
     #[test]
-    fn nothing_has_no_figure_and_two_values_no_interval() {
-        assert_eq!(median_figure(&[], 1, ""), None);
-        assert_eq!(median_figure(&[7.0], 1, ""), Some(Figure::bare(7.0)));
-        assert_eq!(median_figure(&[7.0, 9.0], 1, ""), Some(Figure::bare(8.0)));
-        assert_eq!(median_difference(&[-7.0], 1, ""), Some(Figure::bare(-7.0)));
-        assert_eq!(median_difference(&[-7.0, 9.0], 1, ""), Some(Figure::bare(1.0)));
-        assert_eq!(shift(&[1.0], &[], 1, ""), None);
-        assert_eq!(shift(&[1.0], &[3.0], 1, ""), Some(Figure::bare(2.0)));
-        assert_eq!(shift(&[1.0, 2.0, 3.0], &[3.0, 5.0], 1, ""), Some(Figure::bare(2.0)));
+    fn nothing_has_no_figure_and_few_rounds_no_interval() {
+        assert_eq!(median_over(&[], TEN), None);
+        assert_eq!(median_over(&[7.0, 9.0, 8.0, 7.0], TEN), Some(Figure::without(7.5, NoInterval::TooFewRounds)));
+        let evidence = median_over(&[7.0, 9.0, 8.0], Over::evidence(10.0)).unwrap();
+        assert!(evidence.low.is_some() && evidence.why.is_none(), "{evidence:?}");
     }
 
     #[test]
-    fn three_values_have_an_interval_unless_it_says_nothing() {
-        // ln(1.1) is 0.0953, the standard deviation of -0.0953, 0, 0.0953; 4.3027 is t of two degrees of freedom.
-        let steady = median_figure(&[10.0 / 1.1, 10.0, 11.0], 1, "").unwrap();
-        let fold = (4.302_65 * 1.1_f64.ln() / 3.0_f64.sqrt()).exp();
-        assert!((steady.low.unwrap() - 10.0 / fold).abs() < 1e-3, "{steady:?}");
-        assert!((steady.high.unwrap() - 10.0 * fold).abs() < 1e-3, "{steady:?}");
-        assert_eq!(median_figure(&[44e6, 2.3e6, 0.1e6], 1, ""), Some(Figure::bare(2.3e6)));
-        assert!(shift(&[1.0, 1.1, 1.2], &[3.0, 3.1, 3.2], 1, "").unwrap().excludes(0.0));
+    fn the_width_is_that_of_batches_and_of_the_floor() {
+        // Batches of two: medians 0, 1, -1, 1, -1; their SD is 1, t of 4 degrees 2.776; all values have an SD of 2.
+        let values = [-2.0, 2.0, -1.0, 3.0, -3.0, 1.0, -1.0, 3.0, -3.0, 1.0];
+        let estimate = Estimate::of(&values, TEN).unwrap();
+        let deviation = standard_deviation(&values).unwrap();
+        let expected = (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE).sqrt();
+        assert!((estimate.half_width(0.05) - expected).abs() < 1e-4, "{} {expected}", estimate.half_width(0.05));
+        // A run four times as long sees half of the slow share more.
+        let longer = Estimate::of(&values, Over { span_s: 40.0, ..TEN }).unwrap();
+        let expected =
+            (2.776_445_f64.powi(2) * 1.0 / 5.0 + (1.959_964 * deviation).powi(2) * SLOW_SHARE / 2.0).sqrt();
+        assert!((longer.half_width(0.05) - expected).abs() < 1e-4);
     }
 
     #[test]
-    fn the_ratio_of_medians_is_that_of_the_medians_whatever_the_rounds_between() {
-        // Of two modes: the medians are in one each, while the median of all differences lies between them.
-        let baseline = [1.0, 1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0];
-        let candidate = [1.0, 1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 4.0, 4.0];
-        let ratio = ratio_of_medians(&baseline, &candidate, 1, "").unwrap();
-        assert!((ratio.value.exp() - 4.0).abs() < 1e-9 && !ratio.excludes(0.0), "{ratio:?}");
-        assert!(shift(&baseline, &candidate, 1, "").unwrap().value.abs() < 1e-9);
-        let even = ratio_of_medians(&[1.0, 2.0, 3.0, 4.0], &[2.0, 4.0, 6.0, 8.0], 1, "").unwrap();
-        assert!((even.value.exp() - 2.0).abs() < 1e-9, "of 2.5 and 5: {even:?}");
-        assert_eq!(ratio_of_medians(&[1.0], &[3.0], 1, ""), Some(Figure::bare(3.0_f64.ln())));
-        assert_eq!(ratio_of_medians(&[0.0; 7], &[3.0; 7], 1, ""), None);
-        assert_eq!(ratio_of_medians(&[], &[3.0; 7], 1, ""), None);
+    fn what_rises_or_wanders_has_no_interval_but_a_reason() {
+        let rising: Vec<f64> = (0..32).map(|k| 100.0 + f64::from(k)).collect();
+        assert_eq!(median_over(&rising, TEN).unwrap().why, Some(NoInterval::Trend));
+        let wandering: Vec<f64> = (0..32).map(|k| if k < 12 { 120.0 } else { 100.0 + f64::from(k % 3) }).collect();
+        assert_eq!(median_over(&wandering, TEN).unwrap().why, Some(NoInterval::SlowVariation));
+        let wild = median_over(&[1.0, 1e6, 2.0, 1e7, 1.0, 1e5, 3.0], TEN).unwrap();
+        assert_eq!((wild.low, wild.why), (None, Some(NoInterval::SaysNothing)));
+    }
+
+    #[test]
+    fn a_verdict_without_an_interval_needs_all_batches_far_from_zero() {
+        let rising = |from: f64| (0..32).map(|k| from + f64::from(k) / 32.0).collect::<Vec<_>>();
+        assert!(Estimate::of(&rising(5.0), TEN).unwrap().p_value(0.0) < 1e-9);
+        assert!((Estimate::of(&rising(0.1), TEN).unwrap().p_value(0.0) - 1.0).abs() < 1e-9);
+        assert!((Estimate::of(&[9.0; 4], TEN).unwrap().p_value(0.0) - 1.0).abs() < 1e-9, "too few rounds");
+    }
+
+    #[test]
+    fn a_p_value_is_the_alpha_whose_interval_just_holds_zero() {
+        let values: Vec<f64> = (0..40).map(|k| 1.0 + f64::from(k * 7 % 11) / 5.0 - 1.0).collect();
+        let estimate = Estimate::of(&values, TEN).unwrap();
+        for step in [0.0, 0.3] {
+            let p = estimate.p_value(step);
+            assert!((estimate.half_width(p) - (estimate.value - step)).abs() < 1e-3, "{p}");
+        }
+        assert!((estimate.p_value(estimate.value + 1.0) - 1.0).abs() < 1e-9, "within the resolution");
+        assert!(estimate.smallest_detectable(0.05).unwrap() > estimate.half_width(0.05));
+    }
+
+    #[test]
+    fn two_runs_are_as_unsure_as_both_and_several_are_surer() {
+        let values: Vec<f64> = (0..40).map(|k| f64::from(k * 7 % 11)).collect();
+        let one = Estimate::of(&values, TEN).unwrap();
+        let difference = one.less(&one);
+        assert!((difference.half_width(0.05) - one.half_width(0.05) * 2.0_f64.sqrt()).abs() < 1e-9);
+        let mean = Estimate::mean(&[one.clone(), one.clone(), one.clone(), one.clone()]).unwrap();
+        assert!((mean.half_width(0.05) - one.half_width(0.05) / 2.0).abs() < 1e-9);
+        assert_eq!(Estimate::mean(&[]), None);
+    }
+
+    #[test]
+    fn holm_stops_at_the_first_that_does_not_stand() {
+        assert_eq!(holm(&[0.04, 0.001, 0.03, 0.012], 0.05), [false, true, false, true]);
+        assert_eq!(holm(&[], 0.05), [false; 0]);
     }
 
     #[test]
     fn values_all_alike_have_an_interval_of_no_width() {
-        for n in [3, 5, 6, 10] {
-            let figure = median_figure(&vec![1234.0; n], 1, "").unwrap();
+        for n in [5, 6, 16, 40] {
+            let figure = median_over(&vec![1234.0; n], TEN).unwrap();
             assert!((figure.low.unwrap() - 1234.0).abs() < 1e-6 && (figure.high.unwrap() - 1234.0).abs() < 1e-6);
         }
     }
 
-    #[test]
-    fn ten_values_expand_the_tail_as_the_paper_says() {
-        // Hesterberg 2015: sqrt(10/9) x 2.2622 = 2.3845 standard deviations, 0.86 % beyond.
-        assert!((expanded_tail(10) - 0.008_55).abs() < 0.000_05, "{}", expanded_tail(10));
-        assert!((expanded_tail(1000) - 0.025).abs() < 0.000_5);
-    }
-
-    #[test]
-    fn the_seed_and_the_name_choose_the_resamples() {
-        let values: Vec<f64> = (0..15).map(|k| f64::from(k * k)).collect();
-        assert_eq!(median_figure(&values, 1, "a"), median_figure(&values, 1, "a"));
-        let draws = |seed, about| draw(50, &mut generator(seed, about));
-        assert_ne!(draws(1, "a"), draws(2, "a"));
-        assert_ne!(draws(1, "a"), draws(1, "b"));
-    }
-
     proptest! {
         #[test]
-        fn intervals_hold_their_figure_whatever_the_values(values in proptest::collection::vec(-1e18..1e18_f64, 2..20)) {
-            for figure in [median_figure(&values, 3, "x"), median_difference(&values, 3, "x"), shift(&values, &values, 3, "x")] {
-                let figure = figure.unwrap();
-                prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");
-                prop_assert!(figure.high.is_none_or(|high| figure.value <= high), "{figure:?}");
-                prop_assert_eq!(figure.low.is_some(), figure.high.is_some());
-                prop_assert!(values.len() < FEWEST_TO_RESAMPLE || figure.low.is_some());
-            }
+        fn intervals_hold_their_figure_whatever_the_values(values in proptest::collection::vec(-1e18..1e18_f64, 1..60)) {
+            let figure = median_over(&values, TEN).unwrap();
+            prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");
+            prop_assert!(figure.high.is_none_or(|high| figure.value <= high), "{figure:?}");
+            prop_assert_eq!(figure.low.is_some(), figure.why.is_none());
         }
 
         #[test]
-        fn the_order_of_values_does_not_matter(mut values in proptest::collection::vec(1.0..1e9_f64, 2..20)) {
-            let forwards = median_figure(&values, 3, "x");
-            values.reverse();
-            prop_assert_eq!(median_figure(&values, 3, "x"), forwards);
+        fn scaled_values_have_scaled_intervals(values in proptest::collection::vec(1.0..1e9_f64, 5..60), scale in 1e-3..1e3_f64) {
+            let scaled: Vec<f64> = values.iter().map(|value| value * scale).collect();
+            let (one, other) = (median_over(&values, TEN).unwrap(), median_over(&scaled, TEN).unwrap());
+            prop_assert_eq!(one.why, other.why);
+            let near = |a: Option<f64>, b: Option<f64>| a.zip(b).is_none_or(|(a, b)| (a * scale / b - 1.0).abs() < 1e-6);
+            prop_assert!(near(one.low, other.low) && near(one.high, other.high), "{:?} {:?}", one, other);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::direction::{Direction, other};
-use super::{LEAST_WAIT_NS, Reading};
+use super::direction::{Ack, Direction, Segment, other};
+use super::{LEAST_WAIT_NS, LEAST_WAIT_OF_MESSAGES_NS, Reading};
 
 /// An acknowledgement that comes later than this after its data is a delayed one, in ns. RFC 1122 (4.2.3.2) allows
 /// 500 ms; Linux waits 40 to 200 ms (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).
@@ -85,8 +85,12 @@ impl Reading<'_> {
                 let late = |ended_ns: u64| segment.left_ns > ended_ns.saturating_add(self.least_wait_ns());
                 let mut held = direction.writes_with(&written).iter().filter(|call| late(call.ended_ns));
                 let (Some(first), Some(last)) = (held.clone().next(), held.next_back()) else { continue };
+                let cause = self.cause(direction, sending, segment, first.ended_ns);
+                if cause == WaitCause::Nagle && self.of_messages {
+                    all.extend(releasing_ack(direction, segment, first.ended_ns, back.longest_travel_ns));
+                }
                 all.push(Waited {
-                    cause: self.cause(direction, sending, segment, first.ended_ns),
+                    cause,
                     end: direction.from,
                     from: direction.from,
                     from_ns: first.ended_ns,
@@ -102,7 +106,8 @@ impl Reading<'_> {
     }
 
     pub(super) fn least_wait_ns(&self) -> u64 {
-        LEAST_WAIT_NS.max(self.trace.clock_error_ns.saturating_mul(10))
+        let least_ns = if self.of_messages { LEAST_WAIT_OF_MESSAGES_NS } else { LEAST_WAIT_NS };
+        least_ns.max(self.trace.clock_error_ns.saturating_mul(10))
     }
 
     /// The far program had the whole request and began to answer later.
@@ -170,23 +175,37 @@ impl Reading<'_> {
     }
 }
 
-/// Acknowledgements that came by themselves, and that left long after what they acknowledge was there. Where it was not
-/// seen when one left, that is `travel_ns` before it came, the longest that a segment takes back.
+/// Acknowledgements that came by themselves, and that left long after what they acknowledge was there.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
-    let late = direction.acks.iter().filter(|ack| ack.bare).filter_map(|ack| {
-        let first = direction.left(ack.first_byte + 1)?;
-        let arrived_ns = direction.arrived_ns(first.end_byte)?;
-        let left_ns = ack.left_ns.unwrap_or_else(|| ack.at_ns.saturating_sub(travel_ns));
-        let late = left_ns.saturating_sub(arrived_ns) >= LATE_ACK_NS;
-        late.then(|| Waited {
-            cause: WaitCause::DelayedAck,
-            end: other(direction.from),
-            from: direction.from,
-            from_ns: arrived_ns,
-            until_ns: left_ns,
-            came_ns: Some(ack.at_ns),
-            bytes: ack.first_byte..ack.end_byte,
-        })
-    });
-    late.collect()
+    let late = |ack: &Ack| delay(direction, ack, travel_ns).filter(|waited| is_late(ack, waited));
+    direction.acks.iter().filter_map(late).collect()
+}
+
+fn is_late(ack: &Ack, waited: &Waited) -> bool {
+    ack.bare && waited.until_ns.saturating_sub(waited.from_ns) >= LATE_ACK_NS
+}
+
+/// The acknowledgement that released the segment, held since `from_ns`, where the receiver kept that back for half of this
+/// time or more. In an open loop it leaves with the next message, long before the receiver's timer ends. One that is late
+/// by itself is among [`late_acks`].
+fn releasing_ack(direction: &Direction<'_>, segment: &Segment, from_ns: u64, travel_ns: u64) -> Option<Waited> {
+    let ack = direction.acknowledged(segment.first_byte)?;
+    let waited = delay(direction, ack, travel_ns).filter(|waited| !is_late(ack, waited))?;
+    let kept_ns = waited.until_ns.saturating_sub(waited.from_ns.max(from_ns));
+    (2 * kept_ns >= segment.left_ns.saturating_sub(from_ns)).then_some(waited)
+}
+
+/// From when what it acknowledges was there until the acknowledgement left. Where it was not seen when one left, that is
+/// `travel_ns` before it came, the longest that a segment takes back.
+fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<Waited> {
+    let first = direction.left(ack.first_byte + 1)?;
+    Some(Waited {
+        cause: WaitCause::DelayedAck,
+        end: other(direction.from),
+        from: direction.from,
+        from_ns: direction.arrived_ns(first.end_byte)?,
+        until_ns: ack.left_ns.unwrap_or_else(|| ack.at_ns.saturating_sub(travel_ns)),
+        came_ns: Some(ack.at_ns),
+        bytes: ack.first_byte..ack.end_byte,
+    })
 }

@@ -115,7 +115,10 @@ impl Reading<'_> {
         let Some(ack) = direction.acknowledged(segment.first_byte).filter(|_| segment.first_byte > 0) else {
             return false;
         };
-        let at_once_ns = AT_ONCE_NS.saturating_add(self.trace.clock_error_ns);
+        // What is held for less than that at once would always seem to leave with some acknowledgement.
+        let held_ns = segment.left_ns.saturating_sub(from_ns);
+        let at_once_ns = if self.of_messages { AT_ONCE_NS.min(held_ns / 4) } else { AT_ONCE_NS };
+        let at_once_ns = at_once_ns.saturating_add(self.trace.clock_error_ns);
         ack.at_ns > from_ns && segment.left_ns.abs_diff(ack.at_ns) <= at_once_ns
     }
 }

@@ -27,6 +27,8 @@ pub(crate) use summary::summary;
 
 /// A wait is at least so long, in ns, and ten times what a kernel's time may be off.
 const LEAST_WAIT_NS: u64 = 1_000_000;
+/// The same of the messages of an open loop, which may wait for no longer than until the next of them is due.
+const LEAST_WAIT_OF_MESSAGES_NS: u64 = 20_000;
 /// What happens because of an event happens within so long after it, in ns, and what a kernel's time may be off.
 const AT_ONCE_NS: u64 = 1_000_000;
 
@@ -39,10 +41,13 @@ struct Reading<'t> {
     /// How each of them sends.
     sending: [Sending; 2],
     autocorked: Option<u64>,
+    /// Messages of an open loop; else exchanges.
+    of_messages: bool,
 }
 
 /// What the trace of a round says. `client` and `echo` are the options granted to the ends, and `exchange` what the
-/// case's exchanges are.
+/// case's exchanges are; null of an
+/// open loop of messages.
 #[must_use]
 pub fn trace_figures(
     trace: &RoundTrace,
@@ -57,7 +62,8 @@ pub fn trace_figures(
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
     let sending = [Sending::new(&trace.near.calls, client, more), Sending::new(&trace.far.calls, echo, None)];
     let autocorked = autocorked(trace);
-    let reading = Reading { trace, source, directions: [out, back], sending, autocorked };
+    let reading =
+        Reading { trace, source, directions: [out, back], sending, autocorked, of_messages: exchange.is_none() };
     let waits = reading.waits();
     let exchanges = reading.extents().map(|extent| reading.traced_exchange(&extent, &waits)).collect::<Vec<_>>();
     let sequence = reading.sequence(&exchanges, &waits);

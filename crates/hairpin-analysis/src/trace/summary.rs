@@ -7,14 +7,16 @@ use hairpin_model::trace::Capture;
 
 use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
 use crate::counted;
+use crate::statistics::interval::Over;
+use crate::summary::span_s;
 
 /// The summary of a case's traced rounds; null where none was traced.
-pub(crate) fn summary(rounds: &[&RoundRecord], seed: u64) -> Option<TraceSummary> {
+pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {
     let is_saved = |figures: &TraceFigures| matches!(figures.capture, Capture::Saved { .. });
     // The last one whose packets were saved; where none were, the last.
     let traced = rounds.iter().filter_map(|round| Some((round.number, figures_of(round)?)));
     let (_, figures) = traced.max_by_key(|(number, figures)| (is_saved(figures), *number))?;
-    let cost = cost(rounds, seed);
+    let cost = cost(rounds);
     Some(TraceSummary {
         sequence: figures.sequence.clone(),
         capture: figures.capture.clone(),
@@ -34,7 +36,7 @@ fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
 /// What tracing adds to an exchange, in ns and as a ratio: the mean of a traced round against that of the untraced one
 /// of its block; null without either. Both have the same exchanges, so that the mean counts each of them: a median would
 /// not see that some take twice as long.
-fn cost(rounds: &[&RoundRecord], seed: u64) -> Option<(Figure, Figure)> {
+fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
     let means = |purpose: Purpose| {
         let of = |round: &&RoundRecord| {
             Some((round.order.block, of_purpose(round, purpose)?.figures.latency_ns.mean.max(1.0)))
@@ -42,12 +44,13 @@ fn cost(rounds: &[&RoundRecord], seed: u64) -> Option<(Figure, Figure)> {
         rounds.iter().filter_map(of).collect::<Vec<_>>()
     };
     let both = [Purpose::Untraced, Purpose::Traced].map(means);
-    let about = format!("{} cost of tracing", rounds.first()?.case_id);
+    let evidence = rounds.iter().filter(|round| round.order.purpose != Purpose::Timed);
+    let over = Over::evidence(span_s(evidence.map(|round| round.started_ns)));
     let [untraced, traced] = both.each_ref().map(|means| by_block(means.iter().copied()));
-    let (difference_ns, _) = difference_by_block(&untraced, &traced, seed, &about)?;
+    let (difference_ns, _) = difference_by_block(&untraced, &traced, over)?;
     let [untraced, traced] = both.map(|means| logarithms_by_block(means.into_iter()));
-    let (logarithm, _) = difference_by_block(&untraced, &traced, seed, &about)?;
-    Some((difference_ns, as_ratio(&logarithm)))
+    let (logarithm, _) = difference_by_block(&untraced, &traced, over)?;
+    Some((difference_ns.figure(over.alpha), as_ratio(logarithm.figure(over.alpha))))
 }
 
 #[cfg(test)]

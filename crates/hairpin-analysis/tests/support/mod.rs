@@ -4,7 +4,8 @@
 pub mod links;
 pub mod traces;
 
-use hairpin_analysis::{Digest, comparisons, findings, round_figures, traced};
+use hairpin_analysis::statistics::interval::ALPHA;
+use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};
 use hairpin_model::case::{Case, Ends, Pattern, Placement};
 use hairpin_model::environment::Environment;
 use hairpin_model::exchange::Exchange;
@@ -148,7 +149,8 @@ impl MadeUp {
 
     /// The run without findings.
     pub fn run(self) -> Run {
-        let cases = self.digest.summaries(&self.plan, &self.rounds, SEED);
+        let states = States::of(&self.rounds);
+        let cases = self.digest.summaries(&self.plan, &self.rounds, &states, ALPHA);
         Run {
             format: FORMAT,
             tool: Tool::default(),
@@ -159,7 +161,8 @@ impl MadeUp {
             seed: SEED,
             plan: Plan::default(),
             environment: self.environment,
-            comparisons: comparisons(&cases, SEED),
+            comparisons: comparisons(&cases, ALPHA),
+            machine: states.machine().clone(),
             cases,
             findings: Vec::new(),
             skipped: Vec::new(),

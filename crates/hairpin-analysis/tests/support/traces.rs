@@ -352,6 +352,35 @@ pub fn acknowledged_in_time() -> RoundTrace {
     })
 }
 
+/// Twelve messages of an open loop, one each `interval`: from the second on each answer stays at the far end until the next
+/// message brings the acknowledgement of the answer before it. With `quick` ones nothing stays.
+pub fn messages(interval: u64, quick: bool) -> RoundTrace {
+    const MESSAGES: u64 = 12;
+    let mut tap = Wiretap::new();
+    (tap.trace.request_bytes, tap.trace.reply_bytes) = (REPLY, REPLY);
+    let start = tap.now;
+    for number in 0..MESSAGES {
+        tap.now = start + number * interval;
+        tap.begins();
+        tap.write(End::Near, REPLY);
+        tap.leaves(End::Near);
+        if number >= 2 && !quick {
+            tap.wait(TRAVEL);
+            tap.leaves(End::Far);
+            tap.reads(End::Near);
+            tap.ends();
+        }
+        tap.reads(End::Far);
+        tap.write(End::Far, REPLY);
+        if number == 0 || quick {
+            tap.leaves(End::Far);
+            tap.reads(End::Near);
+            tap.ends();
+        }
+    }
+    tap.trace
+}
+
 /// Six exchanges across a link that takes `way_ns` each way, seen at both of its ends: a write of 2 bytes leaves at once,
 /// and one of 198 when the acknowledgement comes, which left `held_ns` after the first arrived.
 pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {

@@ -129,8 +129,8 @@ pub fn setup(round: &RoundOrder, end: End) -> Setup {
 /// A failure to open, with the end it happened at; the error carries its own hint.
 pub fn unopened(end: &str, error: &hairpin_transports::TransportError) -> Failure {
     let text = error.to_string();
-    let (cause, hint) =
-        text.rsplit_once(" (hint: ").map_or((text.as_str(), ""), |(cause, hint)| (cause, hint.trim_end_matches(')')));
+    let apart = text.rsplit_once(" (hint: ").and_then(|(cause, hint)| Some((cause, hint.strip_suffix(')')?)));
+    let (cause, hint) = apart.unwrap_or((text.as_str(), ""));
     Failure { cause: format!("{end}: {cause}"), hint: hint.to_owned() }
 }
 

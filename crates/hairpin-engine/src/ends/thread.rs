@@ -11,6 +11,7 @@ use hairpin_transports::giving_up::has_given_up;
 
 use super::far::{EchoOrder, serve};
 use super::{EchoEnd, Word};
+use crate::child::LOOK;
 
 /// The thread, and the way its words come.
 pub struct EchoThread {
@@ -46,7 +47,6 @@ impl EchoThread {
 
     /// Its next word, within its time and before everything is given up.
     fn heard(&self) -> Result<Word, RecvTimeoutError> {
-        const LOOK: Duration = Duration::from_millis(500);
         let deadline = Instant::now() + self.patience;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

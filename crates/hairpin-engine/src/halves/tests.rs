@@ -99,7 +99,7 @@ fn silence_and_garbage_fail_a_lossless_round() {
 }
 
 #[test]
-fn an_open_loop_counts_from_when_a_message_was_due() {
+fn an_open_loop_sends_on_time_whatever_has_come_back() {
     // Every 1000 ns a message; the second one is held for 3500 ns while the others take 100.
     let order = order(Pattern::Paced { rate_per_s: 1e6 }, 5, 0);
     let journey =
@@ -109,7 +109,7 @@ fn an_open_loop_counts_from_when_a_message_was_due() {
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!(samples.due_ns, [0, 2000, 3000, 4000, 1000], "rows stand in order of arrival");
     assert_eq!(samples.sent_ns, samples.due_ns, "the generator was never late");
-    assert_eq!(samples.latency.max(), samples.service.unwrap().max());
+    assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [100, 100, 100, 100, 3500]);
 }
 
 #[test]
@@ -137,6 +137,23 @@ fn travel_behind_time(order: &RoundOrder) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
     run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire).unwrap()
+}
+
+#[test]
+fn an_open_loop_counts_from_when_a_message_was_due() {
+    let journey = travel_behind_time(&order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0));
+    let samples = journey.recorder.finish(journey.origin_ns);
+    assert_eq!(samples.due_ns, [0, 1000, 2000, 3000]);
+    assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "later than due, all but the first");
+    assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000]);
+    assert_eq!(
+        samples.latencies_ns().collect::<Vec<_>>(),
+        [1500, 2000, 2500, 3000],
+        "received minus due, not minus sent"
+    );
+    let (service, lateness) = (samples.service.unwrap(), samples.lateness.unwrap());
+    assert_eq!((service.max(), lateness.max()), (1500, 1500));
+    assert!(samples.latency.equivalent(samples.latency.max(), 3000), "{}", samples.latency.max());
 }
 
 #[test]

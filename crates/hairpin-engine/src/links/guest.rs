@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 use hairpin_model::round::Failure;
 
+use super::namespace;
 use crate::system::guest::{self as system, Interest};
+use crate::system::namespace::Step;
 
-/// A program that runs in a namespace. It is killed when this is dropped, when the thread that started it ends, and
+/// A program that runs at an end of a link: in its network namespace, and in namespaces of its own for mounts, host name
+/// and IPC, with a `/sys` that shows the link's devices. It is killed when this is dropped, when the thread that started it ends, and
 /// when that thread's process is killed.
 pub struct Guest {
     child: Child,
@@ -20,6 +23,7 @@ pub struct Guest {
     ended: OwnedFd,
     leads_group: bool,
     waited_for: bool,
+    foreign_sys: Option<Failure>,
 }
 
 /// Which processes the terminal's keys and [`Guest::signal`] reach.
@@ -56,7 +60,7 @@ pub fn is_in_foreground() -> bool {
 }
 
 impl Guest {
-    /// Starts the command in the network namespace of that file.
+    /// Starts the command at the end of a link whose network namespace is that file.
     ///
     /// # Errors
     /// See [`NotStarted`].
@@ -71,13 +75,19 @@ impl Guest {
         if group == Group::Own {
             command.process_group(0);
         }
-        system::run_in(command, file);
-        let mut child = command.spawn().map_err(|error| match error.raw_os_error() {
-            Some(system::NOT_ENTERED) => failed("enter", error),
-            _ => NotStarted::Program(error),
+        let (mut told, tell) = io::pipe().map_err(|error| failed("make a pipe for a program in", error))?;
+        system::run_in(command, file, tell);
+        let spawned = command.spawn();
+        let refusals = system::refusals(&mut told).unwrap_or_default();
+        let (of_sys, of_all): (Vec<_>, Vec<_>) =
+            refusals.into_iter().partition(|refusal| refusal.step == Step::Sysfs);
+        let mut child = spawned.map_err(|error| match of_all.first() {
+            Some(refusal) => NotStarted::Link(namespace::failure(refusal)),
+            None => NotStarted::Program(error),
         })?;
+        let foreign_sys = of_sys.first().map(namespace::failure);
         match system::ended(child.id()) {
-            Ok(ended) => Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false }),
+            Ok(ended) => Ok(Self { child, ended, leads_group: group == Group::Own, waited_for: false, foreign_sys }),
             Err(error) => {
                 drop(child.kill().and_then(|()| child.wait()));
                 Err(failed("watch a program in", error))
@@ -89,6 +99,12 @@ impl Guest {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Why its `/sys` is the host's, where the kernel refused it another one.
+    #[must_use]
+    pub fn foreign_sys(&self) -> Option<&Failure> {
+        self.foreign_sys.as_ref()
     }
 
     /// Its standard input and output, where they are pipes.

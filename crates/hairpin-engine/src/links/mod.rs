@@ -62,6 +62,8 @@ pub enum LogTo {
     File(PathBuf),
     /// What is open under that number in the process that orders: what others write there and the log follow each other.
     Stream(RawFd),
+    /// A file that is open under that number in the process that orders, and its name for users.
+    Opened(RawFd, String),
 }
 
 impl LogTo {

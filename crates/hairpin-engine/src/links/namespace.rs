@@ -165,6 +165,12 @@ fn explained(refusal: &Refusal) -> WhyNot {
     why_not(refusal, &setting, status("Seccomp").is_some_and(|mode| mode != "0"))
 }
 
+/// What was refused to a program in a link.
+pub(super) fn failure(refusal: &Refusal) -> Failure {
+    let WhyNot { reason, hint } = explained(refusal);
+    Failure { cause: reason, hint }
+}
+
 /// The reason and the hint, from the kernel's settings and whether a filter of system calls is in force.
 fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered: bool) -> WhyNot {
     let Refusal { step, error } = refusal;
@@ -173,12 +179,27 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
         Step::ActAsRoot => format!("acting as root in a user namespace of its own is refused: {error}"),
         Step::NetworkNamespace => format!("a network namespace cannot be made: {error}"),
         Step::Emulator => format!("the kernel's emulator cannot be used: {error}"),
+        Step::EnterNetwork => format!("the link's network namespace cannot be entered: {error}"),
+        Step::HostNamespaces => format!("namespaces for mounts, host name and IPC cannot be made: {error}"),
+        Step::PrivateMounts => format!("mounts cannot be kept from the host: {error}"),
+        Step::Sysfs => format!("/sys of the link cannot be mounted: {error}"),
     };
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
     let refused = matches!(error.raw_os_error(), Some(libc::EPERM | libc::EACCES));
     let hint = match error.raw_os_error() {
+        _ if *step == Step::EnterNetwork => "was the link ended from outside?",
+        _ if *step == Step::Sysfs => "run as root, or where the host's own /sys is mounted whole",
         Some(libc::ENOENT) if *step == Step::Emulator => "a kernel with sch_netem (CONFIG_NET_SCH_NETEM) is needed",
         Some(libc::ENOSPC) if *step == Step::NetworkNamespace => "raise it: sysctl -w user.max_net_namespaces=1000",
+        Some(libc::ENOSPC) if *step == Step::HostNamespaces => {
+            "raise them: sysctl -w user.max_mnt_namespaces=1000 user.max_uts_namespaces=1000 user.max_ipc_namespaces=1000"
+        }
+        Some(libc::EINVAL | libc::ENOSYS) if *step == Step::HostNamespaces => {
+            "a kernel with CONFIG_UTS_NS and CONFIG_IPC_NS is needed"
+        }
+        Some(libc::EINVAL) if *step == Step::PrivateMounts => {
+            "run outside of a changed root directory, or one that is a mount (mount --bind DIR DIR before chroot DIR)"
+        }
         Some(libc::ENOSPC | libc::EUSERS) => "raise it: sysctl -w user.max_user_namespaces=1000, or run as root",
         Some(libc::EINVAL | libc::ENOSYS) => {
             "a kernel with CONFIG_USER_NS and CONFIG_NET_NS is needed; as root only the second"
@@ -216,8 +237,10 @@ mod tests {
         let confined = [("kernel.apparmor_restrict_unprivileged_userns", "1")];
         let open = [("kernel.unprivileged_userns_clone", "1"), ("kernel.apparmor_restrict_unprivileged_userns", "0")];
         let (user, root, network) = (Step::UserNamespace, Step::ActAsRoot, Step::NetworkNamespace);
+        let (entered, host, mounts, sys) =
+            (Step::EnterNetwork, Step::HostNamespaces, Step::PrivateMounts, Step::Sysfs);
         type Told<'a> = (Step, i32, &'a [(&'a str, &'a str)], bool, &'a str);
-        let cases: [Told<'_>; 12] = [
+        let cases: [Told<'_>; 17] = [
             (user, libc::EPERM, &closed, false, "kernel.unprivileged_userns_clone=1"),
             (user, libc::EPERM, &closed, true, "kernel.unprivileged_userns_clone=1"),
             (root, libc::EPERM, &confined, false, "kernel.apparmor_restrict_unprivileged_userns=0"),
@@ -230,6 +253,11 @@ mod tests {
             (network, libc::ENOSPC, &open, false, "user.max_net_namespaces"),
             (user, libc::EINVAL, &open, false, "CONFIG_USER_NS"),
             (Step::Emulator, libc::ENOENT, &open, false, "CONFIG_NET_SCH_NETEM"),
+            (entered, libc::EINVAL, &open, false, "was the link ended"),
+            (host, libc::ENOSPC, &open, false, "user.max_mnt_namespaces"),
+            (host, libc::EINVAL, &open, false, "CONFIG_UTS_NS"),
+            (mounts, libc::EINVAL, &open, false, "changed root directory"),
+            (sys, libc::EPERM, &closed, true, "the host's own /sys"),
         ];
         for (step, code, settings, filtered, help) in cases {
             let why = said(step, code, settings, filtered);

@@ -5,7 +5,7 @@ use std::env;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use hairpin_link::netem;
 use hairpin_link::profile::Profile;
@@ -17,7 +17,10 @@ use serde::Deserialize;
 use super::wiring::{self, END_INTERFACE, Ends};
 use super::{LinkEnd, LinkOrder, namespace};
 use crate::clock::Clock;
-use crate::system::process;
+use crate::system::process::{self, Process};
+
+/// How long a call of tc may take, in ms. It takes a small part of it; this only ends a hang.
+const PATIENCE_MS: i32 = 10_000;
 
 /// Whether the kernel's emulator can run here.
 ///
@@ -139,8 +142,11 @@ fn run(tc: &Path, arguments: impl IntoIterator<Item = String>) -> Result<String,
         cause: format!("`{} {}` failed: {why}", tc.display(), arguments.join(" ")),
         hint: hint.to_owned(),
     };
-    let output = Command::new(tc).args(&arguments).stdin(Stdio::null()).output();
+    let output = output_of(Command::new(tc).args(&arguments), PATIENCE_MS);
     let output = output.map_err(|error| failed(&error.to_string(), "is a limit on processes reached?"))?;
+    let Some(output) = output else {
+        return Err(failed(&format!("it has not ended after {} s", PATIENCE_MS / 1000), "was it stopped?"));
+    };
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let hint = if said.contains("qdisc kind is unknown") {
@@ -151,6 +157,18 @@ fn run(tc: &Path, arguments: impl IntoIterator<Item = String>) -> Result<String,
         return Err(failed(said.trim(), hint));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// What a program printed; nothing where it had to be killed: the link must not outlive the program that started it for
+/// one that is stopped.
+fn output_of(command: &mut Command, patience_ms: i32) -> io::Result<Option<Output>> {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let process = Process::with_id(child.id())?;
+    let has_ended = process.ends_within(patience_ms)?;
+    if !has_ended {
+        process.kill()?;
+    }
+    child.wait_with_output().map(|output| has_ended.then_some(output))
 }
 
 fn unheard(error: &io::Error) -> Failure {
@@ -173,6 +191,14 @@ mod tests {
         let counts = record.packets;
         assert_eq!((counts.entered, counts.out, counts.dropped["netem"], counts.inside), (101, 97, 3, 1));
         assert_eq!(counts.unexplained(), 0);
+    }
+
+    #[test]
+    fn a_program_that_is_stopped_is_not_waited_for() {
+        let shell =
+            |script: &str, patience_ms| output_of(Command::new("sh").args(["-c", script]), patience_ms).unwrap();
+        assert_eq!(shell("kill -s STOP $$", 50).map(|output| output.status), None);
+        assert_eq!(shell("echo told", 20_000).map(|output| output.stdout), Some(b"told\n".to_vec()));
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The link's process, and the handle on it.
 //!
 //! The process ends when its standard input closes, however the one that started it came to its end: then it still has
-//! to end what runs in its namespaces. It has a session of its own, so that whoever kills a whole process group does not
-//! kill it too. If the link's process alone is killed, the handle does that.
+//! to end what runs in its namespaces. So the kernel does not kill it then, but lets it go on where it was stopped. It
+//! has a session of its own, so that whoever kills a whole process group does not kill it too. If the link's process
+//! alone is killed, the handle ends what runs in its namespaces.
 
 use std::fs::File;
 use std::io;
@@ -113,12 +114,16 @@ impl Drop for RunningLink {
 
 /// The order as the link's process is to hear it, and what must be open while that is started.
 fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failure> {
-    let Some(LogTo::Stream(number)) = order.log else { return Ok((order.clone(), None)) };
+    let Some(LogTo::Stream(number) | LogTo::Opened(number, _)) = order.log else { return Ok((order.clone(), None)) };
     let passed_on = stream::to_pass_on(number).map_err(|error| Failure {
         cause: format!("cannot give the link descriptor {number} for its log: {error}"),
         hint: "is a limit on open files (ulimit -n) reached?".to_owned(),
     })?;
-    let log = Some(LogTo::Stream(passed_on.as_raw_fd()));
+    let number = passed_on.as_raw_fd();
+    let log = Some(match &order.log {
+        Some(LogTo::Opened(_, name)) => LogTo::Opened(number, name.clone()),
+        _ => LogTo::Stream(number),
+    });
     Ok((LinkOrder { log, ..order.clone() }, Some(passed_on)))
 }
 
@@ -135,6 +140,7 @@ fn out_of_turn(word: &LinkWord) -> Failure {
 /// # Errors
 /// There is no readable order.
 pub fn serve_as_process(parent: u32) -> Result<(), String> {
+    process::go_on_without_parent();
     process::leave_session();
     process::ignore_interrupts();
     let order: LinkOrder = child::hear_order()?;

@@ -1,13 +1,17 @@
 //! The trace files that a profile replays.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hairpin_link::profile::Profile;
 use hairpin_link::stages::queue::replay::Trace;
 use hairpin_model::round::Failure;
+
+use crate::system::stream;
 
 /// The longest trace that is read, in bytes: 10 Gbit/s for more than a minute.
 const LONGEST_BYTES: u64 = 64 << 20;
@@ -47,8 +51,7 @@ pub fn read(profile: &Profile) -> Result<Named, Failure> {
 fn text(name: &str) -> Result<String, Failure> {
     let failed = |cause: String, hint: &str| Failure { cause, hint: hint.to_owned() };
     let mut bytes = Vec::new();
-    let read = File::open(name).and_then(|file| file.take(LONGEST_BYTES + 1).read_to_end(&mut bytes));
-    read.map_err(|error| {
+    read_named(name, &mut bytes).map_err(|error| {
         failed(
             format!("cannot read the trace `{name}`: {error}"),
             "replay=FILE names a file, seen from the current folder",
@@ -70,9 +73,24 @@ fn text(name: &str) -> Result<String, Failure> {
     }
 }
 
+/// Reads a file that the user named. A pipe without a writer is not waited for: it has nothing to read.
+fn read_named(name: &str, bytes: &mut Vec<u8>) -> io::Result<usize> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(name)?;
+    stream::wait_again(file.as_fd())?;
+    file.take(LONGEST_BYTES + 1).read_to_end(bytes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        read(&format!("replay={}", pipe.display()).parse().unwrap()).unwrap_err();
+    }
 
     #[test]
     fn all_rounds_of_a_run_replay_what_the_first_one_read() {

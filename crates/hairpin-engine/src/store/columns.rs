@@ -2,23 +2,23 @@
 //! takes them.
 
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use hairpin_model::round::RoundOrder;
 use hairpin_model::samples::{Fate, Samples};
 use parquet::basic::Compression;
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::histograms::Histograms;
-use super::{StoreError, file_error};
+use super::pages::{self, BoundedPages};
+use super::{RunFolder, StoreError};
 
 /// The columns. Times are ns since the round began; `received_ns` is null where no answer came.
 const SCHEMA: &str = "message samples {
@@ -58,25 +58,46 @@ pub struct Row {
     pub fate: Fate,
 }
 
-/// The columns as read back.
+/// The columns as read back. Where no answer came `received_ns` is 0.
 #[derive(Debug, Default)]
-pub(super) struct Columns(Vec<Row>);
+pub(super) struct Columns {
+    sequence: Vec<u64>,
+    warm_up: Vec<bool>,
+    due_ns: Vec<u64>,
+    sent_ns: Vec<u64>,
+    received_ns: Vec<u64>,
+    fate: Vec<Fate>,
+}
+
+/// The raw samples of one round.
+#[derive(Debug, Default)]
+pub struct Rows(pub(super) Columns);
+
+impl Rows {
+    /// One by one, in order of arrival.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Row> + '_ {
+        let columns = &self.0;
+        (0..columns.fate.len()).map(|row| Row {
+            sequence: columns.sequence[row],
+            warm_up: columns.warm_up[row],
+            due_ns: columns.due_ns[row],
+            sent_ns: columns.sent_ns[row],
+            received_ns: (columns.fate[row] != Fate::Lost).then_some(columns.received_ns[row]),
+            fate: columns.fate[row],
+        })
+    }
+}
 
 impl Columns {
-    pub(super) fn rows(self) -> Vec<Row> {
-        self.0
-    }
-
     /// The samples of a round, from its columns and its histograms.
     pub(super) fn with(self, histograms: Histograms, measured: u64) -> Samples {
-        let rows = self.0;
         Samples {
-            warm_up: rows.iter().take_while(|row| row.warm_up).count(),
-            sequence: rows.iter().map(|row| row.sequence).collect(),
-            due_ns: rows.iter().map(|row| row.due_ns).collect(),
-            sent_ns: rows.iter().map(|row| row.sent_ns).collect(),
-            received_ns: rows.iter().map(|row| row.received_ns.unwrap_or(0)).collect(),
-            fate: rows.iter().map(|row| row.fate).collect(),
+            warm_up: self.warm_up.iter().take_while(|warm_up| **warm_up).count(),
+            sequence: self.sequence,
+            due_ns: self.due_ns,
+            sent_ns: self.sent_ns,
+            received_ns: self.received_ns,
+            fate: self.fate,
             latency: histograms.latency,
             service: histograms.service,
             lateness: histograms.lateness,
@@ -86,17 +107,17 @@ impl Columns {
 }
 
 pub(super) fn write(
-    path: &Path,
+    folder: &RunFolder,
+    name: &str,
     round: u32,
     case_id: &str,
     order: &RoundOrder,
     samples: &Samples,
 ) -> Result<(), StoreError> {
-    let file = File::create(path).map_err(file_error("write", path))?;
-    write_columns(file, round, case_id, order, samples).map_err(|error| {
-        drop(std::fs::remove_file(path));
-        file_error("write", path)(into_io(error))
-    })
+    let written = folder.files.write::<std::io::Error>(name, |file| {
+        write_columns(file.try_clone()?, round, case_id, order, samples).map_err(into_io)
+    });
+    written.map_err(folder.error("write", name))
 }
 
 /// The system's own error where there is one inside, so that a full disk is told as such.
@@ -168,81 +189,147 @@ fn write_columns(
     Ok(())
 }
 
-pub(super) fn read(path: &Path) -> Result<Columns, StoreError> {
-    let file = File::open(path).map_err(file_error("read", path))?;
-    read_columns(file).map_err(|error| StoreError::Damaged { path: path.to_owned(), cause: error.to_string() })
+/// Reads the columns of a round that has `kept` samples.
+pub(super) fn read(folder: &RunFolder, name: &str, kept: u64) -> Result<Columns, StoreError> {
+    let file = folder.files.file(name, super::limits::SAMPLES_BYTES).map_err(folder.error("read", name))?;
+    read_columns(file, kept).map_err(|error| folder.damaged(name, error.to_string()))
 }
 
-fn read_columns(file: File) -> Result<Columns, ParquetError> {
-    let reader = SerializedFileReader::new(file)?;
-    let mut rows = Vec::new();
-    for index in 0..reader.num_row_groups() {
-        read_group(&*reader.get_row_group(index)?, &mut rows)?;
+fn read_columns(file: File, kept: u64) -> Result<Columns, ParquetError> {
+    let file_bytes = file.metadata()?.len();
+    let metadata = pages::metadata(&file)?;
+    let rows: Option<u64> = metadata
+        .row_groups()
+        .iter()
+        .try_fold(0_u64, |rows, group| rows.checked_add(u64::try_from(group.num_rows()).ok()?));
+    if rows != Some(kept) {
+        return Err(torn("as many rows as the round's record says"));
     }
-    Ok(Columns(rows))
+    let file = Arc::new(file);
+    let mut columns = Columns::default();
+    for group in metadata.row_groups() {
+        read_group(&Group { file: &file, file_bytes, metadata: group }, &mut columns)?;
+    }
+    Ok(columns)
+}
+
+/// A row group of an open file.
+struct Group<'a> {
+    file: &'a Arc<File>,
+    file_bytes: u64,
+    metadata: &'a RowGroupMetaData,
+}
+
+impl Group<'_> {
+    fn rows(&self) -> Result<usize, ParquetError> {
+        usize::try_from(self.metadata.num_rows()).map_err(|_| torn("a number of rows"))
+    }
+
+    fn column(&self, column: usize) -> Result<ColumnReader, ParquetError> {
+        let metadata = self.metadata.column(column);
+        let optional = i16::from(column == RECEIVED);
+        let description = metadata.column_descr_ptr();
+        if (description.max_def_level(), description.max_rep_level()) != (optional, 0) {
+            return Err(torn("a column of the schema"));
+        }
+        let pages = BoundedPages::new(self.file, self.file_bytes, metadata, self.rows()?)?;
+        Ok(get_column_reader(description, Box::new(pages)))
+    }
+
+    /// Takes a column of whole numbers part by part, with the level of each row where some may be null: 1 where there is
+    /// a number.
+    fn whole(
+        &self,
+        column: usize,
+        mut take: impl FnMut(&[i64], &[i16]) -> Result<(), ParquetError>,
+    ) -> Result<(), ParquetError> {
+        let ColumnReader::Int64ColumnReader(mut reader) = self.column(column)? else {
+            return Err(torn("a column of whole numbers"));
+        };
+        in_parts(&mut reader, self.rows()?, column == RECEIVED, |part, levels| take(part, levels))
+    }
+
+    fn times(&self, column: usize, into: &mut Vec<u64>) -> Result<(), ParquetError> {
+        into.reserve_exact(self.rows()?);
+        self.whole(column, |part, _| {
+            into.extend(part.iter().map(|number| number.cast_unsigned()));
+            Ok(())
+        })
+    }
 }
 
 /// Column by column: the row-wise interface takes four times as long.
-fn read_group(group: &dyn RowGroupReader, rows: &mut Vec<Row>) -> Result<(), ParquetError> {
-    if group.num_columns() <= FATE {
+fn read_group(group: &Group<'_>, columns: &mut Columns) -> Result<(), ParquetError> {
+    if group.metadata.num_columns() <= FATE {
         return Err(torn("a column of the schema"));
     }
-    let count = usize::try_from(group.metadata().num_rows()).map_err(|_| torn("a number of rows"))?;
-    let whole = |column| match group.get_column_reader(column)? {
-        ColumnReader::Int64ColumnReader(reader) => values(reader, count, column == RECEIVED),
-        _ => Err(torn("a column of whole numbers")),
+    let (rows, before) = (group.rows()?, columns.fate.len());
+    group.times(SEQUENCE, &mut columns.sequence)?;
+    group.times(DUE, &mut columns.due_ns)?;
+    group.times(SENT, &mut columns.sent_ns)?;
+    let ColumnReader::BoolColumnReader(mut reader) = group.column(WARM_UP)? else {
+        return Err(torn("the column warm_up"));
     };
-    let (sequence, due, sent) = (whole(SEQUENCE)?.0, whole(DUE)?.0, whole(SENT)?.0);
-    let (received, is_there) = whole(RECEIVED)?;
-    let warm_up = match group.get_column_reader(WARM_UP)? {
-        ColumnReader::BoolColumnReader(reader) => values(reader, count, false)?.0,
-        _ => return Err(torn("the column warm_up")),
+    columns.warm_up.reserve_exact(rows);
+    in_parts(&mut reader, rows, false, |part, _| {
+        columns.warm_up.extend_from_slice(part);
+        Ok(())
+    })?;
+    let ColumnReader::ByteArrayColumnReader(mut reader) = group.column(FATE)? else {
+        return Err(torn("the column fate"));
     };
-    let fates = match group.get_column_reader(FATE)? {
-        ColumnReader::ByteArrayColumnReader(reader) => values(reader, count, false)?.0,
-        _ => return Err(torn("the column fate")),
-    };
-    let mut received = received.into_iter();
-    for row in 0..count {
-        let word = fates[row].as_utf8()?;
-        let fate: Fate = word.parse().map_err(|error| ParquetError::General(format!("{error}")))?;
-        let received_ns = if is_there[row] == 1 { received.next().map(i64::cast_unsigned) } else { None };
-        if received_ns.is_none() != (fate == Fate::Lost) {
-            return Err(torn("received_ns where the fate tells of an answer"));
+    columns.fate.reserve_exact(rows);
+    in_parts(&mut reader, rows, false, |part, _| {
+        for word in part {
+            let fate = word.as_utf8()?.parse().map_err(|error| ParquetError::General(format!("{error}")))?;
+            columns.fate.push(fate);
         }
-        rows.push(Row {
-            sequence: sequence[row].cast_unsigned(),
-            warm_up: warm_up[row],
-            due_ns: due[row].cast_unsigned(),
-            sent_ns: sent[row].cast_unsigned(),
-            received_ns,
-            fate,
-        });
+        Ok(())
+    })?;
+    let (received_ns, fates) = (&mut columns.received_ns, &columns.fate);
+    debug_assert_eq!(received_ns.len(), before, "every group filled all columns");
+    received_ns.reserve_exact(rows);
+    group.whole(RECEIVED, |part, levels| {
+        let mut there = part.iter();
+        for level in levels {
+            let received = if *level == 1 { there.next() } else { None };
+            if received.is_none() != (fates[received_ns.len()] == Fate::Lost) {
+                return Err(torn("received_ns where the fate tells of an answer"));
+            }
+            received_ns.push(received.map_or(0, |received| received.cast_unsigned()));
+        }
+        Ok(())
+    })
+}
+
+/// So many values are decoded at once.
+const PART: usize = 1 << 16;
+
+/// Gives all values of a column, part by part, and the level of each of their rows where some may be null.
+fn in_parts<T: DataType>(
+    reader: &mut ColumnReaderImpl<T>,
+    rows: usize,
+    nullable: bool,
+    mut take: impl FnMut(&[T::T], &[i16]) -> Result<(), ParquetError>,
+) -> Result<(), ParquetError> {
+    let (mut part, mut levels) = (Vec::new(), Vec::new());
+    let mut read = 0;
+    while read < rows {
+        part.clear();
+        levels.clear();
+        let (records, values, _) =
+            reader.read_records(PART.min(rows - read), nullable.then_some(&mut levels), None, &mut part)?;
+        let told = if nullable { levels.len() } else { values };
+        if records == 0 || told != records || part.len() != values {
+            return Err(torn("as many values as rows"));
+        }
+        take(&part, &levels)?;
+        read += records;
     }
     Ok(())
 }
 
-/// All values of a column, and where it may be null the level of each row: 1 where there is a value.
-fn values<T: DataType>(
-    mut reader: ColumnReaderImpl<T>,
-    count: usize,
-    nullable: bool,
-) -> Result<(Vec<T::T>, Vec<i16>), ParquetError> {
-    let (mut values, mut levels) = (Vec::new(), Vec::new());
-    let mut read = 0;
-    while read < count {
-        let (records, _, _) =
-            reader.read_records(count - read, nullable.then_some(&mut levels), None, &mut values)?;
-        if records == 0 {
-            return Err(torn("as many values as rows"));
-        }
-        read += records;
-    }
-    let complete = if nullable { levels.len() == count } else { values.len() == count };
-    if complete { Ok((values, levels)) } else { Err(torn("as many values as rows")) }
-}
-
 /// A file that is not what the schema promises.
-fn torn(what: &str) -> ParquetError {
+pub(super) fn torn(what: &str) -> ParquetError {
     ParquetError::General(format!("it lacks {what}"))
 }

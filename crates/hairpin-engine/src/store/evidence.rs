@@ -1,11 +1,9 @@
 //! What a traced round leaves beside its samples: its trace as JSON, and its packets as a pcapng file.
 
-use std::fs;
-
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
 use hairpin_model::trace::{Capture, RoundTrace};
 
-use super::{RunFolder, StoreError, file_error};
+use super::{RunFolder, StoreError, limits};
 
 const TRACES: &str = "traces";
 const CAPTURES: &str = "captures";
@@ -71,9 +69,9 @@ pub(super) fn not_saved(record: &mut RoundRecord, error: &StoreError) {
 /// Removes what was written of the evidence, so that there is room for what counts more, and folders without any.
 fn forget(folder: &RunFolder, record: &mut RoundRecord, trace: &RoundTrace) {
     for sort in [TRACES, CAPTURES] {
-        drop(fs::remove_file(folder.path().join(name(sort, record.number))));
+        drop(folder.files.remove(&name(sort, record.number)));
         // It stays where other rounds have files in it.
-        drop(fs::remove_dir(folder.path().join(sort)));
+        drop(folder.files.remove_folder(sort));
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
         measured.trace_file = None;
@@ -92,9 +90,11 @@ fn tell(measured: &mut Measured, trace: &RoundTrace) {
 pub(super) fn read(folder: &RunFolder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
     let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
     let Some(name) = &measured.trace_file else { return Ok(None) };
-    let path = folder.path().join(name);
-    let json = fs::read(&path).map_err(file_error("read", &path))?;
-    serde_json::from_slice(&json).map(Some).map_err(|error| StoreError::Damaged { path, cause: error.to_string() })
+    let json = folder.files.read(name, limits::TRACE_BYTES).map_err(folder.error("read", name))?;
+    limits::values(&json)
+        .and_then(|()| serde_json::from_slice(&json).map_err(|error| error.to_string()))
+        .map(Some)
+        .map_err(|cause| folder.damaged(name, cause))
 }
 
 fn name(sort: &str, number: u32) -> String {
@@ -103,7 +103,6 @@ fn name(sort: &str, number: u32) -> String {
 }
 
 fn write(folder: &RunFolder, sort: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    let path = folder.path().join(sort);
-    fs::create_dir_all(&path).map_err(file_error("make", &path))?;
+    folder.files.make_folder(sort).map_err(folder.error("make", sort))?;
     folder.write(name, bytes)
 }

@@ -2,19 +2,19 @@
 //! people's tools read. It holds all messages, also those beyond the raw samples that are kept.
 
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
+use std::ops::Range;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hairpin_model::round::RoundRecord;
-use hairpin_model::samples::Samples;
+use hairpin_model::samples::{LONGEST_NS, Samples, latency_histogram};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use super::{StoreError, append_whole, file_error};
+use super::{RunFolder, StoreError, limits};
 
 const LOG: &str = "latency.hlog";
 
@@ -29,8 +29,7 @@ pub(super) struct Histograms {
 }
 
 /// Writes the log's head.
-pub(super) fn begin(folder: &Path) -> Result<(), StoreError> {
-    let path = folder.join(LOG);
+pub(super) fn begin(folder: &RunFolder) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let begun = IntervalLogWriterBuilder::new()
@@ -38,12 +37,11 @@ pub(super) fn begin(folder: &Path) -> Result<(), StoreError> {
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut bytes, &mut serializer)
         .map(drop);
-    begun.and_then(|()| fs::write(&path, &bytes)).map_err(file_error("write", &path))
+    begun.and_then(|()| folder.files.replace(LOG, &bytes)).map_err(folder.error("write", LOG))
 }
 
 /// Appends the histograms of a round.
-pub(super) fn append(folder: &Path, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
-    let path = folder.join(LOG);
+pub(super) fn append(folder: &RunFolder, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let mut lines = || -> Result<(), String> {
@@ -66,11 +64,11 @@ pub(super) fn append(folder: &Path, record: &RoundRecord, samples: &Samples) -> 
         }
         Ok(())
     };
-    lines().map_err(|cause| StoreError::Damaged { path: path.clone(), cause })?;
+    lines().map_err(|cause| folder.damaged(LOG, cause))?;
     // Each appended piece would begin with the head again.
     let text = String::from_utf8_lossy(&bytes);
     let body: String = text.lines().filter(|line| line.starts_with("Tag=")).map(|line| format!("{line}\n")).collect();
-    append_whole(&path, body.as_bytes())
+    folder.files.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
 fn tag(record: &RoundRecord, quantity: &str) -> String {
@@ -79,24 +77,27 @@ fn tag(record: &RoundRecord, quantity: &str) -> String {
 
 /// The log, still encoded: a few hundred bytes a round, so that long runs stay small in memory.
 pub(super) struct Log {
-    path: PathBuf,
-    encoded: HashMap<String, String>,
+    folder: RunFolder,
+    bytes: Vec<u8>,
+    /// Where in it the encoded histogram of each tag is.
+    encoded: HashMap<String, Range<usize>>,
 }
 
 /// Reads the log.
-pub(super) fn read(folder: &Path) -> Result<Log, StoreError> {
-    let path = folder.join(LOG);
-    let bytes = fs::read(&path).map_err(file_error("read", &path))?;
+pub(super) fn read(folder: &RunFolder) -> Result<Log, StoreError> {
+    let bytes = folder.files.read(LOG, limits::LOG_BYTES).map_err(folder.error("read", LOG))?;
     let mut encoded = HashMap::new();
     for entry in IntervalLogIterator::new(&bytes) {
         // A line that a crash cut short belongs to no round.
         if let Ok(LogEntry::Interval(interval)) = entry
             && let Some(tag) = interval.tag()
         {
-            encoded.insert(tag.as_str().to_owned(), interval.encoded_histogram().to_owned());
+            let text = interval.encoded_histogram();
+            let begins_at = text.as_ptr().addr() - bytes.as_ptr().addr();
+            encoded.insert(tag.as_str().to_owned(), begins_at..begins_at + text.len());
         }
     }
-    Ok(Log { path, encoded })
+    Ok(Log { folder: folder.clone(), bytes, encoded })
 }
 
 impl Log {
@@ -104,7 +105,7 @@ impl Log {
     pub(super) fn round(&self, record: &RoundRecord) -> Result<Histograms, StoreError> {
         let Some(latency) = self.histogram(&tag(record, "latency"))? else {
             let cause = format!("it has no histogram of round {}", record.number);
-            return Err(StoreError::Damaged { path: self.path.clone(), cause });
+            return Err(self.folder.damaged(LOG, cause));
         };
         let service = self.histogram(&tag(record, "service"))?;
         let lateness = self.histogram(&tag(record, "lateness"))?;
@@ -113,10 +114,112 @@ impl Log {
 
     fn histogram(&self, tag: &str) -> Result<Option<Histogram<u64>>, StoreError> {
         let Some(encoded) = self.encoded.get(tag) else { return Ok(None) };
-        let damaged =
-            |cause: String| StoreError::Damaged { path: self.path.clone(), cause: format!("{tag}: {cause}") };
-        let bytes = STANDARD.decode(encoded).map_err(|error| damaged(error.to_string()))?;
-        let mut reader: &[u8] = &bytes;
-        Deserializer::new().deserialize(&mut reader).map(Some).map_err(|error| damaged(format!("{error:?}")))
+        decoded(&self.bytes[encoded.clone()])
+            .map(Some)
+            .map_err(|cause| self.folder.damaged(LOG, format!("{tag}: {cause}")))
+    }
+}
+
+/// What stands before the counts, by the V2 format: cookie, length of the counts, offset, digits, lowest and highest
+/// value, ratio.
+const HEAD_BYTES: usize = 40;
+/// Cookie and length, which stand before the packed histogram.
+const PACKED_HEAD_BYTES: usize = 8;
+/// What a histogram of the V2 format begins with that is packed with deflate.
+const PACKED_COOKIE: u32 = 0x1c84_9314;
+/// The longest number of the counts: LEB128 of 64 bits, the last byte whole.
+const NUMBER_BYTES: usize = 9;
+
+/// Decodes a histogram that may come from anybody. The library takes memory for the length and the bounds that the text
+/// names, so these are checked before: only what [`latency_histogram`] gives is read.
+fn decoded(encoded: &[u8]) -> Result<Histogram<u64>, String> {
+    const OTHER: &str = "it is no histogram of 1 ns to an hour with three digits";
+    let most = latency_histogram().distinct_values();
+    let packed = STANDARD.decode(encoded).map_err(|error| error.to_string())?;
+    let (packed_head, packed) = packed.split_at_checked(PACKED_HEAD_BYTES).ok_or("it is cut short")?;
+    let length = u32::try_from(packed.len()).map_err(|_| OTHER)?;
+    if packed_head != [PACKED_COOKIE.to_be_bytes(), length.to_be_bytes()].concat() {
+        return Err("its length is not that of what follows, or it is packed otherwise".to_owned());
+    }
+    let longest = HEAD_BYTES + most * NUMBER_BYTES;
+    let mut plain = Vec::new();
+    let unpack = flate2::read::ZlibDecoder::new(packed).take(longest as u64 + 1).read_to_end(&mut plain);
+    unpack.map_err(|error: io::Error| error.to_string())?;
+    let (head, counts) = plain.split_at_checked(HEAD_BYTES).ok_or("it is cut short")?;
+    let number = |at: usize| u64::from_be_bytes(head[at..at + 8].try_into().expect("eight bytes"));
+    // Length and offset, digits, lowest, highest.
+    let lengths = (number(4), u64::from(u32::from_be_bytes(head[12..16].try_into().expect("four bytes"))));
+    if lengths != ((counts.len() as u64) << 32, 3) || (number(16), number(24)) != (1, LONGEST_NS) {
+        return Err(OTHER.to_owned());
+    }
+    check_counts(counts, most).ok_or(OTHER)?;
+    Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|error| format!("{error:?}"))
+}
+
+/// Whether the counts fill at most so many places. A negative number skips places: the library's arithmetic on one that
+/// is too large overflows.
+fn check_counts(mut counts: &[u8], most: usize) -> Option<()> {
+    let (mut places, mut messages) = (0_u64, 0_u64);
+    while !counts.is_empty() {
+        let length =
+            counts.iter().take(NUMBER_BYTES - 1).position(|byte| byte & 0x80 == 0).map_or(NUMBER_BYTES, |at| at + 1);
+        let (number, rest) = counts.split_at_checked(length)?;
+        let encoded = number.iter().enumerate().fold(0_u64, |sum, (at, byte)| {
+            let bits = if at == NUMBER_BYTES - 1 { *byte } else { byte & 0x7f };
+            sum | u64::from(bits) << (7 * at)
+        });
+        let (is_skip, size) = (encoded & 1 == 1, (encoded >> 1) + (encoded & 1));
+        places = places.checked_add(if is_skip { size } else { 1 })?;
+        messages = messages.checked_add(if is_skip { 0 } else { size })?;
+        counts = rest;
+    }
+    (places <= most as u64 && messages <= u64::MAX >> 8).then_some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn packed(plain: &[u8]) -> String {
+        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+        packer.write_all(plain).unwrap();
+        let packed = packer.finish().unwrap();
+        let length = u32::try_from(packed.len()).unwrap().to_be_bytes();
+        STANDARD.encode([&PACKED_COOKIE.to_be_bytes(), &length[..], &packed].concat())
+    }
+
+    fn plain(digits: u32, highest: u64, length: usize, counts: &[u8]) -> Vec<u8> {
+        let mut plain = 0x1c84_9313_u32.to_be_bytes().to_vec();
+        plain.extend(u32::try_from(length).unwrap().to_be_bytes());
+        plain.extend(0_u32.to_be_bytes());
+        plain.extend(digits.to_be_bytes());
+        plain.extend(1_u64.to_be_bytes());
+        plain.extend(highest.to_be_bytes());
+        plain.extend(1.0_f64.to_be_bytes());
+        plain.extend(counts);
+        plain
+    }
+
+    #[test]
+    fn only_a_histogram_of_the_shape_that_is_written_is_decoded() {
+        let decode = |plain: Vec<u8>| decoded(packed(&plain).as_bytes());
+        let one = decode(plain(3, LONGEST_NS, 2, &[1, 4])).unwrap();
+        assert_eq!((one.len(), one.count_at(1)), (2, 2), "a skipped place, then two messages of 1 ns");
+        for wrong in [
+            plain(5, LONGEST_NS, 2, &[1, 4]),
+            plain(3, u64::MAX, 2, &[1, 4]),
+            plain(3, LONGEST_NS, 0x7fff_ffff, &[1, 4]),
+            // The library would negate the smallest number that there is.
+            plain(3, LONGEST_NS, 9, &[0xff; 9]),
+            plain(3, LONGEST_NS, 8, &[0xff; 8]),
+            // Twice a quarter of all that can be counted.
+            plain(3, LONGEST_NS, 18, &[[0xfe; 8].as_slice(), &[0x7f], &[0xfe; 8], &[0x7f]].concat()),
+            vec![0; 100 << 20],
+        ] {
+            decode(wrong).unwrap_err();
+        }
+        assert!(decoded(b"AAAA").is_err() && decoded(b"no base64!").is_err());
     }
 }

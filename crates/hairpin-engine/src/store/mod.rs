@@ -4,22 +4,28 @@
 //! docs/run-format.md describes each file. A crash loses at most the round in flight: each file only ever grows by
 //! whole lines or whole files, and `run.json` is replaced in one step.
 
+//! A run folder may come from anybody: `folder` opens files beneath it only, and `limits` bounds what is read.
+
 mod columns;
 mod evidence;
+mod folder;
 mod histograms;
+mod limits;
+mod pages;
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
-use hairpin_model::round::{Outcome, RoundRecord};
+use hairpin_model::printable;
+use hairpin_model::round::{Measured, Outcome, RoundRecord};
 use hairpin_model::run::{Run, State};
 use hairpin_model::samples::Samples;
 use hairpin_model::trace::RoundTrace;
 use hairpin_model::upgrade::{self, LoadError};
 
-pub use columns::Row;
+pub use columns::{Row, Rows};
 pub use evidence::Evidence;
+pub use folder::{Folder, write_named};
 
 const RUN: &str = "run.json";
 const ROUNDS: &str = "rounds.jsonl";
@@ -29,7 +35,7 @@ const SAMPLES: &str = "samples";
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file or folder operation failed.
-    #[error("cannot {operation} {}: {source}{}", .path.display(), hint(.source))]
+    #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.source))]
     File {
         /// What was tried.
         operation: &'static str,
@@ -39,10 +45,10 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The folder holds a run already.
-    #[error("{} holds a run already (hint: choose another --out; a saved run is never overwritten)", .0.display())]
+    #[error("{} holds a run already (hint: choose another --out; a saved run is never overwritten)", shown(.0))]
     Occupied(PathBuf),
     /// There is no run in the folder.
-    #[error("{} holds no run: {source} (hint: give the folder in which run.json is)", .path.display())]
+    #[error("{} holds no run: {source} (hint: give the folder in which run.json is)", shown(.path))]
     NoRun {
         /// The folder.
         path: PathBuf,
@@ -50,7 +56,7 @@ pub enum StoreError {
         source: io::Error,
     },
     /// `run.json` cannot be read as a run.
-    #[error("cannot read {}: {source}", .path.display())]
+    #[error("cannot read {}: {}", shown(.path), printable::line(&.source.to_string()))]
     Load {
         /// The file.
         path: PathBuf,
@@ -58,7 +64,11 @@ pub enum StoreError {
         source: LoadError,
     },
     /// A samples file or the histogram log is damaged.
-    #[error("cannot read {}: {cause} (hint: was it cut short or edited? the other rounds are untouched)", .path.display())]
+    #[error(
+        "cannot read {}: {} (hint: was it cut short or edited? the other rounds are untouched)",
+        shown(.path),
+        printable::line(.cause)
+    )]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -67,7 +77,14 @@ pub enum StoreError {
     },
 }
 
-fn hint(error: &io::Error) -> &'static str {
+fn shown(path: &Path) -> String {
+    printable::line(&path.display().to_string()).into_owned()
+}
+
+fn hint(error: &io::Error) -> String {
+    if let Some(refusal) = error.get_ref().and_then(|inner| inner.downcast_ref::<folder::Refusal>()) {
+        return format!(" (hint: {})", refusal.hint());
+    }
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             " (hint: choose a folder you may write to with --out)"
@@ -75,61 +92,79 @@ fn hint(error: &io::Error) -> &'static str {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             " (hint: free some space, or choose another disk with --out)"
         }
+        io::ErrorKind::FileTooLarge => " (hint: raise the limit on the size of files (ulimit -f), or measure less)",
         io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => " (hint: choose another --out)",
         _ => "",
     }
+    .to_owned()
 }
 
-fn file_error(operation: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
-    let path = path.to_owned();
-    move |source| StoreError::File { operation, path, source }
-}
-
-/// An open run folder.
-#[derive(Debug)]
+/// An open run folder. Clones are the same one.
+#[derive(Clone, Debug)]
 pub struct RunFolder {
-    path: PathBuf,
+    files: Folder,
 }
 
 impl RunFolder {
-    /// Makes a new run folder and checks that it can be written to.
+    /// Makes a new run folder and checks that it can be written to. What it makes is the user's alone.
     ///
     /// # Errors
     /// [`StoreError`] when it holds a run already or cannot be made.
     pub fn create(path: &Path) -> Result<Self, StoreError> {
-        if path.join(RUN).exists() {
+        if Folder::open(path).is_ok_and(|files| files.holds(RUN)) {
             return Err(StoreError::Occupied(path.to_owned()));
         }
         let samples = path.join(SAMPLES);
-        fs::create_dir_all(&samples).map_err(file_error("make the run folder", &samples))?;
-        let rounds = path.join(ROUNDS);
-        File::create(&rounds).map_err(file_error("write", &rounds))?;
-        histograms::begin(path)?;
-        Ok(Self { path: path.to_owned() })
+        let made = folder::make_private(&samples).and_then(|()| Folder::open(path));
+        let not_made = |source| StoreError::File { operation: "make the run folder", path: samples, source };
+        let folder = Self { files: made.map_err(not_made)? };
+        // One that was there may be a link.
+        folder.files.make_folder(SAMPLES).map_err(folder.error("make the run folder", SAMPLES))?;
+        folder.write(ROUNDS, b"")?;
+        histograms::begin(&folder)?;
+        Ok(folder)
     }
 
     /// Opens a saved run: its head, and the rounds that were written, however far it got.
     ///
     /// # Errors
-    /// [`StoreError`] when there is no run or it cannot be read.
+    /// [`StoreError`] when there is no run, it cannot be read, or it is larger than docs/run-format.md allows.
     pub fn open(path: &Path) -> Result<(Self, Run), StoreError> {
-        let file = path.join(RUN);
-        let text = fs::read_to_string(&file).map_err(|source| StoreError::NoRun { path: path.to_owned(), source })?;
-        let mut run = upgrade::load(&text).map_err(|source| StoreError::Load { path: file, source })?;
-        let rounds = path.join(ROUNDS);
-        let text = match fs::read_to_string(&rounds) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(file_error("read", &rounds)(error)),
+        let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
+        let folder = Self { files: Folder::open(path).map_err(no_run)? };
+        let json = folder.files.read(RUN, limits::RUN_BYTES).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => no_run(source),
+            _ => folder.error("read", RUN)(source),
+        })?;
+        let mut run = folder.head(json)?;
+        run.rounds = match folder.files.file(ROUNDS, limits::ROUNDS_BYTES) {
+            Ok(file) => read_rounds(BufReader::new(file.take(limits::ROUNDS_BYTES)), run.state)
+                .map_err(|cause| folder.damaged(ROUNDS, cause))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(folder.error("read", ROUNDS)(error)),
         };
-        run.rounds = read_rounds(&text, run.state).map_err(|cause| StoreError::Damaged { path: rounds, cause })?;
-        Ok((Self { path: path.to_owned() }, run))
+        limits::cases(&run).map_err(|cause| folder.damaged(ROUNDS, cause))?;
+        Ok((folder, run))
+    }
+
+    fn head(&self, json: Vec<u8>) -> Result<Run, StoreError> {
+        limits::values(&json).map_err(|cause| self.damaged(RUN, cause))?;
+        let text = String::from_utf8(json).map_err(|error| self.damaged(RUN, error.utf8_error().to_string()))?;
+        let run = upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
+        limits::cases(&run).map_err(|cause| self.damaged(RUN, cause))?;
+        Ok(run)
     }
 
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        self.files.path()
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn files(&self) -> &Folder {
+        &self.files
     }
 
     /// Writes `run.json` anew, in one step: a reader finds the old one or the new one.
@@ -146,9 +181,15 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::File`].
     pub fn rewrite_rounds(&self, records: &[RoundRecord]) -> Result<(), StoreError> {
-        let line =
-            |record: &RoundRecord| serde_json::to_string(record).expect("a record has only string keys") + "\n";
-        self.write(ROUNDS, records.iter().map(line).collect::<String>().as_bytes())
+        let written = self.files.write::<io::Error>(ROUNDS, |file| {
+            let mut file = BufWriter::new(file);
+            for record in records {
+                serde_json::to_writer(&mut file, record)?;
+                file.write_all(b"\n")?;
+            }
+            file.flush()
+        });
+        written.map_err(self.error("write", ROUNDS))
     }
 
     /// Writes a file of the run in one step.
@@ -156,8 +197,7 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError::File`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        let path = self.path.join(name);
-        write_whole(&path, bytes).map_err(file_error("write", &path))
+        self.files.replace(name, bytes).map_err(self.error("write", name))
     }
 
     /// Saves a round: its samples, its histograms, its trace with its capture, then its line, which makes it part of
@@ -181,10 +221,10 @@ impl RunFolder {
     fn append_samples(&self, record: &mut RoundRecord, samples: &Samples) -> Result<(), StoreError> {
         if let Outcome::Measured(measured) = &mut record.outcome {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
-            columns::write(&self.path.join(&name), record.number, &record.case_id, &record.order, samples)?;
+            columns::write(self, &name, record.number, &record.case_id, &record.order, samples)?;
             measured.samples_file = Some(name);
         }
-        histograms::append(&self.path, record, samples)
+        histograms::append(self, record, samples)
     }
 
     /// The trace of a round; `None` where none was saved.
@@ -199,78 +239,83 @@ impl RunFolder {
     fn append_line(&self, record: &RoundRecord) -> Result<(), StoreError> {
         let mut line = serde_json::to_string(record).expect("a record has only string keys");
         line.push('\n');
-        append_whole(&self.path.join(ROUNDS), line.as_bytes())
+        self.files.append(ROUNDS, line.as_bytes()).map_err(self.error("write", ROUNDS))
     }
 
     /// The samples of every measured round, round by round: only one is in memory at a time.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] when the histogram log cannot be read; a samples file that cannot be read is an error
-    /// of its own round.
+    /// [`StoreError::Damaged`] when the histogram log cannot be read; a samples file that cannot be read, or more
+    /// samples than are read of a run, is an error of its own round.
     pub fn samples(&self) -> Result<impl FnMut(&RoundRecord) -> Result<Option<Samples>, StoreError>, StoreError> {
-        let log = histograms::read(&self.path)?;
-        let folder = self.path.clone();
+        let log = histograms::read(self)?;
+        let folder = self.clone();
+        let mut so_far = 0;
         Ok(move |record: &RoundRecord| {
             let Some(measured) = record.measured() else { return Ok(None) };
             let histograms = log.round(record)?;
-            let columns = match &measured.samples_file {
-                Some(name) => columns::read(&folder.join(name))?,
-                None => columns::Columns::default(),
-            };
+            let columns = folder.columns(measured, &mut so_far)?;
             let measured = measured.ledger.sent;
             Ok(Some(columns.with(histograms, measured)))
         })
     }
 
-    /// Calls `take` with every raw sample of a round.
+    /// The raw samples of every round, round by round.
     ///
-    /// # Errors
-    /// [`StoreError::Damaged`] when the file cannot be read.
-    pub fn rows(&self, record: &RoundRecord) -> Result<Vec<Row>, StoreError> {
-        let name = match &record.outcome {
-            Outcome::Measured(measured) => measured.samples_file.as_ref(),
-            Outcome::Failed(_) => None,
-        };
-        name.map_or(Ok(Vec::new()), |name| Ok(columns::read(&self.path.join(name))?.rows()))
+    /// The function that is given answers [`StoreError::Damaged`] when a file cannot be read, or is one too many.
+    pub fn rows(&self) -> impl FnMut(&RoundRecord) -> Result<Rows, StoreError> {
+        let folder = self.clone();
+        let mut so_far = 0;
+        move |record: &RoundRecord| match &record.outcome {
+            Outcome::Measured(measured) => folder.columns(measured, &mut so_far).map(Rows),
+            Outcome::Failed(_) => Ok(Rows::default()),
+        }
     }
-}
 
-/// Writes a file in one step: a reader finds the old one or the new one, and a full disk leaves the old one, or none.
-/// What is no file, such as a device or a pipe, is written to as it is.
-///
-/// # Errors
-/// As [`fs::write`].
-pub fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return fs::write(path, bytes);
+    /// The kept samples of a round; `so_far` counts those of the rounds before.
+    fn columns(&self, measured: &Measured, so_far: &mut u64) -> Result<columns::Columns, StoreError> {
+        let Some(name) = &measured.samples_file else { return Ok(columns::Columns::default()) };
+        *so_far += measured.samples_kept;
+        if *so_far > limits::SAMPLES_OF_A_RUN {
+            let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
+            return Err(self.damaged(name, cause));
+        }
+        columns::read(self, name, measured.samples_kept)
     }
-    // What a symbolic link points to is replaced, not the link.
-    let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let file_name = path.file_name().unwrap_or_default().to_string_lossy();
-    let partial = path.with_file_name(format!(".{file_name}.partial"));
-    let written = fs::write(&partial, bytes).and_then(|()| fs::rename(&partial, &path));
-    written.inspect_err(|_| drop(fs::remove_file(&partial)))
-}
 
-/// Appends all of `bytes` or nothing: what a full disk cut short is taken back.
-fn append_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let append = || -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
-        let before = file.metadata()?.len();
-        file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
-    };
-    append().map_err(file_error("write", path))
+    fn error(&self, operation: &'static str, name: &str) -> impl FnOnce(io::Error) -> StoreError {
+        let path = self.path().join(name);
+        move |source| StoreError::File { operation, path, source }
+    }
+
+    fn damaged(&self, name: &str, cause: String) -> StoreError {
+        StoreError::Damaged { path: self.path().join(name), cause }
+    }
 }
 
 /// The records; a last line that was cut short belongs to the round in flight when the run was killed.
-fn read_rounds(text: &str, state: State) -> Result<Vec<RoundRecord>, String> {
-    let lines: Vec<&str> = text.lines().collect();
-    let mut records = Vec::with_capacity(lines.len());
-    for (index, line) in lines.iter().enumerate() {
-        match serde_json::from_str(line) {
-            Ok(record) => records.push(record),
-            Err(_) if state == State::Running && index + 1 == lines.len() => {}
-            Err(error) => return Err(format!("line {}: {error}", index + 1)),
+fn read_rounds(mut text: impl BufRead, state: State) -> Result<Vec<RoundRecord>, String> {
+    let mut records = Vec::new();
+    let mut weight = limits::Weight::default();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let length = text.by_ref().take(limits::LINE_BYTES + 1).read_until(b'\n', &mut line);
+        if length.map_err(|error| error.to_string())? == 0 {
+            break;
+        }
+        let wrong = |cause: String| format!("line {number}: {cause}");
+        if line.len() as u64 > limits::LINE_BYTES {
+            return Err(wrong("it is too long".to_owned()));
+        }
+        weight.line(&line).map_err(wrong)?;
+        match serde_json::from_slice(&line) {
+            Ok(record) => {
+                limits::record(&record).map_err(wrong)?;
+                records.push(record);
+            }
+            Err(_) if state == State::Running && text.fill_buf().is_ok_and(<[u8]>::is_empty) => {}
+            Err(error) => return Err(wrong(error.to_string())),
         }
     }
     Ok(records)

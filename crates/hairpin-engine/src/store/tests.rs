@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 
@@ -15,7 +16,7 @@ use hairpin_model::summary::RoundFigures;
 use hairpin_model::time_sequence::TraceFigures;
 use hairpin_model::trace::{Capture, RoundTrace};
 
-use super::{RunFolder, StoreError, write_whole};
+use super::{RunFolder, StoreError, folder, limits, write_named};
 use crate::recorder::{Recorder, Stamps};
 
 fn run(state: State) -> Run {
@@ -28,6 +29,7 @@ fn run(state: State) -> Run {
         state,
         seed: 7,
         plan: Plan::default(),
+        machine: hairpin_model::machine::Machine::default(),
         environment: Environment::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),
@@ -158,7 +160,9 @@ fn a_run_is_never_overwritten_and_no_run_is_said_so() {
 #[test]
 fn a_full_disk_is_told_and_leaves_what_was_saved() {
     // /dev/full answers every write with ENOSPC.
-    let error = super::append_whole(std::path::Path::new("/dev/full"), b"line\n").unwrap_err();
+    let mut full = fs::OpenOptions::new().append(true).open("/dev/full").unwrap();
+    let source = folder::append_whole(&mut full, b"line\n").unwrap_err();
+    let error = StoreError::File { operation: "write", path: "rounds.jsonl".into(), source };
     assert!(error.to_string().contains("free some space"), "{error}");
 }
 
@@ -233,31 +237,28 @@ fn a_capture_that_cannot_be_saved_loses_nothing_else() {
     let store = RunFolder::create(folder.path()).unwrap();
     store.write_run(&run(State::Complete)).unwrap();
     let samples = samples(false);
-    let full = |file: &str| {
-        let path = folder.path().join(file);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink("/dev/full", path).unwrap();
-    };
+    let in_the_way = |file: &str| fs::write(folder.path().join(file), "a file where the folder should be").unwrap();
     let mut records = [traced(0, &samples), traced(1, &samples)];
-    full("captures/.round-000000.pcapng.partial");
+    in_the_way("captures");
     let left_out = store.append(&mut records[0], Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 1);
     let cause = left_out[0].to_string();
-    assert!(cause.contains("captures/round-000000.pcapng: No space left on device"), "{cause}");
+    assert!(cause.contains("captures: Not a directory"), "{cause}");
     let skipped = Capture::Skipped { reason: cause };
     assert_eq!(told(&records[0]), (Some("traces/round-000000.json"), &skipped));
 
-    full("captures/.round-000001.pcapng.partial");
     fs::remove_dir_all(folder.path().join("traces")).unwrap();
-    fs::write(folder.path().join("traces"), "a file where the folder should be").unwrap();
+    in_the_way("traces");
     let left_out = store.append(&mut records[1], Some(&samples), Some((trace(), Some(vec![7; 100])))).unwrap();
     assert_eq!(left_out.len(), 2, "{left_out:?}");
     assert_eq!(told(&records[1]), (None, &Capture::Skipped { reason: left_out[0].to_string() }));
+    fs::remove_file(folder.path().join("captures")).unwrap();
 
     let (store, run) = RunFolder::open(folder.path()).unwrap();
     assert_eq!(run.rounds, records);
     assert_eq!(store.trace_of(&run.rounds[1]).unwrap(), None);
-    let rows = |record| store.rows(record).unwrap().len();
+    let mut rows = store.rows();
+    let mut rows = |record| rows(record).unwrap().iter().len();
     assert_eq!([rows(&records[0]), rows(&records[1])], [4, 4], "the samples are there");
     assert!(!folder.path().join("captures").exists(), "and nothing half written, nor an empty folder");
 }
@@ -284,46 +285,113 @@ fn a_round_that_cannot_be_saved_says_so_of_its_capture() {
 }
 
 #[test]
-fn a_file_is_written_whole_or_not_at_all() {
+fn what_is_no_file_is_written_to_as_it_is_where_the_user_names_it() {
     let folder = tempfile::tempdir().unwrap();
-    let names = || {
-        let mut names: Vec<_> =
-            fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-        names.sort();
-        names
-    };
-    let path = folder.path().join("page");
-    let partial = folder.path().join(".page.partial");
-    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
-    assert_eq!(write_whole(&path, &[1; 100]).unwrap_err().kind(), std::io::ErrorKind::StorageFull);
-    assert_eq!(names(), [""; 0], "neither a file nor its beginning");
-    write_whole(&path, b"old").unwrap();
-    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
-    write_whole(&path, &[1; 100]).unwrap_err();
-    assert_eq!(fs::read(&path).unwrap(), b"old");
-    write_whole(&path, b"new").unwrap();
-    assert_eq!((fs::read(&path).unwrap().as_slice(), names()), (&b"new"[..], vec!["page".into()]));
-
-    let link = folder.path().join("link");
-    std::os::unix::fs::symlink("page", &link).unwrap();
-    write_whole(&link, b"newer").unwrap();
-    assert_eq!(fs::read(&path).unwrap(), b"newer");
-    assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+    let error = write_named(Path::new("/dev/full"), b"page").unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
     let pipe = folder.path().join("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let mut reader = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-    write_whole(&pipe, b"page").unwrap();
+    write_named(&pipe, b"page").unwrap();
     assert!(!fs::metadata(&pipe).unwrap().is_file());
     let mut came = [0; 4];
     reader.read_exact(&mut came).unwrap();
     assert_eq!(&came, b"page");
 }
 
+/// A saved run of one traced round.
+fn saved() -> (tempfile::TempDir, RunFolder, RoundRecord) {
+    let place = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(&place.path().join("run")).unwrap();
+    store.write_run(&run(State::Complete)).unwrap();
+    let samples = samples(false);
+    let mut record = traced(0, &samples);
+    store.append(&mut record, Some(&samples), Some((trace(), Some(b"packets".to_vec())))).unwrap();
+    (place, store, record)
+}
+
+#[test]
+fn a_run_is_the_users_alone() {
+    let (_place, store, _) = saved();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(store.path()), 0o700);
+    for sort in ["samples", "traces", "captures"] {
+        assert_eq!(mode(&store.path().join(sort)), 0o700, "{sort}");
+        let file = fs::read_dir(store.path().join(sort)).unwrap().next().unwrap().unwrap().path();
+        assert_eq!(mode(&file), 0o600, "{file:?}");
+    }
+    for file in ["run.json", "rounds.jsonl", "latency.hlog"] {
+        assert_eq!(mode(&store.path().join(file)), 0o600, "{file}");
+    }
+}
+
+#[test]
+fn no_file_that_a_round_names_is_read_outside_the_folder() {
+    let (place, store, mut record) = saved();
+    let outside = place.path().join("outside");
+    fs::rename(store.path().join("samples/round-000000.parquet"), &outside).unwrap();
+    symlink(&outside, store.path().join("samples/link.parquet")).unwrap();
+    symlink(place.path(), store.path().join("up")).unwrap();
+    let absolute = outside.display().to_string();
+    for name in ["../outside", &absolute, "samples/link.parquet", "up/outside", "samples", "/dev/zero", "x\ny\u{1b}"]
+    {
+        let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+        measured.samples_file = Some(name.to_owned());
+        measured.trace_file = Some(name.to_owned());
+        let errors = [
+            store.rows()(&record).unwrap_err(),
+            store.samples().unwrap()(&record).map(drop).err().unwrap_or_else(|| store.rows()(&record).unwrap_err()),
+            store.trace_of(&record).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, StoreError::File { .. }), "{name}: {error:?}");
+            assert!(!error.to_string().contains(['\n', '\u{1b}']), "{error}");
+        }
+    }
+}
+
+#[test]
+fn what_a_round_says_of_its_samples_bounds_what_is_read() {
+    let (_place, store, mut record) = saved();
+    let said = |record: &mut RoundRecord, kept| {
+        let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+        measured.samples_kept = kept;
+    };
+    said(&mut record, 5);
+    let error = store.rows()(&record).unwrap_err().to_string();
+    assert!(error.contains("it lacks as many rows as the round's record says"), "{error}");
+    said(&mut record, limits::SAMPLES_OF_A_RUN + 1);
+    let error = store.rows()(&record).unwrap_err().to_string();
+    assert!(error.contains("more than 40000000 samples"), "{error}");
+}
+
+#[test]
+fn rounds_that_would_fill_the_memory_are_refused_while_they_are_read() {
+    let (_place, store, record) = saved();
+    let line = serde_json::to_string(&record).unwrap();
+    let refused = |text: &str| {
+        fs::write(store.path().join("rounds.jsonl"), text).unwrap();
+        RunFolder::open(store.path()).unwrap_err().to_string()
+    };
+    let long = "x".repeat(usize::try_from(limits::LINE_BYTES).unwrap());
+    assert!(refused(&format!("{line}\n{long}\n")).contains("line 2: it is too long"));
+    let lost: Vec<String> = (0..300).map(|cause| format!("\"{cause}\":1")).collect();
+    let crowded = line.replace("\"lost\":{", &format!("\"lost\":{{{}", lost.join(",")));
+    assert!(crowded != line && refused(&crowded).contains("more than 256 entries"));
+    let many = line.replace("\"samples_kept\":", "\"samples_kept\":1000000000");
+    assert!(many != line && refused(&many).contains("more than 10000000 samples"));
+    let ids = |at: usize| line.replacen(&record.case_id, &format!("{at:016x}"), 1) + "\n";
+    assert!(refused(&(0..2000).map(ids).collect::<String>()).contains("more than 2000 cases"));
+    let values = format!("[{}0]", "0,".repeat(3 << 20));
+    fs::write(store.path().join("run.json"), values).unwrap();
+    let error = RunFolder::open(store.path()).unwrap_err().to_string();
+    assert!(error.contains("more than 2097152 values"), "{error}");
+}
+
 /// Where the small disk of the next two tests is mounted.
 const SMALL_DISK: &str = "HAIRPIN_TEST_SMALL_DISK";
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
     let folder = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs -o size=64k none \"$0\" && exec \"$@\"";
@@ -333,13 +401,10 @@ fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
         command.output()
     };
     if !in_namespace(&["true".as_ref()]).is_ok_and(|ran| ran.status.success()) {
-        eprintln!(
-            "skipped: a_disk_that_fills_while_evidence_is_saved_loses_no_record: `unshare -rm` is refused here"
-        );
-        return;
+        hairpin_testing::skip!("`unshare -rm` with a disk of its own is refused here");
     }
     let program = std::env::current_exe().unwrap();
-    let test = "store::tests::on_a_small_disk";
+    let test = "store::tests::child_on_a_small_disk";
     let arguments = ["--exact", test, "--ignored", "--nocapture"].map(std::ffi::OsStr::new);
     let ran = in_namespace(&[&[program.as_os_str()], &arguments[..]].concat()).unwrap();
     let passed = String::from_utf8_lossy(&ran.stdout).contains("1 passed");
@@ -347,8 +412,8 @@ fn a_disk_that_fills_while_evidence_is_saved_loses_no_record() {
 }
 
 #[test]
-#[ignore = "a_disk_that_fills_while_evidence_is_saved_loses_no_record gives it a small disk of its own"]
-fn on_a_small_disk() {
+#[ignore = "child of a_disk_that_fills_while_evidence_is_saved_loses_no_record, which gives it a small disk"]
+fn child_on_a_small_disk() {
     let disk = std::env::var(SMALL_DISK).expect("the other test sets it");
     let samples = samples(false);
     let (mut whole, mut without_capture, mut without_trace, mut line_found_no_room) = (0, 0, 0, 0);
@@ -365,7 +430,7 @@ fn on_a_small_disk() {
             line_found_no_room += left_out.iter().filter(|error| error.to_string().contains("rounds.jsonl")).count();
             let (store, run) = RunFolder::open(&path).unwrap();
             assert_eq!(run.rounds, [record.clone()], "{pages} {left_out:?}");
-            assert_eq!(store.rows(&record).unwrap().len(), 4);
+            assert_eq!(store.rows()(&record).unwrap().iter().len(), 4);
             let capture = path.join("captures/round-000000.pcapng");
             let (file, outcome) = told(&record);
             assert_eq!(file.is_some(), path.join("traces/round-000000.json").exists());

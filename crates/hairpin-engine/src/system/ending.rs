@@ -2,26 +2,61 @@
 
 use std::ffi::c_int;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hairpin_transports::giving_up::give_up;
 use signal_hook::consts::SIGALRM;
 use signal_hook::low_level;
 
+use super::time::monotonic_ns;
+
 /// How long a round in flight has for an end in order, in s: the longest round trip of a built-in link is 0.6 s.
 const GRACE_S: u32 = 2;
 
+/// When nothing is waited for any longer, on CLOCK_MONOTONIC; [`NEVER`] until the user asks for the end.
+static DEADLINE_NS: AtomicU64 = AtomicU64::new(NEVER);
+
+const NEVER: u64 = u64::MAX;
+
 /// Has each of these signals start the time after which nothing is waited for any longer ([`give_up`]).
 pub(crate) fn bound(signals: &[c_int]) -> io::Result<()> {
-    // SAFETY: the handler stores to an atomic. Calls that its coming does not interrupt are restarted; the alarm of a
-    // blocking wire, or the end of a wait's slice, has them look.
-    unsafe { low_level::register(SIGALRM, give_up) }?;
+    // Anybody may send SIGALRM: the clock decides whether the time is over, and the signal has it looked at.
+    let look = || {
+        if is_over(DEADLINE_NS.load(Ordering::Relaxed), monotonic_ns()) {
+            give_up();
+        }
+    };
+    // SAFETY: the handler reads a clock, which a handler of signals may do (signal-safety(7)), and uses atomics. Calls
+    // that its coming does not interrupt are restarted; the alarm of a blocking wire, or the end of a wait's slice, has
+    // them look.
+    unsafe { low_level::register(SIGALRM, look) }?;
     for signal in signals {
         let start = || {
-            // SAFETY: alarm(2) takes a number; a handler of signals may call it (signal-safety(7)).
+            let deadline_ns = monotonic_ns().saturating_add(u64::from(GRACE_S) * 1_000_000_000);
+            // The alarm is set after the clock was read, so it comes after the deadline.
+            DEADLINE_NS.store(deadline_ns, Ordering::Relaxed);
+            // SAFETY: alarm(2) takes a number; a handler of signals may call it.
             unsafe { libc::alarm(GRACE_S) };
         };
-        // SAFETY: the handler makes one system call that a handler may make.
+        // SAFETY: the handler reads a clock, stores to an atomic and makes one system call that a handler may make.
         unsafe { low_level::register(*signal, start) }?;
     }
     Ok(())
+}
+
+fn is_over(deadline_ns: u64, now_ns: u64) -> bool {
+    deadline_ns != NEVER && now_ns >= deadline_ns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_decides_and_not_the_signal() {
+        assert_eq!(
+            [(NEVER, 0), (NEVER, NEVER), (7, 6), (7, 7), (7, 8)].map(|(deadline, now)| is_over(deadline, now)),
+            [false, false, false, true, true]
+        );
+    }
 }

@@ -1,30 +1,41 @@
 //! Programs that run in a link's namespaces: how they enter, are waited for and are told to end.
 
 use std::fs::File;
-use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
-use super::process::die_with_parent;
+use super::isolation;
+use super::namespace::Refusal;
+use super::process::{die_with_parent, readable};
 
-/// What spawning a command of [`run_in`] fails with when the namespace cannot be entered; exec never does.
-pub(crate) const NOT_ENTERED: i32 = libc::ENONET;
-
-/// Has the program of `command` run in that network namespace, and has the kernel kill it when the thread that spawns
-/// it ends.
-pub(crate) fn run_in(command: &mut Command, namespace: File) {
+/// Has the program of `command` run in that network namespace, isolated from the host otherwise too, and has the kernel
+/// kill it when the thread that spawns it ends. What the kernel refuses is told to [`refusals`].
+pub(crate) fn run_in(command: &mut Command, namespace: File, mut tell: PipeWriter) {
     let starter = std::process::id();
+    let mut beneath_sys = isolation::mounts_beneath_sys();
     let enter = move || {
-        // SAFETY: setns takes an open descriptor, which the closure owns, and a flag.
-        if unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) } != 0 {
-            return Err(io::Error::from_raw_os_error(NOT_ENTERED));
-        }
+        let mut told = |refusal: Refusal| {
+            drop(tell.write(&refusal.to_bytes()));
+            refusal.error
+        };
+        isolation::isolate(namespace.as_fd()).map_err(&mut told)?;
+        // Without a /sys of its own the program still has its network.
+        drop(isolation::mount_sys(&mut beneath_sys).map_err(&mut told));
         if die_with_parent(starter) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::ESRCH)) }
     };
-    // SAFETY: between fork and exec it makes three system calls; it allocates nothing and takes no lock.
+    // SAFETY: between fork and exec it makes system calls; it allocates nothing and takes no lock.
     unsafe { command.pre_exec(enter) };
+}
+
+/// What was refused to a program of [`run_in`], once it has been spawned or could not be.
+pub(crate) fn refusals(told: &mut PipeReader) -> io::Result<Vec<Refusal>> {
+    let mut bytes = [0; 4 * Refusal::BYTES];
+    // The command has the other side open too, so that there is no end to read to.
+    let count = if readable(told.as_fd(), 0)? { told.read(&mut bytes)? } else { 0 };
+    Ok(bytes[..count].chunks(Refusal::BYTES).filter_map(Refusal::from_bytes).collect())
 }
 
 /// A descriptor of that process, readable once it has ended (pidfd_open(2)). It must be a child that nobody has waited

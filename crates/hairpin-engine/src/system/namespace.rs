@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// What moving into new namespaces consists of, in order.
+use super::process::die_with_parent;
+
+/// What moving into namespaces consists of: the first four into new ones, the others into those of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A user namespace.
@@ -16,10 +18,32 @@ pub(crate) enum Step {
     NetworkNamespace,
     /// The kernel's emulator in that.
     Emulator,
+    /// A network namespace that is there.
+    EnterNetwork,
+    /// Namespaces for mounts, host name and IPC.
+    HostNamespaces,
+    /// Mounts that reach no other namespace.
+    PrivateMounts,
+    /// A `/sys` that shows the network namespace.
+    Sysfs,
 }
 
 impl Step {
-    const ALL: [Self; 4] = [Self::UserNamespace, Self::ActAsRoot, Self::NetworkNamespace, Self::Emulator];
+    const ALL: [Self; 8] = [
+        Self::UserNamespace,
+        Self::ActAsRoot,
+        Self::NetworkNamespace,
+        Self::Emulator,
+        Self::EnterNetwork,
+        Self::HostNamespaces,
+        Self::PrivateMounts,
+        Self::Sysfs,
+    ];
+
+    /// That the kernel refused this step.
+    pub(super) fn refused(self) -> impl FnOnce(io::Error) -> Refusal {
+        move |error| Refusal { step: self, error }
+    }
 }
 
 /// A step that the kernel refused.
@@ -27,6 +51,24 @@ impl Step {
 pub(crate) struct Refusal {
     pub(crate) step: Step,
     pub(crate) error: io::Error,
+}
+
+impl Refusal {
+    /// The bytes of [`Refusal::to_bytes`].
+    pub(super) const BYTES: usize = 5;
+
+    /// As a forked child tells it; it allocates nothing.
+    pub(super) fn to_bytes(&self) -> [u8; Self::BYTES] {
+        let [a, b, c, d] = self.error.raw_os_error().unwrap_or(0).to_ne_bytes();
+        [self.step as u8, a, b, c, d]
+    }
+
+    /// As it was told; none where these are no such bytes.
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let [step, code @ ..] = <[u8; Self::BYTES]>::try_from(bytes).ok()?;
+        let step = *Step::ALL.get(usize::from(step))?;
+        Some(Self { step, error: io::Error::from_raw_os_error(i32::from_ne_bytes(code)) })
+    }
 }
 
 /// What is written in a new user namespace, so that this process acts as root in it. It is mapped to root because a
@@ -49,19 +91,18 @@ impl RootMap {
 /// Moves the calling thread into a user namespace of its own where `map` is given, and into a new network namespace.
 /// It allocates nothing, so that it may run in a forked child.
 pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
-    let refused = |step| move |error| Refusal { step, error };
     if let Some(map) = map {
-        unshare(libc::CLONE_NEWUSER).map_err(refused(Step::UserNamespace))?;
+        unshare(libc::CLONE_NEWUSER).map_err(Step::UserNamespace.refused())?;
         let files = [
             (c"/proc/self/setgroups", "deny"),
             (c"/proc/self/uid_map", map.users.as_str()),
             (c"/proc/self/gid_map", map.groups.as_str()),
         ];
         for (file, text) in files {
-            write(file, text).map_err(refused(Step::ActAsRoot))?;
+            write(file, text).map_err(Step::ActAsRoot.refused())?;
         }
     }
-    new_network().map_err(refused(Step::NetworkNamespace))
+    new_network().map_err(Step::NetworkNamespace.refused())
 }
 
 /// Tries [`move_out`] in a process of its own, and there also the kernel's emulator where that is asked.
@@ -70,6 +111,7 @@ pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
 /// The process could not be made.
 pub(crate) fn try_to_move_out(map: Option<&RootMap>, emulator: bool) -> io::Result<Result<(), Refusal>> {
     let (mut result, tell) = io::pipe()?;
+    let parent = std::process::id();
     // SAFETY: the child makes system calls and allocates nothing, as after the fork of a process of several threads it
     // must not, and it leaves by `_exit`, so that nothing of the parent runs in it.
     let child = unsafe { libc::fork() };
@@ -77,13 +119,13 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, emulator: bool) -> io::Resu
         return Err(io::Error::last_os_error());
     }
     if child == 0 {
+        let has_parent = die_with_parent(parent);
         let outcome = move_out(map).and_then(|()| {
             let emulated = if emulator { emulate() } else { Ok(()) };
-            emulated.map_err(|error| Refusal { step: Step::Emulator, error })
+            emulated.map_err(Step::Emulator.refused())
         });
-        if let Err(refusal) = outcome {
-            let [a, b, c, d] = refusal.error.raw_os_error().unwrap_or(0).to_ne_bytes();
-            let word = [refusal.step as u8, a, b, c, d];
+        if let (Err(refusal), true) = (outcome, has_parent) {
+            let word = refusal.to_bytes();
             // SAFETY: the bytes and their number are those of a live array.
             unsafe { libc::write(tell.as_raw_fd(), word.as_ptr().cast(), word.len()) };
         }
@@ -98,11 +140,7 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, emulator: bool) -> io::Resu
         && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}
     read?;
-    let refusal = <[u8; 5]>::try_from(word).ok().and_then(|[step, code @ ..]| {
-        let step = *Step::ALL.get(usize::from(step))?;
-        Some(Refusal { step, error: io::Error::from_raw_os_error(i32::from_ne_bytes(code)) })
-    });
-    Ok(refusal.map_or(Ok(()), Err))
+    Ok(Refusal::from_bytes(&word).map_or(Ok(()), Err))
 }
 
 /// Moves the calling thread into a new network namespace.
@@ -116,12 +154,12 @@ pub(crate) fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     done(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) })
 }
 
-fn unshare(what: libc::c_int) -> io::Result<()> {
+pub(super) fn unshare(what: libc::c_int) -> io::Result<()> {
     // SAFETY: takes flags only; namespaces are no memory.
     done(unsafe { libc::unshare(what) })
 }
 
-fn done(result: libc::c_int) -> io::Result<()> {
+pub(super) fn done(result: libc::c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -208,5 +246,20 @@ fn emulate() -> io::Result<()> {
         _ if bytes < 0 => Err(io::Error::last_os_error()),
         0 => Ok(()),
         code => Err(io::Error::from_raw_os_error(-code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_heard_as_it_was_told() {
+        for (step, code) in Step::ALL.into_iter().zip([libc::EPERM, libc::ENOSPC, libc::EINVAL].into_iter().cycle()) {
+            let told = step.refused()(io::Error::from_raw_os_error(code)).to_bytes();
+            let heard = Refusal::from_bytes(&told).unwrap();
+            assert_eq!((heard.step, heard.error.raw_os_error()), (step, Some(code)));
+        }
+        assert!(Refusal::from_bytes(&[]).is_none() && Refusal::from_bytes(&[200, 1, 0, 0, 0]).is_none());
     }
 }

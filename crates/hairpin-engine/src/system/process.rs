@@ -5,18 +5,25 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Has the kernel kill this process when the thread that started it ends, and says whether that parent still lives.
 pub(crate) fn die_with_parent(parent: u32) -> bool {
-    // SAFETY: PR_SET_PDEATHSIG takes one integer; getppid takes nothing.
-    let now = unsafe {
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0);
-        libc::getppid()
-    };
-    u32::try_from(now).is_ok_and(|now| now == parent)
+    signal_with_parent(libc::SIGKILL);
+    is_parent(parent)
+}
+
+/// Has the kernel let this process go on, where it is stopped, when the thread that started it ends: it must live to see
+/// that and to end what it is responsible for.
+pub(crate) fn go_on_without_parent() {
+    signal_with_parent(libc::SIGCONT);
+}
+
+fn signal_with_parent(signal: libc::c_int) {
+    // SAFETY: PR_SET_PDEATHSIG takes one integer.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::c_long::from(signal), 0, 0, 0) };
 }
 
 /// Leaves Ctrl-C, a closed terminal and a request to end to the process that started this one, which ends in order;
-/// this one goes with it.
+/// this one goes with it. Of SIGALRM, which means a look at the clock to that one, it takes no notice.
 pub(crate) fn ignore_interrupts() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGALRM] {
         // SAFETY: SIG_IGN is a valid disposition for these signals.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }

@@ -27,8 +27,8 @@ pub(crate) fn taken_over(number: RawFd) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(number) })
 }
 
-/// From now on a write to it waits for room.
-pub(crate) fn wait_in_writes(file: BorrowedFd<'_>) -> io::Result<()> {
+/// From now on a read of it waits for bytes, and a write to it for room.
+pub(crate) fn wait_again(file: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: F_GETFL takes no argument, and the descriptor is open while borrowed.
     let flags = done(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
     // SAFETY: F_SETFL takes the flags, and the descriptor is open while borrowed.

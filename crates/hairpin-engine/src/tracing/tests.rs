@@ -216,6 +216,20 @@ fn stamps_are_taken_every_few_writes_and_at_the_end() {
     }
 }
 
+/// A stamp that waits makes the socket ready, and a half that waits for an answer would never sleep.
+#[test]
+fn stamps_are_taken_before_each_wait() {
+    let clock = ManualClock::default();
+    let mut wire = Stamped::new(&clock, 0);
+    let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
+    tracing.send(&[0; 2]).unwrap();
+    tracing.wait(Duration::ZERO).unwrap();
+    tracing.send(&[0; 2]).unwrap();
+    tracing.wait(Duration::ZERO).unwrap();
+    drop(tracing);
+    assert_eq!(wire.taken_at_bytes, [2, 4]);
+}
+
 #[test]
 fn the_last_stamp_is_waited_for_and_not_for_ever() {
     let ended_ns = |acknowledged, acknowledged_after_ns, bytes: &[u8]| {

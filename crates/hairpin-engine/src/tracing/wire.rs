@@ -156,6 +156,8 @@ impl<C: Clock + Send> Wire for TracingWire<'_, C> {
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
+        // Stamps that wait make the socket ready: left there, a wait would end at once, again and again.
+        self.take_stamps()?;
         self.wire.get_mut().wait(at_most)
     }
 

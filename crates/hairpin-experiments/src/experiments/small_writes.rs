@@ -6,60 +6,41 @@
 //! control, and left out in silence where it is there by default.
 //!
 //! Defaults and why:
-//! - [`ROUNDS`] rounds: the fewest with which an interval is a bootstrap over rounds.
+//! - both placements: one CPU and two.
 //! - [`DURATION_NS`] a round, and as many exchanges as fit, at least one: one remedy takes 208 ms an exchange and
 //!   another 0.05 ms, so no count suits both.
 //! - warm-up by [`exchange_time::warm_up`]: three exchanges where they stall, one where a forgotten cork holds them
 //!   (its first is as slow as its others), 10 ms worth of exchanges elsewhere.
 //! - over a link a round lasts longer, up to 1 s, see [`links`].
-//! - evidence rounds, [`evidence::rounds`], after the timed ones and apart from them.
-//!
-//! The arithmetic of a run without flags, by [`estimate`]: a round costs 15 ms for two processes and a connection, its
-//! warm-up, its 80 ms, and the exchange in flight when these are over.
-//!
-//! | cases | round | rounds | all |
-//! |---|---|---|---|
-//! | tcp `none`, `batch=10`: 3 + 2 exchanges of 44 ms, the first at once | 191 ms | 2 x 6 | 2.3 s |
-//! | tcp `cork-forgotten`: 1 + 1 exchanges of 208 ms | 431 ms | 6 | 2.6 s |
-//! | tcp, the six others, and four controls: 10 ms + 80 ms | 105 ms | 10 x 6 | 6.3 s |
-//! | evidence of tcp `none`, `batch=10`: 4 exchanges, the first at once | 148 ms | 2 x 2 x 3 | 1.8 s |
-//! | evidence of tcp `cork-forgotten`: 2 exchanges | 431 ms | 2 x 3 | 2.6 s |
-//! | evidence of the six others: 5 exchanges | 16 ms | 6 x 2 x 3 | 0.6 s |
-//! | all | | 132 | 16.1 s |
-//!
-//! A test holds the sum under [`BUDGET_NS`]; the rest of the 20 s is for slower days and for the report.
+//! - evidence rounds, [`crate::evidence::rounds`], after the timed ones and apart from them.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
 use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
+use hairpin_model::round::Extent;
 use hairpin_model::run::Skipped;
 
-use crate::evidence;
+use crate::budget::{self, Budget};
 use crate::exchange_time::{self, pauses_ns};
-use crate::experiment::{Experiment, Step};
+use crate::experiment::{Done, Experiment, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
-use crate::quantity::{DAY_NS, MOST_MESSAGES, SECOND_NS, in_time};
+use crate::quantity::{DAY_NS, MOST_MESSAGES, in_time};
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
-use crate::sequence::{self, Common, Planned};
+use crate::sequence::{Common, Planned};
 use crate::shared::{self, AUTO, Circumstances, LONGEST_TIMEOUT_NS, each};
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallWrites;
 
-/// Rounds of each case, where `--rounds` does not say.
-pub const ROUNDS: u64 = 6;
 /// How long a round measures where neither `--exchanges` nor `--duration` says, in ns.
-pub const DURATION_NS: u64 = 80_000_000;
-/// What a run without flags may take by [`estimate`], in ns.
-pub const BUDGET_NS: u64 = 17 * SECOND_NS;
+pub const DURATION_NS: u64 = 40_000_000;
 /// How many writes `all` copies together, beside the remedies that take no number.
 pub const BATCH: Remedy = Remedy::Batch(10);
 /// What a control runs where `--remedy` is not given: as many writes as TCP without a remedy, and one.
@@ -124,9 +105,13 @@ const KNOBS: &[Knob] = &[
         "duration",
         "TIME",
         shared::LASTS,
-        "How long each round measures, at least one exchange; 80ms, over a link up to 1s, unless --exchanges is given",
+        "How long each round measures, at least one exchange; 40ms, over a link up to 1s, unless --exchanges is given",
     ),
-    shared::ROUNDS.or(&["6"]),
+    budget::ROUNDS,
+    budget::OVER,
+    budget::UNTIL,
+    budget::AT_MOST,
+    budget::QUICK,
     Knob::new(
         "warmup",
         "EXTENT",
@@ -134,13 +119,7 @@ const KNOBS: &[Knob] = &[
         "Unmeasured start of each round, exchanges or a time; auto is 1 to 200 exchanges, few where they stall",
     )
     .or(&[AUTO]),
-    Knob::new(
-        "trace",
-        "ON_OFF",
-        KnobKind::OnOff,
-        "Trace a few exchanges of each TCP case, in rounds of their own after the timed ones: on or off",
-    )
-    .or(&["on"]),
+    shared::TRACE,
     shared::SEED,
     shared::TIMEOUT,
     shared::KEEP_SAMPLES,
@@ -165,35 +144,11 @@ impl Experiment for SmallWrites {
         KNOBS
     }
 
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused> {
-        let evidence_is_in = done.iter().any(|record| record.order.purpose != Purpose::Timed);
-        if evidence_is_in || !done.is_empty() && !knobs.is_on("trace") {
-            return Ok(Step::Done);
-        }
+    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
         let asked = Asked::read(knobs, ground)?;
         let (planned, skipped) = asked.plan(knobs, ground)?;
-        if done.is_empty() {
-            let rounds = sequence::orders(&planned, asked.rounds, asked.seed, asked.common)?;
-            let cases = planned.into_iter().map(|planned| planned.case).collect();
-            return Ok(Step::Run { cases, rounds, skipped });
-        }
-        let (rounds, skipped) = evidence::rounds(&planned, done, ground, asked.seed);
-        if rounds.is_empty() {
-            return Ok(Step::Done);
-        }
-        Ok(Step::Run { cases: Vec::new(), rounds, skipped })
+        budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common), knobs.is_on("trace"))
     }
-}
-
-/// How long these rounds will take, in ns, by [`exchange_time`]. Rounds without exchanges take nothing.
-#[must_use]
-pub fn estimate(orders: &[RoundOrder], ground: &Ground) -> u64 {
-    let round_ns = |order: &RoundOrder| {
-        let card = &ground.candidate(&order.case.transport)?.card;
-        let travel_ns = links::travel_ns(&order.case, ground);
-        Some(exchange_time::round_ns(order, order.case.exchange.as_ref()?, card, travel_ns))
-    };
-    orders.iter().filter_map(round_ns).fold(0, u64::saturating_add)
 }
 
 /// The knobs, read.
@@ -207,7 +162,7 @@ struct Asked {
     extent: Option<Extent>,
     warm_up: Option<Extent>,
     timeout_ns: Option<u64>,
-    rounds: u64,
+    budget: Budget,
     seed: u64,
     common: Common,
 }
@@ -227,7 +182,7 @@ impl Asked {
             extent: shared::extent(knobs, "exchanges")?,
             warm_up: shared::warm_up(knobs)?,
             timeout_ns: knobs.duration_ns("timeout")?,
-            rounds: knobs.whole("rounds")?.unwrap_or(ROUNDS),
+            budget: Budget::read(knobs)?,
             seed: knobs.seed()?,
             common: shared::common(knobs)?,
         };

@@ -1,43 +1,33 @@
 //! `survey`: which transport is fastest on this machine, and what makes the others slower?
 //!
-//! The survey runs without any flag, so it must end within 25 s on two CPUs, report included. Its cases are the
-//! [`LINES`] below, over every transport that can run here, at 4 B each way, in [`ROUNDS`] rounds.
+//! The survey runs without any flag. Its cases are the [`LINES`] below, over every transport that can run here, at 4 B
+//! each way, in as many blocks as its time holds ([`crate::budget`]).
 //!
-//! The arithmetic: a round costs its warm-up, its messages times the round trip, and [`OVERHEAD_NS`] for two fresh
-//! processes and a fresh connection. [`estimate`] does it with the floors of bare loops in [`FLOORS`], and a test
-//! holds the sum for every transport under [`BUDGET_NS`]. The sum is dominated by the line `waking`: each of its
-//! rounds spends 40 ms in warm-up, because the first 40 ms of a connection that wakes CPUs read differently from the
-//! rest, and 26 ms in 400 messages of about 66 us. With 4000 samples over ten rounds it has its p99 and shows a dash
-//! for p99.9; samples for that (10 000) would cost four more seconds.
+//! The arithmetic: a round costs its warm-up, its messages times the round trip, and what two fresh processes and a fresh
+//! connection cost ([`crate::estimate`]). The sum of a block is dominated by the line `waking`: each of its rounds spends
+//! 40 ms in warm-up, because the first 40 ms of a connection that wakes CPUs read differently from the rest, and 26 ms in
+//! 400 messages of about 66 us. With 3200 samples over eight rounds it has its p99 and shows a dash for p99.9; samples for
+//! that (10 000) would cost four more seconds.
 
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Waiting};
 use hairpin_model::ground::{Candidate, Ground};
-use hairpin_model::round::{Extent, RoundRecord};
+use hairpin_model::round::Extent;
 
-use crate::experiment::{Experiment, Step};
+use crate::budget::{self, Budget};
+use crate::experiment::{Done, Experiment, Step};
 use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::links::{self, LinkChoice};
-use crate::quantity::SECOND_NS;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
-use crate::sequence::{self, Common, Planned};
+use crate::sequence::{Common, Planned};
 use crate::shared::{LINK, LINK_BACKEND, PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Survey;
-
-/// Rounds of each case.
-pub const ROUNDS: u64 = 10;
-/// The same with `--quick`: enough that a case of the shortest line (400 messages a round) still has its p99.
-pub const QUICK_ROUNDS: u64 = 3;
-/// What a round costs beyond its messages: two processes, a connection, and their end.
-pub const OVERHEAD_NS: u64 = 6_000_000;
-/// What all rounds may cost together by [`estimate`]. The rest of the 25 s is for slower days and for the report.
-pub const BUDGET_NS: u64 = 18 * SECOND_NS;
 
 /// Which transports a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,50 +139,6 @@ pub fn table() -> &'static [Line] {
     LINES
 }
 
-/// Round trips of bare loops, 4 B, p50 in ns, by transport: block/together, block/apart, spin (apart, or together
-/// where the kernel answers). From hand-written C loops on a 2-CPU KVM guest with Linux 6.18; for `memory`, `fifo`,
-/// `unix-seqpacket` and IPv6 their nearest relative stands in. They are used for the time budget and for nothing else.
-pub const FLOORS: &[(&str, [u64; 3])] = &[
-    ("memory", [4_500, 56_000, 140]),
-    ("shm", [4_500, 56_000, 140]),
-    ("pipe", [5_000, 54_000, 4_000]),
-    ("fifo", [5_000, 54_000, 4_000]),
-    ("unix-stream", [9_400, 60_000, 3_300]),
-    ("unix-seqpacket", [7_800, 66_000, 3_400]),
-    ("unix-datagram", [7_800, 66_000, 3_400]),
-    ("udp", [10_200, 69_000, 6_100]),
-    ("udp6", [10_200, 69_000, 6_100]),
-    ("tcp", [13_400, 70_000, 8_100]),
-    ("tcp6", [13_400, 70_000, 8_100]),
-    ("icmp", [4_000, 45_000, 4_000]),
-];
-
-/// What a transport without a line in [`FLOORS`] is taken to cost: a little more than TCP.
-pub const UNKNOWN_FLOOR: [u64; 3] = [15_000, 75_000, 9_000];
-
-/// How long these rounds will take, in ns, by [`FLOORS`] and [`OVERHEAD_NS`].
-#[must_use]
-pub fn estimate(planned: &[Planned], rounds: u64) -> u64 {
-    rounds * planned.iter().map(round_ns).sum::<u64>()
-}
-
-/// How long one round of this case will take, in ns.
-#[must_use]
-pub fn round_ns(planned: &Planned) -> u64 {
-    let floor =
-        FLOORS.iter().find(|(name, _)| *name == planned.case.transport).map_or(UNKNOWN_FLOOR, |found| found.1);
-    let round_trip_ns = match (planned.case.waiting, planned.case.placement, planned.case.cpu_idle) {
-        (Waiting::Spin, _, _) => floor[2],
-        (_, Placement::Apart, CpuIdle::Deep) => floor[1],
-        _ => floor[0],
-    };
-    let takes_ns = |extent: Extent| match extent {
-        Extent::Count(count) => count * round_trip_ns,
-        Extent::DurationNs(duration_ns) => duration_ns,
-    };
-    OVERHEAD_NS + takes_ns(planned.warm_up) + takes_ns(planned.extent)
-}
-
 /// Transports that the survey leaves out, for its time: `mptcp` is TCP with one more layer over it, on a path that has
 /// no second way to go. `round-trip` and `small-writes` measure it.
 pub const LEFT_OUT: &[&str] = &["mptcp"];
@@ -204,8 +150,12 @@ pub const OVER_LINKS: &[&str] = &["path", "again"];
 const KNOBS: &[Knob] = &[
     LINK,
     LINK_BACKEND,
+    budget::ROUNDS,
+    budget::OVER,
+    budget::UNTIL,
+    budget::AT_MOST,
+    budget::QUICK,
     SEED,
-    Knob::switch("quick", "Three rounds of each case instead of ten: a few seconds, wide intervals"),
     PLANT,
     PLANT_TWIN,
 ];
@@ -223,10 +173,7 @@ impl Experiment for Survey {
         KNOBS
     }
 
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &[RoundRecord]) -> Result<Step, Refused> {
-        if !done.is_empty() {
-            return Ok(Step::Done);
-        }
+    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
         let (plant, plant_twin) = (knobs.plant("plant")?, knobs.plant("plant-twin")?);
         let mut sieve = Sieve::new(ground);
         let mut candidates = selection::candidates(&[], ground)?;
@@ -243,10 +190,7 @@ impl Experiment for Survey {
             }
         }
         let (planned, skipped) = sieve.finish()?;
-        let rounds = if knobs.is_on("quick") { QUICK_ROUNDS } else { ROUNDS };
-        let rounds = sequence::orders(&planned, rounds, knobs.seed()?, COMMON)?;
-        let cases = planned.into_iter().map(|planned| planned.case).collect();
-        Ok(Step::Run { cases, rounds, skipped })
+        budget::step(&Budget::read(knobs)?, &planned, skipped, ground, done, (knobs.seed()?, COMMON), false)
     }
 }
 

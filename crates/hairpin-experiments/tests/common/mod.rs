@@ -1,7 +1,7 @@
 //! A ground to plan on: cards like the real ones, all of which can run unless a test says otherwise.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(unreachable_pub, reason = "a module of tests")]
 
-use hairpin_experiments::{Experiment, Knobs, Refused, Step, experiments};
+use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
 use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Reach, Receipt, WhyNot};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::ground::{Candidate, Ground, KnownLink, LinkGround};
@@ -127,6 +127,7 @@ pub fn ground() -> Ground {
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),
+        waking_round_trip_ns: || 54_000,
         links: LinkGround {
             names: vec!["loopback", "bridged-vm", "satellite"],
             read: read_link,
@@ -151,6 +152,7 @@ pub struct Plan {
     pub cases: Vec<Case>,
     pub rounds: Vec<RoundOrder>,
     pub skipped: Vec<Skipped>,
+    pub forecast: Forecast,
 }
 
 impl Plan {
@@ -167,25 +169,35 @@ impl Plan {
 /// What a step runs; nothing where it says that the question is answered.
 pub fn running(step: Step) -> Option<Plan> {
     match step {
-        Step::Run { cases, rounds, skipped } => Some(Plan { cases, rounds, skipped }),
+        Step::Run { cases, rounds, skipped, forecast } => Some(Plan { cases, rounds, skipped, forecast }),
         Step::Done => None,
     }
 }
 
-/// Flags such as `("size", "4,8")` as knobs; the seed 7 is added where none is given.
+/// Flags such as `("size", "4,8")` as knobs; the seed 7 is added where none is given, and one CPU where no placement is, so
+/// that a plan has each case once.
 pub fn turned(experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Knobs, Refused> {
     let mut given: Vec<(String, Vec<String>)> =
         flags.iter().map(|(name, text)| ((*name).to_owned(), vec![(*text).to_owned()])).collect();
     if !flags.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed".to_owned(), vec!["7".to_owned()]));
     }
+    let has_placement = experiment.knobs().iter().any(|knob| knob.name == "placement");
+    if has_placement && !flags.iter().any(|(name, _)| *name == "placement") {
+        given.push(("placement".to_owned(), vec!["together".to_owned()]));
+    }
     Knobs::from_given(experiment, given)
+}
+
+/// After these rounds, whose intervals nobody has looked at.
+pub fn after(rounds: &[RoundRecord]) -> Done<'_> {
+    Done { rounds, half_width: None }
 }
 
 /// The first step of an experiment for flags such as `("size", "4,8")`; a seed is added where none is given.
 pub fn plan_on(ground: &Ground, experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Plan, Refused> {
     let knobs = turned(experiment, flags)?;
-    Ok(running(experiment.next(&knobs, ground, &[])?).expect("nothing was done yet"))
+    Ok(running(experiment.next(&knobs, ground, &Done::default())?).expect("nothing was done yet"))
 }
 
 /// These orders as rounds that were measured to their end.

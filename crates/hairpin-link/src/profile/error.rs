@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use hairpin_model::hint::Hint;
+
 /// A fault in a profile, with its place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the link profile at `{}`: {problem} (hint: {hint})", .text.get(.range.clone()).unwrap_or_default())]
+#[error("the link profile at `{}`: {problem}{}", .text.get(.range.clone()).unwrap_or_default(), Hint(.hint))]
 pub struct ProfileError {
     /// The whole line.
     pub text: String,

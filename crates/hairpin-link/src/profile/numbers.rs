@@ -105,6 +105,7 @@ mod tests {
             for number in 0..70 {
                 prop_assert_eq!(numbers.contains(number), set.contains(&number));
             }
+            prop_assert_eq!(numbers.shown().is_none(), set.is_empty());
             if let Some(shown) = numbers.shown() {
                 prop_assert_eq!(Numbers::read(&shown, 0).unwrap(), numbers);
             }

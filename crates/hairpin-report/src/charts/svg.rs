@@ -1,5 +1,7 @@
 //! Small pieces of markup: escaping, places as percentages, and the shapes of marks.
 
+use hairpin_model::printable;
+
 /// What the run says, safe inside markup and attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
@@ -11,7 +13,7 @@ pub(crate) fn escape(text: &str) -> String {
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
             '\t' | '\n' => safe.push(' '),
-            control if control.is_control() => safe.push('\u{fffd}'),
+            steering if printable::steers(steering) => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
     }
@@ -73,7 +75,7 @@ mod tests {
             escape("</script><b a=\"1\" c='2'>&"),
             "&lt;/script&gt;&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;"
         );
-        assert_eq!(escape("a\u{0}b\nc"), "a\u{fffd}b c");
+        assert_eq!(escape("a\u{0}b\nc\u{202e}d"), "a\u{fffd}b c\u{fffd}d");
     }
 
     #[test]

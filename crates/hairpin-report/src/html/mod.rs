@@ -14,15 +14,17 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use serde::Serialize;
 
-use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
+use hairpin_model::printable;
 use hairpin_model::run::Run;
 
 use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
 use crate::exchanges;
+use crate::findings;
 use crate::ladder;
 use crate::quantities::{self, Micro};
-use crate::wording;
+use crate::{trust, wording};
 
 const MICRO: Micro = Micro::Sign;
 const PAGE: &str = include_str!("page.html");
@@ -140,7 +142,9 @@ fn rendered(name: &'static str, page: &'static str, view: &impl Serialize) -> St
     environment.set_syntax(blocks.expect("the usual delimiters"));
     environment.add_template(name, page).expect("the template is part of this crate");
     let template = environment.get_template(name).expect("it was just added");
-    template.render(Serde(view)).expect("the template knows its view")
+    let page = template.render(Serde(view)).expect("the template knows its view");
+    // The page's own lines are broken by line feeds alone.
+    page.replace(|letter| printable::steers(letter) && letter != '\n', "\u{fffd}")
 }
 
 fn view(run: &Run) -> View {
@@ -168,7 +172,14 @@ fn view(run: &Run) -> View {
         partial: wording::partial(run).into_iter().collect(),
         lead: tied(&answer.lead),
         more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
-        cautions: wording::cautions(run).into_iter().chain(wording::busy(run)).map(|said| tied(&said)).collect(),
+        cautions: trust::quick(run)
+            .into_iter()
+            .chain(wording::cautions(run))
+            .chain(trust::machine_states(run))
+            .chain(wording::busy(run))
+            .chain(trust::without_interval(run))
+            .map(|said| tied(&said))
+            .collect(),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
         things: ladder::things(run),
         by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
@@ -268,8 +279,8 @@ fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
 fn card(run: &Run, finding: &Finding) -> Card {
     let experiment = finding.counter_experiment.as_ref();
     let proof =
-        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", wording::proof(proved, MICRO));
-    let explains = finding.share > 0.0 && finding.share.is_finite();
+        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", findings::proof(proved, MICRO));
+    let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
     Card {
         code: finding.code.clone(),
         severity: match finding.severity {
@@ -281,8 +292,8 @@ fn card(run: &Run, finding: &Finding) -> Card {
         share: explains
             .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
         summary: tied(&finding.summary),
-        cases: wording::case_labels(run, &finding.cases),
-        evidence: wording::evidence(finding, MICRO),
+        cases: findings::case_labels(run, &finding.cases),
+        evidence: findings::evidence(finding, MICRO),
         advice: tied(&finding.advice),
         change: experiment.map(|experiment| tied(&experiment.change)),
         command: experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),

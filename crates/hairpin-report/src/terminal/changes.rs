@@ -19,8 +19,8 @@ pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     if let Some(caution) = invalid(report) {
         page.paragraph(0, BAD, &caution);
     }
-    page.item("baseline   ", PLAIN, &report.baseline);
-    page.item("candidate  ", PLAIN, &report.candidate);
+    page.item("before  ", PLAIN, &report.baseline);
+    page.item("after   ", PLAIN, &report.candidate);
     unlike(page, report);
     cautions(page, report);
     figures(page, report);
@@ -32,6 +32,10 @@ fn answer(report: &ComparisonReport) -> String {
     let usable = || report.rows.iter().filter(|row| row.valid);
     let of = |verdict| usable().filter(|row| row.verdict == verdict).count();
     let (slower, faster, same) = (of(Verdict::Slower), of(Verdict::Faster), of(Verdict::CannotTell));
+    let unlike = match of(Verdict::Unlike) {
+        0 => String::new(),
+        unlike => format!(", {unlike} not comparable (the machine was in another state)"),
+    };
     let budgets = |kept: Option<bool>| report.budgets.iter().filter(|budget| budget.kept == kept).count() as u64;
     let (broken, untold) = (budgets(Some(false)), budgets(None));
     let compared = wording::counted(usable().count() as u64, "figure");
@@ -49,7 +53,12 @@ fn answer(report: &ComparisonReport) -> String {
     if usable().next().is_none() {
         return format!("The two runs have no figure in common that may be used.{budget}");
     }
-    format!("{compared} compared: {slower} slower, {faster} faster, {same} cannot be told apart.{budget}")
+    if slower + faster == 0 && unlike.is_empty() {
+        return format!("{compared} compared: no difference found.{budget}");
+    }
+    format!(
+        "{compared} compared: {slower} slower, {faster} faster, {same} without a difference found{unlike}.{budget}"
+    )
 }
 
 /// What the reader must know before using any figure, as the report of a run says it.
@@ -112,8 +121,13 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
     if report.rows.is_empty() {
         return;
     }
-    page.heading("Figures", "medians over rounds; their change with its 95 % interval, unpaired");
-    let mut block = Block::new(["baseline", "candidate", "change", "verdict"].map(str::to_owned).into_iter());
+    page.heading(
+        "Figures",
+        "medians over rounds; change with its 95 % interval; verdicts corrected for the number of rows; \
+         detectable: the smallest change found with 90 % power",
+    );
+    let columns = ["before", "after", "change", "detectable", "verdict"];
+    let mut block = Block::new(columns.map(str::to_owned).into_iter());
     let mut case = None;
     for row in &report.rows {
         if case.replace(&row.case) != Some(&row.case) {
@@ -122,7 +136,7 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
         let style = match (row.valid, row.verdict) {
             (false, _) | (true, Verdict::Slower) => BAD,
             (true, Verdict::Faster) => GOOD,
-            (true, Verdict::CannotTell) => PLAIN,
+            (true, Verdict::CannotTell | Verdict::Unlike) => PLAIN,
         };
         let mark = if row.valid { "  " } else { "! " };
         block.row(style, &[format!("{mark}{}", clean(&row.figure))], cells(row).into_iter());
@@ -130,14 +144,16 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
     block.show(page);
 }
 
-fn cells(row: &ComparisonRow) -> [String; 4] {
+fn cells(row: &ComparisonRow) -> [String; 5] {
     let shown = |figure: Figure| quantities::in_unit(figure.value, &row.unit, MICRO);
     let verdict = match row.verdict {
         _ if !row.valid => "invalid".to_owned(),
-        Verdict::CannotTell => "cannot tell".to_owned(),
+        Verdict::CannotTell => "no difference".to_owned(),
+        Verdict::Unlike => "unlike states".to_owned(),
         verdict => verdict.to_string(),
     };
-    [shown(row.baseline), shown(row.candidate), change(row.ratio), verdict]
+    let smallest = row.smallest_detectable.map_or_else(|| DASH.to_owned(), |share| quantities::change(1.0 + share));
+    [shown(row.baseline), shown(row.candidate), change(row.ratio), smallest, verdict]
 }
 
 /// `+5.3 % (+4.1 .. +6.6)`.

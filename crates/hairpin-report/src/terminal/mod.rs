@@ -9,14 +9,14 @@ mod page;
 mod tables;
 mod time_sequence;
 
-use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::comparison::ComparisonReport;
 use crate::quantities::{self, Micro};
-use crate::{exchanges, ladder, links, wording};
+use crate::{exchanges, findings, ladder, links, trust, wording};
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
 pub use time_sequence::render_time_sequences;
@@ -48,7 +48,7 @@ pub fn render(run: &Run, look: &Look) -> String {
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
     changes_of_one_thing(&mut page, run);
-    findings(&mut page, run);
+    all_findings(&mut page, run);
     failures(&mut page, run);
     skipped(&mut page, run);
     footer(&mut page, run);
@@ -89,8 +89,14 @@ fn answer(page: &mut Page, run: &Run) {
     if !answer.more.is_empty() {
         page.paragraph(0, page::PLAIN, &answer.more.join(" "));
     }
+    if let Some(quick) = trust::quick(run) {
+        page.paragraph(0, WARN, &quick);
+    }
     for caution in wording::cautions(run) {
         page.paragraph(0, BAD, &caution);
+    }
+    if let Some(states) = trust::machine_states(run) {
+        page.paragraph(0, WARN, &states);
     }
     if let Some(caution) = wording::busy(run) {
         page.paragraph(0, WARN, &caution);
@@ -105,6 +111,9 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     page.gap();
     for (calibrated, line) in wording::calibrations(run) {
         page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
+    }
+    for line in trust::without_interval(run) {
+        page.paragraph(0, WARN, &line);
     }
     for (label, why) in wording::invalid(run) {
         page.item("! ", BAD, &format!("{label} {why}"));
@@ -185,6 +194,9 @@ fn neighbours(page: &mut Page, run: &Run) {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
         }
     }
+    for line in trust::split_winners(run) {
+        page.item("  ", page::PLAIN, &line);
+    }
 }
 
 /// A step of a chain, which is broken only where it has no room.
@@ -193,43 +205,57 @@ fn one_step(step: ladder::Step, row: &CaseSummary, room: usize) -> String {
     if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
 
-fn findings(page: &mut Page, run: &Run) {
-    if run.findings.is_empty() {
-        return;
-    }
-    page.heading("Findings", "");
-    for (place, finding) in run.findings.iter().enumerate() {
-        if place > 0 {
-            page.gap();
+fn all_findings(page: &mut Page, run: &Run) {
+    for (title, of_subject) in findings::by_subject(run) {
+        if of_subject.is_empty() {
+            continue;
         }
-        one_finding(page, run, finding);
+        page.heading(title, "");
+        for (place, finding) in of_subject.into_iter().enumerate() {
+            if place > 0 && !is_brief(finding) {
+                page.gap();
+            }
+            one_finding(page, finding);
+        }
     }
 }
 
-fn one_finding(page: &mut Page, run: &Run, finding: &Finding) {
+/// A note that explains less than this has one sentence and no more.
+const BRIEF_BELOW: f64 = 0.01;
+
+fn is_brief(finding: &Finding) -> bool {
+    finding.severity == Severity::Note && (finding.about == About::Run || finding.share < BRIEF_BELOW)
+}
+
+/// What it says, what to do, and the check with its result.
+fn one_finding(page: &mut Page, finding: &Finding) {
     let style = match finding.severity {
         Severity::Note => DIM,
         Severity::Warning => WARN,
         Severity::Problem => BAD,
     };
-    let share =
-        if finding.share > 0.0 { format!(", explains {}", quantities::share(finding.share)) } else { String::new() };
+    if is_brief(finding) {
+        let said = format!("{}: {}", finding.code, findings::first_sentence(&finding.summary));
+        page.item(&format!("{}: ", finding.severity), style, &said);
+        return;
+    }
+    let explains = finding.about != About::Run && finding.share > 0.0;
+    let share = if explains { format!(", explains {}", quantities::share(finding.share)) } else { String::new() };
     page.titled(style, &finding.severity.to_string(), &format!("{}{share}", finding.code));
     page.paragraph(2, page::PLAIN, &finding.summary);
-    let cases = wording::case_labels(run, &finding.cases);
-    if !cases.is_empty() {
-        page.item("  cases   ", DIM, &exchanges::shortened(&cases, 4));
-    }
     if !finding.advice.is_empty() {
-        page.item("  advice  ", page::PLAIN, &finding.advice);
+        page.item("  fix    ", page::PLAIN, &finding.advice);
     }
-    if let Some(experiment) = &finding.counter_experiment {
-        page.item("  refute  ", page::PLAIN, &experiment.change);
-        page.command("          ", CODE, &experiment.command);
-    }
-    if let Some(proved) = &finding.proved {
-        let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
-        page.item("  proved  ", style, &wording::proof(proved, MICRO));
+    match (&finding.proved, &finding.counter_experiment) {
+        (Some(proved), _) => {
+            let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
+            page.item("  check  ", style, &findings::proof(proved, MICRO));
+        }
+        (None, Some(experiment)) => {
+            page.item("  check  ", page::PLAIN, &experiment.change);
+            page.command("         ", CODE, &experiment.command);
+        }
+        (None, None) => {}
     }
 }
 

@@ -1,6 +1,7 @@
 //! Lines of a width: wrapping, hanging indents and styles.
 
 use anstyle::{AnsiColor, Effects, Style};
+use hairpin_model::printable;
 
 use super::Look;
 
@@ -121,12 +122,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 fn clean_keeping_blanks(text: &str) -> String {
-    // Beyond the control characters: the marks that turn the direction of text (Unicode UAX #9).
-    let steers = |letter: char| {
-        letter.is_control()
-            || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars().map(|letter| if steers(letter) { ' ' } else { letter }).collect()
+    text.chars().map(|letter| if printable::steers(letter) { ' ' } else { letter }).collect()
 }
 
 /// The words of a text in lines of at most `width` characters; a longer word has a line of its own. A number stays

@@ -76,6 +76,7 @@ const SHEETS: &[Sheet] = &[
         columns: &[
             Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
             Column { title: "95 %", text: p50_bounds, spare: 2 },
+            Column { title: "p90", text: |row| time(ladder::finite(row.latency_ns.p90)), spare: 4 },
             Column { title: "p99", text: |row| time(ladder::finite(row.latency_ns.p99)), spare: 0 },
             Column { title: "p99.9", text: |row| time(ladder::finite(row.latency_ns.p999)), spare: 1 },
             Column { title: "max", text: |row| time(ladder::finite(row.latency_ns.max)), spare: 0 },
@@ -167,9 +168,12 @@ impl Sheet {
         chosen.into_iter().map(|column| self.columns[column].title).collect()
     }
 
-    /// The columns that fit into `room`, in their order; those that are equally spare go together.
+    /// The columns with a value that fit into `room`, in their order; those that are equally spare go together.
     fn fitting(&self, cells: &[Vec<Vec<String>>], room: usize) -> Vec<usize> {
-        let mut chosen: Vec<usize> = (0..self.columns.len()).collect();
+        let has_values = |column: &usize| {
+            self.columns[*column].title == "p50" || cells.iter().flatten().any(|row| row[*column] != DASH)
+        };
+        let mut chosen: Vec<usize> = (0..self.columns.len()).filter(has_values).collect();
         let needed =
             |chosen: &[usize]| chosen.iter().map(|column| GAP + self.width_of(cells, *column)).sum::<usize>();
         while needed(&chosen) > room {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hairpin_model::case::{Case, Ends, Pattern, Placement, Waiting};
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::{Effective, OptionName, Options};
 use hairpin_model::run::{FORMAT, Plan, Run, Skipped, State, Tool};
@@ -91,6 +91,7 @@ pub fn survey(seed: u64) -> Run {
         command_line: vec!["hairpin".to_owned()],
         started_unix_s: 1_795_257_377,
         duration_ns: 21_340_000_000,
+        machine: hairpin_model::machine::Machine::default(),
         state: State::Complete,
         seed: 42,
         plan: plan(cases.len() as u64),
@@ -117,7 +118,7 @@ fn plan(cases: u64) -> Plan {
             knob("transport", &["all"]),
         ],
         rounds_ordered: cases * u64::from(ROUNDS),
-        cases: Vec::new(),
+        ..Plan::default()
     }
 }
 
@@ -143,6 +144,8 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
         rounds: u64::from(ROUNDS),
         failed_rounds: Vec::new(),
         samples,
+        state: None,
+        other_states: Vec::new(),
         latency_ns: LatencyFigures {
             p50: Some(interval_of(&medians)),
             p90: at(0.9),
@@ -185,7 +188,9 @@ fn round_point(case: &Case, block: u32, p50: f64, spread: f64, dice: &mut Dice) 
         number: block,
         block,
         started_ns,
+        state: 0,
         p50_ns,
+        p90_ns: Some(p50_ns * 1.2),
         p99_ns: p50_ns * 1.7,
         max_ns: p50_ns * 30.0,
         rate_per_s: 1e9 / p50_ns,
@@ -304,6 +309,8 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
         ratio: Figure::new(0.998, 0.988, 1.008),
         difference_ns: Figure::new(-26.0, -161.0, 107.0),
         verdict: Verdict::CannotTell,
+        pointwise: Verdict::CannotTell,
+        tails: Vec::new(),
         blocks: u64::from(ROUNDS),
     });
     for (waiting, placement) in GROUPS {
@@ -324,6 +331,8 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
                 ratio: Figure::new(ratio, ratio - 0.025, ratio + 0.025),
                 difference_ns: around(p50(pair[1]) - p50(pair[0]), 0.3),
                 verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
+                pointwise: Verdict::CannotTell,
+                tails: Vec::new(),
                 blocks: u64::from(ROUNDS),
             });
         }
@@ -343,6 +352,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     vec![
         Finding {
             code: "wake-up-dominated".to_owned(),
+            about: About::Cause,
             severity: Severity::Warning,
             cases: apart.to_vec(),
             summary:
@@ -368,6 +378,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                 pair: None,
             }),
             proved: Some(Proved {
+                check: "keep the CPUs awake".to_owned(),
                 verdict: "confirmed".to_owned(),
                 effect: Figure::new(-58_800.0, -61_000.0, -56_100.0),
             }),
@@ -375,6 +386,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         },
         Finding {
             code: "drift".to_owned(),
+            about: About::Run,
             severity: Severity::Note,
             cases: vec![find(cases, "tcp block apart").id.clone()],
             summary: "The rounds of tcp block apart grew by 10.9 % from the first to the last.".to_owned(),
@@ -386,6 +398,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         },
         Finding {
             code: "generator-late".to_owned(),
+            about: About::Run,
             severity: Severity::Problem,
             cases: vec![cases.last().expect("the invalid case is last").id.clone()],
             summary: "The generator sent 41 200 of 50 000 messages a second: the queue is in the generator."
@@ -405,6 +418,7 @@ pub fn disturb(run: &mut Run, share: f64) {
         Evidence { what: "rounds disturbed".to_owned(), value: Figure::bare(share), unit: "share".to_owned() };
     run.findings.push(Finding {
         code: "noisy-machine".to_owned(),
+        about: About::Run,
         severity: Severity::Warning,
         cases: Vec::new(),
         summary: "Rounds were disturbed: other programs used the CPUs.".to_owned(),

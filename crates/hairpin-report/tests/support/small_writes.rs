@@ -3,7 +3,7 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
-use hairpin_model::finding::{CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::run::{Plan, Run};
 use hairpin_model::summary::{CaseSummary, Comparison, ExchangeFigures, Role, Verdict};
@@ -63,7 +63,7 @@ pub fn run(captured: bool) -> Run {
         question: "What do small writes cost, and which remedy helps?".to_owned(),
         knobs: vec![("writes".to_owned(), vec!["100x2".to_owned()])],
         rounds_ordered: 140,
-        cases: Vec::new(),
+        ..Plan::default()
     };
     run.command_line = ["hairpin", "small-writes"].map(str::to_owned).to_vec();
     run.comparisons = comparisons(&cases);
@@ -188,6 +188,8 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
             ratio: Figure::new(ratio, ratio - 0.02, ratio + 0.02),
             difference_ns: around(p50(pair[1]) - p50(pair[0]), 0.3),
             verdict: if apart { Verdict::Slower } else { Verdict::CannotTell },
+            pointwise: Verdict::CannotTell,
+            tails: Vec::new(),
             blocks: 10,
         }
     };
@@ -199,6 +201,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
     vec![Finding {
         code: "nagle-meets-delayed-ack".to_owned(),
+        about: About::Cause,
         severity: Severity::Warning,
         cases: vec![cases[0].id.clone(), cases[8].id.clone()],
         summary: "99 of 100 writes were held for 44.0 ms until a delayed ACK of the first came.".to_owned(),
@@ -213,6 +216,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             pair: None,
         }),
         proved: Some(Proved {
+            check: "set TCP_NODELAY".to_owned(),
             verdict: "confirmed".to_owned(),
             effect: Figure::new(-43_460_000.0, -43_510_000.0, -43_400_000.0),
         }),

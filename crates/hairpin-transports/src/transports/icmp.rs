@@ -80,7 +80,7 @@ impl Transport for Icmp {
         let prepared = if is_raw { want_replies_only(&socket, to, number) } else { Ok(()) };
         prepared
             .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
-            .map_err(|source| failed("connect to", address, source, ""))?;
+            .map_err(|source| failed("connect to", address, source, "is the interface up (`ip link`)?"))?;
         let is_checked = is_raw && setup.far.is_some();
         let port = IcmpPort { socket, is_raw, is_checked, identifier, sequence: 0 };
         let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);

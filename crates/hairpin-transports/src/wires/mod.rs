@@ -59,8 +59,7 @@ pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
 
 /// A failed system call, with a hint (or none).
 pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, hint: &str) -> TransportError {
-    let hint = if hint.is_empty() { String::new() } else { format!(" (hint: {hint})") };
-    TransportError::System { operation, object: object.to_owned(), source, hint }
+    TransportError::System { operation, object: object.to_owned(), source, hint: hint.to_owned() }
 }
 
 /// An address that this transport cannot read.

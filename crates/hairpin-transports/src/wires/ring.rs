@@ -262,8 +262,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
-
         /// Whatever the ends do in whatever order: what was put is taken, whole, once and in order.
         #[test]
         fn rings_behave_as_queues(

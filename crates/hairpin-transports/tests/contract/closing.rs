@@ -4,7 +4,7 @@ use std::sync::mpsc;
 
 use hairpin_transports::{Wire, WireError};
 
-use crate::ends::{Checked, LONG, SHORT, Subject, is_closed, random_bytes, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, is_closed, random_bytes, shown, text};
 use crate::ensure;
 
 pub(crate) fn clean_close(subject: &Subject) -> Checked {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use hairpin_model::{fact, fact_names};
 
-use crate::ends::{Checked, LONG, Subject, random_bytes, shown, text};
+use super::ends::{Checked, LONG, Subject, random_bytes, shown, text};
 use crate::ensure;
 
 const SIZES: &[usize] = &[

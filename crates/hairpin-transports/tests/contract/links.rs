@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_transports::{FarAddresses, Setup, TransportError};
 
-use crate::ends::{Checked, LONG, SHORT, Subject, is_closed, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, is_closed, shown, text};
 use crate::ensure;
 
 const FAR: FarAddresses = FarAddresses { v4: Ipv4Addr::new(127, 0, 0, 2), v6: Ipv6Addr::LOCALHOST };

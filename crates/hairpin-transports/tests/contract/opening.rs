@@ -3,7 +3,7 @@
 use hairpin_model::case::Waiting;
 use hairpin_transports::{Setup, TransportError};
 
-use crate::ends::{Checked, LONG, SHORT, Subject, text};
+use super::ends::{Checked, LONG, SHORT, Subject, text};
 use crate::ensure;
 
 pub(crate) fn bad_addresses(subject: &Subject) -> Checked {

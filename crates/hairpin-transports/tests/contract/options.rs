@@ -6,7 +6,7 @@ use hairpin_model::options::{OptionName, Options};
 use hairpin_transports::options::is_met;
 use hairpin_transports::{Setup, TransportError};
 
-use crate::ends::{Checked, LONG, SHORT, Subject, random_bytes, text};
+use super::ends::{Checked, LONG, SHORT, Subject, random_bytes, text};
 use crate::ensure;
 
 /// Values that differ from the defaults, wherever there is a choice.

@@ -10,7 +10,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::options::Options;
 use hairpin_transports::{Setup, WireError, find};
 
-use crate::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
 /// What the far end's process is told, and what it prints before its address.
@@ -48,7 +48,7 @@ impl Drop for Process {
 
 fn start(subject: &Subject, folder: &Path) -> Result<(Process, String), String> {
     let mut child = Command::new(std::env::current_exe().map_err(text)?)
-        .args(["--exact", "far_end_process", "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "contract::child_far_end", "--ignored", "--nocapture", "--test-threads=1"])
         .env(ROLE, format!("{} {}", subject.card.name, subject.waiting))
         .env("TMPDIR", folder)
         .stdout(Stdio::piped())

@@ -3,7 +3,7 @@
 use hairpin_model::{fact, fact_names};
 use hairpin_transports::Wire;
 
-use crate::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
 const SIZE: usize = 4096;

@@ -8,7 +8,7 @@ use hairpin_model::options::{OptionName, Options};
 use hairpin_model::trace::StampKind;
 use hairpin_transports::{KernelStamps, RawStamp, Setup, Wire};
 
-use crate::ends::{Checked, LONG, Pair, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, LONG, Pair, SHORT, Subject, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
 fn has_stamps(subject: &Subject) -> bool {

@@ -6,9 +6,9 @@ use hairpin_model::case::Waiting;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_transports::{Segments, Setup, Stream, Wire, WireError};
 
-use crate::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, is_closed, is_timed_out, random_bytes, shown, text};
+use super::options::word;
 use crate::ensure;
-use crate::options::word;
 
 /// One way of the trait to send bytes.
 type SendBy = fn(&mut dyn Stream, &[u8]) -> Result<(), WireError>;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hairpin_model::case::Waiting;
 use hairpin_transports::{TransportError, Wire};
 
-use crate::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
 pub(crate) fn opening(subject: &Subject) -> Checked {

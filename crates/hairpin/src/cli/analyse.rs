@@ -8,14 +8,14 @@ use hairpin_model::run::State;
 use hairpin_report::time_sequence;
 
 use super::exit::{Exit, Stopped};
-use super::measure::PAGE;
+use super::output;
 use super::report::{show, write_page};
 use crate::saved;
 
-/// Computes the run anew, saves it and shows it.
+/// Computes the run anew, saves it and shows it, also where it cannot be saved.
 ///
 /// # Errors
-/// There is no run, or its samples cannot be read, or the result cannot be saved.
+/// There is no run, or its samples cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
     let (folder, mut run) = RunFolder::open(path).map_err(Stopped::usage)?;
@@ -27,8 +27,12 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if run.state == State::Running {
         run.state = State::Interrupted;
     }
-    folder.rewrite_rounds(&run.rounds).and_then(|()| folder.write_run(&run)).map_err(Stopped::usage)?;
-    write_page(&run, &folder.path().join(PAGE)).map_err(Stopped::usage)?;
+    let saved = folder.rewrite_rounds(&run.rounds).and_then(|()| folder.write_run(&run));
+    let saved = saved.map_err(|error| error.to_string()).and_then(|()| write_page(&run, &folder));
     show(&folder, &run, matches)?;
+    if let Err(why) = saved {
+        output::error(&why);
+        return Ok(Exit::RoundsFailed);
+    }
     Ok(Exit::Fine)
 }

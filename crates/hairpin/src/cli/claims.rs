@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::ArgMatches;
 use hairpin_analysis::claims::{Runs, judge, listed};
 use hairpin_engine::RunFolder;
+use hairpin_engine::store::Folder;
 use hairpin_model::claim::{Means, PlannedRun};
 use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
@@ -51,7 +52,7 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     let mut bench = Bench::prepare()?;
     let mut report = report(&chosen, arguments);
     let folder = folder(matches, "claims", report.started_unix_s);
-    begin(&folder)?;
+    let files = begin(&folder)?;
     let seed = matches.get_one("seed").copied().unwrap_or_else(drawn_seed);
     let wish = Wish { seed, rounds: matches.get_one("rounds").copied(), quiet: matches.get_flag("quiet") };
     report.seed = Some(seed);
@@ -76,7 +77,7 @@ fn test(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stopped> {
     if bench.is_stopped() {
         report.state = State::Interrupted;
     }
-    finish(&report, &folder, matches, &mut unsaved);
+    finish(&report, &files, &folder, matches, &mut unsaved);
     let failed = report.runs.iter().any(|run| run.failed_rounds > 0);
     Ok(match report.state {
         State::Interrupted => Exit::Interrupted,
@@ -174,22 +175,23 @@ fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun)
 }
 
 /// Makes the folder; one that holds claims already is left alone.
-fn begin(folder: &Path) -> Result<(), Stopped> {
-    if folder.join(CLAIMS).exists() {
+fn begin(folder: &Path) -> Result<Folder, Stopped> {
+    let files = Folder::create(folder).map_err(|error| {
+        Stopped::usage(format!("cannot make {}: {error} (hint: --out names another folder)", shown(folder)))
+    })?;
+    if files.holds(CLAIMS) {
         let path = shown(folder);
         return Err(Stopped::usage(format!("{path} holds tested claims already (hint: name another folder)")));
     }
-    std::fs::create_dir_all(folder).map_err(|error| {
-        Stopped::usage(format!("cannot make {}: {error} (hint: --out names another folder)", shown(folder)))
-    })
+    Ok(files)
 }
 
 /// Saves and shows: whatever of it fails, the rest is done.
-fn finish(report: &ClaimsReport, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
+fn finish(report: &ClaimsReport, files: &Folder, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
     for (name, text) in [(CLAIMS, json::render_claims(report)), (PAGE, html::render_claims(report))] {
-        let path = folder.join(name);
-        if let Err(error) = hairpin_engine::store::write_whole(&path, text.as_bytes()) {
-            unsaved.push(format!("cannot write {}: {error} (hint: is the disk full?)", shown(&path)));
+        if let Err(error) = files.replace(name, text.as_bytes()) {
+            let path = shown(&folder.join(name));
+            unsaved.push(format!("cannot write {path}: {error} (hint: is the disk full?)"));
         }
     }
     show(report, matches);
@@ -201,7 +203,7 @@ fn finish(report: &ClaimsReport, folder: &Path, matches: &ArgMatches, unsaved: &
 
 fn show(report: &ClaimsReport, matches: &ArgMatches) {
     if matches.get_flag("json") {
-        output::text(&json::render_claims(report));
+        output::json(&json::render_claims(report));
     } else {
         output::text(&terminal::render_claims(report, &output::look()));
     }

@@ -14,7 +14,8 @@ use super::link;
 pub const WITHOUT_A_WORD: &str = "survey";
 
 const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage or input; \
-     3 some rounds failed (the rest is reported); 130 ended by Ctrl-C (reported too).";
+     3 some rounds failed or not all could be written (the rest is \
+     reported); 130 ended by Ctrl-C (reported too).";
 
 /// The whole command line.
 #[must_use]
@@ -134,9 +135,24 @@ fn analyse() -> Command {
 
 fn compare() -> Command {
     Command::new("compare")
-        .about("Compare two saved runs of like configuration, case by case")
-        .arg(saved_run("BASELINE", "The run folder to compare with"))
-        .arg(saved_run("CANDIDATE", "The run folder to compare"))
+        .about(
+            "Compare saved runs of like configuration, case by case: one run against one, or several against several",
+        )
+        .override_usage(
+            "hairpin compare [OPTIONS] BEFORE AFTER\n       hairpin compare [OPTIONS] BEFORE... --against AFTER...",
+        )
+        .arg(
+            saved_run("RUN", "Run folders: BEFORE and AFTER, or all BEFORE where --against names those AFTER")
+                .num_args(1..),
+        )
+        .arg(
+            Arg::new("against")
+                .long("against")
+                .value_name("AFTER")
+                .num_args(1..)
+                .value_parser(value_parser!(PathBuf))
+                .help("Run folders to compare with those before; from three a side on, the runs are the sample"),
+        )
         .arg(
             Arg::new("budget")
                 .long("budget")

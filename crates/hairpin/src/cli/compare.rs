@@ -1,13 +1,14 @@
-//! `hairpin compare BASELINE CANDIDATE`: two saved runs, case by case, with budgets.
+//! `hairpin compare BEFORE... --against AFTER...`: saved runs, case by case, with budgets.
 
 use std::path::PathBuf;
 
 use clap::ArgMatches;
 use hairpin_analysis::compare::budget::Kept;
-use hairpin_analysis::compare::runs::{CaseComparison, Compared};
+use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
 use hairpin_model::finding::Finding;
+use hairpin_model::printable;
 use hairpin_model::run::Run;
 use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
@@ -18,42 +19,36 @@ use super::exit::{Exit, Stopped};
 use super::output;
 use crate::saved;
 
-/// Compares two runs and checks the budgets.
+/// Compares the runs before with those after, and checks the budgets.
 ///
 /// # Errors
 /// A run cannot be read, a budget cannot be understood, or the runs are unlike and that was not allowed.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let path = |name: &str| matches.get_one::<PathBuf>(name).expect("it is required");
     let texts = matches.get_many::<String>("budget").unwrap_or_default();
     let budgets: Vec<Budget> = texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)?;
-    let (_, baseline) = saved::open(path("BASELINE")).map_err(Stopped::usage)?;
-    let (_, candidate) = saved::open(path("CANDIDATE")).map_err(Stopped::usage)?;
-    let differences = unlike(&baseline, &candidate);
-    let unlike: Vec<Unlike> = differences
-        .iter()
-        .filter(|difference| difference.kind != Kind::Case)
-        .map(|difference| Unlike {
-            what: format!("{}: {}", difference.kind, difference.what),
-            baseline: difference.baseline.clone(),
-            candidate: difference.candidate.clone(),
-        })
-        .collect();
-    let compared = compare_runs(&baseline, &candidate, baseline.seed);
+    let [before, after] = sides(matches)?;
+    let open = |paths: &[PathBuf]| -> Result<Vec<Run>, Stopped> {
+        paths.iter().map(|path| Ok(saved::open(path).map_err(Stopped::usage)?.1)).collect()
+    };
+    let (baselines, candidates) = (open(&before)?, open(&after)?);
+    let unlike = differences(&baselines, &candidates);
+    let compared = compare_runs(&baselines.iter().collect::<Vec<_>>(), &candidates.iter().collect::<Vec<_>>());
     // Before what `--allow-unlike` would allow: it gives them no case in common.
     if compared.cases.is_empty() {
-        return Err(Stopped::usage("the two runs have no case in common (hint: run the same command for both)"));
+        return Err(Stopped::usage("the runs have no case in common (hint: run the same command for all)"));
     }
     if !unlike.is_empty() && !matches.get_flag("allow-unlike") {
         return Err(Stopped::usage(refusal(&unlike)));
     }
     let outcomes: Vec<BudgetOutcome> = budgets.iter().flat_map(|budget| budget.check(&compared)).collect();
-    let names = [path("BASELINE"), path("CANDIDATE")].map(|path| path.display().to_string());
-    let cautions =
-        [(&names[0], &baseline), (&names[1], &candidate)].into_iter().flat_map(|(name, run)| cautions(name, run));
-    let cautions = cautions.collect();
-    let report = ComparisonReport { cautions, ..report(names, &compared, unlike, &outcomes) };
+    let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+    let (before, after) = (names(&before), names(&after));
+    let cautions = before.iter().zip(&baselines).chain(after.iter().zip(&candidates));
+    let cautions = cautions.flat_map(|(name, run)| cautions_of(name, run)).collect();
+    let report =
+        ComparisonReport { cautions, ..report([before.join(", "), after.join(", ")], &compared, unlike, &outcomes) };
     if matches.get_flag("json") {
-        output::text(&format!("{}\n", json::render_comparison(&report)));
+        output::json(&format!("{}\n", json::render_comparison(&report)));
     } else {
         output::text(&terminal::render_comparison(&report, &output::look()));
     }
@@ -61,16 +56,57 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     Ok(if broken { Exit::CheckFailed } else { Exit::Fine })
 }
 
+/// The folders before and after: two in a row, or as many as given on both sides of `--against`.
+fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
+    let paths = |name: &str| matches.get_many::<PathBuf>(name).unwrap_or_default().cloned().collect::<Vec<_>>();
+    let (mut before, mut after) = (paths("RUN"), paths("against"));
+    if after.is_empty() && before.len() == 2 {
+        after = before.split_off(1);
+    }
+    if after.is_empty() {
+        let given = before.len();
+        return Err(Stopped::usage(format!(
+            "{given} runs and nothing to compare them with (hint: hairpin compare BEFORE AFTER, or \
+             hairpin compare BEFORE... --against AFTER...)"
+        )));
+    }
+    Ok([before, after])
+}
+
+/// In what any run differs from the first before, each difference once.
+fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
+    let mut all: Vec<Unlike> = Vec::new();
+    let Some(first) = baselines.first() else { return all };
+    for other in baselines.iter().skip(1).chain(candidates) {
+        let differences = unlike(first, other);
+        for difference in differences.iter().filter(|difference| difference.kind != Kind::Case) {
+            let unlike = Unlike {
+                what: format!("{}: {}", difference.kind, difference.what),
+                baseline: difference.baseline.clone(),
+                candidate: difference.candidate.clone(),
+            };
+            if !all.contains(&unlike) {
+                all.push(unlike);
+            }
+        }
+    }
+    all
+}
+
 fn refusal(unlike: &[Unlike]) -> String {
-    let lines = unlike.iter().map(|one| format!("\n  {}: {} against {}", one.what, one.baseline, one.candidate));
+    let lines = unlike.iter().map(|one| {
+        let [what, baseline, candidate] =
+            [&one.what, &one.baseline, &one.candidate].map(|text| printable::line(text));
+        format!("\n  {what}: {baseline} against {candidate}")
+    });
     let lines: String = lines.collect();
-    format!("the two runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
+    format!("the runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
 }
 
 /// Findings about all of a run, which no comparison with another run removes.
 const ABOUT_THE_RUN: &[&str] = &["noisy-machine"];
 
-fn cautions(name: &str, run: &Run) -> Vec<Caution> {
+fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {
     let about = run.findings.iter().filter(|finding| ABOUT_THE_RUN.contains(&finding.code.as_str()));
     let caution = |finding: &Finding| Caution {
         run: name.to_owned(),
@@ -117,18 +153,21 @@ fn report(
 ) -> ComparisonReport {
     let mut rows = Vec::new();
     for case in &compared.cases {
-        for figure in &case.figures {
-            let (Some(one), Some(other), Some(ratio)) = (figure.baseline, figure.candidate, figure.ratio) else {
+        for figure in case.figures.iter().filter(|figure| figure.figure.has_verdict()) {
+            let ratio = figure.ratio();
+            let (Some(one), Some(other), Some(ratio)) = (figure.baseline, figure.candidate, ratio) else {
                 continue;
             };
             rows.push(ComparisonRow {
                 case: case.label.clone(),
                 figure: figure.figure.to_string(),
-                unit: if figure.figure == Compared::Rate { "per_s" } else { "ns" }.to_owned(),
+                unit: "ns".to_owned(),
                 baseline: one,
                 candidate: other,
                 ratio,
                 verdict: figure.verdict,
+                pointwise: figure.pointwise,
+                smallest_detectable: figure.smallest_detectable,
                 valid: case.is_valid(),
             });
         }

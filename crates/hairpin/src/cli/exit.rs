@@ -59,9 +59,7 @@ impl Stopped {
 
     /// The link failed.
     pub fn link(failure: &Failure) -> Self {
-        let Failure { cause, hint } = failure;
-        let message = if hint.is_empty() { cause.clone() } else { format!("{cause} (hint: {hint})") };
-        Self { exit: Exit::Of(LINK_FAILED), message }
+        Self { exit: Exit::Of(LINK_FAILED), message: failure.to_string() }
     }
 }
 

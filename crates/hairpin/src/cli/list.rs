@@ -27,7 +27,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let ground = hairpin_engine::engine::ground()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
     if matches.get_flag("json") {
-        output::text(&format!("{:#}\n", as_json(&ground)));
+        output::json(&format!("{:#}\n", as_json(&ground)));
     } else {
         output::text(&table(&ground));
     }
@@ -142,7 +142,7 @@ fn as_json(ground: &Ground) -> Value {
         .iter()
         .map(|detector| {
             let card = detector.card();
-            json!({ "code": card.code, "what": card.what, "why": card.why })
+            json!({ "code": card.code, "about": card.about, "what": card.what, "why": card.why })
         })
         .collect();
     let options: Vec<Value> = OptionName::ALL
@@ -199,10 +199,11 @@ fn markdown() -> String {
     for (name, summary) in remedies() {
         writeln!(text, "| `{name}` | {summary} |").expect("a String takes any text");
     }
-    text.push_str("\n## Findings\n\n| code | what it says | why it matters |\n|---|---|---|\n");
+    text.push_str("\n## Findings\n\n| code | about | what it says | why it matters |\n|---|---|---|---|\n");
     for detector in findings::ALL {
         let card = detector.card();
-        writeln!(text, "| `{}` | {} | {} |", card.code, card.what, card.why).expect("a String takes any text");
+        writeln!(text, "| `{}` | {} | {} | {} |", card.code, card.about, card.what, card.why)
+            .expect("a String takes any text");
     }
     text.push_str("\n## Options\n\n| name | what it sets | values | taken by |\n|---|---|---|---|\n");
     for option in OptionName::ALL {

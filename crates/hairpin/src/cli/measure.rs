@@ -10,10 +10,12 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use hairpin_engine::links::namespace;
 use hairpin_engine::{Engine, RunFolder};
-use hairpin_experiments::{Experiment, KnobKind, Knobs, Step, evidence, experiments};
+use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
+use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Step, evidence, experiments};
 use hairpin_model::case::Case;
 use hairpin_model::environment::{Environment, NetworkNamespace};
 use hairpin_model::ground::Ground;
+use hairpin_model::machine::Machine;
 use hairpin_model::run::{FORMAT, Plan, Run, State};
 use hairpin_report::{quantities, time_sequence};
 
@@ -87,7 +89,7 @@ impl Asked {
     }
 
     fn first_cases(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
-        match self.experiment.next(&self.knobs, &bench.ground, &[]).map_err(Stopped::usage)? {
+        match self.experiment.next(&self.knobs, &bench.ground, &Done::default()).map_err(Stopped::usage)? {
             Step::Run { cases, .. } => Ok(cases),
             Step::Done => {
                 Err(Stopped::usage("there is nothing to measure (hint: `hairpin list` shows what can run here)"))
@@ -185,6 +187,7 @@ pub(super) fn measured(
             root: bench.by_root,
             ..hairpin_engine::environment::read(engine)
         },
+        machine: Machine::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),
         findings: Vec::new(),
@@ -194,7 +197,7 @@ pub(super) fn measured(
     };
     folder.write_run(&run).map_err(Stopped::usage)?;
     let mut progress = Progress::new(quiet);
-    let link_logs = knobs.is_on("keep-link-log").then(|| folder.path().to_owned());
+    let link_logs = knobs.is_on("keep-link-log").then(|| folder.files().clone());
     let engine = &Engine { link_logs, ..engine.clone() };
     let task = Task { experiment: *experiment, knobs, ground: &bench.ground, engine, folder, prove: *prove };
     let run = carry_out(&task, run, &mut progress);
@@ -208,7 +211,7 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
         let cause = format!("the summary was not saved: {error}");
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
     }
-    write_page(run, &folder.path().join(PAGE))
+    write_page(run, folder)
 }
 
 /// Seconds since 1970-01-01 UTC.
@@ -234,8 +237,9 @@ fn plan(experiment: &dyn Experiment, knobs: &Knobs) -> Plan {
         experiment: experiment.name().to_owned(),
         question: experiment.question().to_owned(),
         knobs: knobs.pairs(),
-        rounds_ordered: 0,
-        cases: Vec::new(),
+        quick: knobs.is_on("quick"),
+        alpha: if knobs.is_given("until") { ALPHA_OF_A_LOOK } else { Plan::default().alpha },
+        ..Plan::default()
     }
 }
 

@@ -21,9 +21,13 @@ use clap::ArgMatches;
 use clap::error::{ContextKind, ContextValue};
 use exit::{Exit, Stopped};
 
+use crate::interrupt;
+
 /// Runs the program with these arguments, its own name first.
 #[must_use]
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    // Where this is refused, such a write ends the program as it would have.
+    drop(interrupt::have_large_files_refused());
     if let Some(exit) = hidden::run(&arguments) {
         return exit.into();
     }
@@ -31,11 +35,16 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             // Help and version are no errors; clap prints each where it belongs.
-            drop(error.print());
+            output::usage(&error);
             if let Some(meant) = unknown(&error).and_then(|word| command::meant_ladder(&arguments, word)) {
                 output::note(&format!("(hint: `{meant}`, with an equals sign)"));
             }
-            return if error.use_stderr() { Exit::Usage } else { Exit::Fine }.into();
+            return match error.use_stderr() {
+                true => Exit::Usage,
+                false if output::is_incomplete() => Exit::RoundsFailed,
+                false => Exit::Fine,
+            }
+            .into();
         }
     };
     match dispatch(&matches, &arguments) {

@@ -1,8 +1,11 @@
 //! Writing to the terminal. A reader that has gone (a closed pipe) is no error of ours; a full disk is.
+//!
+//! All that is printed passes through here, and nothing that a saved run says can steer a terminal from here on.
 
 use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use hairpin_model::printable;
 use hairpin_report::terminal::Look;
 
 /// The narrowest and the widest report, in columns.
@@ -15,13 +18,31 @@ static LOST: AtomicBool = AtomicBool::new(false);
 
 /// Prints a text on standard output. Where that cannot be written it says so.
 pub fn text(text: &str) {
+    let safe = if look().colour { printable::styled(text) } else { printable::lines(text) };
+    write(&safe);
+}
+
+/// Prints JSON on standard output.
+pub fn json(text: &str) {
+    write(&printable::json(text));
+}
+
+fn write(text: &str) {
     let mut output = std::io::stdout().lock();
-    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        Err(why) if why.kind() != ErrorKind::BrokenPipe => {
-            LOST.store(true, Ordering::Relaxed);
-            error(&format!("cannot write to standard output: {why} (hint: is the disk full?)"));
-        }
-        _ => {}
+    if let Err(why) = output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        lost(&why);
+    }
+}
+
+/// Says that something could not be printed.
+pub fn lost(why: &std::io::Error) {
+    if why.kind() != ErrorKind::BrokenPipe {
+        LOST.store(true, Ordering::Relaxed);
+        let hint = match why.kind() {
+            ErrorKind::FileTooLarge => "raise the limit on the size of files (ulimit -f)",
+            _ => "is the disk full?",
+        };
+        error(&format!("cannot write to standard output: {why} (hint: {hint})"));
     }
 }
 
@@ -32,14 +53,23 @@ pub fn is_incomplete() -> bool {
 
 /// Prints a line on standard error.
 pub fn note(line: &str) {
-    drop(writeln!(std::io::stderr(), "{line}"));
+    drop(writeln!(std::io::stderr(), "{}", printable::lines(line)));
 }
 
 /// Prints an error on standard error, once.
 pub fn error(message: &str) {
     use anstyle::{AnsiColor, Style};
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    drop(writeln!(anstream::stderr(), "{red}error:{red:#} {message}"));
+    drop(writeln!(anstream::stderr(), "{red}error:{red:#} {}", printable::lines(message)));
+}
+
+/// Prints what the command line's library says: help and the version on standard output, errors on standard error.
+pub fn usage(said: &clap::Error) {
+    let styled = said.render().ansi().to_string();
+    if !said.use_stderr() {
+        return if look().colour { text(&styled) } else { text(&said.render().to_string()) };
+    }
+    drop(write!(anstream::stderr(), "{}", printable::styled(&styled)));
 }
 
 /// How a report should look on standard output: colour on a terminal that wants it, and its width.

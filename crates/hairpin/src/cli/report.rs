@@ -1,11 +1,11 @@
 //! `hairpin report RUN`: a saved run shown again, in any format.
 
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use hairpin_engine::RunFolder;
-use hairpin_engine::store::{StoreError, write_whole};
+use hairpin_engine::store::{StoreError, write_named};
 use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SampleRow, Samples};
 use hairpin_report::{html, json, terminal, time_sequence};
@@ -30,8 +30,17 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         time_sequence::chosen(&run, which).map_err(Stopped::usage)?;
     }
     show(&folder, &run, matches)?;
-    let page = matches.get_one::<PathBuf>("html").cloned().unwrap_or_else(|| folder.path().join(PAGE));
-    write_page(&run, &page).map_err(Stopped::usage)?;
+    let named = matches.get_one::<PathBuf>("html");
+    let written = match named {
+        Some(path) => write_named_page(&run, path),
+        None => write_page(&run, &folder),
+    };
+    if let Err(why) = written {
+        // All is printed, and only where to write was a slip of the user's.
+        let is_slip = named.is_some_and(|path| missing_folder(path).is_some());
+        return Err(Stopped::with(if is_slip { Exit::Usage } else { Exit::RoundsFailed }, why));
+    }
+    let page = named.cloned().unwrap_or_else(|| folder.path().join(PAGE));
     output::note(&format!("\nReport      {}", page.display()));
     Ok(Exit::Fine)
 }
@@ -50,7 +59,7 @@ fn of_claims(path: &Path) -> String {
 /// Raw samples cannot be read, or the ladder is asked for of no case of the run.
 pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), Stopped> {
     match matches.get_one::<String>("csv").map(String::as_str) {
-        _ if matches.get_flag("json") => output::text(&format!("{}\n", json::render(run).trim_end())),
+        _ if matches.get_flag("json") => output::json(&format!("{}\n", json::render(run).trim_end())),
         Some("samples") => samples(folder, run)?,
         Some(_) => output::text(&csv_table::summary(run)),
         None => {
@@ -68,8 +77,10 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
 /// Every raw sample, one round in memory at a time. A reader that has read enough, such as `head`, ends it.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     match write_samples(folder, run) {
-        Err(Unwritten::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
-        Err(Unwritten::Output(error)) => Err(Stopped::usage(format!("cannot write the samples: {error}"))),
+        Err(Unwritten::Output(error)) => {
+            output::lost(&error);
+            Ok(())
+        }
         Err(Unwritten::Samples(stopped)) => Err(stopped),
         Ok(()) => Ok(()),
     }
@@ -84,8 +95,9 @@ enum Unwritten {
 fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     let output = BufWriter::new(std::io::stdout().lock());
     let mut writer = Samples::new(output).map_err(Unwritten::Output)?;
+    let mut rows_of = folder.rows();
     for record in &run.rounds {
-        for row in folder.rows(record).map_err(|error| Unwritten::Samples(Stopped::usage(error)))? {
+        for row in rows_of(record).map_err(|error| Unwritten::Samples(Stopped::usage(error)))?.iter() {
             let row = SampleRow {
                 round: record.number,
                 case_id: &record.case_id,
@@ -103,17 +115,35 @@ fn write_samples(folder: &RunFolder, run: &Run) -> Result<(), Unwritten> {
     output.flush().map_err(Unwritten::Output)
 }
 
-/// Writes the page, or nothing.
+/// Writes the page into the run folder, or nothing.
 ///
 /// # Errors
 /// A text that names the file and the cause.
-pub fn write_page(run: &Run, path: &Path) -> Result<(), String> {
-    write_whole(path, html::render(run).as_bytes()).map_err(|error| {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let hint = match folder.filter(|folder| !folder.is_dir()) {
+pub fn write_page(run: &Run, folder: &RunFolder) -> Result<(), String> {
+    folder.files().replace(PAGE, html::render(run).as_bytes()).map_err(|error| {
+        let path = folder.path().join(PAGE);
+        format!(
+            "cannot write {}: {error} (hint: `hairpin report RUN --html FILE` writes it elsewhere)",
+            path.display()
+        )
+    })
+}
+
+/// Writes the page where the user wants it, or nothing.
+fn write_named_page(run: &Run, path: &Path) -> Result<(), String> {
+    write_named(path, html::render(run).as_bytes()).map_err(|error| {
+        let hint = match missing_folder(path) {
             Some(folder) => format!("does the folder {} exist?", folder.display()),
-            None => "`hairpin report RUN --html FILE` writes it elsewhere".to_owned(),
+            None if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                "raise the limit on the size of files (ulimit -f)".to_owned()
+            }
+            None => "choose another --html".to_owned(),
         };
         format!("cannot write {}: {error} (hint: {hint})", path.display())
     })
+}
+
+/// The folder of a file, where there is no such folder.
+fn missing_folder(path: &Path) -> Option<&Path> {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
 }

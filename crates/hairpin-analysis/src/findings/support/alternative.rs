@@ -3,34 +3,31 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::{CounterExperiment, Proved};
+use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{Change, change, counter_experiment, link_word, paired, proved, told};
+use super::{Change, change, counter_experiment, link_word, paired, proved};
 use crate::exchanges::with_remedy;
 use crate::links::line_without;
+
+/// How `--option` says that none is set.
+const NO_OPTIONS: &str = "none";
 
 /// Another choice for one thing of a case, and what the run says of it where it compares the two.
 pub(in crate::findings) struct Alternative {
     pub(in crate::findings) experiment: CounterExperiment,
     pub(in crate::findings) change: Option<Change>,
     pub(in crate::findings) proved: Option<Proved>,
-    /// What came of it, in a sentence; empty where it was not tried.
-    pub(in crate::findings) told: String,
 }
 
 impl Alternative {
-    pub(in crate::findings) fn refuted(&self) -> bool {
-        self.proved.as_ref().is_some_and(|proved| proved.verdict == "refuted")
-    }
-
-    /// `doing` is what was changed, for instance `switching Nagle's algorithm off`.
-    fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment, doing: &str) -> Self {
+    /// `check` is what is changed, for instance `set TCP_NODELAY`.
+    fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment, check: &str) -> Self {
         let change = sibling_of(run, &sibling).and_then(|sibling| change(run, case, sibling));
         Self {
             experiment: paired(experiment, [case.case.clone(), sibling]),
-            proved: change.as_ref().map(proved),
-            told: change.as_ref().map_or_else(String::new, |change| told(&case.label, doing, change)),
+            proved: change.as_ref().map(|change| proved(check, change)),
             change,
         }
     }
@@ -49,13 +46,41 @@ pub(in crate::findings) fn other_remedy(
     case: &CaseSummary,
     remedy: Remedy,
     words: &str,
-    doing: &str,
+    check: &str,
 ) -> Option<Alternative> {
     let exchange = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != remedy)?;
     let sibling = with_remedy(&case.case, exchange, remedy);
     let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
     let experiment = counter_experiment(words, &[&case.case], "remedy", &values);
-    Some(Alternative::new(run, case, sibling, experiment, doing))
+    Some(Alternative::new(run, case, sibling, experiment, check))
+}
+
+/// `case` with that option in place of its own; null where it has that.
+pub(in crate::findings) fn other_option(
+    run: &Run,
+    case: &CaseSummary,
+    (option, value): (OptionName, &str),
+    words: &str,
+    check: &str,
+) -> Option<Alternative> {
+    let options = case.case.options.clone().with(option, value);
+    if options == case.case.options {
+        return None;
+    }
+    let sibling = Case { options, ..case.case.clone() };
+    let values = [&case.case, &sibling].map(|case| super::options(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
+    let experiment = counter_experiment(words, &[&case.case], "option", &values);
+    Some(Alternative::new(run, case, sibling, experiment, check))
+}
+
+/// `case` without Nagle's algorithm: by the remedy of exchanges, by the option of messages.
+pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
+    let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
+    let check = "set TCP_NODELAY";
+    match case.case.exchange {
+        Some(_) => other_remedy(run, case, Remedy::Nodelay, words, check),
+        None => other_option(run, case, (OptionName::Nodelay, "on"), words, check),
+    }
 }
 
 /// `case` over its link without that stage; null where the link has none that can be left out.
@@ -64,11 +89,11 @@ pub(in crate::findings) fn without_stage(
     case: &CaseSummary,
     stage: &str,
     words: &str,
-    doing: &str,
+    check: &str,
 ) -> Option<Alternative> {
     let line = line_without(case.link.as_ref()?, stage)?;
     let sibling = Case { link: line.to_owned(), link_name: None, ..case.case.clone() };
     let values = [link_word(&case.case), line.to_owned()];
     let experiment = counter_experiment(words, &[&case.case], "link", &values);
-    Some(Alternative::new(run, case, sibling, experiment, doing))
+    Some(Alternative::new(run, case, sibling, experiment, check))
 }

@@ -3,20 +3,23 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Proved;
 
+use super::{CANNOT_TELL, CONFIRMED, REFUTED};
+
 /// A change takes away what it is expected to where no more than this part of it is left.
 const GONE: f64 = 0.5;
 
-/// What became of a counter-experiment that is expected to take `expected_ns` away, of which it changed `effect` in ns
+/// What became of a counter-experiment that is expected to take `expected_ns` away, of which it
+/// changed `effect` in ns
 /// (below zero: shorter). Confirmed where that excludes zero and half of it or more is gone, refuted where the whole
 /// interval says that less is gone.
-pub(in crate::findings) fn gone(expected_ns: f64, effect: Figure) -> Proved {
+pub(in crate::findings) fn gone(check: &str, expected_ns: f64, effect: Figure) -> Proved {
     let gone_at = -GONE * expected_ns;
     let verdict = match (effect.low, effect.high) {
-        (Some(low), _) if low > gone_at => "refuted",
-        (_, Some(high)) if high < 0.0 && effect.value <= gone_at => "confirmed",
-        _ => "cannot-tell",
+        (Some(low), _) if low > gone_at => REFUTED,
+        (_, Some(high)) if high < 0.0 && effect.value <= gone_at => CONFIRMED,
+        _ => CANNOT_TELL,
     };
-    Proved { verdict: verdict.to_owned(), effect }
+    Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect }
 }
 
 #[cfg(test)]
@@ -25,7 +28,7 @@ mod tests {
 
     /// Of 100 ns that are expected to go.
     fn verdict(value: f64, low: Option<f64>, high: Option<f64>) -> String {
-        gone(100.0, Figure { value, low, high }).verdict
+        gone("drop nothing", 100.0, Figure { value, low, high, why: None }).verdict
     }
 
     #[test]

@@ -11,9 +11,9 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
-pub(super) use self::alternative::{Alternative, other_remedy, sibling_of, without_stage};
+pub(super) use self::alternative::{other_remedy, sibling_of, without_nagle, without_stage};
 pub(super) use self::command::{counter_experiment, link_word, options, paired};
 pub(super) use self::gone::gone;
 pub(super) use self::stall::{Stall, stall};
@@ -24,6 +24,7 @@ use crate::{counted, humane};
 pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
     Finding {
         code: card.code.to_owned(),
+        about: card.about,
         severity,
         cases: Vec::new(),
         summary: String::new(),
@@ -108,62 +109,80 @@ pub(super) struct Change {
 impl Change {
     /// The share of `from` that is gone in `to`.
     pub(super) fn saved_share(&self) -> Figure {
-        mapped(&self.ratio, |ratio| 1.0 - ratio)
+        self.ratio.falling(|ratio| 1.0 - ratio)
     }
 
     /// What is gone, in ns.
     pub(super) fn saved_ns(&self) -> Figure {
-        mapped(&self.difference_ns, |difference| -difference)
+        self.difference_ns.falling(|difference| -difference)
     }
 }
 
-/// A figure through a falling function: its bounds change places.
-fn mapped(figure: &Figure, falling: impl Fn(f64) -> f64) -> Figure {
-    Figure { value: falling(figure.value), low: figure.high.map(&falling), high: figure.low.map(&falling) }
-}
+/// Without an interval a difference is clear from this factor on, over so many blocks.
+const CLEAR: f64 = 2.0;
+const FEWEST_BLOCKS: u64 = 3;
 
-/// The change from one case to another, where the run compares them over enough rounds for an interval.
+/// The change from one case to another, where the run compares them: by an interval, or by a factor that needs none.
 pub(super) fn change(run: &Run, from: &CaseSummary, to: &CaseSummary) -> Option<Change> {
-    run.comparisons.iter().filter(|comparison| comparison.ratio.low.is_some()).find_map(|comparison| {
+    run.comparisons.iter().find_map(|comparison| {
+        let &Comparison { ratio, difference_ns, .. } = comparison;
+        let verdict = verdict(comparison)?;
         if comparison.baseline == from.id && comparison.candidate == to.id {
-            let &hairpin_model::summary::Comparison { ratio, difference_ns, verdict, .. } = comparison;
             return Some(Change { ratio, difference_ns, verdict });
         }
         if comparison.baseline != to.id || comparison.candidate != from.id {
             return None;
         }
-        let ratio = mapped(&comparison.ratio, |ratio| 1.0 / ratio);
-        let difference_ns = mapped(&comparison.difference_ns, |difference| -difference);
-        let verdict = match comparison.verdict {
+        let ratio = ratio.falling(|ratio| 1.0 / ratio);
+        let difference_ns = difference_ns.falling(|difference| -difference);
+        let verdict = match verdict {
             Verdict::Faster => Verdict::Slower,
             Verdict::Slower => Verdict::Faster,
-            Verdict::CannotTell => Verdict::CannotTell,
+            undecided => undecided,
         };
         Some(Change { ratio, difference_ns, verdict })
     })
 }
 
+/// Of a comparison with an interval its own; else by the factor, and null where that is not clear.
+fn verdict(comparison: &Comparison) -> Option<Verdict> {
+    let ratio = comparison.ratio;
+    if ratio.low.is_some() || comparison.verdict != Verdict::CannotTell {
+        return Some(comparison.verdict);
+    }
+    match ratio.value {
+        _ if comparison.blocks < FEWEST_BLOCKS => None,
+        small if small <= 1.0 / CLEAR => Some(Verdict::Faster),
+        large if large >= CLEAR => Some(Verdict::Slower),
+        _ => None,
+    }
+}
+
 /// A counter-experiment that saves less than this at best refutes the explanation.
 const REFUTED_BELOW: f64 = 0.1;
 
-/// What became of a counter-experiment that the cause predicts to be faster.
-pub(super) fn proved(change: &Change) -> Proved {
+/// What became of a counter-experiment that the cause predicts to be faster; `check` is what was done, for instance
+/// `keep the CPUs awake`.
+pub(super) fn proved(check: &str, change: &Change) -> Proved {
     let small = change.saved_share().high.is_some_and(|most| most < REFUTED_BELOW);
     let verdict = match change.verdict {
-        _ if small => "refuted",
-        Verdict::Faster => "confirmed",
-        Verdict::Slower => "refuted",
-        Verdict::CannotTell => "cannot-tell",
+        _ if small => REFUTED,
+        Verdict::Faster => CONFIRMED,
+        Verdict::Slower => REFUTED,
+        Verdict::CannotTell | Verdict::Unlike => CANNOT_TELL,
     };
-    Proved { verdict: verdict.to_owned(), effect: change.difference_ns }
+    Proved { check: check.to_owned(), verdict: verdict.to_owned(), effect: change.difference_ns }
 }
 
-/// The same in a sentence; `doing` is what was changed, for instance `keeping the CPUs awake`.
-pub(super) fn told(label: &str, doing: &str, change: &Change) -> String {
-    let effect = humane::duration_figure(&change.saved_ns());
-    match proved(change).verdict.as_str() {
-        "confirmed" => format!(" Proved on {label}: {doing} saves {effect}."),
-        "refuted" => format!(" Refuted on {label}: {doing} saves {effect}, next to nothing."),
-        _ => format!(" On {label} {doing} saves {effect}, which settles nothing."),
+/// The check with the case on which it was made, where the finding's text is about another.
+pub(super) fn checked_on(tried: &CaseSummary, first: &CaseSummary, proved: Proved) -> Proved {
+    if tried.id == first.id {
+        return proved;
     }
+    Proved { check: format!("{} ({})", proved.check, tried.label), ..proved }
 }
+
+/// The verdicts of a counter-experiment.
+pub(super) const CONFIRMED: &str = "confirmed";
+pub(super) const REFUTED: &str = "refuted";
+pub(super) const CANNOT_TELL: &str = "cannot-tell";

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_model::exchange::Exchange;
+use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
@@ -55,13 +55,15 @@ enum Held {
 /// What Nagle's algorithm and delayed acknowledgements did to a case together; null where they did not. An end counts
 /// where `TCP_NODELAY` and `TCP_CORK` were off as granted to it in the timed rounds too.
 pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
-    let exchange = case.case.exchange.as_ref().filter(|_| case.case.twin == 0)?;
+    if case.case.twin != 0 {
+        return None;
+    }
     let options = &case.effective_options;
     let off = |granted| [OptionName::Nodelay, OptionName::Cork].map(|name| switch(granted, name)) == [Some(false); 2];
     let ends = [(End::Near, off(&options.client)), (End::Far, off(&options.echo))];
     let ends = ends.into_iter().filter_map(|(end, off)| off.then_some(end));
     let traced = Traced::of(run, case)?;
-    let mut ends: Vec<StallAt> = ends.filter_map(|end| stall_at(&traced, case, exchange, end)).collect();
+    let mut ends: Vec<StallAt> = ends.filter_map(|end| stall_at(&traced, case, end)).collect();
     ends.sort_by_key(|at| std::cmp::Reverse(at.exchanges));
     let met = |exchange: &TracedExchange, wait: &Wait| ends.iter().any(|at| met(at.end, exchange, wait));
     let figure = |name: &str, of: &dyn Fn(&TracedExchange) -> f64| {
@@ -76,19 +78,21 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
     })
 }
 
-fn stall_at(traced: &Traced<'_>, case: &CaseSummary, exchange: &Exchange, end: End) -> Option<StallAt> {
+fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt> {
+    let exchange = case.case.exchange.as_ref();
     let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
     let figure = |name: &str, of: &dyn Fn(&TracedExchange) -> f64| {
         traced.figure(&format!("{name} {end}"), |exchange| Some(of(exchange)).filter(|ns| *ns > 0.0))
     };
     let stalled = || traced.exchanges().filter(|(_, exchange)| exchange.waits.iter().any(|wait| met(exchange, wait)));
-    let in_flight = usize::try_from(exchange.pipeline).unwrap_or(usize::MAX).max(1);
+    let pipeline = exchange.map_or(1, |exchange| exchange.pipeline);
+    let in_flight = usize::try_from(pipeline).unwrap_or(usize::MAX).max(1);
     let whole = match end {
         End::Near => case.case.size_bytes,
         End::Far => case.case.reply_size_bytes,
     };
     let first_write = match end {
-        End::Near => exchange.sizes_written().first().copied().unwrap_or(0),
+        End::Near => exchange.and_then(|exchange| exchange.sizes_written().first().copied()).unwrap_or(0),
         End::Far => 0,
     };
     let held = |exchange: &TracedExchange| {
@@ -139,9 +143,13 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 }
 
 impl Stall {
-    /// What happened, in sentences of which the first follows a colon; of exchanges with so many requests in flight.
-    pub(in crate::findings) fn told(&self, in_flight: u64) -> String {
-        let ends = self.ends.iter().map(|at| at.told(in_flight, &self.writes));
+    /// What happened, in sentences of which the first follows a colon.
+    pub(in crate::findings) fn told(&self, case: &Case) -> String {
+        let of = |at: &StallAt| match &case.exchange {
+            Some(exchange) => at.told(exchange.pipeline, &self.writes),
+            None => at.told_of_messages(),
+        };
+        let ends = self.ends.iter().map(of);
         let ends = ends.enumerate().map(|(place, told)| if place == 0 { told } else { capitalised(&told) });
         format!("{} {}", ends.collect::<Vec<_>>().join(" "), self.often.told())
     }
@@ -169,6 +177,22 @@ impl StallAt {
              acknowledged, and {other} delays that by {delay}.",
             self.held_ones(what, in_flight)
         )
+    }
+
+    /// The same of an open loop.
+    fn told_of_messages(&self) -> String {
+        let held = humane::duration_figure(&self.held_ns);
+        let delay = humane::duration(self.acknowledged_ns.value);
+        match self.end {
+            End::Near => format!(
+                "messages wait at the client for {held}: Nagle's algorithm keeps each until the one before it is \
+                 acknowledged, and the server delays that by {delay}."
+            ),
+            End::Far => format!(
+                "answers wait at the server for {held}: Nagle's algorithm keeps each until the one before it is \
+                 acknowledged, and the client delays that by {delay}, mostly until its next message is due."
+            ),
+        }
     }
 
     /// `requests 2 to 4 of each 4 in flight`; `requests 1 to 4 of each 4 in flight, whole or in part,`.

@@ -1,5 +1,6 @@
 //! What the traced rounds of a case say, as far as it is true without the tracing.
 
+use hairpin_model::case::{Case, Pattern};
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, Purpose};
 use hairpin_model::run::Run;
@@ -8,7 +9,7 @@ use hairpin_model::time_sequence::{TraceFigures, TracedExchange, Wait};
 
 use crate::counted;
 use crate::humane;
-use crate::statistics::interval::median_figure;
+use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
 
 /// A traced exchange that takes longer than untraced ones by more than this share of a wait has that wait from the
@@ -20,8 +21,8 @@ pub(in crate::findings) struct Traced<'r> {
     pub(in crate::findings) rounds: Vec<&'r TraceFigures>,
     /// The exchanges of each round with the waits that are evidence.
     exchanges: Vec<Vec<TracedExchange>>,
-    seed: u64,
-    id: &'r str,
+    /// What an exchange of the timed rounds takes, which are past the start of their connections: the p50 and the mean.
+    timed_ns: [Option<f64>; 2],
 }
 
 impl<'r> Traced<'r> {
@@ -38,14 +39,14 @@ impl<'r> Traced<'r> {
             .collect();
         let rounds: Vec<&TraceFigures> =
             measured(Purpose::Traced).into_iter().filter_map(|round| round.traced.as_ref()).collect();
-        let in_flight = case.case.exchange.as_ref().map_or(1, |exchange| exchange.pipeline);
-        let controls = controls(&rounds, &untraced, in_flight);
+        let controls = controls(&rounds, &untraced, in_flight(&case.case));
         let evident = |(round, controls): (&&TraceFigures, Vec<Option<f64>>)| -> Vec<TracedExchange> {
             round.exchanges.iter().zip(controls).map(|(exchange, control)| evident(exchange, control)).collect()
         };
         let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
         let any = exchanges.iter().any(|round| !round.is_empty());
-        any.then_some(Self { rounds, exchanges, seed: run.seed, id: &case.id })
+        let timed_ns = [case.latency_ns.p50, case.latency_ns.mean].map(|figure| Some(figure?.value));
+        any.then_some(Self { rounds, exchanges, timed_ns })
     }
 
     /// All exchanges of all rounds, each with its place in its connection, from 0.
@@ -55,30 +56,46 @@ impl<'r> Traced<'r> {
 
     /// The median over rounds, with its interval, of the median of what exchanges of a round say; null where none says
     /// anything.
-    pub(in crate::findings) fn figure(
-        &self,
-        name: &str,
-        of: impl Fn(&TracedExchange) -> Option<f64>,
-    ) -> Option<Figure> {
+    pub(in crate::findings) fn figure(&self, _: &str, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
         let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
         let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
-        median_figure(&values, self.seed, &format!("{} traced {name}", self.id))
+        median_over(&values, Over::evidence(0.0))
     }
 
-    /// How often a wait of that kind was there, and how much of the time.
+    /// How often a wait of that kind was there, and how much of the time. By medians wherever more than half have it: a few
+    /// exchanges that the machine held up would else hide what most of them wait for.
     pub(in crate::findings) fn often(&self, of_kind: impl Fn(&TracedExchange, &Wait) -> bool) -> Often {
         let mut often = Often { some: 0, all: 0, share_of_some: 0.0, share: 0.0 };
-        let (mut held, mut time_of_some, mut time) = (0.0, 0.0, 0.0);
-        for (_, exchange) in self.exchanges() {
-            let duration_ns = exchange.duration_ns as f64;
-            (often.all, time) = (often.all + 1, time + duration_ns);
-            if exchange.waits.iter().any(|wait| of_kind(exchange, wait)) {
-                (often.some, time_of_some) = (often.some + 1, time_of_some + duration_ns);
-                held += held_ns(exchange, &of_kind);
+        // Of each exchange with it, what it takes without, and the part that it is.
+        let (mut without_ns, mut parts) = (Vec::new(), Vec::new());
+        // Traced rounds begin with exchanges that the kernel acknowledges at once, timed ones do not.
+        let (mut held_ns_past_start, mut ns_past_start, mut past_start) = (0.0, 0.0, 0);
+        let has_it = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| of_kind(exchange, wait));
+        let first_place = self.exchanges().filter(|(_, exchange)| has_it(exchange)).map(|(place, _)| place).min();
+        for (place, exchange) in self.exchanges() {
+            let duration_ns = (exchange.duration_ns as f64).max(1.0);
+            let held_ns = held_ns(exchange, &of_kind);
+            often.all += 1;
+            if has_it(exchange) {
+                often.some += 1;
+                without_ns.push((duration_ns - held_ns).max(0.0));
+                parts.push((held_ns / duration_ns).clamp(0.0, 1.0));
+            }
+            if first_place.is_some_and(|first| place >= first) {
+                past_start += 1;
+                held_ns_past_start += held_ns;
+                ns_past_start += duration_ns;
             }
         }
-        let of = |time: f64| if time > 0.0 { (held / time).clamp(0.0, 1.0) } else { 0.0 };
-        (often.share_of_some, often.share) = (of(time_of_some), of(time));
+        let (Some(without_ns), Some(part)) = (median(&without_ns), median(&parts)) else { return often };
+        let [p50_ns, mean_ns] = self.timed_ns;
+        let (timed_ns, most) = if 2 * often.some > past_start {
+            (p50_ns, part)
+        } else {
+            (mean_ns, (held_ns_past_start / ns_past_start).clamp(0.0, 1.0))
+        };
+        let steady = timed_ns.filter(|ns| *ns > 0.0).map_or(0.0, |ns| (1.0 - without_ns / ns).max(0.0));
+        (often.share_of_some, often.share) = (part, steady.min(most));
         often
     }
 }
@@ -90,9 +107,10 @@ pub(in crate::findings) struct Often {
     pub(in crate::findings) some: usize,
     /// Exchanges traced.
     pub(in crate::findings) all: usize,
-    /// The part of the time of those with it in which it was under way.
+    /// The part of the time of one with it in which it was under way: the median.
     pub(in crate::findings) share_of_some: f64,
-    /// The same of the time of all: the share of a finding.
+    /// The part of a timed exchange that it is, by the p50 where more than half have it, else by the mean: the share of a
+    /// finding.
     pub(in crate::findings) share: f64,
 }
 
@@ -102,17 +120,24 @@ impl Often {
         Figure::bare(self.some as f64 / self.all.max(1) as f64)
     }
 
-    /// `So it is in 6 of 12 traced exchanges: 98 % of their time, and 51 % of the time of all.`
+    /// `Seen in 6 of 12 traced exchanges, 98 % of their time; 71 % of what the timed ones take.`
     pub(in crate::findings) fn told(&self) -> String {
-        let share = humane::share(self.share);
-        if self.some == self.all {
-            return format!("So it is in all {} traced exchanges: {share} of their time.", self.all);
-        }
-        let of_some = humane::share(self.share_of_some);
-        format!(
-            "So it is in {} of {} traced exchanges: {of_some} of their time, and {share} of the time of all.",
-            self.some, self.all
-        )
+        let seen = if self.some == self.all {
+            format!("all {}", self.all)
+        } else {
+            format!("{} of {}", self.some, self.all)
+        };
+        let (of_some, steady) = (humane::share(self.share_of_some), humane::share(self.share));
+        format!("Seen in {seen} traced exchanges, {of_some} of their time; {steady} of what the timed ones take.")
+    }
+}
+
+/// How many messages may be under way at once, so that chance decides which of them wait.
+fn in_flight(case: &Case) -> u64 {
+    match (case.pattern, &case.exchange) {
+        (Pattern::Paced { .. }, _) => u64::MAX,
+        (_, Some(exchange)) => exchange.pipeline,
+        (_, None) => 1,
     }
 }
 
@@ -180,7 +205,6 @@ mod tests {
     use hairpin_model::trace::End;
 
     use super::*;
-    use crate::made_up::{MadeUp, small_writes};
 
     fn exchange(duration_ns: u64, waits: &[(i64, i64)]) -> TracedExchange {
         let wait = |(from_ns, until_ns): &(i64, i64)| Wait {
@@ -223,23 +247,37 @@ mod tests {
         assert_eq!(controls(&[&one], &[], 4), [[None; 3]]);
     }
 
+    fn often(exchanges: &[Vec<TracedExchange>], timed_ns: [f64; 2]) -> Often {
+        let traced = Traced { rounds: Vec::new(), exchanges: exchanges.to_vec(), timed_ns: timed_ns.map(Some) };
+        traced.often(|_, _| true)
+    }
+
     #[test]
-    fn often_is_told_of_those_that_stall_and_of_all() {
-        let mut made_up = MadeUp::new();
-        let case = small_writes("none");
-        made_up.rounds_of(&case, &[1_000; 3]);
-        let run = made_up.run();
-        let exchanges = vec![vec![exchange(10, &[]), exchange(90, &[(0, 40), (20, 80)])], vec![exchange(100, &[])]];
-        let traced = Traced { rounds: Vec::new(), exchanges, seed: run.seed, id: &run.cases[0].id };
-        let often = traced.often(|_, _| true);
-        assert_eq!((often.some, often.all, often.share), (1, 3, 0.4));
+    fn the_share_is_that_of_timed_exchanges_however_many_traced_ones_are_at_a_start() {
+        let stalled = exchange(100, &[(0, 40), (20, 80)]);
+        let quick = exchange(20, &[]);
+        let diluted = [vec![quick.clone(), quick.clone(), stalled.clone()]];
+        let all = often(&diluted, [100.0, 100.0]);
+        assert_eq!(all, Often { some: 1, all: 3, share_of_some: 0.8, share: 0.8 }, "all timed ones stall");
+        assert_eq!(often(&diluted, [20.0, 20.0]).share, 0.0, "none of them does");
+        assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "something else made them long");
         assert_eq!(
-            often.told(),
-            "So it is in 1 of 3 traced exchanges: 89 % of their time, and 40 % of the time of all."
+            all.told(),
+            "Seen in 1 of 3 traced exchanges, 80 % of their time; 80 % of what the timed ones take."
         );
-        let none = traced.often(|_, _| false);
-        assert_eq!((none.some, none.share_of_some, none.share), (0, 0.0, 0.0));
-        let all = Often { some: 3, all: 3, share_of_some: 0.5, share: 0.5 };
-        assert_eq!(all.told(), "So it is in all 3 traced exchanges: 50 % of their time.");
+        let none = often(&[vec![quick]], [100.0, 100.0]);
+        assert_eq!(none, Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });
+    }
+
+    #[test]
+    fn where_most_wait_the_median_tells_and_else_the_mean() {
+        let stalled = exchange(100, &[(0, 80)]);
+        let held_up = exchange(100_000, &[(0, 80)]);
+        let most = [vec![stalled.clone(), stalled.clone(), held_up]];
+        assert_eq!(often(&most, [100.0, 40_000.0]).share, 0.8, "the one that the machine held up hides nothing");
+        let quick = exchange(20, &[]);
+        let now_and_then = [vec![stalled, quick.clone(), quick.clone(), quick]];
+        // 80 of the 160 that all four take, and of a mean of 40.
+        assert_eq!(often(&now_and_then, [20.0, 40.0]).share, 0.5);
     }
 }

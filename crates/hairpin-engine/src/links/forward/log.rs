@@ -122,6 +122,7 @@ fn open(to: &LogTo) -> Result<(String, File), Failure> {
     let (name, file) = match to {
         LogTo::File(path) => (path.display().to_string(), made(path)),
         LogTo::Stream(number) => ("on the stream that it was given".to_owned(), stream::taken_over(*number)),
+        LogTo::Opened(number, name) => (name.clone(), stream::taken_over(*number)),
     };
     match file {
         Ok(file) => Ok((name, file)),
@@ -141,7 +142,7 @@ fn open(to: &LogTo) -> Result<(String, File), Failure> {
 fn made(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    stream::wait_in_writes(file.as_fd())?;
+    stream::wait_again(file.as_fd())?;
     Ok(file)
 }
 

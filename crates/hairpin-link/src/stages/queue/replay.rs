@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use hairpin_model::hint::Hint;
+
 use crate::profile::quantity::BadValue;
 use crate::profile::word::Word;
 use crate::stages::queue::Service;
@@ -44,7 +46,7 @@ pub struct Trace {
 
 /// Why a text is no trace.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the trace, `{word}`: {problem} (hint: {hint})")]
+#[error("line {line} of the trace, `{word}`: {problem}{}", Hint(.hint))]
 pub struct BadTrace {
     /// The line, from 1.
     pub line: usize,

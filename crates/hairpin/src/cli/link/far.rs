@@ -1,6 +1,6 @@
 //! What runs at the far end of a link while a program runs at the near end.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
@@ -52,7 +52,9 @@ impl Far {
         let (input, output) = guest.pipes();
         let mut said = String::new();
         // One that fails has said why on standard error, and closes its output.
-        let heard = output.map_or(Ok(0), |output| BufReader::new(output).read_line(&mut said));
+        let heard = output.map_or(Ok(0), |output| {
+            BufReader::new(output.take(echo_server::READY.len() as u64 + 1)).read_line(&mut said)
+        });
         if heard.is_err() || said != echo_server::READY {
             return Err(Failure {
                 cause: "Hairpin's echo did not start at the far end".to_owned(),
@@ -104,6 +106,11 @@ impl Far {
             }
         }
         Ok(Readiness::Listens)
+    }
+
+    /// Why `/sys` is the host's for what runs at an end, where it is.
+    pub(super) fn foreign_sys(&self) -> Option<&Failure> {
+        self.guest.foreign_sys()
     }
 
     /// Asks it to end, and ends it when it does not. Says how it had ended before, if it had.

@@ -20,7 +20,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
     let ground = known::ground();
     if matches.get_flag("json") {
         let backends: Vec<Value> = backends(&ground).iter().map(|(name, can_run)| backend(*name, can_run)).collect();
-        output::text(&format!("{:#}\n", json!({ "profiles": profiles(), "backends": backends })));
+        output::json(&format!("{:#}\n", json!({ "profiles": profiles(), "backends": backends })));
         return Exit::Fine;
     }
     let mut list = Lines::new();
@@ -32,7 +32,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
             name.word(),
             &match can_run {
                 Ok(receipt) => format!("can run here: {}", receipt.detail),
-                Err(why_not) => format!("cannot run here: {}", told(why_not)),
+                Err(why_not) => format!("cannot run here: {why_not}"),
             },
         );
     }
@@ -81,8 +81,4 @@ fn backend(name: Backend, can_run: &Result<Receipt, WhyNot>) -> Value {
             json!({ "name": name, "can_run": false, "reason": why_not.reason, "hint": why_not.hint })
         }
     }
-}
-
-fn told(why_not: &WhyNot) -> String {
-    if why_not.hint.is_empty() { why_not.reason.clone() } else { why_not.to_string() }
 }

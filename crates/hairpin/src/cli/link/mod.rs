@@ -46,8 +46,7 @@ impl Asked {
             let [problem, hint] = [&error.problem, &error.hint].map(|text| plain(text));
             Stopped::usage(format!("link profile: {problem}\n  {pointed}\n(hint: {hint})"))
         })?;
-        let traces = traces::read(&profile)
-            .map_err(|failure| Stopped::usage(format!("{} (hint: {})", failure.cause, failure.hint)))?;
+        let traces = traces::read(&profile).map_err(Stopped::usage)?;
         Ok(Self { builtin: builtin::find(text.trim()), profile, traces })
     }
 }

@@ -124,6 +124,10 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
     }
     if !wish.quiet {
         output::note(&addresses.before(&wish.described(), &remark));
+        // The near end is refused what the far end was refused.
+        if let Some(why) = far.foreign_sys() {
+            output::note(&format!("note  /sys shows the host's devices: {why}"));
+        }
         if let Some(word) = wish.left_to_a_shell() {
             output::note(&format!("note  COMMAND gets `{word}` as it stands: -- sh -c '...' has a shell fill it in"));
         }
@@ -302,7 +306,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
             "addresses": wish.addresses().as_json(),
             "link": record,
         });
-        output::text(&format!("{told:#}\n"));
+        output::json(&format!("{told:#}\n"));
     }
 }
 

@@ -1,0 +1,106 @@
+//! `machine-states`: the machine was in two states while the run went on.
+//!
+//! Why: on a shared core the same code takes longer for seconds at a time, whatever is measured. The probe before and after
+//! each round tells, on the CPU of each end and independently of the transport. Evidence: what the probe took in each state,
+//! their shares and how often they changed. Advice: figures stand for the faster state where it has rounds enough; compare runs
+//! in one state.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::run::Run;
+
+use super::Detector;
+use super::support::{blank, evidence};
+use crate::humane;
+
+pub(super) struct MachineStates;
+
+const CARD: FindingCard = FindingCard {
+    code: "machine-states",
+    about: About::Run,
+    what: "the machine was slower for a part of the run, whatever was measured",
+    why: "figures of two states are not comparable; a shared core has such states that no counter of the guest shows",
+};
+
+impl Detector for MachineStates {
+    fn card(&self) -> FindingCard {
+        CARD
+    }
+
+    fn detect(&self, run: &Run) -> Vec<Finding> {
+        let [fast, slow] = run.machine.states.as_slice() else { return Vec::new() };
+        let times = slow.probe_ns / fast.probe_ns;
+        let probe = |name: &str, ns: f64| evidence(format!("probe in the {name} state"), Figure::bare(ns), "ns");
+        vec![Finding {
+            cases: Vec::new(),
+            summary: format!(
+                "The machine was slowed {times:.2} times during {} of the rounds (a shared core?), and changed {} times: \
+                 the same 1 000 system calls took {} instead of {}.",
+                humane::share(slow.share),
+                run.machine.switches,
+                humane::duration(slow.probe_ns),
+                humane::duration(fast.probe_ns)
+            ),
+            evidence: vec![
+                probe("faster", fast.probe_ns),
+                probe("slower", slow.probe_ns),
+                evidence("rounds in the slower state", Figure::bare(slow.share), "share"),
+                evidence("changes of state", Figure::bare(run.machine.switches as f64), "count"),
+            ],
+            advice: "Each case's figures are of the faster state if it has 8 rounds there; those in the other state stand \
+                     beside them. `hairpin compare` compares runs in one state."
+                .to_owned(),
+            counter_experiment: None,
+            share: 0.0,
+            ..blank(&CARD, Severity::Note)
+        }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::round::Probe;
+
+    use super::*;
+    use crate::made_up::MadeUp;
+
+    /// Rounds of 10 us or, where the machine is slowed, of 13 us; the probe takes so many ns.
+    fn found(slowed: impl Fn(usize) -> bool, slow_probe: u64, slow_latency: u64) -> Vec<Finding> {
+        let mut made_up = MadeUp::new();
+        let latencies: Vec<u64> = (0..40).map(|k| if slowed(k) { slow_latency } else { 10_000 }).collect();
+        made_up.rounds_of(&Case::ping_pong("tcp"), &latencies);
+        for (place, round) in made_up.rounds.iter_mut().enumerate() {
+            let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
+            let probe = if slowed(place) { slow_probe } else { 90_000 };
+            measured.client.probe_ns = Some(Probe { before: probe, after: probe });
+        }
+        made_up.findings("machine-states")
+    }
+
+    #[test]
+    fn two_states_are_told_with_levels_share_and_changes() {
+        let found = found(|k| (10..20).contains(&k), 117_000, 13_000);
+        assert_eq!(found.len(), 1);
+        let expected =
+            "The machine was slowed 1.30 times during 25 % of the rounds (a shared core?), and changed 2 times";
+        assert!(found[0].summary.starts_with(expected), "{}", found[0].summary);
+    }
+
+    #[test]
+    fn one_state_is_none() {
+        assert_eq!(found(|_| false, 90_000, 10_000), []);
+    }
+
+    #[test]
+    fn at_six_per_cent_it_begins() {
+        assert_eq!(found(|k| k % 8 < 3, 94_000, 10_000), []);
+        assert_eq!(found(|k| k % 8 < 3, 96_000, 10_000).len(), 1);
+    }
+
+    /// The latency has two levels, and the probe one: a transport with two modes is no state of the machine.
+    #[test]
+    fn two_levels_of_latency_alone_are_none() {
+        assert_eq!(found(|k| k % 8 < 3, 90_000, 20_000), []);
+    }
+}

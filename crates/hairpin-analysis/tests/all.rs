@@ -1,0 +1,6 @@
+//! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
+
+mod coverage;
+mod end_to_end;
+mod oracle;
+mod support;

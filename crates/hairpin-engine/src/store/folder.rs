@@ -1,0 +1,284 @@
+//! A folder whose files are opened beneath it and nowhere else.
+//!
+//! A run folder may come from anybody, and so may the file names in it. Each part of a name is opened on the descriptor
+//! of the folder before it and no symbolic link is followed, so `..`, an absolute path or a link, also in the middle of
+//! a name, cannot lead out, even while somebody renames things. That is what openat2(2) promises with
+//! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without needing that call, which sandboxes refuse.
+//! The folder itself is opened by the path that the user gave, which may be a link.
+//!
+//! This file is the Unix part of the store: another system needs another file with the same functions.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+
+/// Files and folders of a run are the user's alone.
+const PRIVATE_FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+const PRIVATE_FOLDER: Mode = Mode::RWXU;
+/// What the user names himself has the permissions that his umask gives.
+const BY_UMASK: Mode = Mode::from_raw_mode(0o666);
+
+/// Why a name in a folder is not opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Refusal {
+    /// The name leads out of the folder.
+    #[error("the name leads out of the folder")]
+    LeadsOut,
+    /// A part of the name is a symbolic link.
+    #[error("`{0}` is a symbolic link")]
+    Link(String),
+    /// It is a folder, a pipe, a device or a socket.
+    #[error("it is {0} and no regular file")]
+    NotAFile(&'static str),
+    /// It is larger than its kind may be.
+    #[error("it is larger than {} MiB", .0 >> 20)]
+    TooLarge(u64),
+}
+
+impl Refusal {
+    /// What would help.
+    pub(super) fn hint(&self) -> &'static str {
+        match self {
+            Self::LeadsOut | Self::Link(_) => {
+                "a run's files stand in its own folder; was it edited, or is it from somebody else?"
+            }
+            Self::NotAFile(_) => "was it replaced? the other files are untouched",
+            Self::TooLarge(_) => "docs/run-format.md has the limits; was it damaged, or is it from somebody else?",
+        }
+    }
+}
+
+impl From<Refusal> for io::Error {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, refusal)
+    }
+}
+
+/// An open folder. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Folder {
+    handle: Arc<OwnedFd>,
+    path: PathBuf,
+}
+
+impl Folder {
+    /// Opens a folder that is there.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(path, flags, Mode::empty())?;
+        Ok(Self { handle: Arc::new(handle), path: path.to_owned() })
+    }
+
+    /// Opens a folder; makes it, and those above it, where they are missing.
+    ///
+    /// # Errors
+    /// The system's own.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        make_private(path)?;
+        Self::open(path)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether there is anything of that name.
+    #[must_use]
+    pub fn holds(&self, name: &str) -> bool {
+        self.parent(name)
+            .is_ok_and(|(parent, file)| rustix::fs::statat(&parent, file, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    }
+
+    /// Opens a regular file of at most `limit` bytes. Anything else is an error at once and is never waited for.
+    pub(super) fn file(&self, name: &str, limit: u64) -> io::Result<File> {
+        let (parent, file) = self.parent(name)?;
+        let file = open_regular(parent.as_fd(), file, OFlags::RDONLY)?;
+        if file.metadata()?.len() > limit { Err(Refusal::TooLarge(limit).into()) } else { Ok(file) }
+    }
+
+    /// All bytes of a regular file of at most `limit` bytes, also where it grows meanwhile.
+    pub(super) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+        let file = self.file(name, limit)?;
+        let mut bytes = Vec::new();
+        file.take(limit + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > limit { Err(Refusal::TooLarge(limit).into()) } else { Ok(bytes) }
+    }
+
+    /// Writes a file in one step: a reader finds the old one or the new one, and a full disk leaves the old one, or none.
+    ///
+    /// # Errors
+    /// The system's own, or that the name leads out of the folder.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.write(name, |file| file.write_all(bytes))
+    }
+
+    /// As [`Folder::replace`], for what is written piece by piece.
+    pub(super) fn write<E: From<io::Error>>(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut File) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.write_as(name, PRIVATE_FILE, write)
+    }
+
+    fn write_as<E: From<io::Error>>(
+        &self,
+        name: &str,
+        mode: Mode,
+        write: impl FnOnce(&mut File) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (parent, name) = self.parent(name)?;
+        let (mut file, partial) = fresh(parent.as_fd(), name, mode)?;
+        let written = write(&mut file).and_then(|()| {
+            rustix::fs::renameat(&parent, &partial, &parent, name).map_err(|error| io::Error::from(error).into())
+        });
+        written.inspect_err(|_| {
+            // What failed before is what is told.
+            let _ = rustix::fs::unlinkat(&parent, &partial, AtFlags::empty());
+        })
+    }
+
+    /// Makes a new file, in the place of one of that name, and opens it for writing.
+    pub(crate) fn create_file(&self, name: &str) -> io::Result<File> {
+        let mut made = None;
+        self.write::<io::Error>(name, |file| {
+            made = Some(file.try_clone()?);
+            Ok(())
+        })?;
+        Ok(made.expect("it was made"))
+    }
+
+    /// Appends all of `bytes` to a file that is there, or nothing: what a full disk cut short is taken back.
+    pub(super) fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let (parent, name) = self.parent(name)?;
+        append_whole(&mut open_regular(parent.as_fd(), name, OFlags::WRONLY | OFlags::APPEND)?, bytes)
+    }
+
+    /// Makes a folder in it, if it is not there.
+    pub(crate) fn make_folder(&self, name: &str) -> io::Result<()> {
+        let (parent, name) = self.parent(name)?;
+        match rustix::fs::mkdirat(&parent, name, PRIVATE_FOLDER) {
+            Err(Errno::EXIST) => step_into(parent.as_fd(), name).map(drop),
+            made => Ok(made?),
+        }
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+        let (parent, name) = self.parent(name)?;
+        Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
+    }
+
+    /// Removes a folder in it, if nothing is in that.
+    pub(super) fn remove_folder(&self, name: &str) -> io::Result<()> {
+        let (parent, name) = self.parent(name)?;
+        Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// The folder in which the last part of the name stands, and that part.
+    fn parent<'n>(&self, name: &'n str) -> io::Result<(OwnedFd, &'n str)> {
+        let mut parts = Vec::new();
+        for part in Path::new(name).components() {
+            match part {
+                Component::Normal(part) => parts.push(part.to_str().expect("a part of a str")),
+                Component::CurDir => {}
+                Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
+                    return Err(Refusal::LeadsOut.into());
+                }
+            }
+        }
+        let Some((last, folders)) = parts.split_last() else { return Err(Refusal::NotAFile("a folder").into()) };
+        let mut parent = self.handle.try_clone()?;
+        for folder in folders {
+            parent = step_into(parent.as_fd(), folder)?;
+        }
+        Ok((parent, last))
+    }
+}
+
+/// Makes a folder and those above it: the user's alone, as far as they were not there.
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.bits()).create(path)
+}
+
+/// Writes a file that the user named, in one step: a reader finds the old one or the new one, and a full disk leaves the
+/// old one, or none. What is no file, such as a device or a pipe, is written to as it is, and what a symbolic link
+/// points to is replaced, as the user named it. What is written on the way is a new file, whatever stands beside it.
+///
+/// # Errors
+/// As [`std::fs::write`].
+pub fn write_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return std::fs::write(path, bytes);
+    }
+    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = name.to_str().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "its name is no UTF-8"))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    Folder::open(folder)?.write_as(name, BY_UMASK, |file| file.write_all(bytes))
+}
+
+/// Appends all of `bytes` or nothing.
+pub(super) fn append_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
+}
+
+fn step_into(folder: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(folder, name, flags, Mode::empty()).map_err(|error| {
+        let is_link = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Symlink);
+        if is_link { Refusal::Link(name.to_owned()).into() } else { error.into() }
+    })
+}
+
+/// Opens a regular file. It is looked at before, as opening a device acts on it, and after, as somebody may have put
+/// another in its place.
+fn open_regular(folder: BorrowedFd<'_>, name: &str, flags: OFlags) -> io::Result<File> {
+    let found = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    check_regular(found.st_mode, name)?;
+    let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    check_regular(rustix::fs::fstat(&file)?.st_mode, name)?;
+    Ok(File::from(file))
+}
+
+fn check_regular(mode: rustix::fs::RawMode, name: &str) -> Result<(), Refusal> {
+    match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => Ok(()),
+        FileType::Symlink => Err(Refusal::Link(name.to_owned())),
+        FileType::Directory => Err(Refusal::NotAFile("a folder")),
+        FileType::Fifo => Err(Refusal::NotAFile("a pipe")),
+        FileType::Socket => Err(Refusal::NotAFile("a socket")),
+        FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => Err(Refusal::NotAFile("a device")),
+    }
+}
+
+/// A new file beside the one of that name, under a name that nothing has.
+fn fresh(folder: BorrowedFd<'_>, name: &str, mode: Mode) -> io::Result<(File, String)> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    /// So many names may be taken by what others left or put there.
+    const TRIES: u32 = 1000;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for _ in 0..TRIES {
+        let partial = format!(".{name}.{}-{}.partial", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        match rustix::fs::openat(folder, &partial, flags, mode) {
+            Ok(file) => return Ok((File::from(file), partial)),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(Errno::EXIST.into())
+}
+
+#[cfg(test)]
+mod tests;

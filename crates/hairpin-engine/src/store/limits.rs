@@ -1,0 +1,151 @@
+//! How much of a run folder is read at most. docs/run-format.md lists these limits.
+//!
+//! They keep every command that reads a run below 500 MB, whatever is in the folder, and are far above what Hairpin
+//! writes: 4 to 8 KB a round in `rounds.jsonl`, a few hundred bytes a round in `latency.hlog`.
+
+use std::collections::HashSet;
+
+use hairpin_model::link::{DirectionRecord, LinkRecord};
+use hairpin_model::round::{Measured, Outcome, RoundRecord};
+use hairpin_model::run::Run;
+
+/// `run.json`.
+pub(super) const RUN_BYTES: u64 = 64 << 20;
+/// `latency.hlog`.
+pub(super) const LOG_BYTES: u64 = 128 << 20;
+/// One file in `traces`.
+pub(super) const TRACE_BYTES: u64 = 32 << 20;
+/// One file in `samples`: 10 million samples take 250 MB.
+pub(super) const SAMPLES_BYTES: u64 = 512 << 20;
+/// `rounds.jsonl`.
+pub(super) const ROUNDS_BYTES: u64 = 256 << 20;
+/// One line of it.
+pub(super) const LINE_BYTES: u64 = 4 << 20;
+/// Samples of one round: the most that `--keep-samples` allows.
+pub(super) const SAMPLES_OF_A_ROUND: u64 = 10_000_000;
+/// Samples of all rounds together.
+pub(super) const SAMPLES_OF_A_RUN: u64 = 40_000_000;
+/// Cases of a run.
+const CASES: usize = 2000;
+
+/// Values in one JSON text. A value of two bytes takes up to 32 in memory.
+const VALUES: usize = 2 << 20;
+/// The most digits of a whole number: in ns eleven days.
+const DIGITS: usize = 15;
+/// What the records of a run may weigh: about their size in memory.
+const WEIGHT: u64 = 320 << 20;
+/// What a value of a record weighs beside its text.
+const VALUE_WEIGHT: u64 = 24;
+/// Entries in one table of causes or stages.
+const ENTRIES: usize = 256;
+
+/// Values of a JSON text, never counted too low.
+fn count(json: &[u8]) -> usize {
+    json.iter().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count()
+}
+
+/// Refuses a JSON text of too many values, or with a whole number that nothing can have counted.
+pub(super) fn values(json: &[u8]) -> Result<(), String> {
+    if count(json) > VALUES {
+        return Err(format!("it has more than {VALUES} values"));
+    }
+    match too_large(json) {
+        Some(digits) => Err(format!("the number {digits} is too large")),
+        None => Ok(()),
+    }
+}
+
+/// The first whole number of too many digits: figures are sums and products of such. A seed may have any.
+fn too_large(json: &[u8]) -> Option<&str> {
+    let (mut is_string, mut at, mut string_end) = (false, 0, 0);
+    while at < json.len() {
+        match json[at] {
+            b'\\' if is_string => at += 1,
+            b'"' => {
+                is_string = !is_string;
+                string_end = at;
+            }
+            b'0'..=b'9' if !is_string => {
+                let end = json[at..]
+                    .iter()
+                    .position(|byte| !byte.is_ascii_digit())
+                    .map_or(json.len(), |length| at + length);
+                let is_whole = !matches!(json.get(end), Some(b'.' | b'e' | b'E'));
+                let is_fraction = at > 0 && matches!(json[at - 1], b'.' | b'e' | b'E' | b'+');
+                let is_seed = json[..string_end].ends_with(b"seed");
+                if end - at > DIGITS && is_whole && !is_fraction && !is_seed {
+                    return str::from_utf8(&json[at..end.min(at + 40)]).ok();
+                }
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+/// What the records that were read weigh together.
+#[derive(Debug, Default)]
+pub(super) struct Weight(u64);
+
+impl Weight {
+    /// Takes in a line before it is read.
+    pub(super) fn line(&mut self, line: &[u8]) -> Result<(), String> {
+        values(line)?;
+        self.0 += line.len() as u64 + VALUE_WEIGHT * count(line) as u64;
+        if self.0 > WEIGHT { Err("its rounds are more than can be held in memory".to_owned()) } else { Ok(()) }
+    }
+}
+
+/// Refuses a record with more in a table or more samples than a round can have.
+pub(super) fn record(record: &RoundRecord) -> Result<(), String> {
+    let Outcome::Measured(measured) = &record.outcome else { return Ok(()) };
+    let Measured { ledger, link, samples_kept, .. } = &**measured;
+    if *samples_kept > SAMPLES_OF_A_ROUND {
+        return Err(format!("a round has more than {SAMPLES_OF_A_ROUND} samples"));
+    }
+    if ledger.lost.len().max(link.as_ref().map_or(0, most_entries)) > ENTRIES {
+        return Err(format!("a table of a round has more than {ENTRIES} entries"));
+    }
+    Ok(())
+}
+
+/// Refuses a run of too many cases: a summary takes 3 KB, and cases are compared with each other.
+pub(super) fn cases(run: &Run) -> Result<(), String> {
+    let of_rounds = run.rounds.iter().flat_map(|record| [record.case_id.clone(), record.order.case.id()]);
+    let most = of_rounds.collect::<HashSet<_>>().len().max(run.cases.len()).max(run.plan.cases.len());
+    if most > CASES { Err(format!("it has more than {CASES} cases")) } else { Ok(()) }
+}
+
+fn most_entries(link: &LinkRecord) -> usize {
+    let of_direction = |direction: &DirectionRecord| {
+        let stages = direction.stages.iter().map(|stage| stage.dropped.len());
+        let timeline = direction.timeline.iter().map(|timeline| timeline.dropped.len());
+        stages.chain(timeline).chain([direction.packets.dropped.len(), direction.stages.len()]).max()
+    };
+    let directions = [&link.up, &link.down].into_iter().filter_map(of_direction);
+    directions.chain([link.traces.len(), link.packets.dropped.len()]).max().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_nothing_can_have_counted_is_refused_and_a_seed_is_not() {
+        for sound in [
+            r#"{"seed": 18446744073709551615, "link_seed":18446744073709551615}"#,
+            r#"{"a": 999999999999999, "b": 1844674407370955161.5, "c": 0.1234567890123456789, "d": 1e300}"#,
+            r#"{"a": "1234567890123456789", "b\"": "\"1234567890123456789"}"#,
+        ] {
+            assert_eq!(values(sound.as_bytes()), Ok(()), "{sound}");
+        }
+        for unsound in
+            [r#"{"a": 1000000000000000}"#, "[-9223372036854775808]", r#"{"seed": [1], "x": 12345678901234567}"#]
+        {
+            values(unsound.as_bytes()).unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The pages of a Parquet file that may come from anybody: what they say of themselves is checked before memory is
+//! taken for it.
+//!
+//! The `parquet` crate believes the sizes in a file: a page of a few bytes may ask for 2 GiB, and a dictionary for a
+//! billion entries. So pages are read as they are stored, and unpacked here.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::columns::torn;
+
+/// The largest description of a file's columns; those that are written take 1.2 KB.
+const METADATA_BYTES: usize = 16 << 10;
+/// The largest page, unpacked; those that are written take about 1 MiB.
+const PAGE_BYTES: usize = 4 << 20;
+/// At the end of a file: the length of its metadata, and a magic word.
+const TAIL_BYTES: usize = 8;
+
+/// Reads what the file says of its columns.
+pub(super) fn metadata(file: &File) -> Result<ParquetMetaData, ParquetError> {
+    let length = file.len();
+    let tail_at = length.checked_sub(TAIL_BYTES as u64).ok_or_else(|| torn("an end"))?;
+    let tail = file.get_bytes(tail_at, TAIL_BYTES)?;
+    let Some((size, b"PAR1")) = tail.split_first_chunk::<4>() else { return Err(torn("the end of a Parquet file")) };
+    let size = usize::try_from(u32::from_le_bytes(*size)).expect("32 bits fit");
+    let begins_at = tail_at.checked_sub(size as u64).filter(|_| size <= METADATA_BYTES);
+    let begins_at = begins_at.ok_or_else(|| torn("a sound description of its columns"))?;
+    ParquetMetaDataReader::decode_metadata(&file.get_bytes(begins_at, size)?)
+}
+
+/// The pages of one column, each unpacked within its limit.
+pub(super) struct BoundedPages {
+    stored: SerializedPageReader<File>,
+    compression: Compression,
+    rows: usize,
+}
+
+impl BoundedPages {
+    /// Of a column of `rows` rows.
+    pub(super) fn new(
+        file: &Arc<File>,
+        file_bytes: u64,
+        column: &ColumnChunkMetaData,
+        rows: usize,
+    ) -> Result<Self, ParquetError> {
+        // Whoever asks the crate for this range where a number is negative is answered with a panic.
+        let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+        let range = u64::try_from(start).ok().zip(u64::try_from(column.compressed_size()).ok());
+        let is_inside = |(start, size): (u64, u64)| start.checked_add(size).is_some_and(|end| end <= file_bytes);
+        if !range.is_some_and(is_inside) {
+            return Err(torn("the pages of a column"));
+        }
+        let compression = column.compression();
+        if !matches!(compression, Compression::SNAPPY | Compression::UNCOMPRESSED) {
+            return Err(torn("pages packed with Snappy"));
+        }
+        let as_stored = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+        let stored = SerializedPageReader::new(Arc::clone(file), &as_stored, rows, None)?;
+        Ok(Self { stored, compression, rows })
+    }
+
+    fn unpacked(&self, stored: Bytes) -> Result<Bytes, ParquetError> {
+        let size = match self.compression {
+            Compression::SNAPPY if !stored.is_empty() => snap::raw::decompress_len(&stored).map_err(unsound)?,
+            _ => stored.len(),
+        };
+        if size > PAGE_BYTES {
+            return Err(torn("pages of at most 4 MiB"));
+        }
+        match self.compression {
+            Compression::SNAPPY if !stored.is_empty() => {
+                Ok(snap::raw::Decoder::new().decompress_vec(&stored).map_err(unsound)?.into())
+            }
+            _ => Ok(stored),
+        }
+    }
+}
+
+impl PageReader for BoundedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let page = match self.stored.get_next_page()? {
+            None => return Ok(None),
+            Some(Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, .. }) => {
+                let buf = self.unpacked(buf)?;
+                let is_known =
+                    matches!(encoding, Encoding::PLAIN | Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY);
+                let is_sound = is_known && def_level_encoding == Encoding::RLE && num_values > 0;
+                if !is_sound || num_values as usize > self.rows {
+                    return Err(torn("a sound page"));
+                }
+                Page::DataPage { buf, num_values, encoding, def_level_encoding, rep_level_encoding, statistics: None }
+            }
+            Some(Page::DictionaryPage { buf, num_values, encoding, is_sorted }) => {
+                let buf = self.unpacked(buf)?;
+                // An entry takes at least the four bytes of a length.
+                if num_values as usize > buf.len() / 4 {
+                    return Err(torn("a sound dictionary"));
+                }
+                Page::DictionaryPage { buf, num_values, encoding, is_sorted }
+            }
+            Some(Page::DataPageV2 { .. }) => return Err(torn("pages of version 1")),
+        };
+        Ok(Some(page))
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.stored.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.stored.skip_next_page()
+    }
+}
+
+impl Iterator for BoundedPages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+fn unsound(error: snap::Error) -> ParquetError {
+    ParquetError::General(error.to_string())
+}

@@ -1,0 +1,68 @@
+//! How long a round trip takes that wakes another CPU each way: what plans for two CPUs are scaled by, and nothing else.
+//! Machines differ in it five times over, so a fixed figure would plan too few rounds or announce too short a run.
+
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::placement::{Cpus, place};
+
+/// What is assumed where it cannot be measured, in ns.
+const UNKNOWN_NS: u64 = 60_000;
+/// Round trips that are timed, and before them.
+const TIMED: usize = 60;
+const WARM_UP: usize = 20;
+
+/// The median round trip of a byte through two pipes, between threads on two CPUs, in ns. Measured once, in some ms, when
+/// it is first asked; the second thread has ended then.
+#[must_use]
+pub(crate) fn round_trip_ns() -> u64 {
+    static MEASURED: OnceLock<u64> = OnceLock::new();
+    *MEASURED.get_or_init(|| measure().unwrap_or(UNKNOWN_NS))
+}
+
+fn measure() -> std::io::Result<u64> {
+    let cpus = Cpus::choose()?;
+    let (mut there, to_echo) = std::io::pipe()?;
+    let (to_client, mut back) = std::io::pipe()?;
+    let echo_cpu = cpus.echo;
+    let echo = std::thread::spawn(move || {
+        let mut byte = [0];
+        if place(echo_cpu, &[]).is_ok() {
+            while there.read_exact(&mut byte).and_then(|()| back.write_all(&byte)).is_ok() {}
+        }
+    });
+    place(Some(cpus.client), &cpus.allowed)?;
+    let timed = timed(to_echo, to_client);
+    place(None, &cpus.allowed)?;
+    drop(echo.join());
+    timed
+}
+
+fn timed(mut to_echo: PipeWriter, mut to_client: PipeReader) -> std::io::Result<u64> {
+    let mut took_ns = Vec::with_capacity(WARM_UP + TIMED);
+    let mut byte = [1];
+    for _ in 0..WARM_UP + TIMED {
+        let began = Instant::now();
+        to_echo.write_all(&byte)?;
+        to_client.read_exact(&mut byte)?;
+        took_ns.push(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    }
+    let timed = &mut took_ns[WARM_UP..];
+    timed.sort_unstable();
+    Ok(timed[TIMED / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_measured_once_and_the_thread_runs_anywhere_again() {
+        let allowed = crate::system::cpu::allowed().unwrap();
+        let first = round_trip_ns();
+        assert!(first > 0);
+        assert_eq!(round_trip_ns(), first);
+        assert_eq!(crate::system::cpu::allowed().unwrap(), allowed);
+    }
+}

@@ -1,0 +1,8 @@
+//! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
+
+mod allocations;
+mod capture;
+mod common;
+mod far_end;
+mod small_writes;
+mod traced;

@@ -1,0 +1,219 @@
+//! How long an experiment lasts: rounds spread over a budget of time.
+//!
+//! Rounds within seconds of each other are correlated, and the machine has states that last for seconds. So an ordinary
+//! experiment fills [`ORDINARY_NS`] and has at least [`FEWEST_BLOCKS`] blocks; where its blocks are short there are more of
+//! them, up to [`MOST_BLOCKS`], and they begin at even distances over the whole budget.
+
+use hairpin_model::ground::Ground;
+use hairpin_model::round::{Purpose, RoundRecord};
+use hairpin_model::run::Skipped;
+
+use crate::estimate;
+use crate::evidence;
+use crate::experiment::{Done, Forecast, Step};
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::quantity::SECOND_NS;
+use crate::refused::Refused;
+use crate::sequence::{self, Common, Planned};
+use crate::shared::LASTS;
+
+/// What an ordinary experiment lasts, in ns.
+pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
+/// The fewest blocks of one.
+pub const FEWEST_BLOCKS: u64 = 8;
+/// The most blocks that are chosen: more would be neighbours that say the same.
+pub const MOST_BLOCKS: u64 = 100;
+/// What a quick one lasts, in ns.
+pub const QUICK_NS: u64 = 2 * SECOND_NS;
+/// The fewest blocks of a quick one: an interval needs as many.
+pub const QUICK_BLOCKS: u64 = 5;
+/// What an experiment with `--until` lasts at most where `--at-most` does not say, in ns.
+pub const UNTIL_AT_MOST_NS: u64 = 60 * SECOND_NS;
+/// The looks at the intervals with `--until`, in sixths of the longest time: 10, 20, 40 and 60 s of 60 s.
+const LOOKS: [u64; 4] = [1, 2, 4, 6];
+/// What each of four looks may leave out so that all together leave out 5 % (Pocock, "Group sequential methods in the
+/// design and analysis of clinical trials", Biometrika 64, 1977).
+pub const ALPHA_OF_A_LOOK: f64 = 0.0182;
+
+/// Rounds of each case, in so many words.
+pub const ROUNDS: Knob = Knob::new(
+    "rounds",
+    "NUMBER",
+    KnobKind::Whole { min: 1, max: 10_000 },
+    "Rounds of each case, with fresh ends each; default: as many as fit 10s, at least 8",
+);
+
+/// The time over which rounds are spread.
+pub const OVER: Knob = Knob::new(
+    "over",
+    "TIME",
+    LASTS,
+    "Add rounds to fill this time, never fewer than 8 of each case; --rounds sets their number",
+);
+
+/// Ends when intervals are narrow enough.
+pub const UNTIL: Knob = Knob::new(
+    "until",
+    "SHARE",
+    KnobKind::Share,
+    "Go on until half the interval of each p50 is at most this share of it, for instance 2%; see --at-most",
+);
+
+/// When to stop all the same.
+pub const AT_MOST: Knob =
+    Knob::new("at-most", "TIME", LASTS, "With --until: the longest time; its intervals are looked at four times")
+        .or(&["60s"]);
+
+/// Less of everything.
+pub const QUICK: Knob = Knob::switch(
+    "quick",
+    "Only 5 rounds of each case, over 2s: a first impression with wide intervals, marked as such",
+);
+
+/// The time that an experiment is given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// How long rounds are spread, in ns; `None` runs one after the other.
+    over_ns: Option<u64>,
+    /// The number of blocks, where the user says it.
+    blocks: Option<u64>,
+    fewest_blocks: u64,
+    /// The half-width to reach, as a share, and the longest time to try, in ns.
+    until: Option<(f64, u64)>,
+}
+
+/// So many blocks, which begin this far apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// The first block's number.
+    pub first: u32,
+    /// How many blocks.
+    pub count: u32,
+    /// When the first begins, in ns since the run began.
+    pub begin_ns: u64,
+    /// From the beginning of one to that of the next, in ns; 0 where each follows at once.
+    pub apart_ns: u64,
+}
+
+impl Budget {
+    /// Reads the knobs of this file.
+    ///
+    /// # Errors
+    /// [`Refused`] where they contradict one another.
+    pub fn read(knobs: &Knobs) -> Result<Self, Refused> {
+        let (over_ns, rounds, until) = (knobs.duration_ns("over")?, knobs.whole("rounds")?, knobs.share("until")?);
+        let quick = knobs.is_on("quick");
+        let given = [("--over", over_ns.is_some()), ("--rounds", rounds.is_some()), ("--quick", quick)];
+        if let (Some(_), Some((name, _))) = (until, given.iter().find(|(_, given)| *given)) {
+            return Err(Refused::new(
+                format!("--until adds rounds until intervals are narrow enough, and {name} says how many there are"),
+                "give one of them; --at-most limits --until",
+            ));
+        }
+        if quick && (over_ns.is_some() || rounds.is_some()) {
+            return Err(Refused::new("--quick is a short time and few rounds by itself", "omit --quick"));
+        }
+        if until.is_none() && knobs.is_given("at-most") {
+            return Err(Refused::new("--at-most limits --until, which is not given", "--until 2%, or --over TIME"));
+        }
+        let at_most_ns = knobs.duration_ns("at-most")?.unwrap_or(UNTIL_AT_MOST_NS);
+        Ok(Self {
+            over_ns: match (over_ns, rounds, quick) {
+                (Some(over_ns), _, _) => Some(over_ns),
+                (None, Some(_), _) => None,
+                (None, None, true) => Some(QUICK_NS),
+                (None, None, false) => Some(ORDINARY_NS),
+            },
+            blocks: rounds,
+            fewest_blocks: if quick { QUICK_BLOCKS } else { FEWEST_BLOCKS },
+            until: until.map(|share| (share, at_most_ns)),
+        })
+    }
+
+    /// The next blocks of an experiment of which a block is expected to take `block_ns`; `None` where it has enough.
+    #[must_use]
+    pub fn next(&self, done: &Done<'_>, block_ns: u64) -> Option<Blocks> {
+        let first = done.timed_blocks();
+        let Some((wanted, at_most_ns)) = self.until else {
+            return (first == 0).then(|| self.spread(Blocks::default(), self.over_ns, block_ns));
+        };
+        if first > 0 && done.half_width.is_some_and(|widest| widest <= wanted) {
+            return None;
+        }
+        let begin_ns = done.elapsed_ns();
+        let look_ns = looks(at_most_ns).find(|look_ns| begin_ns < *look_ns)?;
+        Some(self.spread(Blocks { first, begin_ns, ..Blocks::default() }, Some(look_ns - begin_ns), block_ns))
+    }
+
+    /// What all blocks come to at most.
+    #[must_use]
+    pub fn forecast(&self, cases: usize, block_ns: u64) -> Forecast {
+        let over_ns = self.until.map_or(self.over_ns, |(_, at_most_ns)| Some(at_most_ns));
+        let count = u64::from(self.spread(Blocks::default(), over_ns, block_ns).count);
+        let lasts_ns = count.saturating_mul(block_ns).max(over_ns.unwrap_or(0));
+        Forecast { rounds: count.saturating_mul(cases as u64), lasts_ns }
+    }
+
+    fn spread(&self, from: Blocks, over_ns: Option<u64>, block_ns: u64) -> Blocks {
+        let fewest = if from.first == 0 { self.fewest_blocks } else { 1 };
+        let fitting = over_ns.map_or(0, |over_ns| over_ns / block_ns.max(1));
+        // A longer time deserves more blocks than an ordinary one, as it has more to tell.
+        let most = MOST_BLOCKS.max(over_ns.unwrap_or(0) / (ORDINARY_NS / MOST_BLOCKS));
+        let count = self.blocks.unwrap_or_else(|| fitting.clamp(fewest, most)).max(1);
+        let apart_ns = over_ns.map_or(0, |over_ns| over_ns / count);
+        Blocks { count: u32::try_from(count).unwrap_or(u32::MAX), apart_ns, ..from }
+    }
+}
+
+/// When intervals are looked at, in ns since the run began.
+fn looks(at_most_ns: u64) -> impl Iterator<Item = u64> {
+    LOOKS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
+}
+
+/// The step of an experiment whose rounds are blocks of all its cases: the next blocks, then the evidence where the
+/// experiment `traces`, then the end.
+///
+/// # Errors
+/// [`Refused`] when there would be too many rounds.
+pub fn step(
+    budget: &Budget,
+    planned: &[Planned],
+    skipped: Vec<Skipped>,
+    ground: &Ground,
+    done: &Done<'_>,
+    (seed, common): (u64, Common),
+    traces: bool,
+) -> Result<Step, Refused> {
+    let block_ns = estimate::block_ns(planned, ground);
+    let Some(blocks) = budget.next(done, block_ns) else {
+        return Ok(if traces { evidence::step(planned, done.rounds, ground, seed) } else { Step::Done });
+    };
+    let rounds = sequence::orders(planned, blocks, seed, common)?;
+    if blocks.first > 0 {
+        return Ok(Step::Run { cases: Vec::new(), rounds, skipped: Vec::new(), forecast: Forecast::default() });
+    }
+    let cases = planned.iter().map(|planned| planned.case.clone()).collect();
+    let mut forecast = budget.forecast(planned.len(), block_ns);
+    if traces {
+        forecast.lasts_ns = forecast.lasts_ns.saturating_add(evidence::expected_ns(planned, common, ground));
+    }
+    Ok(Step::Run { cases, rounds, skipped, forecast })
+}
+
+impl Done<'_> {
+    /// How many blocks of timed rounds there are.
+    fn timed_blocks(&self) -> u32 {
+        let timed = self.rounds.iter().filter(|record| record.order.purpose == Purpose::Timed);
+        timed.map(|record| record.order.block.saturating_add(1)).max().unwrap_or(0)
+    }
+
+    /// When the last round ended, in ns since the run began.
+    fn elapsed_ns(&self) -> u64 {
+        self.rounds.iter().map(ended_ns).max().unwrap_or(0)
+    }
+}
+
+fn ended_ns(record: &RoundRecord) -> u64 {
+    record.started_ns + record.measured().map_or(0, |measured| measured.noise.wall_ns)
+}

@@ -1,0 +1,11 @@
+//! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
+
+mod budget;
+mod common;
+mod links;
+mod proof;
+mod properties;
+mod registry;
+mod round_trip;
+mod small_writes;
+mod survey;

@@ -1,0 +1,134 @@
+//! The time that an experiment takes: how many rounds, how far apart, when it ends.
+
+use hairpin_experiments::budget::{FEWEST_BLOCKS, MOST_BLOCKS, ORDINARY_NS};
+use hairpin_experiments::experiments::round_trip::RoundTrip;
+use hairpin_experiments::experiments::{self};
+use hairpin_experiments::{Done, Experiment as _, Knobs, Step};
+use hairpin_model::round::{Outcome, RoundRecord};
+
+use crate::common::{Plan, ground, measured, refusal, round_trip, running, turned};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn blocks(plan: &Plan) -> u64 {
+    plan.rounds.iter().map(|order| u64::from(order.block) + 1).max().unwrap()
+}
+
+/// When each block begins at the earliest.
+fn begins_ns(plan: &Plan) -> Vec<u64> {
+    let mut begins: Vec<(u32, u64)> = plan.rounds.iter().map(|order| (order.block, order.not_before_ns)).collect();
+    begins.sort_unstable();
+    begins.dedup();
+    assert_eq!(begins.len() as u64, blocks(plan), "all rounds of a block may begin together");
+    begins.into_iter().map(|(_, begin)| begin).collect()
+}
+
+#[test]
+fn short_blocks_are_spread_evenly_over_ten_seconds() {
+    let plan = round_trip(&[("transport", "tcp")]).unwrap();
+    assert_eq!(blocks(&plan), MOST_BLOCKS);
+    let begins = begins_ns(&plan);
+    assert!(begins.iter().zip(0..).all(|(begin, block)| *begin == block * (ORDINARY_NS / MOST_BLOCKS)), "{begins:?}");
+    assert_eq!((plan.forecast.rounds, plan.forecast.lasts_ns), (MOST_BLOCKS, ORDINARY_NS));
+}
+
+#[test]
+fn long_blocks_are_never_fewer_than_eight() {
+    let flags = [("transport", "tcp"), ("duration", "5s")];
+    let plan = round_trip(&flags).unwrap();
+    assert_eq!(blocks(&plan), FEWEST_BLOCKS);
+    assert!(plan.forecast.lasts_ns > 40 * SECOND_NS, "{:?}", plan.forecast);
+    let less = round_trip(&[("transport", "tcp"), ("duration", "5s"), ("over", "1s")]).unwrap();
+    assert_eq!(blocks(&less), FEWEST_BLOCKS, "--over adds rounds and takes none away");
+}
+
+#[test]
+fn over_adds_rounds_and_rounds_beats_it() {
+    let forty = round_trip(&[("transport", "tcp"), ("over", "40s")]).unwrap();
+    assert_eq!((blocks(&forty), forty.forecast.lasts_ns), (4 * MOST_BLOCKS, 40 * SECOND_NS));
+    let thirty = round_trip(&[("transport", "tcp"), ("over", "40s"), ("rounds", "30")]).unwrap();
+    assert_eq!(blocks(&thirty), 30);
+    assert_eq!(begins_ns(&thirty)[29], 29 * (40 * SECOND_NS / 30));
+    let alone = round_trip(&[("transport", "tcp"), ("rounds", "30")]).unwrap();
+    assert!(blocks(&alone) == 30 && begins_ns(&alone).iter().all(|begin| *begin == 0), "one after the other");
+}
+
+#[test]
+fn quick_is_five_rounds_at_least_in_every_experiment() {
+    for experiment in experiments::ALL {
+        let quick = turned(*experiment, &[("quick", "on")]).unwrap();
+        let plan = running(experiment.next(&quick, &ground(), &Done::default()).unwrap()).unwrap();
+        assert_eq!(blocks(&plan), 5, "{}", experiment.name());
+    }
+}
+
+/// The rounds as done, each so long after its block began.
+fn done(plan: &Plan, from_ns: u64, wall_ns: u64) -> Vec<RoundRecord> {
+    let mut records = measured(&plan.rounds);
+    for record in &mut records {
+        record.started_ns = from_ns.max(record.order.not_before_ns);
+        let Outcome::Measured(measured) = &mut record.outcome else { panic!("measured") };
+        measured.noise.wall_ns = wall_ns;
+    }
+    records
+}
+
+#[test]
+fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
+    let knobs = turned(&RoundTrip, &[("transport", "tcp"), ("until", "2%")]).unwrap();
+    let next = |rounds: &[RoundRecord], half_width| {
+        running(RoundTrip.next(&knobs, &ground(), &Done { rounds, half_width }).unwrap())
+    };
+    let first = next(&[], None).unwrap();
+    assert_eq!(
+        (first.forecast.lasts_ns, blocks(&first)),
+        (60 * SECOND_NS, MOST_BLOCKS),
+        "60 s at most, 10 s at first"
+    );
+    let mut rounds = done(&first, 0, SECOND_NS / 10);
+    assert!(next(&rounds, Some(0.019)).is_none(), "narrow enough");
+    let mut looks = 1;
+    let mut half_width = Some(0.021);
+    while let Some(more) = next(&rounds, half_width) {
+        assert!(more.cases.is_empty(), "the cases stand in the plan already");
+        assert_eq!(u64::from(more.rounds[0].block), rounds.len() as u64, "blocks go on");
+        rounds.extend(done(&more, 0, SECOND_NS / 10));
+        (looks, half_width) = (looks + 1, None);
+    }
+    assert_eq!(looks, 4);
+    let last = rounds.last().unwrap().started_ns;
+    assert!((58 * SECOND_NS..60 * SECOND_NS).contains(&last), "{last}");
+}
+
+#[test]
+fn contradictions_are_refused() {
+    for (flags, what) in [
+        (&[("until", "2%"), ("rounds", "8")][..], "--until adds rounds"),
+        (&[("until", "2%"), ("over", "8s")], "--until adds rounds"),
+        (&[("quick", "on"), ("over", "8s")], "--quick is a short time"),
+        (&[("at-most", "8s")], "--at-most limits --until"),
+        (&[("until", "200%")], "--until: `200%` is refused"),
+    ] {
+        let text = refusal(flags);
+        assert!(text.contains(what) && text.contains("(hint: "), "{text}");
+    }
+}
+
+#[test]
+fn by_default_both_placements_are_measured_where_they_make_a_difference() {
+    let labels = |flags: &[(&str, &str)]| {
+        let given = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
+        let knobs = Knobs::from_given(&RoundTrip, given.chain([("seed", vec!["7".to_owned()])])).unwrap();
+        match RoundTrip.next(&knobs, &ground(), &Done::default()).unwrap() {
+            Step::Run { cases, skipped, .. } => {
+                assert!(skipped.is_empty(), "{skipped:?}");
+                cases.iter().map(|case| case.label()).collect::<Vec<_>>()
+            }
+            Step::Done => panic!("nothing was done yet"),
+        }
+    };
+    assert_eq!(labels(&[("transport", "tcp")]), ["tcp block together", "tcp block apart"]);
+    assert_eq!(labels(&[("transport", "tcp"), ("waiting", "spin")]), ["tcp spin apart"]);
+    assert_eq!(labels(&[("transport", "icmp")]), ["icmp block together"]);
+    assert_eq!(labels(&[("transport", "tcp"), ("link", "bridged-vm")]), ["tcp block together over bridged-vm"]);
+}

@@ -1,0 +1,6 @@
+//! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
+
+mod allocations;
+mod common;
+mod paths;
+mod profiles;

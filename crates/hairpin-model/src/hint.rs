@@ -1,0 +1,30 @@
+//! How what would help is told after what went wrong.
+
+use std::fmt;
+
+/// ` (hint: ...)`, to follow the cause; nothing where nobody knows what would help.
+#[derive(Clone, Copy, Debug)]
+pub struct Hint<'a>(pub &'a str);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(out, " (hint: {})", self.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::WhyNot;
+    use crate::round::Failure;
+
+    #[test]
+    fn no_hint_is_told_where_there_is_none() {
+        let failure = |hint: &str| Failure { cause: "it failed".to_owned(), hint: hint.to_owned() }.to_string();
+        let why_not = |hint: &str| WhyNot { reason: "it cannot".to_owned(), hint: hint.to_owned() }.to_string();
+        assert_eq!([failure(""), why_not("")], ["it failed", "it cannot"]);
+        let told = ["it failed (hint: try again)", "it cannot (hint: try again)"];
+        assert_eq!([failure("try again"), why_not("try again")], told);
+        assert_eq!(Hint("").to_string(), "");
+    }
+}

@@ -1,0 +1,45 @@
+//! The states of the machine over a run, as its probe tells them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::summary::LatencyFigures;
+
+/// The states that the machine was in, whatever was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// One, or two with the faster first. None where the run has no probe.
+    pub states: Vec<MachineState>,
+    /// How often the state changed from one round to the next.
+    pub switches: u64,
+}
+
+/// One state.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineState {
+    /// Median over its rounds of what the probe took, in ns.
+    pub probe_ns: f64,
+    /// Its share of the rounds, 0 to 1.
+    pub share: f64,
+    /// Its rounds.
+    pub rounds: u64,
+}
+
+/// The state that the figures of a case stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StateShare {
+    /// Its place in [`Machine::states`].
+    pub index: usize,
+    /// Its share of the rounds of the case, 0 to 1.
+    pub share: f64,
+}
+
+/// A state of which a case has rounds too, and the figures of these.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherState {
+    /// Its place in [`Machine::states`].
+    pub index: usize,
+    /// Its share of the rounds of the case, 0 to 1.
+    pub share: f64,
+    /// Latency in its rounds.
+    pub latency_ns: LatencyFigures,
+}

@@ -1,0 +1,118 @@
+//! Text that may come from a file, a peer or a command line, made safe to show.
+//!
+//! A terminal acts on control characters, and on characters that turn the direction of text. What a saved run says
+//! may hold any of them, so everything that is printed goes through here.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Whether a character would steer a terminal or hide what a text says: control characters (C0, DEL, C1), the marks of
+/// Unicode's bidirectional algorithm (UAX #9), and the line and paragraph separators.
+#[must_use]
+pub fn steers(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// The text on one line: what [`steers`] stands as `\u{1b}`, line breaks and tabs too.
+#[must_use]
+pub fn line(text: &str) -> Cow<'_, str> {
+    escaped(text, |_| false)
+}
+
+/// The text with its own line breaks and tabs: everything else that [`steers`] stands as `\u{1b}`.
+#[must_use]
+pub fn lines(text: &str) -> Cow<'_, str> {
+    escaped(text, |letter| matches!(letter, '\n' | '\t'))
+}
+
+/// As [`lines`], and what sets a style (`ESC [ 1 ; 31 m`) stays too.
+#[must_use]
+pub fn styled(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|letter| steers(letter) && letter != '\n') {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(place) = rest.find('\u{1b}') {
+        safe.push_str(&lines(&rest[..place]));
+        let length = style_length(&rest[place..]);
+        let (head, tail) = rest[place..].split_at(length.unwrap_or(1));
+        safe.push_str(&if length.is_some() { Cow::Borrowed(head) } else { line(head) });
+        rest = tail;
+    }
+    safe.push_str(&lines(rest));
+    Cow::Owned(safe)
+}
+
+/// The length of the style that the text begins with.
+fn style_length(text: &str) -> Option<usize> {
+    let parameters = text.strip_prefix("\u{1b}[")?;
+    let end = parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';')?;
+    parameters[end..].starts_with('m').then_some(2 + end + 1)
+}
+
+/// JSON that parses to the same value: what [`steers`] stands as `\u001b`. Line breaks stay; in JSON they stand between
+/// values only.
+#[must_use]
+pub fn json(text: &str) -> Cow<'_, str> {
+    let stays = |letter: char| !steers(letter) || letter == '\n';
+    if text.chars().all(stays) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if stays(letter) {
+            safe.push(letter);
+        } else {
+            write!(safe, "\\u{:04x}", u32::from(letter)).expect("a String takes any text");
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(|letter| steers(letter) && !stays(letter)) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        if steers(letter) && !stays(letter) {
+            safe.extend(letter.escape_unicode());
+        } else {
+            safe.push(letter);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each kind, and the bounds of each range.
+    const STEERING: &str = "\0\u{7}\u{8}\r\u{b}\u{1b}\u{1f}\u{7f}\u{80}\u{9b}\u{9f}\u{61c}\u{200e}\u{200f}\u{2028}\u{2029}\u{202a}\u{202e}\u{2066}\u{2069}";
+
+    #[test]
+    fn what_steers_a_terminal_is_shown_and_never_sent() {
+        assert!(STEERING.chars().all(steers));
+        for safe in [line(STEERING), lines(STEERING), styled(STEERING), json(STEERING)] {
+            assert!(!safe.chars().any(steers), "{safe:?}");
+        }
+        assert_eq!(line("a\u{1b}[2Jb\n\u{202e}"), "a\\u{1b}[2Jb\\u{a}\\u{202e}");
+        assert_eq!(lines("a\r\n\tb"), "a\\u{d}\n\tb");
+        let plain = "µs ± 1 é 漢 \u{a0}";
+        assert!(matches!(line(plain), Cow::Borrowed(same) if same == plain));
+    }
+
+    #[test]
+    fn only_what_sets_a_style_passes_as_one() {
+        assert_eq!(styled("\u{1b}[1;31mred\u{1b}[0m\n"), "\u{1b}[1;31mred\u{1b}[0m\n");
+        for steering in ["\u{1b}[2J", "\u{1b}]0;title\u{7}", "\u{1b}[31", "\u{1b}", "\u{1b}[3\u{9b}m", "\u{9b}31m"] {
+            assert!(!styled(steering).chars().any(steers), "{steering:?}");
+        }
+    }
+}

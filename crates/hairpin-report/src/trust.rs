@@ -1,0 +1,70 @@
+//! What the reader must know before trusting figures: a quick run, the machine's states, missing intervals, tails that tell
+//! another winner.
+
+use hairpin_model::figure::NoInterval;
+use hairpin_model::run::Run;
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
+
+use crate::quantities;
+use crate::wording::counted;
+
+/// That the run is a quick one.
+pub(crate) fn quick(run: &Run) -> Option<String> {
+    run.plan.quick.then(|| "Quick run: few rounds over a short time, so intervals are wide.".to_owned())
+}
+
+/// What the machine's two states mean for the figures, where it had two.
+pub(crate) fn machine_states(run: &Run) -> Option<String> {
+    let [fast, slow] = run.machine.states.as_slice() else { return None };
+    let in_slow = run.cases.iter().filter(|row| row.state.is_some_and(|state| state.index == 1)).count() as u64;
+    let figures = match in_slow {
+        0 => "figures are from the rest".to_owned(),
+        some => format!("figures of {} are from these, as too few are from the rest", counted(some, "case")),
+    };
+    let (times, share) = (slow.probe_ns / fast.probe_ns, quantities::share(slow.share));
+    Some(format!("Machine: slowed {times:.2}x during {share} of rounds (shared core?); {figures}."))
+}
+
+/// Why figures have no interval, and what would give one: one line for each reason.
+pub(crate) fn without_interval(run: &Run) -> Vec<String> {
+    let of = |reason: NoInterval| {
+        let is_so = |row: &&CaseSummary| row.latency_ns.p50.is_some_and(|p50| p50.why == Some(reason));
+        let labels: Vec<&str> = run.cases.iter().filter(is_so).map(|row| row.label.as_str()).collect();
+        let which = match labels.as_slice() {
+            [] => return None,
+            [one] => (*one).to_owned(),
+            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        };
+        Some(format!("No interval for {which}: {}", why_no_interval(reason)))
+    };
+    NoInterval::ALL.iter().filter_map(|reason| of(*reason)).collect()
+}
+
+fn why_no_interval(reason: NoInterval) -> &'static str {
+    match reason {
+        NoInterval::TooFewRounds => "it needs 5 rounds (hint: omit --rounds, or give more)",
+        NoInterval::TooFewInState => {
+            "the machine changed its state, and too few rounds are in one (hint: --over 40s)"
+        }
+        NoInterval::Trend => "it rose or fell throughout the run (hint: --over 40s)",
+        NoInterval::SlowVariation => "it varied more slowly than the run can show (hint: --over 40s)",
+        NoInterval::SaysNothing => "the rounds differ too much (hint: --over 40s, on an idle machine)",
+    }
+}
+
+/// Neighbours of which one is faster at p50 and the other at p99.
+pub(crate) fn split_winners(run: &Run) -> Vec<String> {
+    let told = |comparison: &Comparison| {
+        let p99 = comparison.tails.iter().find(|tail| tail.figure == Tail::P99)?;
+        let [slower, faster] = [Verdict::Slower, Verdict::Faster];
+        let (at_p50, at_p99) = match (comparison.verdict, p99.verdict) {
+            pair if pair == (slower, faster) => (&comparison.baseline, &comparison.candidate),
+            pair if pair == (faster, slower) => (&comparison.candidate, &comparison.baseline),
+            _ => return None,
+        };
+        let (at_p50, at_p99) = (run.case(at_p50)?, run.case(at_p99)?);
+        Some(format!("{} is faster at p50, {} at p99", at_p50.label, at_p99.label))
+    };
+    let ranked = run.comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
+    ranked.filter_map(told).collect()
+}

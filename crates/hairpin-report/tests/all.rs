@@ -1,0 +1,11 @@
+//! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
+
+mod chromium;
+mod claims;
+mod csv;
+mod html;
+mod json_contract;
+mod links;
+mod support;
+mod terminal;
+mod time_sequence;

@@ -1,0 +1,120 @@
+//! One contract for all: every transport, with every waiting on its card, keeps what its card promises.
+//!
+//! Nothing is asserted about durations. Time-outs are short only where a time-out is what is expected.
+
+mod closing;
+mod delivery;
+mod ends;
+mod links;
+mod opening;
+mod options;
+mod other_process;
+mod pressure;
+mod stamps;
+mod streams;
+mod time_outs;
+
+use hairpin_transports::{ALL, Transport};
+
+use ends::{Checked, Subject};
+
+/// One promise, tried.
+type Check = fn(&Subject) -> Checked;
+
+/// What is checked: a name for it, whether it also holds where the kernel answers, and how.
+const CHECKS: &[(&str, bool, Check)] = &[
+    ("every byte arrives as it was sent", true, delivery::integrity),
+    ("order and boundaries are as on the card", false, delivery::order_and_boundaries),
+    ("two messages in flight each way", false, delivery::both_ways_at_once),
+    ("wait and try_receive", true, delivery::wait_and_try),
+    ("a buffer that is too small cuts a message off", false, delivery::short_buffer),
+    ("the largest message is what the kernel takes", true, delivery::largest),
+    ("a receiver that does not read", false, pressure::back_pressure),
+    ("answers that nobody reads", true, pressure::overflow),
+    ("a clean close", false, closing::clean_close),
+    ("a close while the other end receives", false, closing::gone_while_receiving),
+    ("a close while the other end sends", false, closing::gone_while_sending),
+    ("a close before accept", false, closing::gone_before_accept),
+    ("the other process is killed", false, other_process::killed),
+    ("time-outs of accept and connect", false, time_outs::opening),
+    ("time-outs of receive", true, time_outs::receiving),
+    ("a wait ends by its own timer", true, time_outs::waiting),
+    ("signals do not end a wait", true, time_outs::signals),
+    ("addresses that are none", true, opening::bad_addresses),
+    ("setups that are refused", true, opening::refused_setups),
+    ("an address serves one near end", false, opening::one_near_end),
+    ("a port that is occupied", false, opening::occupied_port),
+    ("a far end across a link, or a clear refusal", true, links::far_end),
+    ("a farewell leaves the way back open", false, links::farewell),
+    ("a greeting that a message has overtaken", false, links::overtaken_greeting),
+    ("options are granted and read back", true, options::granted),
+    ("options are refused", true, options::refused),
+    ("counters", true, options::counters),
+    ("byte streams, and only they, offer a stream", true, streams::offered),
+    ("bytes sent in parts arrive whole and in order", false, streams::in_parts),
+    ("sends in parts to a receiver that does not read", false, streams::full),
+    ("sends in parts to an end that is gone", false, streams::gone),
+    ("switches take effect at once", false, streams::switches),
+    ("system calls are counted", false, streams::counted),
+    ("segments are counted", false, streams::segments),
+    ("a cork holds and releases", false, streams::cork),
+    ("TCP offers kernel time stamps", true, stamps::offered),
+    ("each segment is stamped by its last byte", false, stamps::by_segment),
+    ("Nagle's algorithm shows in the stamps", false, stamps::nagle),
+    ("what is received is stamped", false, stamps::received),
+    ("stamps of acknowledgements are left out where they are not wanted", false, stamps::without_acknowledgements),
+    ("stamps are not in the way of an acknowledgement", false, stamps::out_of_the_way),
+    ("stamps do not end a wait", false, stamps::waiting),
+    ("stamps with a receiver that does not read", false, stamps::full),
+];
+
+/// One transport after the other: the check that nobody listens at an address must not meet another check's listener.
+#[test]
+fn every_transport_keeps_its_card() {
+    let results: Vec<Checked> = ALL.iter().flat_map(|transport| results(*transport)).collect();
+    let failures: Vec<&str> = results.iter().filter_map(|result| result.as_ref().err().map(String::as_str)).collect();
+    assert!(failures.is_empty(), "{} checks failed:\n{}", failures.len(), failures.join("\n"));
+    assert!(!results.is_empty(), "no check was made");
+}
+
+/// What every check says of a transport, with each of its waitings.
+fn results(transport: &'static dyn Transport) -> Vec<Checked> {
+    let card = transport.card();
+    if let Err(why_not) = transport.can_run() {
+        let part = format!("hairpin-transports every_transport_keeps_its_card: {}", card.name);
+        hairpin_testing::skipped(&part, &why_not.to_string());
+        return Vec::new();
+    }
+    let mut results = Vec::new();
+    for waiting in card.waitings {
+        let subject = Subject { transport, card: card.clone(), waiting: *waiting };
+        let checks = CHECKS.iter().filter(|(_, for_kernel, _)| *for_kernel || !subject.is_answered_by_kernel());
+        results.extend(checks.map(|(name, _, check)| {
+            check(&subject).map_err(|why| format!("{} by {waiting}: {name}: {why}", card.name))
+        }));
+    }
+    results
+}
+
+#[test]
+fn what_can_run_says_so_with_a_detail() {
+    for transport in ALL {
+        match transport.can_run() {
+            Ok(receipt) => assert!(!receipt.detail.is_empty(), "{}", name(*transport)),
+            Err(why_not) => {
+                assert!(!why_not.reason.is_empty() && !why_not.hint.is_empty(), "{}", name(*transport));
+            }
+        }
+    }
+}
+
+/// Not a test of its own: the contract starts this binary again, with this one name, as the far end's process.
+#[test]
+#[ignore = "child of every_transport_keeps_its_card, which starts it as the far end"]
+fn child_far_end() {
+    other_process::far_end();
+}
+
+fn name(transport: &dyn Transport) -> &'static str {
+    transport.card().name
+}

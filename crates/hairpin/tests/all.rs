@@ -1,0 +1,23 @@
+//! End to end: the real program, started as a user starts it, and looked at from outside.
+//!
+//! Nothing here asserts how long something took or how large a figure is: the tests run beside each other, and beside
+//! whatever else the machine does. They assert counts, order, ledgers, exit codes, words, and what is left behind.
+
+mod canary;
+mod claims;
+mod claims_ledger;
+mod cli;
+mod comparing;
+mod faults;
+mod formats;
+mod hostile_folders;
+mod json_contract;
+mod leftovers;
+mod link_process;
+mod link_run;
+mod links;
+mod links_rounds;
+mod lists;
+mod saved;
+mod small_writes;
+mod support;

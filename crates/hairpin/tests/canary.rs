@@ -1,0 +1,53 @@
+//! The canary: a fault that is planted must be found, and named before everything else.
+
+use serde_json::Value;
+
+use crate::support::{Place, list, text};
+
+const CASES: &[&str] =
+    &["round-trip", "--placement", "together", "--transport", "pipe,tcp,udp", "--rounds", "2", "--count", "200"];
+
+fn findings(run: &Value) -> Vec<(&str, f64)> {
+    let shared = |finding: &'_ Value| finding["share"].as_f64().expect("a share");
+    list(&run["findings"]).iter().map(|finding| (text(&finding["code"]), shared(finding))).collect()
+}
+
+#[test]
+fn a_stalled_echo_half_is_found_and_named_first() {
+    let place = Place::new();
+    // 5 ms in every 20th message of about 20 us each: most of the time is the stall, whatever else the machine does.
+    let run = place.json(&[CASES, &["--plant", "sleep=5ms/20"]].concat());
+    let found = findings(&run);
+    assert_eq!(found.first().map(|first| first.0), Some("echo-stalled"), "{found:?}");
+    let greatest = found.iter().map(|(_, share)| *share).fold(0.0, f64::max);
+    assert!(found[0].1 > 0.5 && found[0].1 >= greatest, "{found:?}");
+    let finding = &list(&run["findings"])[0];
+    assert_eq!(finding["severity"], "problem");
+    assert_eq!(list(&finding["cases"]).len(), 3, "each case was stalled: {finding}");
+    for evidence in list(&finding["evidence"]) {
+        assert!(evidence["value"]["value"].is_number() && evidence["unit"].is_string(), "{evidence}");
+    }
+}
+
+#[test]
+fn an_echo_half_that_is_not_stalled_is_not_blamed() {
+    let place = Place::new();
+    // A turnaround is stamped around a few hundred nanoseconds. A busy machine takes the CPU away in that window once
+    // in a while, but never so often that it is the first thing to say: five times in one case are needed for a word.
+    let run = place.json(CASES);
+    let found = findings(&run);
+    assert_ne!(found.first().map(|first| first.0), Some("echo-stalled"), "{found:?}");
+}
+
+#[test]
+fn a_slower_twin_is_called_slower() {
+    let place = Place::new();
+    // 200 us in every message of about 10 us: no noise of a machine that works at all hides that.
+    let planted = ["--plant-twin", "busy=200us", "--rounds", "6"];
+    let run = place.json(
+        &[&["round-trip", "--placement", "together", "--transport", "pipe", "--count", "100"][..], &planted].concat(),
+    );
+    let pair = list(&run["comparisons"]).iter().find(|pair| pair["role"] == "a-a").expect("twins are compared");
+    assert_eq!(pair["verdict"], "slower", "{pair}");
+    assert!(pair["ratio"]["low"].as_f64() > Some(1.0), "{pair}");
+}

@@ -1,0 +1,276 @@
+//! The command line: what is refused and how, what may be skipped, and what is printed where.
+
+use crate::support::{PROGRAM, Place, Running, list, names_in, rounds, text};
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let place = Place::new();
+    for arguments in [&["--help"][..], &["-h"], &["round-trip", "--help"], &["compare", "--help"], &["help", "list"]]
+    {
+        let ran = place.hairpin(arguments).with_code(0);
+        assert!(ran.stdout.contains("Usage: hairpin") && ran.stderr.is_empty(), "{ran:#?}");
+        assert!(!ran.stdout.contains("--plant") && !ran.stdout.contains("__echo-half"), "hidden: {ran:#?}");
+    }
+    let help = place.hairpin(&["--help"]).stdout;
+    assert!(help.contains("Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage"), "{help}");
+    let version = place.hairpin(&["--version"]).with_code(0).stdout;
+    assert!(version.starts_with(concat!("hairpin ", env!("CARGO_PKG_VERSION"), " (")), "{version}");
+}
+
+#[test]
+fn an_unknown_name_gets_the_nearest_one() {
+    let place = Place::new();
+    for (arguments, nearest) in [
+        (
+            &["round-trip", "--placement", "together", "--transport", "tpc"][..],
+            "unknown transport `tpc` (hint: did you mean `tcp`?)",
+        ),
+        (
+            &["round-trip", "--placement", "together", "--transport", "tcp,unix-steam"],
+            "(hint: did you mean `unix-stream`?)",
+        ),
+        (&["round-trip", "--placement", "together", "--transport", "zzz"], "(hint: one of memory, shm, pipe, "),
+        (
+            &["round-trip", "--option", "nodlay=on"],
+            "--option: unknown option `nodlay` (hint: did you mean `nodelay`?)",
+        ),
+        (&["round-trip", "--waiting", "blok"], "--waiting: unknown value `blok` (hint: did you mean `block`?)"),
+        (&["round-trip", "--placement", "toghether"], "(hint: did you mean `together`?)"),
+        (&["round-trip", "--ends", "procceses"], "(hint: did you mean `processes`?)"),
+        (
+            &["round-trip", "--link", "lopback"],
+            "no built-in profile is called `lopback` (hint: did you mean `loopback`?)",
+        ),
+        (&["round-trip", "--cpu-idle", "shalow"], "(hint: did you mean `shallow`?)"),
+        (&["compare", "a", "b", "--budget", "p98=+5%"], "unknown figure `p98` (hint: did you mean `p99`?)"),
+        (&["man", "roundtrip"], "unknown command `roundtrip` (hint: did you mean `round-trip`?)"),
+        (&["round-tripp"], "a similar subcommand exists: 'round-trip'"),
+        (&["servey"], "a similar subcommand exists: 'survey'"),
+        (&["round-trip", "--transprt", "tcp"], "a similar argument exists: '--transport'"),
+        (&["list", "--jsn"], "a similar argument exists: '--json'"),
+        (&["round-trip", "--csv=sumary"], "a similar value exists: 'summary'"),
+        (&["completions", "bsh"], "a similar value exists: 'bash'"),
+    ] {
+        let ran = place.hairpin(arguments).refused();
+        assert!(ran.stderr.contains(nearest), "{arguments:?}: {ran:#?}");
+    }
+    assert_eq!(names_in(&place.path(".")), ["tmp"], "no run folder is made for what is refused");
+}
+
+#[test]
+fn impossible_plans_are_refused_before_anything_runs() {
+    let place = Place::new();
+    for (arguments, reason) in [
+        (&["--size", "0"][..], "--size: `0` is refused (hint: 1 B to 1 GiB)"),
+        (&["--size", "4,0"], "--size: `0` is refused (hint: 1 B to 1 GiB)"),
+        (&["--size", "2GiB"], "--size: `2GiB` is refused (hint: 1 B to 1 GiB)"),
+        (&["--size", "1073741825"], "(hint: 1 B to 1 GiB)"),
+        (&["--size", "-1"], "--size: `-1` is not a number of bytes (hint: "),
+        (&["--size", "99999999999999999999"], "is not a number of bytes (hint: "),
+        (&["--size", ""], "--size: `` is not a number of bytes (hint: "),
+        (&["--reply-size", "0"], "--reply-size: `0` is refused (hint: 1 B to 1 GiB)"),
+        (&["--transport", "udp", "--size", "65508"], "65508 B does not fit (hint: 1 B to 65507 B)"),
+        (&["--transport", "udp6", "--size", "65528"], "65528 B does not fit (hint: 1 B to 65527 B)"),
+        (&["--transport", "udp", "--reply-size", "64KiB"], "answer of 64 KiB does not fit (hint: 1 B to 65507 B)"),
+        (&["--rate", "0"], "--rate: `0` is not a rate (hint: messages a second above 0"),
+        (&["--rate", "-1"], "--rate: `-1` is not a rate (hint: "),
+        (&["--rate", "nan"], "--rate: `nan` is not a rate (hint: "),
+        (&["--rate", "inf"], "--rate: `inf` is not a rate (hint: "),
+        (&["--rate", "11M"], "--rate: `11M` is refused (hint: from one message a day up to 10000000 a second)"),
+        (&["--rate", "0.1", "--count", "10k"], "take more than 24 h (hint: "),
+        (&["--duration", "0s"], "--duration: `0s` is refused (hint: "),
+        (&["--duration", "-1s"], "--duration: `-1s` is not a duration (hint: "),
+        (&["--duration", "90000s"], "--duration: `90000s` is refused (hint: "),
+        (&["--duration", "5"], "--duration: `5` is not a duration: its unit is missing (hint: "),
+        (&["--timeout", "0ms"], "--timeout: `0ms` is refused (hint: "),
+        (&["--rounds", "0"], "--rounds: `0` is refused (hint: a whole number from 1 to 10000)"),
+        (&["--count", "0"], "--count: `0` is refused (hint: a whole number from 1"),
+        (&["--count", "9", "--duration", "1s"], "--count and --duration are both given"),
+        (&["--count", "9", "--count", "8"], "cannot be used multiple times"),
+        (&["--port", "65536"], "--port: `65536` is refused (hint: "),
+        (&["--seed", "-1"], "--seed: `-1` is refused (hint: "),
+        (&["--warmup", "-1"], "--warmup: `-1` "),
+        (&["--size", "1,2,3,4,5,6,7,8,9,10", "--rounds", "10000"], "more than 100000 (hint: "),
+        (&["--option", "nodelay=maybe"], "option `nodelay` does not take `maybe` (hint: on or off)"),
+        (&["--option", "sndbuf=0"], "option `sndbuf` does not take `0` (hint: "),
+        (&["--option", "nodelay"], "option `nodelay` has no value (hint: "),
+        (&["--option", "cork=on,cork=off"], "option `cork` is given twice (hint: "),
+        (&["--transport", "pipe", "--option", "nodelay=on"], "it has no option `nodelay` (hint: it takes none)"),
+        (&["--transport", "tcp", "--option", "congestion=nothing"], "`nothing` is not available here (hint: one of "),
+        (&["--plant", "nap=5ms"], "--plant: `nap=5ms` is not a planted fault (hint: "),
+        (&["--json", "--csv"], "cannot be used with"),
+        (&["what"], "unexpected argument 'what'"),
+    ] {
+        let ran = place.hairpin(&[&["round-trip"], arguments].concat()).refused();
+        assert!(ran.stderr.contains(reason), "{arguments:?}: {ran:#?}");
+    }
+    assert_eq!(names_in(&place.path(".")), ["tmp"], "no run folder is made for what is refused");
+}
+
+#[test]
+fn what_cannot_be_combined_is_refused_with_the_reason() {
+    let place = Place::new();
+    let spin = ["round-trip", "--transport", "tcp", "--waiting", "spin", "--placement", "together"];
+    let ran = place.hairpin(&spin).refused();
+    let reason = "cannot run tcp spin together: a spinning end would keep the other off their one CPU (hint: ";
+    assert!(ran.stderr.contains(reason), "{ran:#?}");
+
+    let ran = place
+        .hairpin(&["round-trip", "--placement", "together", "--transport", "memory", "--ends", "processes"])
+        .refused();
+    assert!(ran.stderr.contains("it joins two threads of one process only (hint: use ends threads)"), "{ran:#?}");
+
+    let ran = place.hairpin(&["round-trip", "--transport", "icmp", "--placement", "apart"]);
+    // Where ping sockets are not allowed there is an earlier reason.
+    assert!(ran.refused().stderr.contains("cannot run icmp"));
+}
+
+#[test]
+fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
+    let place = Place::new();
+    let run = place.json(&[
+        "round-trip",
+        "--transport",
+        "tcp,pipe,memory",
+        "--placement",
+        "together",
+        "--ends",
+        "processes",
+        "--waiting",
+        "block,spin",
+        "--rounds",
+        "1",
+        "--count",
+        "20",
+    ]);
+    let labels: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["label"])).collect();
+    assert_eq!(labels, ["tcp block together", "pipe block together"]);
+    let skipped: Vec<(&str, &str)> =
+        list(&run["skipped"]).iter().map(|one| (text(&one["transport"]), text(&one["reason"]))).collect();
+    let spinning = "a spinning end would keep the other off their one CPU";
+    for (transport, reason) in [("tcp", spinning), ("pipe", spinning), ("memory", "it joins two threads")] {
+        assert!(skipped.iter().any(|(name, why)| *name == transport && why.starts_with(reason)), "{skipped:?}");
+    }
+}
+
+/// Some rounds of two transports, quickly.
+const QUICK: &[&str] =
+    &["round-trip", "--placement", "together", "--transport", "pipe,unix-stream", "--rounds", "2", "--count", "50"];
+
+#[test]
+fn without_a_terminal_nothing_is_coloured() {
+    let place = Place::new();
+    let shown = |arguments: &[&str], environment: &[(&str, &str)]| {
+        let mut command = place.command(PROGRAM);
+        let ran = Running::start(command.args(arguments).envs(environment.iter().copied())).end();
+        ran.stdout + &ran.stderr
+    };
+    let escapes = |shown: &str| shown.matches('\x1b').count();
+    assert_eq!(escapes(&shown(&[QUICK, &["--out", "run"]].concat(), &[])), 0);
+    for arguments in [
+        &["report", "run"][..],
+        &["round-trip", "--placement", "together", "--transport", "tpc"],
+        &["list"],
+        &["nothing"],
+    ] {
+        assert_eq!(escapes(&shown(arguments, &[])), 0, "{arguments:?}");
+        let (force, no) = (("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1"));
+        assert_eq!(escapes(&shown(arguments, &[force, no])), 0, "{arguments:?}");
+    }
+    // There is colour to be kept away: the above can fail.
+    assert!(escapes(&shown(&["report", "run"], &[("CLICOLOR_FORCE", "1")])) > 0);
+    assert!(
+        escapes(&shown(&["round-trip", "--placement", "together", "--transport", "tpc"], &[("CLICOLOR_FORCE", "1")]))
+            > 0
+    );
+}
+
+#[test]
+fn a_report_fits_its_columns() {
+    let place = Place::new();
+    place.hairpin(&[QUICK, &["--out", "run"]].concat()).with_code(0);
+    for (columns, widest) in [(None, 100), (Some("80"), 80)] {
+        let mut command = place.command(PROGRAM);
+        command.args(["report", "run"]).envs(columns.map(|columns| ("COLUMNS", columns)));
+        let shown = Running::start(&mut command).end().with_code(0).stdout;
+        // A command to copy is never broken at a place where the shell would not see it.
+        let too_wide = |line: &&str| line.chars().count() > widest && !line.contains("hairpin ");
+        assert_eq!(shown.lines().find(too_wide), None, "{columns:?}");
+        assert!(shown.contains("unix-stream") && shown.contains("p50"), "{shown}");
+    }
+}
+
+#[test]
+fn standard_output_holds_the_answer_and_standard_error_the_rest() {
+    let place = Place::new();
+    let ran = place.hairpin(&[QUICK, &["--json", "--out", "json"]].concat()).with_code(0);
+    assert_eq!(ran.json()["state"], "complete");
+    assert!(
+        ran.stderr.contains("Run folder  json") && ran.stderr.contains("Report      json/report.html"),
+        "{ran:#?}"
+    );
+    assert_eq!(names_in(&place.path("json")), ["latency.hlog", "report.html", "rounds.jsonl", "run.json", "samples"]);
+
+    let ran = place.hairpin(QUICK).with_code(0);
+    let folders = names_in(&place.path("hairpin-runs"));
+    assert!(folders.len() == 1 && folders[0].ends_with("-round-trip"), "{folders:?}");
+    assert!(ran.stderr.contains(&format!("Run folder  hairpin-runs/{}", folders[0])), "{ran:#?}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn csv_has_a_row_for_each_case_or_for_each_sample_kept() {
+    let place = Place::new();
+    // In an open loop, where a message may be sent after it was due.
+    let run = place.json(&[QUICK, &["--rate", "20k", "--out", "run"]].concat());
+    let cases = list(&run["cases"]);
+    let (names, rows) = table(&place.hairpin(&["report", "run", "--csv"]).with_code(0).stdout);
+    assert_eq!(rows.len(), cases.len());
+    for (row, case) in rows.iter().zip(cases) {
+        let cell = |name: &str| row[place_of(&names, name)].as_str();
+        assert_eq!((cell("case_id"), cell("samples"), cell("sent")), (text(&case["id"]), "100", "100"));
+        let p50: f64 = cell("latency_p50_ns").parse().expect("a figure");
+        assert_eq!(Some(p50), case["latency_ns"]["p50"]["value"].as_f64());
+        assert_eq!(cell("latency_p99_ns"), "", "100 samples have no p99");
+    }
+
+    let (names, rows) = table(&place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout);
+    let rounds = rounds(&place.path("run"));
+    let kept: u64 = rounds.iter().filter_map(|round| round["outcome"]["samples_kept"].as_u64()).sum();
+    assert_eq!(rows.len() as u64, kept);
+    let measured = rows.iter().filter(|row| row[place_of(&names, "warm_up")] == "false").count();
+    assert_eq!(measured, 2 * 2 * 50);
+    let number = |row: &[String], name: &str| row[place_of(&names, name)].parse::<u64>().expect("a number");
+    for row in &rows {
+        assert_eq!(row[place_of(&names, "fate")], "received");
+        assert_eq!(number(row, "latency_ns"), number(row, "received_ns") - number(row, "due_ns"));
+        let round = &rounds[usize::try_from(number(row, "round")).expect("small")];
+        assert_eq!(row[place_of(&names, "case_id")], text(&round["case_id"]));
+    }
+}
+
+/// A CSV text as column names and rows; each row must have as many cells as there are names.
+fn table(csv: &str) -> (Vec<String>, Vec<Vec<String>>) {
+    let mut reader = csv::Reader::from_reader(csv.as_bytes());
+    let cells = |record: &csv::StringRecord| record.iter().map(str::to_owned).collect::<Vec<_>>();
+    let names = cells(reader.headers().expect("there is a header"));
+    let rows = reader.records().map(|record| cells(&record.expect("each row has a cell for each name"))).collect();
+    (names, rows)
+}
+
+fn place_of(names: &[String], name: &str) -> usize {
+    names.iter().position(|one| one == name).unwrap_or_else(|| panic!("no column {name} in {names:?}"))
+}
+
+#[test]
+fn a_run_keeps_as_many_samples_as_asked_and_counts_all() {
+    let place = Place::new();
+    let (_, rows) = table(&place.hairpin(&[QUICK, &["--csv=samples", "--keep-samples", "20"]].concat()).stdout);
+    assert_eq!(rows.len(), 2 * 2 * 20, "two cases, two rounds");
+    let run = place.json(&[QUICK, &["--keep-samples", "0", "--out", "none"]].concat());
+    for case in list(&run["cases"]) {
+        assert_eq!(case["samples"], 100, "the histograms hold what the samples do not");
+    }
+    let files = rounds(&place.path("none"));
+    assert!(files.iter().all(|round| round["outcome"]["samples_kept"] == 0), "{files:?}");
+}

@@ -1,0 +1,279 @@
+//! `hairpin compare`: two saved runs, budgets, and runs that are not alike.
+
+use serde_json::Value;
+
+use crate::support::{Place, Ran, copy, edit_json, list, rounds};
+
+/// A place with a run in `base` whose figures are made even, so that nothing depends on this machine, and a copy in
+/// `slower` in which everything takes half as long again.
+fn two_runs() -> Place {
+    let place = Place::new();
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,tcp",
+        "--rounds",
+        "6",
+        "--count",
+        "200",
+        "--out",
+        "base",
+    ];
+    place.hairpin(&plan).with_code(0);
+    copy(&place.path("base"), &place.path("slower"));
+    for (name, factor) in [("base", 1.0), ("slower", 1.5)] {
+        edit_json(&place.path(name).join("run.json"), |run| {
+            for case in run["cases"].as_array_mut().expect("cases") {
+                for figure in ["p50", "p90", "p99", "mean"] {
+                    case["latency_ns"][figure]["value"] = (10_000.0 * factor).into();
+                }
+                case["rate_per_s"]["value"] = (90_000.0 / factor).into();
+            }
+        });
+        let lines = rounds(&place.path(name)).into_iter().map(|mut round| {
+            let block = round["order"]["block"].as_f64().expect("a number");
+            let figures = &mut round["outcome"]["figures"];
+            for figure in ["p50", "p90", "p99", "mean"] {
+                figures["latency_ns"][figure] = ((10_000.0 + 10.0 * block) * factor).into();
+            }
+            figures["rate_per_s"] = ((90_000.0 + 10.0 * block) / factor).into();
+            round.to_string() + "\n"
+        });
+        std::fs::write(place.path(name).join("rounds.jsonl"), lines.collect::<String>()).expect("it can be written");
+    }
+    place
+}
+
+fn compare(place: &Place, arguments: &[&str]) -> Ran {
+    place.hairpin(&[&["compare"], arguments].concat())
+}
+
+#[test]
+fn a_run_cannot_be_told_from_itself() {
+    let place = Place::new();
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,tcp",
+        "--rounds",
+        "4",
+        "--count",
+        "300",
+        "--out",
+        "run",
+    ];
+    place.hairpin(&plan).with_code(0);
+    for budget in [&[][..], &["--budget", "p50=+50%,mean=+50%"]] {
+        let shown = compare(&place, &[&["run", "run"], budget].concat());
+        assert!(shown.stdout.contains(" compared: no difference found."), "{shown:#?}");
+        assert!(!shown.stdout.contains("  slower") && !shown.stdout.contains("  faster"), "{shown:#?}");
+    }
+    compare(&place, &["run", "run"]).with_code(0);
+}
+
+#[test]
+fn a_regression_past_its_budget_is_exit_code_1() {
+    let place = two_runs();
+    let shown = compare(&place, &["base", "slower"]).with_code(0);
+    assert!(
+        shown.stdout.contains("6 figures compared: 6 slower, 0 faster"),
+        "without a budget it is news: {shown:#?}"
+    );
+    let shown = compare(&place, &["base", "slower", "--budget", "p50=+5%"]).with_code(1);
+    assert!(shown.stdout.contains("+50 %"), "{shown:#?}");
+    assert_eq!(shown.stderr, "");
+    for (budget, code) in [
+        ("p50=+60%", 0),
+        ("p50=+60%,p90=+5%", 1),
+        ("rate=-5%", 1),
+        ("rate=-60%", 0),
+        ("p999=+5%", 0), // 1 200 samples have none: what is not there breaks no budget.
+    ] {
+        compare(&place, &["base", "slower", "--budget", budget]).with_code(code);
+    }
+    compare(&place, &["slower", "base", "--budget", "p50=+5%", "--budget", "rate=-5%"]).with_code(0);
+    compare(&place, &["base", "base", "--budget", "p50=+5%"]).with_code(0);
+}
+
+#[test]
+fn a_run_that_was_disturbed_is_named_as_a_comparison_cannot_mend_it() {
+    let place = two_runs();
+    for (name, findings) in [("base", &[][..]), ("slower", &["noisy-machine", "drift"])] {
+        edit_json(&place.path(name).join("run.json"), |run| {
+            let finding = |code: &&str| {
+                serde_json::json!({
+                    "code": code, "severity": "warning", "cases": [], "summary": "5 of 6 rounds were disturbed.",
+                    "evidence": [], "advice": "Measure again.", "counter_experiment": null, "share": 0.0,
+                })
+            };
+            run["findings"] = findings.iter().map(finding).collect::<Vec<_>>().into();
+        });
+    }
+    let shown = compare(&place, &["base", "slower", "--budget", "p50=+5%"]).with_code(1).stdout;
+    assert!(shown.contains("slower: noisy-machine: 5 of 6 rounds were disturbed."), "{shown}");
+    let printed = compare(&place, &["base", "slower", "--json"]).with_code(0).json();
+    let told: Vec<_> = list(&printed["cautions"]).iter().map(|one| (&one["run"], &one["code"])).collect();
+    assert_eq!(told, [(&"slower".into(), &"noisy-machine".into())]);
+    assert!(!compare(&place, &["base", "base"]).with_code(0).stdout.contains("Caution"), "nothing is made up");
+}
+
+#[test]
+fn invalid_cases_are_said_first_and_their_run_is_named() {
+    let place = two_runs();
+    edit_json(&place.path("base").join("run.json"), |run| {
+        let case = &mut run["cases"][0];
+        case["valid"] = false.into();
+        case["why_invalid"] = vec!["the relay was late"].into();
+    });
+    let shown = compare(&place, &["base", "slower", "--budget", "p50=+60%"]).with_code(1).stdout;
+    let first = "3 figures compared: 3 slower, 0 faster, 0 without a difference found. 1 budget NOT kept.\n\
+                 1 case is invalid in the baseline and marked with !: do not use its figures.\n";
+    assert!(shown.starts_with(first), "{shown}");
+    assert_eq!(shown.matches("  invalid\n").count(), 3, "{shown}");
+    assert!(shown.contains("\n! p50 ") && shown.contains("\n  p50 "), "each case has its own mark: {shown}");
+    assert!(shown.contains(" is invalid in the baseline: the relay was late\n"), "{shown}");
+    assert!(shown.replace("\n  ", " ").contains("NOT kept: no figure of the baseline may be used"), "{shown}");
+    let printed = compare(&place, &["slower", "base", "--json"]).with_code(0).json();
+    assert_eq!(list(&printed["rows"]).iter().filter(|row| row["valid"] == false).count(), 3, "{printed}");
+    let invalid = &printed["invalid"][0];
+    assert_eq!(
+        (&invalid["baseline"], &invalid["candidate"][0]),
+        (&Value::Array(vec![]), &"the relay was late".into())
+    );
+}
+
+#[test]
+fn runs_over_different_links_are_compared_on_request() {
+    let place = two_runs();
+    edit_json(&place.path("slower").join("run.json"), |run| {
+        for case in run["cases"].as_array_mut().expect("cases") {
+            case["case"]["link"] = "delay=2ms".into();
+            case["case"]["link_name"] = "bridged-vm".into();
+        }
+    });
+    let ran = compare(&place, &["base", "slower"]).refused();
+    assert!(ran.stderr.contains("plan: links: none against bridged-vm (delay=2ms) by relay\n"), "{ran:#?}");
+    let shown = compare(&place, &["base", "slower", "--allow-unlike"]).with_code(0).stdout;
+    assert!(shown.starts_with("6 figures compared: 6 slower"), "{shown}");
+    let second = "The two runs went over different links: loopback against bridged-vm.";
+    assert_eq!(shown.lines().nth(1), Some(second), "{shown}");
+}
+
+#[test]
+fn a_comparison_is_printed_as_json_too() {
+    let place = two_runs();
+    let ran = compare(&place, &["base", "slower", "--budget", "p50=+5%", "--json"]).with_code(1);
+    let printed = ran.json();
+    assert_eq!((&printed["baseline"], &printed["candidate"]), (&"base".into(), &"slower".into()));
+    let of = |figure: &str| list(&printed["rows"]).iter().filter(|row| row["figure"] == figure).collect::<Vec<_>>();
+    for row in list(&printed["rows"]) {
+        let [from, to, ratio] =
+            ["baseline", "candidate", "ratio"].map(|of| row[of]["value"].as_f64().expect("a figure"));
+        assert!((ratio - to / from).abs() < 1e-9, "the change is that between the columns: {row}");
+    }
+    for row in of("p50") {
+        assert_eq!(row["verdict"], "slower", "{row}");
+        assert!((row["ratio"]["value"].as_f64().expect("a ratio") - 1.5).abs() < 0.01, "{row}");
+    }
+    assert_eq!((of("p50").len(), list(&printed["budgets"]).len()), (2, 2), "{printed}");
+    assert!(list(&printed["budgets"]).iter().all(|budget| budget["kept"] == false), "{printed}");
+}
+
+#[test]
+fn budgets_that_cannot_be_understood_are_refused() {
+    let place = two_runs();
+    for (budget, reason) in [
+        ("p50", "budget `p50` has no share (hint: "),
+        ("p98=+5%", "unknown figure `p98` (hint: did you mean `p99`?)"),
+        ("p50=much", "budget: "),
+        ("p50=-100%", "cannot be kept or broken (hint: "),
+    ] {
+        let ran = compare(&place, &["base", "slower", "--budget", budget]).refused();
+        assert!(ran.stderr.contains(reason), "{budget}: {ran:#?}");
+    }
+}
+
+#[test]
+fn unlike_runs_are_compared_only_on_request() {
+    let place = two_runs();
+    copy(&place.path("base"), &place.path("elsewhere"));
+    edit_json(&place.path("elsewhere/run.json"), |run| {
+        run["environment"]["kernel"] = "Linux 2.6.32".into();
+        run["tool"]["version"] = "0.0.1".into();
+    });
+    let ran = compare(&place, &["base", "elsewhere"]).refused();
+    for told in ["the runs are not alike:", "machine: kernel: ", " against Linux 2.6.32", "tool: version: "] {
+        assert!(ran.stderr.contains(told), "{told}: {ran:#?}");
+    }
+    assert!(ran.stderr.contains("(hint: --allow-unlike compares them all the same)"), "{ran:#?}");
+    let ran = compare(&place, &["base", "elsewhere", "--allow-unlike"]).with_code(0);
+    assert!(ran.stdout.contains("Linux 2.6.32"), "it is still said: {ran:#?}");
+
+    let other = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe",
+        "--rounds",
+        "6",
+        "--count",
+        "100",
+        "--out",
+        "shorter",
+    ];
+    place.hairpin(&other).with_code(0);
+    let ran = compare(&place, &["base", "shorter"]).refused();
+    assert!(ran.stderr.contains("messages a round: 200 messages against 100 messages"), "{ran:#?}");
+
+    let other = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "udp",
+        "--rounds",
+        "6",
+        "--count",
+        "200",
+        "--out",
+        "udp",
+    ];
+    place.hairpin(&other).with_code(0);
+    let ran = compare(&place, &["base", "udp"]).refused();
+    assert!(ran.stderr.contains("the runs have no case in common (hint: "), "{ran:#?}");
+    let other = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "udp,tcp",
+        "--rounds",
+        "6",
+        "--count",
+        "200",
+        "--out",
+        "some",
+    ];
+    place.hairpin(&other).with_code(0);
+    let ran = compare(&place, &["base", "some"]).with_code(0);
+    assert!(ran.stdout.contains("udp block together") && ran.stdout.contains("pipe block together"), "{ran:#?}");
+}
+
+#[test]
+fn a_run_of_a_newer_format_is_refused_by_every_command() {
+    let place = two_runs();
+    edit_json(&place.path("slower/run.json"), |run| {
+        let format = run["format"].as_u64().expect("a number");
+        run["format"] = Value::from(format + 1);
+    });
+    for arguments in [&["report", "slower"][..], &["analyse", "slower"], &["compare", "base", "slower"]] {
+        let ran = place.hairpin(arguments).refused();
+        assert!(ran.stderr.contains("cannot read slower/run.json: the run has format 2, "), "{ran:#?}");
+        assert!(ran.stderr.contains("this build reads up to 1 (hint: use a newer hairpin)"), "{ran:#?}");
+    }
+}

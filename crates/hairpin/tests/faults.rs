@@ -1,0 +1,340 @@
+//! Faults from outside: the round fails with its cause, the rest goes on and is reported, the exit code says so.
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use hairpin_testing::{or_skip, works};
+use serde_json::{Value, json};
+
+use crate::support::{
+    PROGRAM, Place, Ran, Running, in_namespaces, list, names_in, on_one_line, rounds, signal, text,
+};
+
+/// The causes of a case's failed rounds.
+fn causes(case: &Value) -> Vec<&str> {
+    list(&case["failed_rounds"]).iter().map(text).collect()
+}
+
+fn case<'r>(run: &'r Value, transport: &str) -> &'r Value {
+    let mut cases = list(&run["cases"]).iter();
+    cases.find(|case| case["case"]["transport"] == transport).unwrap_or_else(|| panic!("no {transport} in {run}"))
+}
+
+#[test]
+fn an_occupied_port_fails_its_rounds_only() {
+    let place = Place::new();
+    let occupied = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = occupied.local_addr().expect("it is bound");
+    let port = address.port().to_string();
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp,pipe",
+        "--rounds",
+        "2",
+        "--count",
+        "50",
+        "--port",
+        &port,
+    ];
+    let ran = place.hairpin(&[&plan[..], &["--json", "--out", "run"]].concat()).with_code(3);
+    let run = ran.json();
+    let cause = format!("echo half: cannot bind {address}: Address already in use");
+    assert_eq!(causes(case(&run, "tcp")).len(), 2);
+    for failed in causes(case(&run, "tcp")) {
+        assert!(failed.contains(&cause), "{failed}");
+        assert!(!failed.contains("ended"), "that it ended then is no news: {failed}");
+    }
+    let failed = rounds(&place.path("run")).into_iter().filter(|round| round["outcome"]["kind"] == "failed");
+    for round in failed {
+        assert!(text(&round["outcome"]["hint"]).contains("the port is occupied"), "{round}");
+    }
+    assert_eq!((&case(&run, "pipe")["rounds"], &case(&run, "pipe")["samples"]), (&json!(2), &json!(100)));
+    let shown = on_one_line(&place.hairpin(&["report", "run"]).with_code(0).stdout);
+    assert!(shown.contains("2 rounds failed") && shown.contains("Address already in use"), "{shown}");
+    place.assert_nothing_left();
+}
+
+/// A plan that would measure at once.
+const ANY: &[&str] =
+    &["round-trip", "--placement", "together", "--transport", "pipe", "--rounds", "1", "--count", "20", "--out"];
+
+#[test]
+fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
+    let place = Place::new();
+    std::fs::write(place.path("file"), "mine").expect("the folder can be written to");
+    let ran = place.hairpin(&[ANY, &["file"]].concat()).refused();
+    assert!(ran.stderr.contains("file/samples: Not a directory"), "{ran:#?}");
+    assert!(ran.stderr.contains("(hint: choose another --out)"), "{ran:#?}");
+    assert_eq!(std::fs::read_to_string(place.path("file")).expect("it is untouched"), "mine");
+
+    place.hairpin(&[ANY, &["run"]].concat()).with_code(0);
+    let saved = |name: &str| std::fs::read(place.path("run").join(name)).expect("it was saved");
+    let before = [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")];
+    let ran = place.hairpin(&[ANY, &["run"]].concat()).refused();
+    assert!(ran.stderr.contains("run holds a run already (hint: choose another --out; "), "{ran:#?}");
+    assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "never overwritten");
+}
+
+/// Runs `script` in a mount namespace of its own with a disk of this size mounted on `disk`, and the program as `$0`;
+/// else why the system refuses such namespaces.
+fn with_disk(place: &Place, options: &str, script: &str) -> Result<Ran, String> {
+    in_namespaces(place, "-rm", &format!("{} && {script}", disk(place, options)))
+}
+
+/// What mounts a disk of this size on `disk`.
+fn disk(place: &Place, options: &str) -> String {
+    std::fs::create_dir_all(place.path("disk")).expect("a folder can be made");
+    format!("mount -t tmpfs -o {options} none disk")
+}
+
+#[test]
+fn a_read_only_disk_is_refused_before_anything_is_measured() {
+    let place = Place::new();
+    let script = format!("exec \"$0\" {} disk/run", ANY.join(" "));
+    let ran = or_skip!(with_disk(&place, "size=1M,ro", &script)).refused();
+    let cause = "cannot make the run folder disk/run/samples: Read-only file system";
+    assert!(ran.stderr.contains(cause), "{ran:#?}");
+    assert!(ran.stderr.contains("(hint: choose a folder you may write to with --out)"), "{ran:#?}");
+}
+
+#[test]
+fn a_full_disk_loses_nothing_of_what_was_measured() {
+    let place = Place::new();
+    // About 100 kB a round: the disk is full halfway.
+    let plan =
+        "round-trip --placement together --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run";
+    let script = format!(
+        "\"$0\" {plan}; code=$?; \"$0\" report disk/run --json >report.json; cp -r disk/run saved; exit $code"
+    );
+    let ran = or_skip!(with_disk(&place, "size=1M", &script)).with_code(3);
+    let run = ran.json();
+    assert_eq!(run["state"], "complete");
+    for transport in ["pipe", "unix-stream"] {
+        assert_eq!(case(&run, transport)["samples"], 40_000, "{transport}: all is reported");
+    }
+    assert!(ran.stderr.contains("was measured but not saved: cannot write disk/run/samples/"), "{ran:#?}");
+    assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");
+    // Where not even the summary found room, that stands there too.
+    let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
+    let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
+    assert!((1..20).contains(&unsaved), "some rounds were saved and some were not: {unsaved}");
+
+    // What is on the disk is a whole run, only smaller.
+    let saved = rounds(&place.path("saved"));
+    assert_eq!(saved.len() + unsaved, 20);
+    for round in &saved {
+        let file = round["outcome"]["samples_file"].as_str().expect("its samples were saved");
+        assert!(place.path("saved").join(file).exists(), "{file}");
+    }
+    let report = std::fs::read_to_string(place.path("report.json")).expect("it was reported");
+    assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 1), "{report}");
+    place.assert_nothing_left();
+}
+
+/// Each folder and file of a run folder, as a path from it.
+fn tree(run: &Path) -> Vec<String> {
+    let below = |name: String| match run.join(&name) {
+        path if path.is_dir() => {
+            let inside = names_in(&path);
+            assert!(!inside.is_empty(), "an empty folder {}", path.display());
+            inside.into_iter().map(|inner| format!("{name}/{inner}")).collect()
+        }
+        _ => vec![name],
+    };
+    names_in(run).into_iter().flat_map(below).collect()
+}
+
+#[test]
+fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing() {
+    // In a network namespace of its own everybody may capture.
+    let plan = "small-writes --placement together --transport tcp --remedy none --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
+    or_skip!(works(&["unshare", "-rmn", "ip", "link", "set", "dev", "lo", "up"]));
+    let place = Place::new();
+    // Room for the timed rounds, and then for no evidence or for a part of it.
+    for size in ["100k", "200k"] {
+        let disk = disk(&place, &format!("size={size}"));
+        let script = format!(
+            "ip link set dev lo up && {disk} && {{ \"$0\" {plan} --out disk/run; code=$?; cp -r disk/run {size}; exit $code; }}"
+        );
+        let ran = or_skip!(in_namespaces(&place, "-rmn", &script)).with_code(3);
+        let run = ran.json();
+        let tcp = case(&run, "tcp");
+        assert_eq!((&tcp["rounds"], &tcp["samples"], &tcp["valid"]), (&json!(2), &json!(8), &json!(true)), "{tcp}");
+        // Which file finds no room first depends on the size of the captures, but where no evidence has room it is evidence.
+        let missing: Vec<&str> = list(&run["unsaved"]).iter().map(|one| text(&one["cause"])).collect();
+        let is_told = |what: &str| missing.iter().any(|cause| cause.contains(what));
+        assert!(
+            is_told("its evidence is not whole") || size == "200k" && is_told("not saved"),
+            "{size}: {missing:?}"
+        );
+        assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");
+        assert!(ran.stderr.contains("cannot write disk/run/report.html: No space left on device"), "{ran:#?}");
+
+        let files = tree(&place.path(size));
+        assert!(!files.iter().any(|file| file.contains("partial") || file == "report.html"), "{files:?}");
+        let saved = rounds(&place.path(size));
+        let captures =
+            saved.iter().map(|round| &round["outcome"]["traced"]["capture"]).chain([&tcp["trace"]["capture"]]);
+        for capture in captures.filter(|capture| !capture.is_null()) {
+            let is_true = match text(&capture["kind"]) {
+                "saved" => files.contains(&text(&capture["file"]).to_owned()),
+                _ => text(&capture["reason"]).contains("No space left on device"),
+            };
+            assert!(is_true, "{size}: {capture} {files:?}");
+        }
+        let expected = if size == "100k" { "skipped" } else { "saved" };
+        assert_eq!(tcp["trace"]["capture"]["kind"], expected, "{size}: {tcp}");
+        let of_timed = |round: &&Value| round["order"]["purpose"].is_null();
+        assert_eq!(saved.iter().filter(of_timed).count(), 2, "{size}");
+        let again = place.hairpin(&["report", size, "--json"]).with_code(0).json();
+        assert_eq!(case(&again, "tcp")["samples"], 8, "{size}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_killed_echo_half_fails_its_round_only() {
+    for transport in ["tcp", "udp", "unix-stream", "pipe", "shm"] {
+        let place = Place::new();
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            transport,
+            "--rounds",
+            "2",
+            "--duration",
+            "500ms",
+            "--json",
+        ];
+        let mut running = place.start(&plan);
+        signal("KILL", running.busy_echo_half());
+        let ran = running.end().with_code(3);
+        let run = ran.json();
+        let case = case(&run, transport);
+        let failed = causes(case);
+        assert_eq!((failed.len(), &case["rounds"]), (1, &json!(1)), "{case}");
+        assert!(failed[0].contains("the echo half ended early (signal: 9 (SIGKILL))"), "{failed:?}");
+        assert!(case["samples"].as_u64() > Some(0) && case["ledger"]["unexplained"] == 0, "{case}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_stopped_echo_half_times_out() {
+    for transport in ["tcp", "unix-datagram", "pipe", "shm"] {
+        let place = Place::new();
+        // The rounds are longer than anybody waits: they end by their time-out or not at all.
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            transport,
+            "--rounds",
+            "2",
+            "--duration",
+            "3600s",
+        ];
+        let mut running = place.start(&[&plan[..], &["--timeout", "300ms", "--json"]].concat());
+        let first = running.busy_echo_half();
+        signal("STOP", first);
+        let second = running.busy_echo_half_after(first);
+        assert!(!Path::new(&format!("/proc/{first}")).exists(), "{transport}: it was ended before the next round");
+        signal("STOP", second);
+        let ran = running.end().with_code(3);
+        let run = ran.json();
+        let failed = causes(case(&run, transport));
+        assert_eq!(failed.len(), 2, "{failed:?}");
+        for cause in failed {
+            assert!(cause.contains("timed out: ") && cause.contains("made no progress for 300 ms"), "{cause}");
+        }
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
+    let place = Place::new();
+    // Of 30 KiB: about 2 kB a round go into one file, and the page is larger.
+    let plan =
+        "round-trip --placement together --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
+    let script = format!("ulimit -f 60; exec \"$0\" {plan}");
+    let ran = Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end().with_code(3);
+    let run = ran.json();
+    assert_eq!(run["state"], "complete");
+    for transport in ["pipe", "unix-stream"] {
+        assert_eq!(case(&run, transport)["samples"], 2000, "{transport}: all is reported");
+    }
+    let told = "File too large (os error 27) (hint: raise the limit on the size of files (ulimit -f), ";
+    assert!(ran.stderr.contains("not saved: cannot write run/rounds.jsonl: "), "{ran:#?}");
+    assert!(ran.stderr.contains("cannot write run/report.html: "), "{ran:#?}");
+    assert!(ran.stderr.matches(told).count() >= 2, "{ran:#?}");
+    let is_a_round = |one: &&Value| text(&one["cause"]).contains("was measured but not saved");
+    let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
+    let saved = rounds(&place.path("run")).len();
+    assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn an_alarm_that_somebody_sends_fails_no_round() {
+    let place = Place::new();
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp,udp,shm",
+        "--waiting",
+        "block",
+        "--rounds",
+        "1",
+        "--duration",
+        "1s",
+    ];
+    let mut running = place.start(&[&plan[..], &["--json"]].concat());
+    let echo = running.busy_echo_half();
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    signal("ALRM", echo);
+    running.busy_echo_half_after(echo);
+    for _ in 0..20 {
+        signal("ALRM", running.id());
+    }
+    let run = running.end().with_code(0).json();
+    for transport in ["tcp", "udp", "shm"] {
+        let case = case(&run, transport);
+        assert_eq!((causes(case).len(), &case["rounds"]), (0, &json!(1)), "{case}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_loopback_that_is_down_is_told_with_a_hint() {
+    let place = Place::new();
+    let plan = "round-trip --placement together --transport icmp,tcp --rounds 1 --count 10 --out run";
+    let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}")));
+    let shown = on_one_line(&ran.with_code(3).stdout);
+    assert_eq!(shown.matches("Network is unreachable (os error 101) (hint: ").count(), 2, "{shown}");
+    assert!(shown.contains("(hint: is the interface up (`ip link`)?)") && !shown.contains("(hint: )"), "{shown}");
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let place = Place::new();
+    place.hairpin(&[ANY, &["run"]].concat()).with_code(0);
+    for arguments in ["list --json", "report run", "report run --json", "report run --csv=samples", "completions zsh"]
+    {
+        let script = format!("{{ \"$0\" {arguments}; echo \"$?\" >code; }} | true");
+        let ran = Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end();
+        assert!(!ran.stderr.contains("panicked"), "{arguments}: {ran:#?}");
+        assert_eq!(std::fs::read_to_string(place.path("code")).expect("it ended").trim(), "0", "{arguments}");
+    }
+    assert!(!names_in(Path::new(&place.path("."))).contains(&"core".to_owned()));
+}

@@ -1,0 +1,102 @@
+//! Runs of every format that was ever written, checked in: they must load, report and analyse for as long as Hairpin
+//! lives. A new format adds a folder to `tests/formats`, made by the last program that wrote the old one.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use hairpin_model::run::FORMAT;
+use serde_json::Value;
+
+use crate::json_contract::assert_kept;
+use crate::support::{Place, copy, list, names_in};
+
+/// Calls `check` with a place in which the run `run` has each of the formats, and with that format.
+fn each_format(check: impl Fn(&Place, u64)) {
+    let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
+    let names = names_in(&formats);
+    let expected: BTreeSet<String> = (1..=FORMAT).map(|format| format.to_string()).collect();
+    assert_eq!(names.iter().cloned().collect::<BTreeSet<_>>(), expected, "a saved run of every format");
+    for name in names {
+        let place = Place::new();
+        copy(&formats.join(&name), &place.path("run"));
+        check(&place, name.parse().expect("a folder is named after its format"));
+    }
+}
+
+/// What was saved, as it stands in the file.
+fn saved(place: &Place) -> Value {
+    let text = std::fs::read_to_string(place.path("run/run.json")).expect("it is there");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+#[test]
+fn old_runs_load_and_report() {
+    each_format(|place, format| {
+        let before = saved(place);
+        assert_eq!(before["format"], format);
+        let shown = place.hairpin(&["report", "run"]).with_code(0).stdout;
+        for case in list(&before["cases"]) {
+            let transport = case["case"]["transport"].as_str().expect("a name");
+            assert!(shown.contains(transport), "format {format}, {transport}: {shown}");
+        }
+        let page = std::fs::read_to_string(place.path("run/report.html")).expect("it was made");
+        assert!(page.contains("</html>"), "format {format}");
+        let run = place.json(&["report", "run"]);
+        assert_kept(&run);
+        assert_eq!(run["format"], FORMAT, "it is lifted to this format");
+        assert_eq!(list(&run["cases"]).len(), list(&before["cases"]).len(), "format {format}");
+        assert_eq!(saved(place), before, "a report changes nothing");
+    });
+}
+
+#[test]
+fn the_ladder_of_a_run_without_traces_is_a_note_and_of_an_unknown_case_an_error() {
+    each_format(|place, format| {
+        let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+        assert!(shown.contains("No exchange of this run was traced"), "format {format}: {shown}");
+        let refused = place.hairpin(&["report", "run", "--ladder=zzz"]).with_code(2).stderr;
+        assert!(refused.contains("unknown case of the ladder `zzz` (hint: one of all, most-telling"), "{refused}");
+        place.hairpin(&["report", "run", "--ladder", "--json"]).with_code(2);
+        place.hairpin(&["report", "run", "--ladder", "--csv"]).with_code(2);
+    });
+}
+
+#[test]
+fn old_runs_are_computed_anew_from_their_samples() {
+    each_format(|place, format| {
+        let before = saved(place);
+        let run = place.json(&["analyse", "run"]);
+        assert_kept(&run);
+        for (case, old) in list(&run["cases"]).iter().zip(list(&before["cases"])) {
+            for key in ["case", "rounds", "samples", "ledger"] {
+                assert_eq!(case[key], old[key], "format {format}: {key}");
+            }
+            for quantity in ["latency_ns", "service_ns", "lateness_ns"] {
+                assert_eq!(
+                    case[quantity]["p50"]["value"], old[quantity]["p50"]["value"],
+                    "format {format}: {quantity}"
+                );
+            }
+        }
+        assert_eq!(saved(place)["format"], FORMAT, "it is saved in this format");
+        place.hairpin(&["report", "run"]).with_code(0);
+    });
+}
+
+#[test]
+fn old_runs_still_have_their_samples() {
+    each_format(|place, format| {
+        let sent: u64 = list(&saved(place)["cases"]).iter().filter_map(|case| case["ledger"]["sent"].as_u64()).sum();
+        let rows = place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout;
+        let measured = rows.lines().filter(|line| line.contains(",false,")).count();
+        assert_eq!(measured as u64, sent, "format {format}");
+    });
+}
+
+#[test]
+fn old_runs_can_be_compared() {
+    each_format(|place, format| {
+        let ran = place.hairpin(&["compare", "run", "run", "--allow-unlike"]).with_code(0);
+        assert!(ran.stdout.contains(" compared: no difference found."), "format {format}: {ran:#?}");
+    });
+}

@@ -1,0 +1,192 @@
+//! Run folders from somebody who means harm: whatever is in one, every command that reads it ends, in bounded memory and
+//! time, writes nothing outside, and sends nothing to the terminal that steers it.
+//!
+//! A folder is a valid run with one or more mutations, chosen by its number. `HAIRPIN_HOSTILE_FOLDERS=1000` tries more
+//! of them than an ordinary test run does.
+
+mod mutations;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use hairpin_model::printable::steers;
+use serde_json::Value;
+
+use self::mutations::{Dice, MUTATIONS};
+use crate::support::{PROGRAM, Place, copy};
+
+/// How many folders are tried unless more are asked for.
+const FOLDERS: u64 = 24;
+/// The address space of a command, in KB: 500 MB.
+const MEMORY_KB: u64 = 500_000_000 / 1024;
+/// The CPU time of a command, in seconds. Unlike wall time it does not depend on what else the machine does.
+const CPU_S: u64 = 10;
+/// A command that waits uses no CPU time: it is ended after this.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is done with a folder; `RUN` and `OTHER`, a sound run, are filled in.
+const COMMANDS: &[&[&str]] = &[
+    &["analyse", "RUN"],
+    &["report", "RUN"],
+    &["report", "RUN", "--csv"],
+    &["report", "RUN", "--json"],
+    &["report", "RUN", "--csv=samples"],
+    &["compare", "RUN", "OTHER", "--allow-unlike"],
+    &["analyse", "RUN", "--ladder"],
+    &["compare", "OTHER", "RUN"],
+    &["report", "RUN", "--html", "page.html"],
+    &["compare", "OTHER", "RUN", "--json", "--allow-unlike"],
+    &["analyse", "RUN", "--json"],
+];
+
+#[test]
+fn no_run_folder_does_harm() {
+    let asked = std::env::var("HAIRPIN_HOSTILE_FOLDERS").ok();
+    let count = asked.map_or(FOLDERS, |text| text.parse().expect("HAIRPIN_HOSTILE_FOLDERS is a number"));
+    let base = Place::new();
+    let plan = [
+        "small-writes",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp",
+        "--remedy",
+        "none,nodelay",
+        "--exchanges",
+        "30",
+        "--rounds",
+        "2",
+    ];
+    base.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", "--quiet"]].concat()).with_code(0);
+    for sort in ["samples", "traces"] {
+        assert!(base.path("run").join(sort).is_dir(), "the mutations need {sort}");
+    }
+    let mut codes = BTreeMap::new();
+    let mut faults = Vec::new();
+    for number in 0..count {
+        let tried = Tried::new(&base, number);
+        match tried.harm() {
+            Ok(code) => *codes.entry(code).or_insert(0_u64) += 1,
+            Err(fault) => faults.push(fault),
+        }
+    }
+    writeln!(std::io::stderr(), "{count} hostile run folders: exit codes {codes:?}").unwrap();
+    assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
+    assert!(codes.contains_key(&0) && codes.contains_key(&2), "some are refused and some are harmless: {codes:?}");
+}
+
+/// One hostile folder, and what is done with it.
+struct Tried {
+    place: Place,
+    name: String,
+    command: Vec<&'static str>,
+}
+
+impl Tried {
+    fn new(base: &Place, number: u64) -> Self {
+        let place = Place::new();
+        copy(&base.path("run"), &place.path("run"));
+        copy(&base.path("run"), &place.path("other"));
+        fs::create_dir(place.path("outside")).unwrap();
+        fs::write(place.path("outside/canary"), "canary").unwrap();
+        let mut dice = Dice(number);
+        let kind = usize::try_from(number).unwrap() % MUTATIONS.len();
+        let (name, mutate) = MUTATIONS[kind];
+        mutate(&place.path("run"), &mut dice);
+        // Another command for each turn of a kind, and so all pairs after as many turns as there are commands.
+        let command = COMMANDS[(usize::try_from(number).unwrap() / MUTATIONS.len() + kind) % COMMANDS.len()];
+        let filled = command.iter().map(|word| match *word {
+            "RUN" => "run",
+            "OTHER" => "other",
+            word => word,
+        });
+        let command: Vec<_> = filled.collect();
+        Self { name: format!("folder {number}, {name}: hairpin {}", command.join(" ")), place, command }
+    }
+
+    /// Runs the command; answers its exit code, or what harm it did.
+    fn harm(&self) -> Result<i32, String> {
+        let before = self.outside();
+        let [out, err] = ["out", "err"].map(|name| self.place.path("tmp").join(name));
+        let limits = format!("ulimit -v {MEMORY_KB} && ulimit -t {CPU_S} && exec \"$0\" \"$@\"");
+        let mut command = self.place.command("sh");
+        command.args(["-c", &limits, PROGRAM]).args(&self.command).env("RUST_BACKTRACE", "0");
+        command.stdin(Stdio::null()).stdout(File::create(&out).unwrap()).stderr(File::create(&err).unwrap());
+        let mut child = command.spawn().unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                return Err(format!("{}: did not end", self.name));
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let [said, told] = [out, err].map(|path| String::from_utf8_lossy(&fs::read(path).unwrap()).into_owned());
+        let harm = |what: &str| Err(format!("{}: {what}: {}", self.name, told.chars().take(400).collect::<String>()));
+        let code = match status.code() {
+            Some(code @ (0..=3)) => code,
+            _ => return harm(&format!("ended with {status}")),
+        };
+        if told.contains("panicked") {
+            return harm("panicked");
+        }
+        if code == 2 && !told.contains("error: ") {
+            return harm("was refused without a word");
+        }
+        let may_stand = |letter: char| !steers(letter) || letter == '\n';
+        if let Some(place) = [&said, &told].iter().find_map(|text| text.find(|letter| !may_stand(letter))) {
+            return harm(&format!("printed what steers a terminal at {place}"));
+        }
+        if self.command.contains(&"--json") && code == 0 && serde_json::from_str::<Value>(&said).is_err() {
+            return harm("printed what is no JSON");
+        }
+        if self.outside() != before {
+            return harm("wrote outside");
+        }
+        Ok(code)
+    }
+
+    /// All that stands beside the run, with its content and its time.
+    fn outside(&self) -> BTreeMap<String, (Vec<u8>, i64, i64)> {
+        let mut all = BTreeMap::new();
+        for folder in ["outside", "other"] {
+            for name in files(&self.place.path(folder)) {
+                let path = self.place.path(folder).join(&name);
+                let found = fs::metadata(&path).unwrap();
+                all.insert(format!("{folder}/{name}"), (fs::read(&path).unwrap(), found.mtime(), found.mtime_nsec()));
+            }
+        }
+        let names = fs::read_dir(self.place.path(".")).unwrap().map(|entry| entry.unwrap().file_name());
+        for name in names.filter(|name| name != "page.html" && name != "run") {
+            all.insert(name.to_string_lossy().into_owned(), (Vec::new(), 0, 0));
+        }
+        all
+    }
+}
+
+/// The regular files beneath a folder, by their names in it, in order.
+fn files(folder: &Path) -> Vec<String> {
+    let mut all = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            if fs::symlink_metadata(&path).unwrap().is_dir() {
+                folders.push(path);
+            } else if fs::symlink_metadata(&path).unwrap().is_file() {
+                all.push(path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    all.sort();
+    all
+}

@@ -1,0 +1,489 @@
+//! What is done to a valid run folder.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hairpin_engine::RunFolder;
+use hairpin_model::round::{Outcome, RoundRecord};
+use hairpin_model::samples::{Fate, Samples, latency_histogram};
+use serde_json::Value;
+
+use super::files;
+
+/// Numbers that follow from a seed (splitmix64).
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).expect("below a usize")
+    }
+
+    fn one<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> &'a T {
+        of[self.below(of.len())]
+    }
+
+    /// A file of the run, by its name in it.
+    fn file(&mut self, run: &Path) -> String {
+        let all = files(run);
+        all[self.below(all.len())].clone()
+    }
+}
+
+pub(super) type Mutation = fn(&Path, &mut Dice);
+
+/// By the number of a folder, one after the other.
+pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
+    ("a link in place of a file", |run, dice| {
+        replace(run, dice, |path, dice| {
+            let target =
+                dice.one(&["../outside/canary", "/dev/zero", "/proc/self/environ", "run.json", "../outside"]);
+            symlink(target, path).unwrap();
+        })
+    }),
+    ("a link in the middle of a path", |run, dice| {
+        let sort = dice.one(&["samples", "traces"]);
+        let outside = run.parent().unwrap().join("outside").join(sort);
+        fs::rename(run.join(sort), &outside).unwrap();
+        symlink(if dice.below(2) == 0 { PathBuf::from("../outside").join(sort) } else { outside }, run.join(sort))
+            .unwrap();
+    }),
+    ("a pipe in place of a file", |run, dice| {
+        replace(run, dice, |path, _| {
+            assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+        })
+    }),
+    ("a folder, a socket or a device in place of a file", |run, dice| {
+        replace(run, dice, |path, dice| {
+            match dice.below(3) {
+                0 => fs::create_dir(path).unwrap(),
+                1 => drop(std::os::unix::net::UnixListener::bind(path)),
+                // Only root can make one; for others the file is missing.
+                _ => drop(Command::new("mknod").arg(path).args(["c", "1", "5"]).stderr(Stdio::null()).status()),
+            }
+        })
+    }),
+    ("a file of many GiB", |run, dice| {
+        let name = dice.file(run);
+        let gib = 1 + dice.below(60) as u64;
+        OpenOptions::new().write(true).open(run.join(name)).unwrap().set_len(gib << 30).unwrap();
+    }),
+    ("a file as large as may be read", |run, dice| {
+        let name = dice.one(&["run.json", "rounds.jsonl", "latency.hlog"]);
+        let mut file = OpenOptions::new().append(true).open(run.join(name)).unwrap();
+        let piece = dice.one(&["\0", "[", "{}\n", " ", "0,", "Tag=a,0,0,0,AAAA\n", "\"a\":"]).repeat(1 << 16);
+        (0..(60 << 20) / piece.len()).for_each(|_| file.write_all(piece.as_bytes()).unwrap());
+    }),
+    ("a histogram that unpacks to gigabytes", |run, dice| {
+        let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        let head: Vec<u8> =
+            [&[0x1c, 0x84, 0x93, 0x13][..], &[0x7f; 4], &[0; 7], &[3], &[0; 7], &[1], &[0x7f; 8]].concat();
+        packer.write_all(&head[..dice.below(head.len())]).unwrap();
+        (0..300).for_each(|_| packer.write_all(&vec![u8::try_from(dice.below(256)).unwrap(); 1 << 20]).unwrap());
+        let packed = packer.finish().unwrap();
+        histogram(run, dice, |bytes, _| *bytes = with_head(&packed));
+    }),
+    ("bytes of a histogram", |run, dice| {
+        histogram(run, dice, |bytes, dice| {
+            for _ in 0..=dice.below(4) {
+                let at = dice.below(bytes.len());
+                bytes[at] = dice.one(&[&0_u8, &0xff, &0x7f, &0x80, &1]).to_owned();
+            }
+        })
+    }),
+    ("counts and bounds of a histogram", |run, dice| {
+        histogram(run, dice, |bytes, dice| {
+            let mut plain = Vec::new();
+            flate2::read::ZlibDecoder::new(&bytes[8..]).read_to_end(&mut plain).unwrap();
+            for _ in 0..=dice.below(3) {
+                let at = dice.below(plain.len().min(60));
+                let end = plain.len().min(at + 1 + dice.below(9));
+                plain[at..end].fill(dice.one(&[&0_u8, &0xff, &0x7f, &0x80]).to_owned());
+            }
+            let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+            packer.write_all(&plain).unwrap();
+            *bytes = with_head(&packer.finish().unwrap());
+        })
+    }),
+    ("a few bytes of Parquet that are ten million rows", |run, dice| {
+        let rows = if dice.below(8) == 0 { 10_000_000 } else { 300_000 };
+        let is_told = dice.below(4) > 0;
+        rows_of_nothing(&run.join("samples/bomb.parquet"), rows);
+        records(run, |measured, _| {
+            measured["samples_file"] = "samples/bomb.parquet".into();
+            if is_told {
+                measured["samples_kept"] = rows.into();
+            }
+        });
+    }),
+    ("the columns' description", |run, dice| {
+        samples(run, dice, |bytes, dice| {
+            let begins_at = bytes.len() - 1400.min(bytes.len());
+            (0..=dice.below(6)).for_each(|_| garble(bytes, begins_at, dice));
+        })
+    }),
+    ("the heads of pages", |run, dice| {
+        samples(run, dice, |bytes, dice| {
+            (0..=dice.below(12)).for_each(|_| garble(bytes, 0, dice));
+        })
+    }),
+    ("names that lead out", |run, dice| {
+        let outside = run.parent().unwrap().join("outside/canary").display().to_string();
+        let names = [
+            "../outside/canary",
+            "/dev/zero",
+            "/dev/stdin",
+            "/proc/self/mem",
+            "samples/../../outside/canary",
+            "",
+            ".",
+            "/",
+            "samples",
+            "//dev/zero",
+            "a\0b",
+            "\u{202e}\u{1b}]0;x\u{7}\r\n",
+            &outside,
+        ];
+        records(run, |measured, link| {
+            for field in ["samples_file", "trace_file"] {
+                if dice.below(2) == 0 {
+                    measured[field] = dice.one(&names).into();
+                }
+            }
+            measured["traced"]["capture"]["file"] = dice.one(&names).into();
+            if let Some(link) = link {
+                link["log_file"] = dice.one(&names).into();
+            }
+        });
+    }),
+    ("bits", |run, dice| {
+        let path = run.join(dice.file(run));
+        let mut bytes = fs::read(&path).unwrap();
+        for _ in 0..=dice.below(8) {
+            let at = dice.below(bytes.len().max(1));
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte ^= 1 << dice.below(8);
+            }
+        }
+        fs::write(path, bytes).unwrap();
+    }),
+    ("a file cut short", |run, dice| {
+        let path = run.join(dice.file(run));
+        let length = dice.below(usize::try_from(fs::metadata(&path).unwrap().len()).unwrap() + 1);
+        OpenOptions::new().write(true).open(path).unwrap().set_len(length as u64).unwrap();
+    }),
+    ("JSON a million deep", |run, dice| {
+        json_text(run, dice, |text, dice| {
+            let deep = dice.one(&["[", "{\"a\":", "[{\"a\":"]).repeat(1_000_000);
+            text.replacen(':', &format!(":{deep}"), 1 + dice.below(20))
+        })
+    }),
+    ("control characters in texts", |run, dice| {
+        let share = 1 + dice.below(4);
+        json(
+            run,
+            |value, dice| {
+                each(value, &mut |value| {
+                    if let Value::String(text) = value
+                        && dice.below(share) == 0
+                    {
+                        let at =
+                            (0..=dice.below(text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+                        text.insert_str(at, STEERING);
+                    }
+                })
+            },
+            dice,
+        );
+    }),
+    ("control characters in what is only shown", |run, dice| {
+        json(
+            run,
+            |value, dice| {
+                each_named(value, "", &mut |name, value| {
+                    let is_shown = [
+                        "label",
+                        "cause",
+                        "hint",
+                        "summary",
+                        "advice",
+                        "what",
+                        "reason",
+                        "command",
+                        "change",
+                        "name",
+                        "experiment",
+                        "question",
+                        "command_line",
+                        "why_invalid",
+                        "kernel",
+                        "cpu_model",
+                        "transport",
+                        "link",
+                    ];
+                    if let Value::String(text) = value
+                        && is_shown.contains(&name)
+                        && dice.below(2) == 0
+                    {
+                        text.push_str(STEERING);
+                    }
+                })
+            },
+            dice,
+        );
+    }),
+    ("numbers", |run, dice| {
+        json(
+            run,
+            |value, dice| {
+                each(value, &mut |value| {
+                    if value.is_number() && dice.below(40) == 0 {
+                        let numbers = [
+                            "0",
+                            "-1",
+                            "1e308",
+                            "-1e308",
+                            "999999999999999",
+                            "18446744073709551615",
+                            "1e-320",
+                            "4294967295",
+                        ];
+                        *value = serde_json::from_str(dice.one(&numbers)).unwrap();
+                    }
+                })
+            },
+            dice,
+        );
+    }),
+    ("what is missing or of another kind", |run, dice| {
+        json(
+            run,
+            |value, dice| {
+                each(value, &mut |value| {
+                    if dice.below(300) == 0 {
+                        *value =
+                            serde_json::from_str(dice.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"])).unwrap();
+                    }
+                })
+            },
+            dice,
+        );
+    }),
+    ("lists of a million entries", |run, dice| {
+        json_text(run, dice, |text, dice| {
+            let entry = dice.one(&["0,", "\"\",", "[],", "{},", "[\"\",[]],", "null,", "{\"value\":0},"]);
+            let many = entry.repeat(1_000_000);
+            let place = text.match_indices('[').nth(dice.below(12)).map_or(0, |(place, _)| place + 1);
+            format!("{}{many}{}", &text[..place], &text[place..])
+        })
+    }),
+    ("a hundred thousand rounds", |run, dice| {
+        let text = fs::read_to_string(run.join("rounds.jsonl")).unwrap();
+        let mut record: Value = serde_json::from_str(text.lines().nth(dice.below(3)).unwrap()).unwrap();
+        let is_failed = dice.below(2) == 0;
+        if is_failed {
+            record["outcome"] = serde_json::json!({ "kind": "failed", "cause": "none", "hint": "none" });
+        }
+        let (mut out, has_cases) = (String::new(), dice.below(2) == 0);
+        for number in 0..if is_failed { 100_000 } else { 12_000 } {
+            record["number"] = number.into();
+            if has_cases {
+                record["case_id"] = format!("{number:016x}").into();
+            }
+            out.push_str(&record.to_string());
+            out.push('\n');
+        }
+        fs::write(run.join("rounds.jsonl"), out).unwrap();
+        fs::write(run.join("run.json"), running(run)).unwrap();
+    }),
+    ("two thousand cases", |run, dice| {
+        let mut head: Value = serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+        let count = [1900, 30_000][dice.below(2)];
+        for of in ["cases", "findings", "comparisons"] {
+            let list = head[of].as_array_mut().unwrap();
+            let Some(first) = list.first().cloned() else { continue };
+            list.extend((0..count).map(|number| {
+                let mut one = first.clone();
+                if of == "cases" {
+                    one["id"] = format!("{number:016x}").into();
+                }
+                one
+            }));
+        }
+        fs::write(run.join("run.json"), head.to_string()).unwrap();
+    }),
+    ("guessed names of what is written on the way", |run, dice| {
+        drop(fs::remove_file(run.join("report.html")));
+        symlink("../outside/canary", run.join("report.html")).unwrap();
+        for name in ["report.html", "run.json", "rounds.jsonl"] {
+            symlink("../outside/canary", run.join(format!(".{name}.partial"))).unwrap();
+            symlink("../outside/canary", run.join(format!(".{name}.{}-0.partial", dice.below(100_000)))).unwrap();
+        }
+        if dice.below(2) == 0 {
+            fs::write(run.join("run.json"), running(run)).unwrap();
+        }
+    }),
+];
+
+/// One of each kind of character that steers a terminal.
+const STEERING: &str = "\u{1b}[2J\u{7}\r\n\t\u{7f}\u{9b}31m\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{0}";
+
+/// Removes one or two files and puts something else in their place.
+fn replace(run: &Path, dice: &mut Dice, make: fn(&Path, &mut Dice)) {
+    for _ in 0..=dice.below(2) {
+        let path = run.join(dice.file(run));
+        fs::remove_file(&path).unwrap();
+        make(&path, dice);
+    }
+}
+
+/// Changes a samples file.
+fn samples(run: &Path, dice: &mut Dice, change: fn(&mut Vec<u8>, &mut Dice)) {
+    let all: Vec<String> = files(run).into_iter().filter(|name| name.starts_with("samples/")).collect();
+    for name in all {
+        let path = run.join(name);
+        let mut bytes = fs::read(&path).unwrap();
+        change(&mut bytes, dice);
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+/// Overwrites some bytes, often by what is a large number in the encodings of Parquet.
+fn garble(bytes: &mut [u8], from: usize, dice: &mut Dice) {
+    let at = from + dice.below(bytes.len() - from);
+    let pieces: [&[u8]; 6] =
+        [&[0xff, 0xff, 0xff, 0xff, 0x0f], &[0xff; 9], &[0], &[0x7f], &[0xfe, 0xff, 0xff, 0xff, 0x07], &[0x19]];
+    for (byte, other) in bytes[at..].iter_mut().zip(dice.one(&pieces)) {
+        *byte = *other;
+    }
+}
+
+/// Changes the bytes of each histogram, which stand in base64 at the end of a line.
+fn histogram(run: &Path, dice: &mut Dice, mut change: impl FnMut(&mut Vec<u8>, &mut Dice)) {
+    let path = run.join("latency.hlog");
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = text.lines().map(|line| match line.rsplit_once(',') {
+        Some((head, encoded)) if line.starts_with("Tag=") => {
+            let mut bytes = STANDARD.decode(encoded).unwrap();
+            change(&mut bytes, dice);
+            format!("{head},{}\n", STANDARD.encode(bytes))
+        }
+        _ => format!("{line}\n"),
+    });
+    fs::write(&path, changed.collect::<String>()).unwrap();
+}
+
+/// A packed histogram with the cookie and the length that belong before it, so that it is unpacked at all.
+fn with_head(packed: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(packed.len()).unwrap();
+    [&0x1c84_9314_u32.to_be_bytes(), &length.to_be_bytes(), packed].concat()
+}
+
+/// Changes one of the files of JSON as a text.
+fn json_text(run: &Path, dice: &mut Dice, change: fn(&str, &mut Dice) -> String) {
+    let all: Vec<String> = files(run).into_iter().filter(|name| name.contains(".json")).collect();
+    let path = run.join(&all[dice.below(all.len())]);
+    let changed = change(&fs::read_to_string(&path).unwrap(), dice);
+    fs::write(path, changed).unwrap();
+}
+
+/// Changes the values of `run.json`, of each round and of each trace.
+fn json(run: &Path, mut change: impl FnMut(&mut Value, &mut Dice), dice: &mut Dice) {
+    for name in files(run).into_iter().filter(|name| name.contains(".json")) {
+        // Often only one of them is read at all where another cannot be.
+        if dice.below(3) == 0 {
+            continue;
+        }
+        let path = run.join(&name);
+        let text = fs::read_to_string(&path).unwrap();
+        let parts: Vec<&str> = if name.ends_with('l') { text.lines().collect() } else { vec![&text] };
+        let changed = parts.into_iter().map(|part| {
+            let mut value = serde_json::from_str(part).unwrap();
+            change(&mut value, dice);
+            format!("{value}\n")
+        });
+        fs::write(&path, changed.collect::<String>()).unwrap();
+    }
+}
+
+fn each(value: &mut Value, change: &mut dyn FnMut(&mut Value)) {
+    each_named(value, "", &mut |_, value| change(value));
+}
+
+/// Every value within, with the name of the field that it is in.
+fn each_named(value: &mut Value, name: &str, change: &mut dyn FnMut(&str, &mut Value)) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(|value| each_named(value, name, change)),
+        Value::Object(map) => map.iter_mut().for_each(|(name, value)| each_named(value, name, change)),
+        _ => {}
+    }
+    change(name, value);
+}
+
+/// Changes each measured round, and its link where it has one.
+fn records(run: &Path, mut change: impl FnMut(&mut Value, Option<&mut Value>)) {
+    let path = run.join("rounds.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let changed = text.lines().map(|line| {
+        let mut record: Value = serde_json::from_str(line).unwrap();
+        let mut link = record["outcome"].get("link").cloned();
+        change(&mut record["outcome"], link.as_mut());
+        if let Some(link) = link {
+            record["outcome"]["link"] = link;
+        }
+        format!("{record}\n")
+    });
+    fs::write(&path, changed.collect::<String>()).unwrap();
+}
+
+/// The head of the run as if it had been killed, so that every command computes it anew.
+fn running(run: &Path) -> String {
+    let mut head: Value = serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
+    head["state"] = "running".into();
+    head.to_string()
+}
+
+/// A samples file of so many equal rows, which take no room.
+fn rows_of_nothing(to: &Path, rows: usize) {
+    let run = to.parent().unwrap().parent().unwrap();
+    let line = fs::read_to_string(run.join("rounds.jsonl")).unwrap();
+    let mut record: RoundRecord = serde_json::from_str(line.lines().next().unwrap()).unwrap();
+    assert!(matches!(record.outcome, Outcome::Measured(_)));
+    let nothing = || vec![0; rows];
+    let samples = Samples {
+        warm_up: 0,
+        sequence: nothing(),
+        due_ns: nothing(),
+        sent_ns: nothing(),
+        received_ns: nothing(),
+        fate: vec![Fate::Received; rows],
+        latency: latency_histogram(),
+        service: None,
+        lateness: None,
+        measured: rows as u64,
+    };
+    let place = tempfile::tempdir().unwrap();
+    let other = RunFolder::create(&place.path().join("run")).unwrap();
+    other.append(&mut record, Some(&samples), None).unwrap();
+    let Outcome::Measured(measured) = &record.outcome else { panic!("it is measured") };
+    fs::rename(other.path().join(measured.samples_file.as_ref().unwrap()), to)
+        .or_else(|_| fs::copy(other.path().join(measured.samples_file.as_ref().unwrap()), to).map(drop))
+        .unwrap();
+    let mut tail = [0; 4];
+    let mut file = File::open(to).unwrap();
+    file.seek(SeekFrom::End(-4)).unwrap();
+    file.read_exact(&mut tail).unwrap();
+    assert_eq!(&tail, b"PAR1");
+}

@@ -1,0 +1,355 @@
+//! What `--json` promises to those who script against it, on runs of the real program.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::support::{Place, list, rounds, text};
+
+/// Asserts every key and type of the contract.
+pub(crate) fn assert_kept(run: &Value) {
+    for key in ["format", "seed"] {
+        assert!(run[key].is_u64(), "{key}: {}", run[key]);
+    }
+    for key in ["tool", "environment"] {
+        assert!(run[key].is_object(), "{key}: {}", run[key]);
+    }
+    for case in list(&run["cases"]) {
+        assert_case(case);
+    }
+    for finding in list(&run["findings"]) {
+        for key in ["code", "severity", "advice"] {
+            assert!(!text(&finding[key]).is_empty(), "{key}: {finding}");
+        }
+        let known = |id: &Value| list(&run["cases"]).iter().any(|case| case["id"] == *id);
+        assert!(list(&finding["cases"]).iter().all(known), "{finding}");
+        assert!(finding["evidence"].is_array(), "{finding}");
+    }
+    for skipped in list(&run["skipped"]) {
+        assert!(!text(&skipped["transport"]).is_empty() && !text(&skipped["reason"]).is_empty(), "{skipped}");
+    }
+}
+
+fn assert_case(summary: &Value) {
+    let case = &summary["case"];
+    for key in ["transport", "waiting", "placement", "ends", "link"] {
+        assert!(!text(&case[key]).is_empty(), "{key}: {case}");
+    }
+    assert!(case["size_bytes"].is_u64() && case["options"].is_object(), "{case}");
+    assert!(summary["rounds"].is_u64() && summary["samples"].is_u64(), "{summary}");
+    for name in ["p50", "p90", "p99", "p999", "max", "mean"] {
+        assert_figure(&summary["latency_ns"][name], name);
+    }
+    assert_figure(&summary["rate_per_s"], "rate_per_s");
+    let cpu = &summary["cpu_seconds"];
+    assert!(cpu["client"].is_f64() && (cpu["echo"].is_f64() || cpu["echo"].is_null()), "{cpu}");
+    assert!(summary["effective_options"].is_object(), "{summary}");
+    let valid = summary["valid"].as_bool().expect("yes or no");
+    assert_eq!(list(&summary["why_invalid"]).is_empty(), valid, "{summary}");
+    assert_ledger(summary);
+}
+
+/// `{value, low, high}` with the value within, or with the reason why there are no bounds; or null.
+fn assert_figure(figure: &Value, name: &str) {
+    if figure.is_null() {
+        return;
+    }
+    let keys: Vec<&str> = figure.as_object().expect("an object").keys().map(String::as_str).collect();
+    match &figure["low"] {
+        Value::Null if keys.len() == 4 => assert_eq!(keys, ["value", "low", "high", "why"], "{name}"),
+        _ => assert_eq!(keys, ["value", "low", "high"], "{name}"),
+    }
+    let value = figure["value"].as_f64().expect("a number");
+    let low = figure["low"].as_f64().unwrap_or(value);
+    let high = figure["high"].as_f64().unwrap_or(value);
+    assert!(low <= value && value <= high, "{name}: {figure}");
+}
+
+/// Counts, and they close.
+fn assert_ledger(summary: &Value) {
+    let ledger = &summary["ledger"];
+    let count = |key: &str| ledger[key].as_u64().unwrap_or_else(|| panic!("{key}: {ledger}"));
+    let lost: u64 = ledger["lost"].as_object().expect("causes").values().map(|n| n.as_u64().expect("a count")).sum();
+    assert_eq!(count("sent"), count("received") + lost + count("late"), "{ledger}");
+    assert_eq!((&ledger["unexplained"], count("duplicated")), (&json!(0), 0), "{ledger}");
+}
+
+#[test]
+fn every_transport_keeps_the_contract() {
+    let place = Place::new();
+    let run = place.json(&[
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "all",
+        "--rounds",
+        "2",
+        "--count",
+        "200",
+        "--out",
+        "run",
+    ]);
+    assert_kept(&run);
+    let names = |can_run: bool| -> Vec<&str> {
+        let those = hairpin_transports::ALL.iter().filter(|transport| transport.can_run().is_ok() == can_run);
+        those.map(|transport| transport.card().name).collect()
+    };
+    let transports: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["case"]["transport"])).collect();
+    assert_eq!(transports, names(true), "in this order");
+    let skipped: Vec<&str> = list(&run["skipped"]).iter().map(|one| text(&one["transport"])).collect();
+    assert_eq!(skipped, names(false));
+    for case in list(&run["cases"]) {
+        assert_eq!((&case["rounds"], &case["samples"]), (&json!(2), &json!(400)), "{case}");
+        assert_eq!(case["valid"], true, "{case}");
+        let answered_by_kernel = case["case"]["transport"] == "icmp";
+        assert_eq!(case["cpu_seconds"]["echo"].is_null(), answered_by_kernel, "{case}");
+        let ends = if case["case"]["transport"] == "memory" { "threads" } else { "processes" };
+        assert_eq!(case["case"]["ends"], ends, "{case}");
+        assert!(case["service_ns"].is_null() && case["lateness_ns"].is_null(), "a closed loop has neither: {case}");
+        assert!(case["setup_ns"]["value"].is_number() && case["first_message_ns"]["value"].is_number(), "{case}");
+    }
+    assert_eq!(run["plan"]["rounds_ordered"], 2 * transports.len());
+    assert_eq!(rounds(&place.path("run")).len(), 2 * transports.len());
+    place.assert_nothing_left();
+}
+
+#[test]
+fn the_quick_survey_keeps_the_contract_and_proves_its_calibration() {
+    let place = Place::new();
+    let run = place.json(&["--quick", "--seed", "7"]);
+    assert_kept(&run);
+    assert_eq!(
+        (&run["plan"]["experiment"], &run["seed"], &run["state"]),
+        (&json!("survey"), &json!(7), &json!("complete"))
+    );
+    let placements: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["case"]["placement"])).collect();
+    assert!(placements.contains(&"together") && placements.contains(&"apart"), "{placements:?}");
+    let pairs = list(&run["comparisons"]).iter().filter(|pair| pair["role"] == "a-a");
+    assert_eq!(pairs.count(), 1, "the A/A pair");
+}
+
+#[test]
+fn a_percentile_is_shown_where_its_samples_suffice() {
+    let place = Place::new();
+    for (count, p99, p999) in
+        [("499", false, false), ("500", true, false), ("4999", true, false), ("5000", true, true)]
+    {
+        let run = place.json(&[
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "pipe",
+            "--rounds",
+            "2",
+            "--count",
+            count,
+        ]);
+        let latency = &list(&run["cases"])[0]["latency_ns"];
+        let shown = [&latency["p50"], &latency["p99"], &latency["p999"]].map(Value::is_object);
+        assert_eq!(shown, [true, p99, p999], "two rounds of {count}: {latency}");
+    }
+}
+
+#[test]
+fn an_open_loop_tells_service_time_and_lateness_too() {
+    let place = Place::new();
+    let run = place.json(&[
+        "round-trip",
+        "--transport",
+        "tcp,udp,pipe,memory",
+        "--rate",
+        "5000",
+        "--rounds",
+        "2",
+        "--count",
+        "200",
+    ]);
+    assert_kept(&run);
+    for case in list(&run["cases"]) {
+        assert_eq!(case["case"]["pattern"], json!({"kind": "paced", "rate_per_s": 5000.0}));
+        let lossless = case["case"]["transport"] != "udp";
+        assert!(!lossless || (case["samples"] == 400 && case["ledger"]["sent"] == 400), "{case}");
+        for quantity in ["service_ns", "lateness_ns"] {
+            for figure in ["p50", "p90", "max", "mean"] {
+                assert!(case[quantity][figure]["value"].is_number(), "{quantity} {figure}: {case}");
+            }
+        }
+        // From due to received is never less than from sent to received.
+        let p50 = |quantity: &str| case[quantity]["p50"]["value"].as_f64().expect("a figure");
+        assert!(p50("latency_ns") >= p50("service_ns"), "{case}");
+    }
+}
+
+#[test]
+fn a_rate_that_cannot_be_reached_is_told_and_no_failure() {
+    let place = Place::new();
+    // Ten million messages a second: both directions of every transport fill up, and neither half may wait for the
+    // other without end.
+    let transports = "pipe,fifo,unix-stream,unix-seqpacket,unix-datagram,tcp,udp";
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        transports,
+        "--rate",
+        "10M",
+        "--rounds",
+        "1",
+        "--count",
+        "3000",
+    ];
+    let run = place.json(&plan);
+    assert_kept(&run);
+    for case in list(&run["cases"]) {
+        // Where its warm-up lost any, the ledger covers that too.
+        let lossy = case["case"]["transport"] == "udp" && case["ledger"]["sent"].as_u64() >= Some(3000);
+        assert!(lossy || (case["samples"] == 3000 && case["ledger"]["sent"] == 3000), "{case}");
+        assert_eq!(case["valid"], false, "its figures are not those of the rate asked for: {case}");
+    }
+    assert_eq!(list(&run["findings"])[0]["code"], "rate-not-reached", "{}", run["findings"]);
+}
+
+#[test]
+fn sizes_and_answers_of_other_sizes_are_swept() {
+    let place = Place::new();
+    let sweep = ["--size", "1,7,64KiB", "--reply-size", "3,100000"];
+    let run = place.json(
+        &[
+            &[
+                "round-trip",
+                "--placement",
+                "together",
+                "--transport",
+                "tcp,unix-seqpacket",
+                "--rounds",
+                "1",
+                "--count",
+                "40",
+            ][..],
+            &sweep,
+        ]
+        .concat(),
+    );
+    assert_kept(&run);
+    let expected: Vec<[u64; 2]> =
+        [1, 7, 65536].into_iter().flat_map(|size| [3, 100_000].map(|reply| [size, reply])).collect();
+    for transport in ["tcp", "unix-seqpacket"] {
+        let cases = list(&run["cases"]).iter().filter(|case| case["case"]["transport"] == transport);
+        let sizes: Vec<[u64; 2]> = cases
+            .map(|case| ["size_bytes", "reply_size_bytes"].map(|key| case["case"][key].as_u64().expect("bytes")))
+            .collect();
+        assert_eq!(sizes, expected, "{transport}");
+    }
+    for case in list(&run["cases"]) {
+        assert_eq!(case["ledger"]["received"], 40, "{case}");
+    }
+}
+
+#[test]
+fn options_are_read_back_at_both_ends() {
+    let place = Place::new();
+    let run = place.json(&[
+        "round-trip",
+        "--transport",
+        "tcp",
+        "--placement",
+        "together",
+        "--option",
+        "nodelay=on,sndbuf=65536",
+        "--option",
+        "nodelay=off",
+        "--option",
+        "none",
+        "--rounds",
+        "2",
+        "--count",
+        "50",
+    ]);
+    let asked: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["case"]["options"]).collect();
+    assert_eq!(asked, [&json!({"nodelay": "on", "sndbuf": "65536"}), &json!({"nodelay": "off"}), &json!({})]);
+    for (case, effective) in list(&run["cases"]).iter().zip(["on", "off", "off"]) {
+        for end in ["client", "echo"] {
+            let options = list(&case["effective_options"][end]);
+            let by_name: BTreeMap<&str, &Value> = options.iter().map(|one| (text(&one["name"]), one)).collect();
+            let nodelay = by_name["nodelay"];
+            assert_eq!((&nodelay["before"], &nodelay["after"]), (&json!(effective), &json!(effective)), "{end}");
+            assert_eq!(
+                nodelay["asked"],
+                case["case"]["options"].get("nodelay").cloned().unwrap_or_default(),
+                "{end}"
+            );
+            let asked_and_met = options.iter().all(|one| one["met"] == true);
+            assert!(asked_and_met && by_name.contains_key("congestion"), "{end}: {options:?}");
+        }
+    }
+}
+
+#[test]
+fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
+    let place = Place::new();
+    let asked = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp,pipe",
+        "--option",
+        "none",
+        "--option",
+        "sndbuf=1",
+    ];
+    let asked = [&asked[..], &["--rounds", "2", "--count", "50", "--json"]].concat();
+    let ran = place.hairpin(&asked).with_code(3);
+    let run = ran.json();
+    let labels: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["label"])).collect();
+    assert_eq!(labels, ["tcp block together", "tcp block together sndbuf=1", "pipe block together"]);
+    let refused = &list(&run["cases"])[1];
+    assert_eq!((&refused["rounds"], &refused["valid"]), (&json!(0), &json!(false)), "{refused}");
+    assert_eq!(list(&refused["failed_rounds"]).len(), 2, "{refused}");
+    for cause in list(&refused["failed_rounds"]) {
+        assert!(text(cause).contains("option sndbuf=1 was not granted: the kernel says "), "{cause}");
+    }
+    for other in [0, 2] {
+        assert_eq!(list(&run["cases"])[other]["samples"], 100, "the rest goes on");
+    }
+
+    let run = place.json(&[&asked[..asked.len() - 1], &["--allow-unmet-options"]].concat());
+    let allowed = &list(&run["cases"])[1];
+    assert_eq!((&allowed["samples"], &allowed["valid"]), (&json!(100), &json!(false)), "{allowed}");
+    let why = list(&allowed["why_invalid"]);
+    assert!(text(&why[0]).contains("asked for 1, the kernel granted "), "{why:?}");
+    assert_eq!(list(&run["cases"])[0]["valid"], true, "only that case is invalid");
+}
+
+#[test]
+fn the_seed_decides_the_order_of_rounds() {
+    let place = Place::new();
+    let order = |seed: &str, out: &str| {
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "pipe,tcp,udp,unix-stream,shm",
+            "--rounds",
+            "3",
+            "--count",
+            "5",
+        ];
+        let run = place.json(&[&plan[..], &["--warmup", "0", "--seed", seed, "--out", out]].concat());
+        assert_eq!(run["seed"].as_u64().map(|seed| seed.to_string()).as_deref(), Some(seed));
+        let of = |round: &Value| (round["order"]["block"].as_u64(), text(&round["case_id"]).to_owned());
+        rounds(&place.path(out)).iter().map(of).collect::<Vec<_>>()
+    };
+    let first = order("11", "first");
+    assert_eq!(first, order("11", "again"));
+    assert_ne!(first, order("12", "other"));
+    for (number, block) in first.chunks(5).enumerate() {
+        let cases: std::collections::BTreeSet<_> = block.iter().map(|(_, case)| case).collect();
+        assert_eq!(cases.len(), 5, "every case once in each block");
+        assert!(block.iter().all(|(of, _)| *of == Some(number as u64)), "{block:?}");
+    }
+}

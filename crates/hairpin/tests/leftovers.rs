@@ -1,0 +1,109 @@
+//! SIGKILL of the client half: nothing is left behind, and what was saved can be shown.
+
+use crate::support::{Place, copy, rounds, saved_rounds, signal, until};
+
+/// Kills the program in the middle of a round after the first, and looks at what is left.
+fn killed(transport: &str) {
+    let place = Place::new();
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        transport,
+        "--rounds",
+        "900",
+        "--duration",
+        "60ms",
+        "--out",
+        "run",
+    ];
+    let mut running = place.start(&plan);
+    until("a round is saved", || saved_rounds(&place.path("run")) > 0);
+    running.busy_echo_half();
+    signal("KILL", running.id());
+    let ran = running.end();
+    assert_eq!((ran.code, ran.stdout.as_str()), (None, ""), "{transport}");
+    place.assert_nothing_left();
+
+    let kept = rounds(&place.path("run")).len();
+    copy(&place.path("run"), &place.path("copy"));
+    let told = format!("PARTIAL RUN: it is still running or was killed; {kept} of 900 rounds were measured.");
+    let shown = place.hairpin(&["report", "run"]).with_code(0).stdout;
+    assert!(shown.starts_with(&told), "{shown}");
+    let run = place.json(&["report", "run"]);
+    assert_eq!((&run["state"], &run["cases"][0]["rounds"]), (&"running".into(), &kept.into()), "{transport}");
+
+    let shown = place.hairpin(&["analyse", "copy"]).with_code(0).stdout;
+    assert!(shown.starts_with("PARTIAL RUN: "), "{shown}");
+    let analysed = place.json(&["report", "copy"]);
+    assert_eq!(analysed["cases"], run["cases"], "{transport}: reported or analysed, the figures are the same");
+}
+
+#[test]
+fn a_killed_run_over_pipes_leaves_nothing() {
+    killed("pipe");
+    killed("fifo");
+}
+
+#[test]
+fn a_killed_run_over_shared_memory_leaves_nothing() {
+    killed("shm");
+}
+
+#[test]
+fn a_killed_run_over_unix_sockets_leaves_nothing() {
+    killed("unix-stream");
+    killed("unix-datagram");
+}
+
+#[test]
+fn a_killed_run_over_the_network_leaves_nothing() {
+    killed("tcp");
+    killed("udp");
+}
+
+#[test]
+fn an_echo_half_that_is_stopped_goes_with_its_client_half() {
+    // It cannot see that its wire and its standard input are closed: the kernel must end it.
+    let place = Place::new();
+    let mut running = place.start(&[
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "tcp",
+        "--duration",
+        "3600s",
+        "--timeout",
+        "600s",
+    ]);
+    signal("STOP", running.busy_echo_half());
+    signal("KILL", running.id());
+    running.end();
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_kill_between_two_rounds_leaves_nothing() {
+    // Rounds of one message: most of the time is spent on starting and ending echo halves.
+    for after in [5, 6, 7, 9, 12, 17, 25, 38] {
+        let place = Place::new();
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "fifo,unix-stream,shm",
+            "--rounds",
+            "3000",
+            "--count",
+            "1",
+        ];
+        let running = place.start(&[&plan[..], &["--warmup", "0", "--out", "run"]].concat());
+        until("some rounds are saved", || saved_rounds(&place.path("run")) >= after);
+        signal("KILL", running.id());
+        running.end();
+        place.assert_nothing_left();
+    }
+}

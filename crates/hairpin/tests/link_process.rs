@@ -1,0 +1,341 @@
+//! A link's process: what it makes, and that nothing of it stays behind however it ends.
+//!
+//! The link is started here as the engine starts it. The threads of this test enter its namespaces and come back.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use hairpin_engine::clock::RealClock;
+use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
+use hairpin_engine::links::namespace::{self, Home};
+use hairpin_engine::links::{LinkOrder, RunningLink};
+use hairpin_engine::placement::{Cpus, place};
+use hairpin_model::link::Backend;
+use hairpin_testing::{or_skip, program};
+
+use crate::support::{PROGRAM, Place, Running, names_in, signal, until};
+
+/// An order of a link that nothing is measured over.
+fn order(profile: &str) -> LinkOrder {
+    LinkOrder {
+        profile: profile.to_owned(),
+        traces: Vec::new(),
+        seed: 7,
+        backend: Backend::Relay,
+        clock: RealClock::calibrated(),
+        cpu: None,
+        allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
+        messages: None,
+        log: None,
+    }
+}
+
+/// A link of that profile; else why none can be made here.
+fn start(profile: &str) -> Result<RunningLink, String> {
+    start_as(&order(profile))
+}
+
+/// The link that is ordered; else why none can be made here.
+fn start_as(order: &LinkOrder) -> Result<RunningLink, String> {
+    namespace::may_prepare().map_err(|why| why.to_string())?;
+    // The tests run in threads: only root is here, who need not move out.
+    assert_eq!(namespace::prepare(), Ok(Home::Original));
+    Ok(RunningLink::start(Path::new(PROGRAM), order).expect("the link starts"))
+}
+
+/// Does something in a network namespace.
+fn within<T>(namespace: &Path, act: impl FnOnce() -> T) -> T {
+    let visit = namespace::visit(namespace).expect("a namespace of the link can be entered");
+    let result = act();
+    drop(visit);
+    result
+}
+
+/// Which network namespace a file stands for.
+fn namespace_of(file: impl AsRef<Path>) -> Option<(u64, u64)> {
+    fs::metadata(file).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+fn here() -> (u64, u64) {
+    namespace_of("/proc/thread-self/ns/net").expect("this thread is in a namespace")
+}
+
+/// The processes that live in a network namespace.
+fn inhabitants(namespace: (u64, u64)) -> Vec<u32> {
+    let ids = names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+    ids.filter(|id| namespace_of(format!("/proc/{id}/ns/net")) == Some(namespace)).collect()
+}
+
+/// How many of this process's files hold one of these namespaces open.
+fn held(namespaces: [(u64, u64); 2]) -> usize {
+    let files =
+        names_in(Path::new("/proc/self/fd")).into_iter().map(|name| PathBuf::from("/proc/self/fd").join(name));
+    files.filter_map(namespace_of).filter(|file| namespaces.contains(file)).count()
+}
+
+/// The namespaces of both ends, by what cannot be mistaken while they are held open.
+fn both(link: &RunningLink) -> [(u64, u64); 2] {
+    let ends = link.namespaces();
+    [&ends.near, &ends.far].map(|path| namespace_of(path).expect("the link lives"))
+}
+
+/// A process in that namespace that never ends by itself, ended with the test.
+struct Sleeper(Child);
+
+impl Sleeper {
+    /// `script` tells its last process apart by nothing but that it sleeps.
+    fn start(namespace: &Path, script: &str) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null());
+        Self(within(namespace, || command.spawn().expect("sh can be started")))
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.0.try_wait().expect("it is our child").is_some()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+const SLEEP: &str = "exec sleep 1000";
+
+fn receive(socket: &UdpSocket) -> Vec<u8> {
+    let mut buffer = [0; 100];
+    let length = socket.recv(&mut buffer).expect("a datagram comes");
+    buffer[..length].to_vec()
+}
+
+/// A socket of each end, connected to each other.
+fn sockets(link: &RunningLink, near: IpAddr, far: IpAddr) -> (UdpSocket, UdpSocket) {
+    let bind = |namespace: &Path, address: IpAddr| {
+        let socket = within(namespace, || UdpSocket::bind((address, 0)).expect("its address is there"));
+        socket.set_read_timeout(Some(Duration::from_secs(20))).expect("it is not zero");
+        socket
+    };
+    let (near, far) = (bind(&link.namespaces().near, near), bind(&link.namespaces().far, far));
+    near.connect(far.local_addr().expect("it is bound")).expect("the other end is known");
+    far.connect(near.local_addr().expect("it is bound")).expect("the other end is known");
+    (near, far)
+}
+
+#[test]
+fn packets_go_both_ways_and_the_ledger_closes() {
+    let link = or_skip!(start("delay=1ms"));
+    let home = here();
+    let pairs: [(IpAddr, IpAddr); 2] = [(NEAR_V4.into(), FAR.v4.into()), (NEAR_V6.into(), FAR.v6.into())];
+    for (near, far) in pairs {
+        let (near, far) = sockets(&link, near, far);
+        near.send(b"up").expect("it can be sent");
+        assert_eq!(receive(&far), b"up");
+        far.send(b"down").expect("it can be sent");
+        assert_eq!(receive(&near), b"down");
+    }
+    assert_eq!(here(), home, "every visit ends where it began");
+    let record = link.finish().expect("the link ends in order").record;
+    assert_eq!((record.backend, record.seed), (Backend::Relay, 7));
+    // Nothing but those: no address was asked for, nobody was told of one.
+    for direction in [&record.up, &record.down] {
+        assert_eq!((direction.packets.entered, direction.packets.out), (2, 2), "{record:?}");
+        assert_eq!(direction.packets.unexplained(), 0);
+    }
+    assert!(record.relay.is_some_and(|relay| relay.setup_ns > 0), "{record:?}");
+}
+
+/// The CPUs that the kernel lets a process's first thread run on, for instance of `0-2,5`.
+fn cpus_of(id: u32) -> Vec<usize> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).expect("the process lives");
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("proc(5) has it");
+    let cpu = |text: &str| -> usize { text.parse().expect("a number") };
+    let range = |text: &str| match text.split_once('-') {
+        Some((first, last)) => cpu(first)..=cpu(last),
+        None => cpu(text)..=cpu(text),
+    };
+    list.trim().split(',').flat_map(range).collect()
+}
+
+#[test]
+fn a_relay_runs_on_the_cpu_of_its_order_and_says_so() {
+    let free = order("delay=1ms");
+    let allowed = free.allowed_cpus.clone();
+    // Whoever starts the link may be pinned, and the link all the same be free.
+    place(allowed.first().copied(), &allowed).expect("it is allowed");
+    for cpu in allowed.iter().copied().map(Some).chain([None]) {
+        let ordered = LinkOrder { cpu, ..free.clone() };
+        let link = or_skip!(start_as(&ordered));
+        assert_eq!(cpus_of(link.id()), cpu.map_or_else(|| allowed.clone(), |cpu| vec![cpu]));
+        let relay = link.finish().expect("the link ends in order").record.relay.expect("a relay carried it");
+        assert_eq!(relay.pinned_cpu, cpu);
+    }
+}
+
+#[test]
+fn packet_number_0_is_the_first_that_a_program_sends() {
+    let link = or_skip!(start("up.drop=0 delay=0ms"));
+    let (near, far) = sockets(&link, NEAR_V4.into(), FAR.v4.into());
+    for text in [b"0", b"1", b"2"] {
+        near.send(text).expect("it can be sent");
+    }
+    assert_eq!((receive(&far), receive(&far)), (b"1".to_vec(), b"2".to_vec()));
+    let record = link.finish().expect("the link ends in order").record;
+    assert_eq!((record.up.packets.entered, record.up.packets.out, record.down.packets.entered), (3, 2, 0));
+    assert_eq!(record.up.packets.dropped["loss"], 1);
+}
+
+#[test]
+fn a_stream_comes_whole_in_packets_of_the_mtu() {
+    const BYTES: usize = 1_000_000;
+    let link = or_skip!(start("mtu=1000B delay=0ms"));
+    let listener = within(&link.namespaces().far, || TcpListener::bind((FAR.v4, 0)).expect("it can listen"));
+    let to = listener.local_addr().expect("it is bound");
+    let reader = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody connects");
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("it comes to its end");
+        bytes
+    });
+    let mut stream = within(&link.namespaces().near, || TcpStream::connect(to).expect("it can connect"));
+    let sent: Vec<u8> = (0..BYTES).map(|place| u8::try_from(place % 251).expect("below 251")).collect();
+    stream.write_all(&sent).expect("it can be sent");
+    drop(stream);
+    assert!(reader.join().expect("the reader ends") == sent, "every byte in its place");
+    let record = link.finish().expect("the link ends in order").record;
+    // A packet of 1000 bytes carries at most 960; a larger one is dropped by the link's first stage.
+    assert!(record.up.packets.entered >= u64::try_from(BYTES / 960).expect("small"), "{record:?}");
+    assert!(record.packets.dropped.is_empty(), "{record:?}");
+    assert_eq!(record.packets.unexplained(), 0);
+}
+
+#[test]
+fn both_ends_have_their_address_and_mtu_and_know_each_other() {
+    or_skip!(program("ip"));
+    let link = or_skip!(start("mtu=1400B"));
+    let ends: [(&Path, Ipv4Addr, Ipv6Addr); 2] =
+        [(&link.namespaces().near, NEAR_V4, NEAR_V6), (&link.namespaces().far, FAR.v4, FAR.v6)];
+    for (namespace, v4, v6) in ends {
+        let ip = |arguments: &[&str]| {
+            let mut command = Command::new("ip");
+            command.args(arguments);
+            within(namespace, || command.output()).map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let shown = ip(&["-o", "address"]).expect("it was found just now");
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines.len(), 4, "two at the loopback, two at eth0, and none that came by itself: {shown}");
+        for address in ["127.0.0.1/8".to_owned(), "::1/128".to_owned(), format!("{v4}/24"), format!("{v6}/64")] {
+            assert!(shown.contains(&format!(" {address} ")), "{address}: {shown}");
+        }
+        assert!(!shown.contains("tentative"), "{shown}");
+        let shown = ip(&["-o", "link"]).expect("it was there");
+        let eth0 = shown.lines().find(|line| line.contains(" eth0@")).expect("it is there");
+        assert!(eth0.contains(" mtu 1400 ") && eth0.contains("NOARP") && eth0.contains("LOWER_UP"), "{shown}");
+        assert!(eth0.contains(" link/ether 02:00:00:00:00:10 "), "both have one hardware address: {shown}");
+    }
+    drop(link);
+}
+
+#[test]
+fn twenty_starts_leave_no_process_namespace_or_file() {
+    for round in 0..20 {
+        let link = or_skip!(start("delay=1ms"));
+        let (id, ends) = (link.id(), both(&link));
+        assert_eq!(held(ends), 2, "the handle holds both while the link lives");
+        link.finish().expect("the link ends in order");
+        assert!(!Path::new(&format!("/proc/{id}")).exists(), "{round}: the process was waited for");
+        assert_eq!((held(ends), inhabitants(ends[0]), inhabitants(ends[1])), (0, vec![], vec![]), "{round}");
+    }
+}
+
+#[test]
+fn whatever_runs_at_an_end_is_ended_with_the_link() {
+    let link = or_skip!(start("delay=1ms"));
+    let ends = both(&link);
+    let mut plain = Sleeper::start(&link.namespaces().near, SLEEP);
+    // One that starts the next when it is ended, and one that has left its parent.
+    let mut again = Sleeper::start(&link.namespaces().far, "while :; do sleep 1000; done");
+    let mut left = Sleeper::start(&link.namespaces().far, "setsid sleep 1000 & exit 0");
+    until("all of them run", || {
+        left.has_ended() && inhabitants(ends[1]).len() >= 3 && inhabitants(ends[0]).len() == 1
+    });
+    link.finish().expect("the link ends in order");
+    assert_eq!((inhabitants(ends[0]), inhabitants(ends[1])), (vec![], vec![]));
+    until("both have ended", || plain.has_ended() && again.has_ended());
+}
+
+#[test]
+fn a_link_that_is_dropped_is_undone() {
+    let link = or_skip!(start("delay=1ms"));
+    let (id, ends) = (link.id(), both(&link));
+    let mut sleeper = Sleeper::start(&link.namespaces().near, SLEEP);
+    drop(link);
+    assert!(!Path::new(&format!("/proc/{id}")).exists());
+    assert_eq!((held(ends), inhabitants(ends[0]), inhabitants(ends[1])), (0, vec![], vec![]));
+    until("it has ended", || sleeper.has_ended());
+}
+
+#[test]
+fn a_link_that_is_killed_says_so_and_is_undone() {
+    let link = or_skip!(start("delay=1ms"));
+    let ends = both(&link);
+    let mut sleeper = Sleeper::start(&link.namespaces().far, SLEEP);
+    signal("KILL", link.id());
+    let failure = link.finish().expect_err("it was killed");
+    assert_eq!(failure.cause, "the link ended early (signal: 9 (SIGKILL))");
+    assert_eq!((held(ends), inhabitants(ends[0]), inhabitants(ends[1])), (0, vec![], vec![]));
+    until("it has ended", || sleeper.has_ended());
+}
+
+#[test]
+fn a_process_that_is_itself_at_an_end_is_spared() {
+    let link = or_skip!(start("delay=1ms"));
+    let namespaces = link.namespaces().clone();
+    let visit = namespace::visit(&namespaces.near).expect("it can be entered");
+    let inner = namespace::visit(&namespaces.far).expect("it can be entered from the other");
+    let far = here();
+    drop(inner);
+    assert_ne!(here(), far);
+    link.finish().expect("the link ends in order");
+    drop(visit);
+    assert!(namespace::visit(&namespaces.near).is_err(), "the link has ended");
+}
+
+#[test]
+fn a_link_that_cannot_be_is_a_failure_that_names_the_cause() {
+    or_skip!(namespace::may_prepare());
+    let why = |order: &LinkOrder| RunningLink::start(Path::new(PROGRAM), order).err().expect("it is refused");
+    assert!(why(&order("delay=1")).cause.starts_with("cannot read the profile `delay=1`: "));
+    assert_eq!(why(&order("loopback")).cause, "the loopback is no link");
+    let refused = why(&LinkOrder { backend: Backend::Netem, ..order("up.drop=0") });
+    assert_eq!(refused.cause, "netem cannot do `drop` (up): it loses no packets by number");
+    let program = Path::new("/no/such/program");
+    let failure = RunningLink::start(program, &order("delay=1ms")).err().expect("there is none");
+    assert!(failure.cause.starts_with("cannot start the link /no/such/program: "), "{failure:?}");
+}
+
+#[test]
+fn a_small_mtu_has_ipv4_alone() {
+    let link = or_skip!(start("mtu=600B"));
+    let (near, far) = sockets(&link, NEAR_V4.into(), FAR.v4.into());
+    near.send(b"up").expect("it can be sent");
+    assert_eq!(receive(&far), b"up");
+    within(&link.namespaces().near, || assert!(UdpSocket::bind((NEAR_V6, 0)).is_err()));
+    link.finish().expect("the link ends in order");
+}
+
+#[test]
+fn the_hidden_command_without_an_order_is_refused() {
+    let place = Place::new();
+    let ran = place.hairpin(&["__link"]).refused();
+    assert_eq!(ran.stderr, "error: the link is started by hairpin itself\n");
+    let ran = Running::start(place.command(PROGRAM).args(["__link", "1"])).end().refused();
+    assert!(ran.stderr.starts_with("error: cannot read the order: "), "{ran:?}");
+    place.assert_nothing_left();
+}

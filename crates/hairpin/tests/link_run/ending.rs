@@ -1,0 +1,231 @@
+//! Signals, kills and the death of the link: the command hears of them, and nothing is left behind.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+use hairpin_testing::{or_skip, program};
+
+use super::{run, with_script};
+use crate::support::{PROGRAM, Place, Running, can_link, names_in, signal, until};
+
+/// A script that says that it runs, and stays.
+const STAYS: &str = "touch runs; sleep 300 & setsid sleep 300 & exec sleep 300";
+
+/// Starts a script across a link in a process group of its own, as a shell does, and waits until it runs.
+fn started(place: &Place, flags: &[&str], script: &str) -> Running {
+    let mut command = with_script(place, &[&["--link", "delay=1ms"], flags].concat(), script);
+    let running = Running::start(command.process_group(0));
+    until("the command runs", || place.path("runs").exists());
+    running
+}
+
+fn is_link(command_line: &str) -> bool {
+    command_line.contains(" __link ")
+}
+
+/// The link's process that this one started.
+fn link_of(running: &Running) -> u32 {
+    running.child(is_link).expect("a link is a process of its own")
+}
+
+/// Sends a signal to a whole process group, as the terminal does.
+fn signal_group(name: &str, leader: u32) {
+    let mut kill = Command::new("sh");
+    kill.args(["-c", "kill -s \"$0\" -- \"-$1\"", name, &leader.to_string()]);
+    assert!(kill.status().expect("sh can be started").success(), "SIG{name} to group {leader}");
+}
+
+#[test]
+fn ctrl_c_reaches_the_command_and_the_link_is_undone_after_it() {
+    or_skip!(can_link());
+    let interfaces = names_in("/sys/class/net".as_ref());
+    let place = Place::new();
+    let running = started(&place, &[], STAYS);
+    signal_group("INT", running.id());
+    let ran = running.end().with_code(130);
+    assert!(ran.stderr.contains("\nup    packets in "), "the account is told: {ran:#?}");
+    place.assert_nothing_left();
+
+    // A command that goes on says itself how it ends.
+    let place = Place::new();
+    let own = "trap 'echo heard; exit 9' INT; touch runs; while :; do sleep 0.05; done";
+    let running = started(&place, &["--quiet"], own);
+    signal_group("INT", running.id());
+    let ran = running.end().with_code(9);
+    assert!(ran.stdout.starts_with("heard\n"), "{ran:#?}");
+    place.assert_nothing_left();
+    assert_eq!(names_in("/sys/class/net".as_ref()), interfaces, "no interface is left");
+}
+
+#[test]
+fn the_key_of_a_terminal_is_heard_once() {
+    or_skip!(can_link());
+    or_skip!(program("script"));
+    let place = Place::new();
+    // The command reads the terminal, so it must be in the foreground; then it counts how often it is interrupted.
+    let near = "read line; echo \"read $line\"; trap 'echo x >>interrupts' INT; touch runs; \
+                until [ -e enough ]; do sleep 0.05; done; exit 7";
+    std::fs::write(place.path("near"), near).expect("the place can be written to");
+    // Not every shell that `script` may use puts the program in its own place, and the key would end that shell.
+    let words = format!("exec {PROGRAM} link run --quiet --link delay=1ms -- bash near");
+    let mut command = place.command("script");
+    command.args(["-qec", &words, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("script can be started");
+    let mut keys = child.stdin.take().expect("piped");
+    keys.write_all(b"a line\n").expect("it reads the terminal");
+    until("the command has read its line", || place.path("runs").exists());
+    keys.write_all(b"\x03").expect("it reads the terminal");
+    let interrupts = || std::fs::read_to_string(place.path("interrupts")).unwrap_or_default();
+    until("the command was interrupted", || !interrupts().is_empty());
+    // A second one would be passed on at once: it has time to come.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::fs::write(place.path("enough"), "").expect("the place can be written to");
+    let ran = child.wait_with_output().expect("it ends");
+    drop(keys);
+    assert_eq!((ran.status.code(), interrupts().as_str()), (Some(7), "x\n"), "{ran:?}");
+    assert!(String::from_utf8_lossy(&ran.stdout).contains("read a line"), "{ran:?}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_request_to_end_is_passed_on_to_the_command() {
+    or_skip!(can_link());
+    for (name, code) in [("TERM", 143), ("HUP", 129), ("INT", 130), ("QUIT", 131)] {
+        let place = Place::new();
+        // No shell: one of them takes no notice of SIGQUIT.
+        let running = place.start(&["link", "run", "--link", "delay=1ms", "--", "sleep", "300"]);
+        until("the command runs", || running.child(|line| line == "sleep 300").is_some());
+        signal(name, running.id());
+        running.end().with_code(code);
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_signal_before_the_command_has_begun_leaves_it_out() {
+    or_skip!(can_link());
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let place = Place::new();
+        // The far command never listens: Hairpin waits for it when the signal comes.
+        let flags = ["--link", "delay=1ms", "--far", "touch far; exec sleep 300"];
+        let running = Running::start(&mut with_script(&place, &flags, "touch ran"));
+        until("the far command runs", || place.path("far").exists());
+        signal(name, running.id());
+        running.end().with_code(code);
+        assert!(!place.path("ran").exists());
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn an_interface_that_the_command_removes_is_a_failure_of_the_link() {
+    or_skip!(can_link());
+    or_skip!(program("ip"));
+    let place = Place::new();
+    let ran = run(&place, &["--link", "delay=1ms"], "ip link del eth0; sleep 300").with_code(125);
+    assert!(ran.stderr.contains("was an interface of the link removed from outside?"), "{ran:#?}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_link_that_is_killed_ends_the_command_and_says_so() {
+    or_skip!(can_link());
+    let place = Place::new();
+    let running = started(&place, &["--json", "--far", "sleep 300 & setsid sleep 300 & sleep 300"], STAYS);
+    signal("KILL", link_of(&running));
+    let ran = running.end().with_code(125);
+    let told = "error: the link ended early (signal: 9 (SIGKILL)) (hint: was it ended from outside?)\n";
+    assert!(ran.stderr.ends_with(told) && ran.stdout.is_empty(), "{ran:#?}");
+    place.assert_nothing_left();
+
+    // A command that does not end when it is asked to.
+    let place = Place::new();
+    let running = started(&place, &[], "trap '' TERM; touch runs; while :; do sleep 0.05; done");
+    signal("KILL", link_of(&running));
+    running.end().with_code(125);
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_killed_program_leaves_nothing() {
+    or_skip!(can_link());
+    let interfaces = names_in("/sys/class/net".as_ref());
+    let far = ["--far", "sleep 300 & setsid sleep 300 & exec sleep 300"];
+    for flags in [&[][..], &far] {
+        let place = Place::new();
+        let running = started(&place, flags, STAYS);
+        signal("KILL", running.id());
+        place.assert_nothing_left();
+        running.end();
+    }
+    // In the middle of the making of a link, too.
+    for _ in 0..10 {
+        let place = Place::new();
+        let running = Running::start(&mut with_script(&place, &["--link", "delay=1ms"], STAYS));
+        until("it has started the link", || running.child(is_link).is_some());
+        signal("KILL", running.id());
+        place.assert_nothing_left();
+        running.end();
+    }
+    assert_eq!(names_in("/sys/class/net".as_ref()), interfaces, "no interface is left");
+}
+
+#[test]
+fn a_killed_program_leaves_nothing_where_all_that_it_started_is_stopped() {
+    or_skip!(can_link());
+    let interfaces = names_in("/sys/class/net".as_ref());
+    // The link, three processes at the near end, and the echo or three more at the far end.
+    let far = ["--far", "sleep 300 & setsid sleep 300 & exec sleep 300"];
+    for (flags, count) in [(&[][..], 5), (&far, 7)] {
+        let place = Place::new();
+        let running = started(&place, flags, STAYS);
+        let others = || place.processes().into_iter().filter(|id| *id != running.id()).collect::<Vec<u32>>();
+        until("all of them run", || others().len() == count);
+        let others = others();
+        assert!(others.contains(&link_of(&running)), "{others:?}");
+        for id in &others {
+            signal("STOP", *id);
+        }
+        until("all are stopped", || others.iter().all(|id| is_stopped(*id)));
+        signal("KILL", running.id());
+        place.assert_nothing_left();
+        running.end();
+    }
+    assert_eq!(names_in("/sys/class/net".as_ref()), interfaces, "no interface is left");
+}
+
+/// Whether a process is stopped by a signal.
+fn is_stopped(id: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    status.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+#[test]
+fn a_killed_process_group_leaves_nothing() {
+    or_skip!(can_link());
+    // The far shell goes with Hairpin, its child does not: only the link is left to end it.
+    for far in ["sleep 300; true", "sleep 300 & setsid sleep 300 & exec sleep 300"] {
+        let place = Place::new();
+        let running = started(&place, &["--far", far], STAYS);
+        let namespace = |id: u32| std::fs::read_link(format!("/proc/{id}/ns/net")).ok();
+        let own = namespace(std::process::id());
+        let inside = |id: &u32| namespace(*id).is_some_and(|one| Some(one) != own);
+        assert!(place.processes().iter().filter(|id| inside(id)).count() >= 3, "both commands, and a child");
+        signal_group("KILL", running.id());
+        // By the mark that every process inherits: the kernel gives a namespace's number to the next one.
+        place.assert_nothing_left();
+        running.end();
+    }
+}
+
+#[test]
+fn what_the_commands_leave_running_ends_with_the_link() {
+    or_skip!(can_link());
+    let place = Place::new();
+    // Their output goes elsewhere, or whoever reads it to its end would wait for them.
+    let leaves = "setsid sleep 300 >/dev/null 2>&1 & sleep 300 >/dev/null 2>&1 &";
+    run(&place, &["--link", "delay=1ms", "--far", leaves], leaves).with_code(0);
+    assert_eq!(place.processes(), [0; 0], "when Hairpin has ended, all that it started has ended before");
+    place.assert_nothing_left();
+}

@@ -1,0 +1,319 @@
+//! The saved run: ended by the user, shown again, computed anew, and damaged.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::{PROGRAM, Place, Running, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
+
+#[test]
+fn ctrl_c_ends_the_round_saves_and_reports() {
+    for name in ["INT", "TERM"] {
+        let place = Place::new();
+        let plan = [
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "tcp",
+            "--rounds",
+            "500",
+            "--duration",
+            "60ms",
+            "--out",
+            "run",
+        ];
+        let mut running = place.start(&plan);
+        until("a round is saved", || saved_rounds(&place.path("run")) > 0);
+        running.busy_echo_half();
+        signal(name, running.id());
+        let ran = running.end().with_code(130);
+        assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "SIG{name}: {ran:#?}");
+        assert!(ran.stderr.contains("Run folder  run"), "SIG{name}: {ran:#?}");
+        let run = place.json(&["report", "run"]);
+        assert_eq!(run["state"], "interrupted");
+        assert!(run["cases"][0]["rounds"].as_u64() > Some(0), "{run}");
+        assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, ran.stdout, "what it printed then");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
+    for (transport, waiting) in [("udp", "block"), ("udp", "poll"), ("tcp", "block"), ("shm", "block")] {
+        let place = Place::new();
+        let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "apart"];
+        let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "60s", "--out", "run"];
+        let mut running = place.start(&[&plan[..], &rest].concat());
+        signal("STOP", running.busy_echo_half());
+        let began = Instant::now();
+        signal("INT", running.id());
+        let ran = running.end().with_code(130);
+        // The round has 2 s; whatever else is waited for has the time-out of 60 s.
+        assert!(began.elapsed() < Duration::from_secs(20), "{transport}, {waiting}: {ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "{ran:#?}");
+        assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_a_run_under_nohup() {
+    let place = Place::new();
+    let plan = "round-trip --placement together --transport tcp --rounds 2 --duration 300ms --out run";
+    let script = format!("trap '' HUP; exec \"$0\" {plan}");
+    let mut running = Running::start(place.command("sh").args(["-c", &script, PROGRAM]));
+    running.busy_echo_half();
+    signal("HUP", running.id());
+    running.end().with_code(0);
+    assert_eq!(saved_rounds(&place.path("run")), 2);
+}
+
+/// A finished run of two cases in `run`, one of them in an open loop; answers what it printed.
+fn finished(place: &Place, format: &str) -> String {
+    let plan = [
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,udp",
+        "--rate",
+        "20000",
+        "--rounds",
+        "3",
+        "--count",
+        "400",
+    ];
+    place.hairpin(&[&plan[..], &["--seed", "5", "--out", "run", format]].concat()).with_code(0).stdout
+}
+
+#[test]
+fn a_report_is_what_the_run_printed() {
+    for format in ["--quiet", "--json", "--csv"] {
+        let place = Place::new();
+        let printed = finished(&place, format);
+        let again = match format {
+            "--quiet" => place.hairpin(&["report", "run"]),
+            _ => place.hairpin(&["report", "run", format]),
+        };
+        assert_eq!(again.with_code(0).stdout, printed, "{format}");
+    }
+}
+
+#[test]
+fn a_page_that_cannot_be_written_costs_nothing_else() {
+    let place = Place::new();
+    let printed = finished(&place, "--quiet");
+    std::fs::remove_file(place.path("run/report.html")).expect("it is there");
+    // Root may write where others may not, but nobody may put a file in the place of a folder.
+    std::fs::create_dir(place.path("run/report.html")).expect("the name is free");
+    for command in ["report", "analyse"] {
+        let ran = place.hairpin(&[command, "run"]).with_code(3);
+        assert_eq!(ran.stdout, printed, "{command}");
+        assert!(ran.stderr.contains("error: cannot write run/report.html: "), "{ran:#?}");
+        assert_eq!(names_in(&place.path("run")).len(), 5, "nothing half written: {:?}", names_in(&place.path("run")));
+    }
+    std::fs::remove_dir(place.path("run/report.html")).expect("it is empty");
+    let ran = place.hairpin(&["report", "run", "--html", "/dev/full"]).with_code(3);
+    assert_eq!(ran.stdout, printed);
+    assert!(ran.stderr.contains("cannot write /dev/full: No space left"), "{ran:#?}");
+}
+
+#[test]
+fn what_cannot_be_printed_is_never_fine() {
+    let place = Place::new();
+    finished(&place, "--quiet");
+    let commands = [
+        "--help",
+        "--version",
+        "round-trip --help",
+        "list",
+        "list --json",
+        "link list",
+        "link show lte",
+        "link show lte --json",
+        "completions bash",
+        "man",
+        "claims",
+        "claims --json",
+        "report run",
+        "report run --json",
+        "report run --csv",
+        "report run --csv=samples",
+        "analyse run",
+        "compare run run",
+        "compare run run --json",
+    ];
+    for words in commands {
+        let mut full = place.command("sh");
+        full.args(["-c", "exec \"$0\" \"$@\" > /dev/full", PROGRAM]).args(words.split(' '));
+        let ran = Running::start(&mut full).end();
+        assert_eq!(ran.code, Some(3), "{words}: {ran:#?}");
+        assert!(ran.stderr.contains("error: cannot write to standard output: No space left"), "{words}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_run_is_its_owners_alone_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let mut open = place.command("sh");
+    open.args(["-c", "umask 022 && exec \"$0\" \"$@\"", PROGRAM]);
+    open.args([
+        "round-trip",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe",
+        "--rounds",
+        "1",
+        "--count",
+        "10",
+        "--quiet",
+    ]);
+    Running::start(&mut open).end().with_code(0);
+    let run = place.path("hairpin-runs").join(&names_in(&place.path("hairpin-runs"))[0]);
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!([mode(&place.path("hairpin-runs")), mode(&run), mode(&run.join("samples"))], [0o700; 3]);
+    for name in ["run.json", "rounds.jsonl", "latency.hlog", "report.html", "samples/round-000000.parquet"] {
+        assert_eq!(mode(&run.join(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_report_makes_the_page_anew() {
+    let place = Place::new();
+    finished(&place, "--quiet");
+    let page = |name: &str| std::fs::read_to_string(place.path(name)).expect("there is a page");
+    let first = page("run/report.html");
+    assert!(first.trim_start().starts_with("<!") && first.contains("udp"), "{first}");
+    std::fs::write(place.path("run/report.html"), "damaged").expect("it can be written");
+    place.hairpin(&["report", "run"]).with_code(0);
+    assert_eq!(page("run/report.html"), first);
+    let ran = place.hairpin(&["report", "run", "--html", "elsewhere.html"]).with_code(0);
+    assert!(ran.stderr.contains("Report      elsewhere.html"), "{ran:#?}");
+    assert_eq!(page("elsewhere.html"), first);
+    let ran = place.hairpin(&["report", "run", "--html", "no/such/folder.html"]).with_code(2);
+    assert!(ran.stderr.contains("cannot write no/such/folder.html: No such file"), "{ran:#?}");
+}
+
+#[test]
+fn analysing_again_finds_the_same_figures() {
+    let place = Place::new();
+    let printed: Value = serde_json::from_str(&finished(&place, "--json")).expect("JSON");
+    let before = rounds(&place.path("run"));
+    // Figures that are wrong, to see that they are computed from the samples and not kept.
+    edit_json(&place.path("run/run.json"), |run| {
+        run["cases"][0]["latency_ns"]["p50"]["value"] = 1.0.into();
+        run["findings"] = Value::Array(Vec::new());
+    });
+    let text = std::fs::read_to_string(place.path("run/rounds.jsonl")).expect("rounds");
+    let p50 = before[0]["outcome"]["figures"]["latency_ns"]["p50"].to_string();
+    std::fs::write(place.path("run/rounds.jsonl"), text.replace(&format!("\"p50\":{p50}"), "\"p50\":2.0"))
+        .expect("fine");
+
+    let again = place.json(&["analyse", "run"]);
+    for (one, other) in
+        printed["cases"].as_array().expect("cases").iter().zip(again["cases"].as_array().expect("cases"))
+    {
+        for quantity in ["latency_ns", "service_ns", "lateness_ns", "ledger", "curve", "modes", "round_points"] {
+            assert_eq!(one[quantity], other[quantity], "{quantity}");
+        }
+    }
+    assert_eq!(again, printed, "all of it");
+    assert_eq!(rounds(&place.path("run")), before, "the rounds too");
+    assert_eq!(place.json(&["report", "run"]), printed, "and it is saved");
+}
+
+/// What a command says of a run that is damaged in one place; the run stays as it is.
+fn says(command: &[&str], damage: impl FnOnce(&Path)) -> String {
+    let place = Place::new();
+    place
+        .hairpin(&[
+            "round-trip",
+            "--placement",
+            "together",
+            "--transport",
+            "pipe",
+            "--rounds",
+            "2",
+            "--count",
+            "50",
+            "--out",
+            "run",
+        ])
+        .with_code(0);
+    damage(&place.path("run"));
+    copy(&place.path("run"), &place.path("copy"));
+    let ran = place.hairpin(&[&command[..1], &["run"], &command[1..]].concat()).refused();
+    for name in ["run.json", "rounds.jsonl", "latency.hlog"] {
+        let bytes = |folder: &str| std::fs::read(place.path(folder).join(name)).ok();
+        assert_eq!(bytes("run"), bytes("copy"), "{command:?} changed {name}");
+    }
+    assert!(!ran.stderr.contains("panicked"), "{ran:#?}");
+    ran.stderr
+}
+
+fn cut_short(path: &Path) {
+    let bytes = std::fs::read(path).expect("it was saved");
+    std::fs::write(path, &bytes[..bytes.len() * 2 / 3]).expect("it can be written");
+}
+
+#[test]
+fn damage_is_told_with_its_place() {
+    let first_samples = |run: &Path| run.join("samples").join(&names_in(&run.join("samples"))[0]);
+    let said = says(&["analyse"], |run| cut_short(&first_samples(run)));
+    assert!(said.contains("cannot read run/samples/round-000000.parquet: "), "{said}");
+    assert!(said.contains("(hint: was it cut short or edited?"), "{said}");
+    let said = says(&["analyse"], |run| std::fs::write(first_samples(run), "nothing").expect("it can be written"));
+    assert!(said.contains("cannot read run/samples/round-000000.parquet: "), "{said}");
+    let said = says(&["analyse"], |run| std::fs::remove_file(first_samples(run)).expect("it was saved"));
+    assert!(said.contains("run/samples/round-000000.parquet: No such file"), "{said}");
+
+    let said = says(&["analyse"], |run| cut_short(&run.join("latency.hlog")));
+    assert!(said.contains("cannot read run/latency.hlog: "), "{said}");
+    let said = says(&["analyse"], |run| std::fs::remove_file(run.join("latency.hlog")).expect("it was saved"));
+    assert!(said.contains("run/latency.hlog: No such file"), "{said}");
+    let said = says(&["analyse"], |run| {
+        let log = run.join("latency.hlog");
+        let text = std::fs::read_to_string(&log).expect("it is text");
+        std::fs::write(&log, text.replace("HISTF", "HISTG")).expect("it can be written");
+    });
+    assert!(said.contains("cannot read run/latency.hlog: "), "{said}");
+
+    for command in ["report", "analyse"] {
+        let said = says(&[command], |run| cut_short(&run.join("run.json")));
+        assert!(said.contains("cannot read run/run.json: the run is not JSON: "), "{said}");
+        let said = says(&[command], |run| cut_short(&run.join("rounds.jsonl")));
+        assert!(said.contains("cannot read run/rounds.jsonl: line 2: "), "{said}");
+        let said = says(&[command], |run| std::fs::remove_file(run.join("run.json")).expect("it was saved"));
+        assert!(said.contains("run holds no run: ") && said.contains("(hint: "), "{said}");
+    }
+    let said =
+        says(&["report", "--json"], |run| edit_json(&run.join("run.json"), |run| run["cases"] = "none".into()));
+    assert!(said.contains("the run does not have the shape of format 1: "), "{said}");
+}
+
+#[test]
+fn what_a_kill_cut_short_is_left_out() {
+    let place = Place::new();
+    finished(&place, "--quiet");
+    edit_json(&place.path("run/run.json"), |run| run["state"] = "running".into());
+    let file = place.path("run/rounds.jsonl");
+    let text = std::fs::read_to_string(&file).expect("it was saved");
+    std::fs::write(&file, &text[..text.len() - 40]).expect("it can be written");
+    let shown = place.hairpin(&["report", "run"]).with_code(0).stdout;
+    assert!(shown.starts_with("PARTIAL RUN: it is still running or was killed; 5 of 6 rounds"), "{shown}");
+}
+
+#[test]
+fn samples_of_a_damaged_file_are_told_after_those_of_the_others() {
+    let place = Place::new();
+    finished(&place, "--quiet");
+    cut_short(&place.path("run/samples/round-000003.parquet"));
+    let ran = place.hairpin(&["report", "run", "--csv=samples"]).with_code(2);
+    assert!(ran.stderr.contains("cannot read run/samples/round-000003.parquet: "), "{ran:#?}");
+    let of_round = |number: &str| ran.stdout.lines().filter(|line| line.starts_with(&format!("{number},"))).count();
+    assert!(of_round("2") > 400 && of_round("3") == 0, "{} {}", of_round("2"), of_round("3"));
+}

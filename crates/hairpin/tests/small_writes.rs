@@ -1,0 +1,317 @@
+//! Small writes as a user runs them: figures, evidence, findings, proofs, and what goes wrong.
+
+use std::path::Path;
+
+use hairpin_testing::{or_skip, works};
+use serde_json::{Value, json};
+
+use crate::json_contract::assert_kept;
+use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, rounds, text};
+
+/// A short run: three rounds are the fewest with an interval, and the first exchange of a connection is quick, so one is
+/// warm-up.
+const SHORT: &[&str] = &[
+    "small-writes",
+    "--placement",
+    "together",
+    "--transport",
+    "tcp",
+    "--rounds",
+    "3",
+    "--exchanges",
+    "4",
+    "--warmup",
+    "1",
+    "--seed",
+    "5",
+];
+/// The finding that all this is about.
+const NAGLE: &str = "nagle-meets-delayed-ack";
+
+fn case<'r>(run: &'r Value, transport: &str, remedy: &str) -> &'r Value {
+    let wanted = |one: &&Value| one["case"]["transport"] == transport && one["case"]["remedy"] == remedy;
+    list(&run["cases"]).iter().find(wanted).unwrap_or_else(|| panic!("no {transport} {remedy} in {run}"))
+}
+
+fn finding<'r>(run: &'r Value, code: &str) -> Option<&'r Value> {
+    list(&run["findings"]).iter().find(|finding| finding["code"] == code)
+}
+
+/// The remedies of the cases that a finding names.
+fn remedies_in(run: &Value, code: &str) -> Vec<String> {
+    let Some(finding) = finding(run, code) else { return Vec::new() };
+    let named = |one: &&Value| list(&finding["cases"]).contains(&one["id"]);
+    list(&run["cases"]).iter().filter(named).map(|one| text(&one["case"]["remedy"]).to_owned()).collect()
+}
+
+fn value(figure: &Value) -> f64 {
+    figure["value"].as_f64().unwrap_or_else(|| panic!("no figure: {figure}"))
+}
+
+#[test]
+fn every_remedy_keeps_the_contract() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "all,batch=10", "--out", "run"]].concat());
+    assert_kept(&run);
+    let remedies: Vec<&str> = list(&run["cases"]).iter().map(|one| text(&one["case"]["remedy"])).collect();
+    assert_eq!(
+        remedies,
+        ["none", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=10"]
+    );
+    for one in list(&run["cases"]) {
+        assert_eq!((&one["case"]["writes"], &one["case"]["size_bytes"]), (&json!("100x2"), &json!(200)), "{one}");
+        assert_eq!((&one["samples"], &one["valid"]), (&json!(12), &json!(true)), "{one}");
+        assert_eq!(one["exchange_ns"], one["latency_ns"], "{one}");
+        for key in ["first_exchange_ns", "bytes_per_ms", "segments_per_exchange", "system_calls_per_exchange"] {
+            assert!(value(&one[key]) > 0.0, "{key}: {one}");
+        }
+        assert!(value(&one["bare_acks_per_exchange"]) >= 0.0, "{one}");
+        let speed_up = &one["speed_up_against_none"];
+        assert_eq!(speed_up.is_null(), one["case"]["remedy"] == "none", "{one}");
+    }
+    // Counts, not times: a hundred writes are a hundred calls and, without Nagle, up to as many segments. A congestion
+    // control that paces (bbr) lets some of them merge.
+    let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
+    for (remedy, writes) in
+        [("none", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
+    {
+        let calls = per_exchange(remedy, "system_calls_per_exchange");
+        assert!((writes + 1.0..=writes + 3.0).contains(&calls), "{remedy}: {calls} calls");
+    }
+    assert!(per_exchange("nodelay", "segments_per_exchange") > 10.0, "{run}");
+    for remedy in ["cork", "more", "one-write", "writev"] {
+        assert!(per_exchange(remedy, "segments_per_exchange") < 4.0, "{remedy}: {run}");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn controls_without_nagle_have_no_segments_to_count() {
+    let place = Place::new();
+    let plan = [
+        "small-writes",
+        "--placement",
+        "together",
+        "--transport",
+        "pipe,unix-stream",
+        "--remedy",
+        "none,one-write",
+        "--rounds",
+        "2",
+    ];
+    let run = place.json(&[&plan[..], &["--exchanges", "10"]].concat());
+    assert_kept(&run);
+    for one in list(&run["cases"]) {
+        assert_eq!((&one["samples"], &one["valid"]), (&json!(20), &json!(true)), "{one}");
+        assert!(one["segments_per_exchange"].is_null() && one["bare_acks_per_exchange"].is_null(), "{one}");
+    }
+    assert_eq!(finding(&run, NAGLE), None);
+}
+
+#[test]
+fn the_cause_is_named_where_it_is_and_nowhere_else() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none,nodelay,cork,more,one-write"]].concat());
+    assert_eq!(remedies_in(&run, NAGLE), ["none"], "{}", run["findings"]);
+    let found = finding(&run, NAGLE).expect("it was just looked at");
+    assert!(list(&found["evidence"]).len() >= 3, "more than the latency alone: {found}");
+    assert!(text(&found["counter_experiment"]["command"]).contains("--remedy none,nodelay"), "{found}");
+    assert_eq!(found["proved"]["verdict"], "confirmed", "both were measured: {found}");
+    assert_eq!(remedies_in(&run, "many-small-segments"), ["nodelay"], "{}", run["findings"]);
+}
+
+#[test]
+fn a_sleeping_echo_half_is_not_called_nagle() {
+    let place = Place::new();
+    // The same 40 ms and Nagle on. An echo half that takes so long to answer acknowledges what it reads at once, so
+    // that nothing is held, and the tracing must leave it so.
+    for writes in ["100x2", "2x2"] {
+        let sleeping = ["--remedy", "none", "--writes", writes, "--plant", "sleep=40ms/1"];
+        let run = place.json(&[SHORT, &sleeping].concat());
+        assert_eq!(finding(&run, NAGLE), None, "{writes}: {}", run["findings"]);
+        assert!(finding(&run, "echo-stalled").is_some(), "{writes}: {}", run["findings"]);
+    }
+}
+
+#[test]
+fn without_a_trace_no_latency_alone_is_called_nagle() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none", "--trace", "off"]].concat());
+    assert_eq!(finding(&run, NAGLE), None, "{}", run["findings"]);
+    assert!(case(&run, "tcp", "none")["trace"].is_null());
+}
+
+#[test]
+fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none", "--prove"]].concat());
+    let found = finding(&run, NAGLE).expect("none stalls");
+    assert_eq!(found["proved"]["verdict"], "confirmed", "{found}");
+    let effect = &found["proved"]["effect"];
+    assert!(effect["high"].as_f64().expect("an interval") < 0.0, "it takes time off: {found}");
+    assert!(list(&run["cases"]).iter().any(|one| one["case"]["remedy"] == "nodelay"), "the changed case is reported");
+    let without = place.json(&[SHORT, &["--remedy", "none"]].concat());
+    assert_eq!(list(&without["cases"]).len(), 1);
+    assert!(finding(&without, NAGLE).expect("none stalls")["proved"].is_null());
+}
+
+#[test]
+fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
+    let place = Place::new();
+    place.json(&[SHORT, &["--remedy", "none,one-write", "--out", "run"]].concat());
+    let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+    assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are told apart: {shown}");
+    let words = on_one_line(&shown);
+    for expected in ["Nagle", "ACK", "held"] {
+        assert!(words.contains(expected), "{expected}: {shown}");
+    }
+    assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
+    let other = place.hairpin(&["report", "run", "--ladder=one-write"]).with_code(0).stdout;
+    assert_ne!(shown, other);
+    let unknown = place.hairpin(&["report", "run", "--ladder=nodleay"]).refused();
+    assert!(unknown.stderr.contains("unknown case of the ladder `nodleay` (hint: did you mean"), "{unknown:#?}");
+}
+
+/// Runs the program without the right to capture; else why it cannot be done here.
+fn without_capture(place: &Place, arguments: &[&str]) -> Result<Value, String> {
+    let drop = ["--bounding-set=-net_raw", "--inh-caps=-net_raw"];
+    works(&["setpriv", drop[0], drop[1], "true"])?;
+    let mut command = place.command("setpriv");
+    command.args(drop).arg(PROGRAM).args(arguments).arg("--json");
+    Ok(Running::start(&mut command).end().with_code(0).json())
+}
+
+#[test]
+fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
+    let place = Place::new();
+    let run = or_skip!(without_capture(&place, &[SHORT, &["--remedy", "none", "--out", "run"]].concat()));
+    let trace = &case(&run, "tcp", "none")["trace"];
+    assert_eq!(trace["capture"]["kind"], "skipped", "{trace}");
+    assert!(text(&trace["capture"]["reason"]).contains("hint"), "{trace}");
+    assert_eq!(trace["sequence"]["source"], "kernel-timestamps", "{trace}");
+    assert_eq!(remedies_in(&run, NAGLE), ["none"], "the evidence needs no privilege: {}", run["findings"]);
+    assert!(!names_in(&place.path("run")).iter().any(|name| name == "captures"));
+    let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+    assert!(on_one_line(&shown).contains("held"), "{shown}");
+}
+
+#[test]
+fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
+    let place = Place::new();
+    let run = place.json(&[SHORT, &["--remedy", "none,one-write", "--out", "run"]].concat());
+    assert!(!names_in(&place.path("run/traces")).is_empty());
+    for remedy in ["none", "one-write"] {
+        let one = case(&run, "tcp", remedy);
+        assert_eq!((&one["rounds"], &one["samples"]), (&json!(3), &json!(12)), "timed rounds only: {one}");
+        let cost = &one["trace"]["cost_ratio"];
+        assert!(cost["value"].is_number(), "{cost}");
+        assert!(one["trace"]["sequence"]["events"].as_array().is_some_and(|events| events.len() > 4), "{one}");
+    }
+    let again = place.json(&["analyse", "run"]);
+    assert_eq!(again["findings"], run["findings"], "computed anew from what was saved");
+    assert_eq!(again["cases"], run["cases"]);
+}
+
+#[test]
+fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
+    let place = Place::new();
+    let refusals: &[(&[&str], &str)] = &[
+        (&["--writes", "100x0"], "write of 0 bytes"),
+        (&["--writes", "0"], "write of 0 bytes"),
+        (&["--writes", "x"], "does not say what to write"),
+        (&["--writes", "100000x1"], "1 to 10000 writes"),
+        (&["--remedy", "nodleay"], "did you mean `nodelay`?"),
+        (&["--remedy", "batch=0"], "batch=10"),
+        (&["--gap", "3s"], "time-out"),
+        (&["--pipeline", "0"], "pipeline"),
+        (&["--exchanges", "0"], "exchanges"),
+        (&["--transport", "udp"], "boundaries"),
+        (&["--transport", "tpc"], "did you mean `tcp`?"),
+        (&["--option", "nodelay=on"], "--remedy"),
+        (&["--reply", "0"], "reply"),
+        (&["--ladder=nodleay"], "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
+        (
+            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write", "--placement", "together"],
+            "unknown case of the ladder `zzz` (hint: one of all, most-telling, none, one-write, tcp block together none \
+             100x2 B, tcp block together one-write 100x2 B)",
+        ),
+        (&["--ladder=nodelay", "--remedy", "none"], "unknown case of the ladder `nodelay` (hint: "),
+        (&["--ladder", "--trace", "off"], "--trace off traces none (hint: leave out one of the two)"),
+        (&["--ladder", "nodelay"], "(hint: `--ladder=nodelay`, with an equals sign)"),
+        (&["--gap", "1"], "`1` is not a duration: its unit is missing (hint: "),
+        (&["--writes", "2x100,foo"], "`foo` of `2x100,foo` does not say what to write"),
+    ];
+    for (arguments, expected) in refusals {
+        let ran = place.hairpin(&[&["small-writes", "--out", "run"], *arguments].concat()).refused();
+        assert!(on_one_line(&ran.stderr).contains(expected), "{arguments:?}: {expected}\n{ran:#?}");
+        assert!(!place.path("run").exists(), "no folder, so no round: {arguments:?}");
+    }
+    let help = place.hairpin(&["small-writes", "--help"]).with_code(0).stdout;
+    assert!(
+        on_one_line(&help)
+            .contains("WHICH: most-telling (nothing done against stalls, else the longest wait), all, ")
+    );
+}
+
+/// Which ends held what they wrote for Nagle's algorithm, in each exchange of each traced round of that remedy.
+fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
+    let ends = |exchange: &Value| {
+        let held = list(&exchange["waits"]).iter().filter(|wait| wait["cause"] == "nagle");
+        held.map(|wait| text(&wait["end"]).to_owned()).collect()
+    };
+    let of_remedy = rounds(run).into_iter().filter(|round| round["order"]["case"]["remedy"] == remedy);
+    let traced = of_remedy.filter(|round| round["order"]["purpose"] == "traced");
+    traced.map(|round| list(&round["outcome"]["traced"]["exchanges"]).iter().map(ends).collect()).collect()
+}
+
+#[test]
+fn answers_may_be_waited_for_several_requests_at_a_time() {
+    let place = Place::new();
+    let plan = "small-writes --placement together --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy none,nodelay,one-write \
+                --rounds 2 --exchanges 6 --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    assert_kept(&run);
+    for one in list(&run["cases"]) {
+        assert_eq!((&one["case"]["pipeline"], &one["samples"]), (&json!(3), &json!(12)), "{one}");
+        assert_eq!((&one["case"]["writes"], &one["case"]["gap_ns"]), (&json!("4,3210"), &json!(1_000_000)), "{one}");
+    }
+    for round in rounds(&place.path("run")) {
+        let exchanges = round["order"]["extent"]["count"].as_u64().expect("a number of exchanges");
+        assert_eq!(exchanges % 3, 0, "whole windows: {round}");
+    }
+    let shown = place.hairpin(&["report", "run"]).with_code(0).stdout.replace('\n', " ");
+    assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
+    // Whether one-write stalls is chance: its second request may wait for the acknowledgement of the first.
+    let named = remedies_in(&run, NAGLE);
+    assert!(named.iter().any(|one| one == "none") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
+}
+
+#[test]
+fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
+    let place = Place::new();
+    let plan = "small-writes --placement together --transport tcp --writes 4,3210 --pipeline 4 --remedy none,nodelay --rounds 2 \
+                --exchanges 12 --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    let nodelay = case(&run, "tcp", "nodelay");
+    for end in ["client", "echo"] {
+        let options = list(&nodelay["effective_options"][end]);
+        let granted = options.iter().find(|option| option["name"] == "nodelay").expect("tcp has it");
+        assert_eq!((&granted["before"], &granted["after"]), (&json!("on"), &json!("on")), "{end}: {nodelay}");
+    }
+    // Each write and each answer is a segment; where they wait, some go together.
+    let of = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
+    let segments = ["none", "nodelay"].map(|remedy| of(remedy, "segments_per_exchange"));
+    assert!(segments[0] < 2.5 && segments[1] > 2.5, "{segments:?}");
+    for remedy in ["none", "nodelay"] {
+        let calls = of(remedy, "system_calls_per_exchange");
+        assert!((2.0..=3.5).contains(&calls), "two writes, and one read of some answers: {remedy} {calls}");
+    }
+    let none = holding_ends(&place.path("run"), "none");
+    assert_eq!(none.len(), 3, "as many traced rounds");
+    for end in ["near", "far"] {
+        assert!(none.concat().concat().iter().any(|one| one == end), "both ends hold: {none:?}");
+    }
+    for round in holding_ends(&place.path("run"), "nodelay") {
+        assert!(round.len() >= 12 && round.concat().is_empty(), "{round:?}");
+    }
+}

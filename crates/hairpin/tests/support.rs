@@ -1,0 +1,323 @@
+//! Starting the program in a folder of its own, bounded in time, and looking at its processes from outside.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use hairpin_testing::works;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The longest that anything here may take; only a hang comes near it.
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// Every process that is started from a place inherits this, so an orphan is found whoever its parent is.
+const MARK: &str = "HAIRPIN_TEST_MARK";
+
+/// A folder to run in, with a folder for temporary files of its own.
+pub(crate) struct Place {
+    folder: TempDir,
+    mark: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let folder = TempDir::with_prefix("end-to-end-").expect("a folder for temporary files can be written to");
+        std::fs::create_dir(folder.path().join("tmp")).expect("the folder is new");
+        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        Self { folder, mark }
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A command that runs in the folder and whose processes carry the mark.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        // A signal that whoever runs the tests ignores, as nohup(1) does, is not ignored in them.
+        let mut command = Command::new("env");
+        command.arg("--default-signal").arg(program);
+        command.current_dir(self.folder.path()).env("TMPDIR", self.path("tmp")).env(MARK, &self.mark);
+        // The terminal and the habits of whoever runs the tests are none of theirs.
+        for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "COLUMNS"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Starts the program.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        Running::start(self.command(PROGRAM).args(arguments))
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn hairpin(&self, arguments: &[&str]) -> Ran {
+        self.start(arguments).end()
+    }
+
+    /// Runs the program with `--json` added, and takes what it printed; it must end well.
+    pub(crate) fn json(&self, arguments: &[&str]) -> Value {
+        self.hairpin(&[arguments, &["--json"]].concat()).with_code(0).json()
+    }
+
+    /// Processes that were started from here and still live. A zombie is not among them.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let entry = format!("{MARK}={}", self.mark);
+        let is_marked = |environment: &[u8]| environment.split(|byte| *byte == 0).any(|one| one == entry.as_bytes());
+        let ids = names_in(Path::new("/proc")).into_iter().filter_map(|name| name.parse().ok());
+        ids.filter(|id| std::fs::read(format!("/proc/{id}/environ")).is_ok_and(|text| is_marked(&text))).collect()
+    }
+
+    /// Fails unless all that was started from here has gone, or goes in time, and has left no file of its own.
+    pub(crate) fn assert_nothing_left(&self) {
+        until("every process has gone", || self.processes().is_empty());
+        assert_eq!(names_in(&self.path("tmp")), [""; 0], "temporary files");
+        let shared = names_in(Path::new("/dev/shm"));
+        assert!(!shared.iter().any(|name| name.to_lowercase().contains("hairpin")), "{shared:?}");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What a failed test has found is not left on the machine.
+        for id in self.processes() {
+            drop(kill("KILL", id));
+        }
+    }
+}
+
+/// The program.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_hairpin");
+
+/// A program that has been started, and is ended when this is dropped.
+pub(crate) struct Running {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program can be started");
+        let stdout = read_beside(child.stdout.take().expect("piped"));
+        let stderr = read_beside(child.stderr.take().expect("piped"));
+        Self { child, stdout, stderr }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its echo half, once so many messages have made it sleep and wake that it must be in the middle of a round.
+    pub(crate) fn busy_echo_half(&mut self) -> u32 {
+        self.busy_echo_half_after(0)
+    }
+
+    /// The same, of a later round than that of the echo half `last`.
+    pub(crate) fn busy_echo_half_after(&mut self, last: u32) -> u32 {
+        const IN_THE_MIDDLE: u64 = 300;
+        let mut found = None;
+        until("an echo half is busy", || {
+            assert!(
+                self.child.try_wait().expect("it is our child").is_none(),
+                "it ended before a round was under way"
+            );
+            let mut halves = children(self.id()).into_iter().filter(|id| *id != last && is_echo_half(*id));
+            found =
+                halves.find(|id| status(*id, "voluntary_ctxt_switches").is_some_and(|times| times > IN_THE_MIDDLE));
+            found.is_some()
+        });
+        found.expect("found it just now")
+    }
+
+    /// The child of it whose command line, its words apart by blanks, is such.
+    pub(crate) fn child(&self, is_such: impl Fn(&str) -> bool) -> Option<u32> {
+        children(self.id()).into_iter().find(|id| is_such(&command_line(*id)))
+    }
+
+    pub(crate) fn end(mut self) -> Ran {
+        let deadline = Instant::now() + LIMIT;
+        let rest = |from: &Receiver<String>| {
+            from.recv_timeout(deadline.saturating_duration_since(Instant::now())).expect("it ends in time")
+        };
+        let (stdout, stderr) = (rest(&self.stdout), rest(&self.stderr));
+        // Its output is closed, so it has ended or is about to.
+        let code = self.child.wait().expect("it is our child").code();
+        Ran { code, stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail where it has ended already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Runs `script` in namespaces of its own, and the program as `$0`; nothing where the system refuses them.
+pub(crate) fn in_namespaces(place: &Place, namespaces: &str, script: &str) -> Result<Ran, String> {
+    works(&["unshare", namespaces, "true"])?;
+    Ok(Running::start(place.command("unshare").args([namespaces, "sh", "-c", script, PROGRAM])).end())
+}
+
+/// Reads to the end in a thread, so that a full pipe holds nobody up.
+fn read_beside(mut from: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, text) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        from.read_to_end(&mut bytes).expect("a pipe can be read");
+        // A test that failed meanwhile no longer listens.
+        drop(tell.send(String::from_utf8(bytes).expect("the program prints UTF-8")));
+    });
+    text
+}
+
+/// A program that came to its end.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// None where a signal ended it.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// This, if that is the exit code.
+    pub(crate) fn with_code(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
+        self
+    }
+
+    /// This, if it was refused: exit code 2, nothing on standard output, and the reason told once.
+    pub(crate) fn refused(self) -> Self {
+        let ran = self.with_code(2);
+        assert_eq!(ran.stdout, "", "{ran:#?}");
+        let errors = ran.stderr.lines().filter(|line| line.starts_with("error: ")).count();
+        assert_eq!(errors, 1, "{ran:#?}");
+        ran
+    }
+
+    /// Standard output, all of which must be JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+}
+
+/// Waits, within bounds, until something has come about.
+pub(crate) fn until(what: &str, mut has_come: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT / 3;
+    while !has_come() {
+        assert!(Instant::now() < deadline, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// Sends a signal to a process that a test has started, itself or through the program.
+pub(crate) fn signal(name: &str, id: u32) {
+    let sent = kill(name, id).expect("sh can be started");
+    assert!(sent.success(), "SIG{name} to process {id}");
+}
+
+fn kill(name: &str, id: u32) -> std::io::Result<ExitStatus> {
+    Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id.to_string()]).status()
+}
+
+/// The children of a process, by all of its threads.
+fn children(id: u32) -> Vec<u32> {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{id}/task")) else { return Vec::new() };
+    let texts = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("children")));
+    texts.flat_map(|text| text.unwrap_or_default().split(' ').flat_map(str::parse).collect::<Vec<u32>>()).collect()
+}
+
+/// Whether it is one already: between fork and exec a child still looks like its parent.
+fn is_echo_half(id: u32) -> bool {
+    command_line(id).split(' ').any(|word| word == "__echo-half")
+}
+
+/// The words of a process, apart by blanks; nothing where it has gone.
+fn command_line(id: u32) -> String {
+    let words = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&words).trim_end_matches('\0').replace('\0', " ")
+}
+
+/// A number of /proc/ID/status; none where the process has gone.
+fn status(id: u32, name: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// What is in a folder.
+pub(crate) fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("listed").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// The rounds that a run folder holds.
+pub(crate) fn rounds(run: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(run.join("rounds.jsonl")).expect("the run has its rounds");
+    text.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+}
+
+/// How many rounds a run folder holds so far; a line that is being written does not count.
+pub(crate) fn saved_rounds(run: &Path) -> usize {
+    std::fs::read_to_string(run.join("rounds.jsonl")).unwrap_or_default().matches('\n').count()
+}
+
+/// A text without its line breaks, which depend on the width of the report.
+pub(crate) fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A list in JSON.
+pub(crate) fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("not a list: {value}"))
+}
+
+/// A text in JSON.
+pub(crate) fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("not a text: {value}"))
+}
+
+/// Copies a run folder.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir(to).expect("the copy is new");
+    for name in names_in(from) {
+        let (from, to) = (from.join(&name), to.join(&name));
+        if from.is_dir() {
+            copy(&from, &to);
+        } else {
+            std::fs::copy(from, to).expect("it can be copied");
+        }
+    }
+}
+
+/// Changes a file of JSON.
+pub(crate) fn edit_json(path: &Path, change: impl FnOnce(&mut Value)) {
+    let text = std::fs::read_to_string(path).expect("it can be read");
+    let mut value = serde_json::from_str(&text).expect("it is JSON");
+    change(&mut value);
+    std::fs::write(path, value.to_string()).expect("it can be written");
+}
+
+/// Whether a link can be made here; else why not.
+pub(crate) fn can_link() -> Result<(), String> {
+    can_link_as(&Place::new().json(&["link", "list"]))
+}
+
+/// The same, as `link list --json` tells it.
+pub(crate) fn can_link_as(listed: &Value) -> Result<(), String> {
+    let relay = &list(&listed["backends"])[0];
+    if relay["can_run"] == true { Ok(()) } else { Err(text(&relay["reason"]).to_owned()) }
+}

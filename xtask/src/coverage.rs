@@ -1,0 +1,433 @@
+//! `cargo xtask coverage`: do intervals hold from run to run, is the same called the same, and the slower slower?
+//!
+//! It repeats an ordinary `round-trip` many times. The truth of a case is the median of its figures over all repeats in the
+//! same state of the machine: those whose probe agrees within 6 %. An interval covers it or does not. Each run is then compared
+//! with the next by `hairpin compare`, which must call hardly any figure different; and runs with a planted delay are
+//! compared with runs without.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use crate::contract;
+use crate::process;
+
+/// No run takes this long.
+const LIMIT: Duration = Duration::from_mins(5);
+/// Runs whose probes differ by less were made in one state of the machine.
+const ONE_STATE: f64 = 1.06;
+/// Fewer runs in a state do not tell what its median is.
+const FEWEST_IN_STATE: usize = 5;
+/// Coverage of the p50 over all cases, and of each; and of the p99 over all.
+const POOLED_P50: f64 = 0.92;
+const EACH_P50: f64 = 0.88;
+const POOLED_P99: f64 = 0.90;
+/// Of the runs so many have an interval.
+const WITH_INTERVAL: f64 = 0.8;
+/// Of adjacent pairs at most so many are called different in any figure.
+const DIFFERENT: f64 = 0.08;
+/// A delay of the smallest detectable size is found in so many of the pairs, and one of a tenth in so many.
+const FOUND_SMALLEST: f64 = 0.8;
+const FOUND_TENTH: f64 = 39.0 / 40.0;
+/// The case that delays are planted in.
+const PLANTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "together", "--quiet", "--json"];
+
+/// What is asked for.
+pub(crate) struct Asked {
+    /// Repeats of the run.
+    pub(crate) runs: usize,
+    /// Pairs with a planted delay, of each size.
+    pub(crate) planted: usize,
+    /// The time of each run, as `--over` takes it.
+    pub(crate) over: String,
+    /// Only these transports.
+    pub(crate) transports: String,
+}
+
+/// Measures and prints all of it; answers whether it is within its limits.
+///
+/// # Errors
+/// Where the binary cannot be built or run.
+pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
+    let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
+    let scratch = process::scratch("coverage")?;
+    let started = Instant::now();
+    let mut repeats = Vec::new();
+    let (mut pairs, mut different) = (0, 0);
+    for number in 0..asked.runs {
+        let out = scratch.join(number.to_string());
+        let mut command = Command::new(&hairpin);
+        command.args(["round-trip", "--transport", &asked.transports, "--over", &asked.over, "--keep-samples", "0"]);
+        command.args(["--quiet", "--json", "--seed", &number.to_string(), "--out"]).arg(&out);
+        repeats.push(process::run(&mut command, LIMIT)?.succeeded()?.json()?);
+        if number > 0 {
+            let before = scratch.join((number - 1).to_string());
+            let rows = compared(&hairpin, &before, &out)?;
+            (pairs, different) = (pairs + 1, different + usize::from(rows.iter().any(Row::is_different)));
+            process::remove(&before)?;
+        }
+        if (number + 1) % 20 == 0 {
+            println!("{} of {} runs, {:.0} s", number + 1, asked.runs, started.elapsed().as_secs_f64());
+        }
+    }
+    let cases = Case::all(&repeats)?;
+    println!("\n{}", table(&cases));
+    println!("{}", states(&repeats));
+    println!("A/A: {different} of {pairs} adjacent pairs called different in any figure");
+    let mut holds = holds(&cases) & (different as f64 <= DIFFERENT * pairs as f64);
+    for planting in [Planting::SmallestDetectable, Planting::Tenth].into_iter().filter(|_| asked.planted > 0) {
+        let found = planted(&hairpin, &scratch, asked, planting)?;
+        println!("{found}");
+        holds &= found.holds();
+    }
+    process::remove(&scratch)?;
+    Ok(holds)
+}
+
+/// One repeat of a case.
+#[derive(Clone, Copy, Debug)]
+struct Repeat {
+    /// What the probe took in the state that the figures stand for.
+    probe_ns: f64,
+    value: f64,
+    interval: Option<(f64, f64)>,
+    /// The standard deviation of the logarithms of its rounds.
+    deviation: f64,
+}
+
+/// One figure of a case over all repeats.
+struct Case {
+    label: String,
+    figure: &'static str,
+    repeats: Vec<Repeat>,
+}
+
+impl Case {
+    /// The p50 and the p99 of every case.
+    fn all(runs: &[Value]) -> Result<Vec<Self>> {
+        let mut cases: BTreeMap<(String, &'static str), Vec<Repeat>> = BTreeMap::new();
+        for run in runs {
+            for case in contract::list(run, "cases") {
+                let label = case["label"].as_str().context("a case has no label")?;
+                for figure in ["p50", "p99"] {
+                    if let Some(repeat) = repeat(run, case, figure) {
+                        cases.entry((label.to_owned(), figure)).or_default().push(repeat);
+                    }
+                }
+            }
+        }
+        if cases.is_empty() {
+            bail!("no run has a case with figures");
+        }
+        Ok(cases.into_iter().map(|((label, figure), repeats)| Self { label, figure, repeats }).collect())
+    }
+
+    /// How many of the repeats with an interval cover the median of those in their state, and how many have one; those in
+    /// a state of few repeats are left out.
+    fn covered(&self) -> (usize, usize) {
+        let (mut covered, mut told) = (0, 0);
+        for state in in_states(&self.repeats) {
+            let Some(truth) = median(state.iter().map(|repeat| repeat.value)) else { continue };
+            for (low, high) in state.iter().filter_map(|repeat| repeat.interval) {
+                told += 1;
+                covered += usize::from(low <= truth && truth <= high);
+            }
+        }
+        (covered, told)
+    }
+
+    fn share_with_interval(&self) -> f64 {
+        let with = self.repeats.iter().filter(|repeat| repeat.interval.is_some()).count();
+        with as f64 / self.repeats.len() as f64
+    }
+
+    /// Median over repeats of half the interval, in standard deviations of rounds.
+    fn half_widths(&self) -> Option<f64> {
+        let half = |repeat: &Repeat| {
+            let (low, high) = repeat.interval?;
+            (repeat.deviation > 0.0).then(|| (high / low).ln() / 2.0 / repeat.deviation)
+        };
+        median(self.repeats.iter().filter_map(half))
+    }
+
+    /// The same as a share of the value.
+    fn half_share(&self) -> Option<f64> {
+        median(self.repeats.iter().filter_map(|repeat| Some((repeat.interval?.1 / repeat.interval?.0).sqrt() - 1.0)))
+    }
+
+    /// The share of the variance of rounds that a run of this length does not see: the variance of the repeats within a
+    /// state, as a share of that of their rounds. It includes what a run does see, so it is the most that it can be.
+    fn slow_share(&self) -> Option<f64> {
+        let shares = in_states(&self.repeats).into_iter().filter_map(|state| {
+            let spread = deviation(&state.iter().map(|repeat| repeat.value.ln()).collect::<Vec<_>>())?;
+            let rounds = median(state.iter().map(|repeat| repeat.deviation))?;
+            (rounds > 0.0).then(|| (spread / rounds).powi(2))
+        });
+        median(shares)
+    }
+}
+
+/// One figure of a case of a run; `None` where it has none.
+fn repeat(run: &Value, case: &Value, figure: &'static str) -> Option<Repeat> {
+    let told = &case["latency_ns"][figure];
+    let state = case["state"]["index"].as_u64()?;
+    let points = contract::list(case, "round_points").iter().filter(|point| point["state"].as_u64() == Some(state));
+    let key = if figure == "p50" { "p50_ns" } else { "p99_ns" };
+    let logarithms: Vec<f64> = points.filter_map(|point| Some(point[key].as_f64()?.ln())).collect();
+    Some(Repeat {
+        probe_ns: contract::list(&run["machine"], "states").get(state as usize)?["probe_ns"].as_f64()?,
+        value: told["value"].as_f64()?,
+        interval: told["low"].as_f64().zip(told["high"].as_f64()),
+        deviation: deviation(&logarithms)?,
+    })
+}
+
+/// The repeats by state of the machine, without states of few.
+fn in_states(repeats: &[Repeat]) -> Vec<Vec<Repeat>> {
+    let mut sorted = repeats.to_vec();
+    sorted.sort_by(|one, other| one.probe_ns.total_cmp(&other.probe_ns));
+    let mut states: Vec<Vec<Repeat>> = Vec::new();
+    for repeat in sorted {
+        match states.last_mut() {
+            Some(state) if repeat.probe_ns < ONE_STATE * state[0].probe_ns => state.push(repeat),
+            _ => states.push(vec![repeat]),
+        }
+    }
+    states.retain(|state| state.len() >= FEWEST_IN_STATE);
+    states
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len().checked_sub(1)?;
+    Some(f64::midpoint(sorted[last / 2], sorted[sorted.len() / 2]))
+}
+
+fn deviation(values: &[f64]) -> Option<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    (values.len() > 1).then(|| (squares / (values.len() - 1) as f64).sqrt())
+}
+
+fn pooled(cases: &[Case], figure: &str) -> f64 {
+    let all = cases.iter().filter(|case| case.figure == figure).map(Case::covered);
+    let (covered, told) = all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    covered as f64 / told.max(1) as f64
+}
+
+fn share((covered, told): (usize, usize)) -> f64 {
+    covered as f64 / told.max(1) as f64
+}
+
+fn holds(cases: &[Case]) -> bool {
+    let each = cases.iter().filter(|case| case.figure == "p50").all(|case| {
+        share(case.covered()) >= EACH_P50
+            && case.share_with_interval() >= WITH_INTERVAL
+            && case.half_widths().is_some_and(|half| half <= 1.0)
+    });
+    each && pooled(cases, "p50") >= POOLED_P50 && pooled(cases, "p99") >= POOLED_P99
+}
+
+fn table(cases: &[Case]) -> String {
+    let mut lines = vec![format!(
+        "{:<28} {:>6} {:>9} {:>13} {:>10} {:>9} {:>11}",
+        "case", "figure", "covered", "with interval", "half width", "in SD", "slow share"
+    )];
+    let shown = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+    for case in cases {
+        let (covered, told) = case.covered();
+        lines.push(format!(
+            "{:<28} {:>6} {:>9} {:>11.0} % {:>8} % {:>9} {:>11}",
+            case.label,
+            case.figure,
+            format!("{covered}/{told}"),
+            100.0 * case.share_with_interval(),
+            shown(case.half_share().map(|half| 100.0 * half), 1),
+            shown(case.half_widths(), 2),
+            shown(case.slow_share(), 2),
+        ));
+    }
+    for (figure, least) in [("p50", POOLED_P50), ("p99", POOLED_P99)] {
+        let pooled = 100.0 * pooled(cases, figure);
+        lines.push(format!("all cases, {figure}: {pooled:.1} % covered (at least {:.0} %)", 100.0 * least));
+    }
+    lines.join("\n")
+}
+
+/// How many runs saw one state and how many two, and how often it changed.
+fn states(runs: &[Value]) -> String {
+    let of = |run: &Value| contract::list(&run["machine"], "states").len();
+    let with = |count: usize| runs.iter().filter(|run| of(run) == count).count();
+    let probes =
+        || runs.iter().filter_map(|run| contract::list(&run["machine"], "states").first()?["probe_ns"].as_f64());
+    let (least, most) = (probes().fold(f64::INFINITY, f64::min), probes().fold(0.0, f64::max));
+    let switches: u64 = runs.iter().filter_map(|run| run["machine"]["switches"].as_u64()).sum();
+    format!(
+        "machine: one state in {} runs, two in {}, {switches} switches; the probe took {:.1} to {:.1} us in the faster state",
+        with(1),
+        with(2),
+        least / 1e3,
+        most / 1e3
+    )
+}
+
+/// A row of `hairpin compare --json`.
+struct Row {
+    case: String,
+    figure: String,
+    verdict: String,
+    smallest_detectable: Option<f64>,
+}
+
+impl Row {
+    fn is_different(&self) -> bool {
+        matches!(self.verdict.as_str(), "faster" | "slower")
+    }
+}
+
+fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
+    let mut command = Command::new(hairpin);
+    command.arg("compare").args([before, after]).args(["--allow-unlike", "--json"]);
+    let told = process::run(&mut command, LIMIT)?.succeeded()?.json()?;
+    let text =
+        |row: &Value, key: &str| row[key].as_str().map(str::to_owned).with_context(|| format!("no {key}: {row}"));
+    let row = |row: &Value| {
+        Ok(Row {
+            case: text(row, "case")?,
+            figure: text(row, "figure")?,
+            verdict: text(row, "verdict")?,
+            smallest_detectable: row["smallest_detectable"].as_f64(),
+        })
+    };
+    contract::list(&told, "rows").iter().map(row).collect()
+}
+
+/// How large a planted delay is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Planting {
+    /// As large as the comparison of two runs without one says that it would find.
+    SmallestDetectable,
+    /// A tenth of the p50, where rounds vary by at most 3 %.
+    Tenth,
+}
+
+/// What became of a planting.
+struct Found {
+    planting: Planting,
+    pairs: usize,
+    slower: usize,
+    /// Pairs without a size to plant, or whose rounds vary too much for it.
+    left_out: usize,
+    share: f64,
+}
+
+impl Found {
+    fn holds(&self) -> bool {
+        let least = if self.planting == Planting::Tenth { FOUND_TENTH } else { FOUND_SMALLEST };
+        self.pairs > 0 && self.slower as f64 >= least * self.pairs as f64
+    }
+}
+
+impl std::fmt::Display for Found {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { planting, pairs, slower, left_out, share } = self;
+        let what = match planting {
+            Planting::SmallestDetectable => "the smallest detectable delay",
+            Planting::Tenth => "a delay of a tenth",
+        };
+        write!(
+            out,
+            "planted {what}: found in {slower} of {pairs} pairs, {left_out} left out; +{:.1} % at the median",
+            100.0 * share
+        )
+    }
+}
+
+/// Pairs of runs, of which the second has the delay; each size follows from the pair before it.
+fn planted(hairpin: &Path, scratch: &Path, asked: &Asked, planting: Planting) -> Result<Found> {
+    let measure = |name: &str, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
+        let out = scratch.join(name);
+        process::remove(&out)?;
+        let mut command = Command::new(hairpin);
+        command.args(PLANTED_IN).args(["--over", &asked.over, "--keep-samples", "0"]);
+        if let Some(busy_ns) = busy_ns {
+            command.args(["--plant", &format!("busy={busy_ns:.0}ns")]);
+        }
+        let told = process::run(command.arg("--out").arg(&out), LIMIT)?.succeeded()?.json()?;
+        Ok((out, told))
+    };
+    let (mut pairs, mut slower, mut left_out, mut shares) = (0, 0, 0, Vec::new());
+    for _ in 0..asked.planted {
+        let (first, _) = measure("first", None)?;
+        let (second, told) = measure("second", None)?;
+        let case = contract::list(&told, "cases").first().context("no case")?;
+        let Some(repeat) = repeat(&told, case, "p50") else { bail!("the run has no p50") };
+        let rows = compared(hairpin, &first, &second)?;
+        let of_p50 = rows.iter().find(|row| row.figure == "p50").with_context(|| "no p50 was compared")?;
+        let share = match planting {
+            Planting::SmallestDetectable => of_p50.smallest_detectable,
+            Planting::Tenth => (repeat.deviation <= 0.03).then_some(0.1),
+        };
+        let Some(share) = share else {
+            left_out += 1;
+            continue;
+        };
+        let (third, _) = measure("third", Some(share * repeat.value))?;
+        let rows = compared(hairpin, &second, &third)?;
+        let found = rows.iter().any(|row| row.case == of_p50.case && row.figure == "p50" && row.verdict == "slower");
+        (pairs, slower) = (pairs + 1, slower + usize::from(found));
+        shares.push(share);
+    }
+    Ok(Found { planting, pairs, slower, left_out, share: median(shares.into_iter()).unwrap_or(0.0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(figure: &'static str, covered: usize, of: usize, width: f64) -> Case {
+        // All alike but for those whose interval lies elsewhere.
+        let repeat = |number: usize| {
+            let low = if number < covered { 100.0 } else { 101.0 };
+            Repeat {
+                probe_ns: 90_000.0,
+                value: 100.5,
+                interval: Some((low, low * (2.0 * width).exp())),
+                deviation: 0.02,
+            }
+        };
+        Case { label: "tcp".to_owned(), figure, repeats: (0..of).map(repeat).collect() }
+    }
+
+    #[test]
+    fn the_limits_are_those_of_the_chore() {
+        let all = |p50, p99| holds(&[case("p50", p50, 100, 0.015), case("p99", p99, 100, 0.015)]);
+        assert!(all(92, 90));
+        assert!(!all(91, 90));
+        assert!(!all(92, 89));
+        let wide = [case("p50", 100, 100, 0.021), case("p99", 100, 100, 0.01)];
+        assert!(!holds(&wide), "wider than one standard deviation of rounds");
+        let uneven = [case("p50", 100, 100, 0.015), case("p50", 87, 100, 0.015), case("p99", 100, 100, 0.01)];
+        assert!(!holds(&uneven), "{}", pooled(&uneven, "p50"));
+    }
+
+    #[test]
+    fn states_are_told_apart_by_the_probe_and_small_ones_left_out() {
+        let mut repeats = case("p50", 10, 10, 0.01).repeats;
+        repeats.iter_mut().skip(4).for_each(|repeat| repeat.probe_ns = 110_000.0);
+        let states = in_states(&repeats);
+        assert_eq!((states.len(), states[0].len()), (1, 6));
+    }
+
+    #[test]
+    fn what_is_planted_has_to_be_found() {
+        let found = |planting, slower| Found { planting, pairs: 40, slower, left_out: 0, share: 0.1 }.holds();
+        assert!(found(Planting::SmallestDetectable, 32) && !found(Planting::SmallestDetectable, 31));
+        assert!(found(Planting::Tenth, 39) && !found(Planting::Tenth, 38));
+    }
+}

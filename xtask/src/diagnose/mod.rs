@@ -1,0 +1,259 @@
+//! `cargo xtask diagnose`: is the cause that is there the one that is named first, and one that is not there not?
+//!
+//! Each trial of the list ([`trials::ALL`]) runs many times in turn, and the cause that its run names first is counted. The
+//! confusion table has a row for each trial and a column for each cause. A cause that explains less than 1 % is named by
+//! none; what concerns the run or the machine is no cause.
+
+mod trials;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use self::trials::{ALL, Kind, Trial};
+use crate::{contract, process};
+
+/// No run takes this long.
+const LIMIT: Duration = Duration::from_mins(2);
+/// A cause that explains less is named by nobody.
+const LEAST_SHARE: f64 = 0.01;
+/// Of all plantings so many must be named first, of each so many, and of each decoy at most so many may be mistaken.
+const POOLED: f64 = 0.95;
+const EACH: f64 = 17.0 / 20.0;
+const MISTAKEN: f64 = 1.0 / 20.0;
+/// The column of runs that name no cause.
+const NOTHING: &str = "nothing";
+
+/// How often each cause was named first in the runs of a trial.
+type Named = BTreeMap<String, usize>;
+
+/// Runs the trials whose cause contains `only`, prints the table and judges it.
+///
+/// # Errors
+/// Where the binary cannot be built or run, or no trial has that cause.
+pub(crate) fn run(root: &Path, runs: usize, only: Option<&str>) -> Result<bool> {
+    let chosen: Vec<&Trial> = ALL.iter().filter(|trial| only.is_none_or(|word| trial.cause.contains(word))).collect();
+    if chosen.is_empty() {
+        bail!("no trial of `{}` (hint: the list is xtask/src/diagnose/trials.rs)", only.unwrap_or_default());
+    }
+    let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
+    let scratch = process::scratch("diagnose")?;
+    let started = Instant::now();
+    let mut named = vec![Named::new(); chosen.len()];
+    for number in 0..runs {
+        for (trial, named) in chosen.iter().zip(&mut named) {
+            let first = first_cause(&hairpin, &scratch, trial)?;
+            *named.entry(first.unwrap_or_else(|| NOTHING.to_owned())).or_default() += 1;
+        }
+        println!("{} of {runs}, {:.0} s", number + 1, started.elapsed().as_secs_f64());
+    }
+    process::remove(&scratch)?;
+    let results: Vec<(&Trial, Named)> = chosen.into_iter().zip(named).collect();
+    println!("\n{}", table(&results));
+    let (verdicts, holds) = judged(&results, runs);
+    println!("{verdicts}");
+    Ok(holds)
+}
+
+/// The cause that a run of the trial names first.
+fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial) -> Result<Option<String>> {
+    let out = scratch.join("run");
+    let mut command = Command::new(hairpin);
+    command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
+    let about = || format!("hairpin {}", trial.arguments);
+    let busy_loop = trial.beside_busy_loop.then(BusyLoop::start);
+    let ran = process::run(&mut command, LIMIT).with_context(about)?;
+    drop(busy_loop);
+    // A run with failed rounds is reported as well.
+    let told = if matches!(ran.code, Some(0 | 3)) { ran.json() } else { ran.succeeded()?.json() };
+    let first = told.as_ref().map(named_first).map(|first| first.map(str::to_owned));
+    process::remove(&out)?;
+    first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)
+}
+
+/// A thread that takes a CPU for a quarter of a second, and leaves it for as long, until this is dropped.
+struct BusyLoop {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl BusyLoop {
+    const TURN: Duration = Duration::from_millis(250);
+
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let turns = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                let began = Instant::now();
+                while began.elapsed() < Self::TURN {
+                    std::hint::spin_loop();
+                }
+                thread::sleep(Self::TURN);
+            }
+        };
+        Self { stop, thread: Some(thread::spawn(turns)) }
+    }
+}
+
+impl Drop for BusyLoop {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic, and there is nothing to do if it did.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn named_first(told: &Value) -> Option<&str> {
+    let is_cause = |finding: &&Value| {
+        finding["about"] == "cause" && finding["share"].as_f64().is_some_and(|share| share >= LEAST_SHARE)
+    };
+    contract::list(told, "findings").iter().find(is_cause)?["code"].as_str()
+}
+
+/// A row for each trial, a column for each cause by the letter of its row, and one for nothing.
+fn table(results: &[(&Trial, Named)]) -> String {
+    let mut causes: Vec<&str> = ALL.iter().map(|trial| trial.cause).collect();
+    causes.dedup();
+    let letter = |place: usize| char::from(b'A' + u8::try_from(place).expect("fewer causes than letters"));
+    let columns: Vec<&str> = causes.iter().copied().chain([NOTHING]).collect();
+    let header: String = (0..causes.len()).map(|place| format!("{:>4}", letter(place))).collect();
+    let mut text = format!("{:36}{header}   -   (rows: what is there; columns: what is named first)\n", "");
+    for (trial, named) in results {
+        let place = causes.iter().position(|cause| *cause == trial.cause).unwrap_or(0);
+        let kind = if trial.kind == Kind::Planting { "planted" } else { "decoy" };
+        let cells: String = columns
+            .iter()
+            .map(|column| named.get(*column).map_or("   .".to_owned(), |count| format!("{count:>4}")))
+            .collect();
+        let _ = writeln!(text, "{} {:25}{kind:9}{cells}   {}", letter(place), trial.cause, trial.arguments);
+    }
+    text
+}
+
+/// What is promised and what came of it, a line each, and whether all of it holds.
+fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
+    let of_kind = |kind: Kind| results.iter().filter(move |(trial, _)| trial.kind == kind);
+    let right = |(trial, named): &(&Trial, Named)| named.get(trial.cause).copied().unwrap_or(0);
+    let (plantings, named): (usize, usize) =
+        (of_kind(Kind::Planting).count() * runs, of_kind(Kind::Planting).map(right).sum());
+    let mut lines = Vec::new();
+    let mut holds = true;
+    let mut judge = |is_met: bool, line: String| {
+        holds &= is_met;
+        lines.push(format!("{} {line}", if is_met { "holds " } else { "MISSED" }));
+    };
+    let share = named as f64 / plantings.max(1) as f64;
+    judge(
+        plantings == 0 || share >= POOLED,
+        format!("{named} of {plantings} plantings named first ({:.1} %), at least 95 %", share * 100.0),
+    );
+    for result in of_kind(Kind::Planting) {
+        let count = right(result);
+        judge(count as f64 >= EACH * runs as f64, format!("{} named first in {count} of {runs}", result.0.cause));
+    }
+    for result in of_kind(Kind::Decoy) {
+        let count = right(result);
+        judge(
+            count as f64 <= MISTAKEN * runs as f64,
+            format!("its decoy called {} in {count} of {runs}", result.0.cause),
+        );
+    }
+    (lines.join("\n"), holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// The findings that name a cause, as docs/catalog.md has them from their cards.
+    fn causes_of_the_catalog() -> BTreeSet<String> {
+        let catalog = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/catalog.md");
+        let text = std::fs::read_to_string(catalog).unwrap();
+        let findings = text.split("\n## Findings\n").nth(1).unwrap().split("\n## ").next().unwrap();
+        let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+        let rows = findings.lines().map(cells).filter(|cells| cells.get(2).is_some_and(|about| about == "cause"));
+        rows.map(|cells| cells[1].trim_matches('`').to_owned()).collect()
+    }
+
+    #[test]
+    fn every_finding_that_names_a_cause_has_a_planting_and_a_decoy_and_no_other_has() {
+        let causes = causes_of_the_catalog();
+        assert!(causes.len() > 5, "{causes:?}");
+        for kind in [Kind::Planting, Kind::Decoy] {
+            let tried: BTreeSet<String> =
+                ALL.iter().filter(|trial| trial.kind == kind).map(|trial| trial.cause.to_owned()).collect();
+            assert_eq!(tried, causes, "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_cause_is_the_one_that_counts() {
+        let finding = |code: &str, about: &str, share: f64| json!({"code": code, "about": about, "share": share});
+        let told = |findings: &[Value]| json!({ "findings": findings });
+        let noisy = finding("noisy-machine", "run", 0.9);
+        let refuted = finding("nagle-waits", "cause", 0.0);
+        let stalled = finding("echo-stalled", "cause", 0.01);
+        assert_eq!(named_first(&told(&[noisy.clone(), refuted.clone()])), None);
+        assert_eq!(named_first(&told(&[noisy, refuted, stalled])), Some("echo-stalled"));
+    }
+
+    #[test]
+    fn one_planting_too_few_or_one_decoy_too_many_is_missed() {
+        let trial = |kind| Trial { cause: "echo-stalled", kind, beside_busy_loop: false, arguments: "round-trip" };
+        let (planted, decoy) = (trial(Kind::Planting), trial(Kind::Decoy));
+        let named =
+            |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
+        let holds = |planted_right: usize, mistaken: usize| {
+            let results = [(&planted, named(planted_right)), (&decoy, named(mistaken))];
+            judged(&results, 20).1
+        };
+        assert!(holds(19, 1));
+        assert!(!holds(18, 1), "90 % of all");
+        assert!(!holds(19, 2));
+        // One of ten plantings may fail more often than all together.
+        let many = |weak: usize| {
+            let mut results: Vec<(&Trial, Named)> = (0..9).map(|_| (&planted, named(20))).collect();
+            results.push((&planted, named(weak)));
+            judged(&results, 20).1
+        };
+        assert!(many(17) && !many(16));
+    }
+
+    #[test]
+    fn a_word_in_quotes_keeps_its_blanks() {
+        let trial = Trial {
+            cause: "a",
+            kind: Kind::Decoy,
+            beside_busy_loop: false,
+            arguments: "round-trip --link 'delay=2ms loss=3%' --count 9",
+        };
+        assert_eq!(trial.words().collect::<Vec<_>>(), ["round-trip", "--link", "delay=2ms loss=3%", "--count", "9"]);
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_trial_with_its_counts() {
+        let trial =
+            Trial { cause: "cold-start", kind: Kind::Planting, beside_busy_loop: false, arguments: "round-trip" };
+        let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
+        let text = table(&[(&trial, named)]);
+        let row = text.lines().nth(1).unwrap();
+        assert!(row.starts_with("A cold-start               planted    18   ."), "{row:?}");
+        assert!(row.ends_with("   2   round-trip"), "{row:?}");
+    }
+}
