@@ -10,9 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -69,49 +66,12 @@ fn first_cause(hairpin: &Path, scratch: &Path, trial: &Trial) -> Result<Option<S
     let mut command = Command::new(hairpin);
     command.args(trial.words()).args(["--json", "--quiet", "--out"]).arg(&out);
     let about = || format!("hairpin {}", trial.arguments);
-    let busy_loop = trial.beside_busy_loop.then(BusyLoop::start);
     let ran = process::run(&mut command, LIMIT).with_context(about)?;
-    drop(busy_loop);
     // A run with failed rounds is reported as well.
     let told = if matches!(ran.code, Some(0 | 3)) { ran.json() } else { ran.succeeded()?.json() };
     let first = told.as_ref().map(named_first).map(|first| first.map(str::to_owned));
     process::remove(&out)?;
     first.map_err(|why| anyhow::anyhow!("{why:#}")).with_context(about)
-}
-
-/// A thread that takes a CPU for a quarter of a second, and leaves it for as long, until this is dropped.
-struct BusyLoop {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl BusyLoop {
-    const TURN: Duration = Duration::from_millis(250);
-
-    fn start() -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let turns = move || {
-            while !stopped.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                while began.elapsed() < Self::TURN {
-                    std::hint::spin_loop();
-                }
-                thread::sleep(Self::TURN);
-            }
-        };
-        Self { stop, thread: Some(thread::spawn(turns)) }
-    }
-}
-
-impl Drop for BusyLoop {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It cannot panic, and there is nothing to do if it did.
-            let _ = thread.join();
-        }
-    }
 }
 
 fn named_first(told: &Value) -> Option<&str> {
@@ -215,7 +175,7 @@ mod tests {
 
     #[test]
     fn one_planting_too_few_or_one_decoy_too_many_is_missed() {
-        let trial = |kind| Trial { cause: "echo-stalled", kind, beside_busy_loop: false, arguments: "round-trip" };
+        let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip" };
         let (planted, decoy) = (trial(Kind::Planting), trial(Kind::Decoy));
         let named =
             |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
@@ -237,19 +197,14 @@ mod tests {
 
     #[test]
     fn a_word_in_quotes_keeps_its_blanks() {
-        let trial = Trial {
-            cause: "a",
-            kind: Kind::Decoy,
-            beside_busy_loop: false,
-            arguments: "round-trip --link 'delay=2ms loss=3%' --count 9",
-        };
+        let trial =
+            Trial { cause: "a", kind: Kind::Decoy, arguments: "round-trip --link 'delay=2ms loss=3%' --count 9" };
         assert_eq!(trial.words().collect::<Vec<_>>(), ["round-trip", "--link", "delay=2ms loss=3%", "--count", "9"]);
     }
 
     #[test]
     fn the_table_has_a_row_for_each_trial_with_its_counts() {
-        let trial =
-            Trial { cause: "cold-start", kind: Kind::Planting, beside_busy_loop: false, arguments: "round-trip" };
+        let trial = Trial { cause: "cold-start", kind: Kind::Planting, arguments: "round-trip" };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
         let text = table(&[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();

@@ -5,8 +5,6 @@ pub(crate) struct Trial {
     /// What is planted, or what the decoy imitates: a finding's code.
     pub(crate) cause: &'static str,
     pub(crate) kind: Kind,
-    /// Whether a busy loop takes a CPU now and then meanwhile, so that the scheduler moves the ends.
-    pub(crate) beside_busy_loop: bool,
     /// Of `hairpin`, without where the run is saved. A word with blanks stands in single quotes.
     pub(crate) arguments: &'static str,
 }
@@ -31,15 +29,11 @@ pub(crate) enum Kind {
 }
 
 const fn planting(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: Kind::Planting, beside_busy_loop: false, arguments }
-}
-
-const fn planting_beside_busy_loop(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { beside_busy_loop: true, ..planting(cause, arguments) }
+    Trial { cause, kind: Kind::Planting, arguments }
 }
 
 const fn decoy(cause: &'static str, arguments: &'static str) -> Trial {
-    Trial { cause, kind: Kind::Decoy, beside_busy_loop: false, arguments }
+    Trial { cause, kind: Kind::Decoy, arguments }
 }
 
 /// Every trial, decoys behind the plantings of their cause.
@@ -68,8 +62,6 @@ pub(crate) const ALL: &[Trial] = &[
     decoy("nagle-meets-delayed-ack", "round-trip --placement together --transport tcp --rate 100 --count 30 --rounds 3 --plant sleep=3ms/1"),
     planting("nagle-waits", "small-writes --placement together --transport tcp --remedy quickack --writes 2x2 --link delay=5ms --warmup 1 --exchanges 8 --rounds 2"),
     decoy("nagle-waits", "small-writes --placement together --transport tcp --remedy nodelay --writes 2x2 --link delay=10ms --warmup 1 --exchanges 8 --rounds 2"),
-    planting_beside_busy_loop("placement-lottery", "round-trip --transport tcp --placement free --count 1000 --rounds 24"),
-    decoy("placement-lottery", "round-trip --transport pipe --placement apart --count 300 --rounds 12 --plant busy=30us/2"),
     planting("rate-not-reached", "round-trip --placement together --transport udp --rate 3000000 --duration 20ms --rounds 3"),
     decoy("rate-not-reached", "round-trip --placement together --transport udp --rate 100 --count 20 --rounds 3 --plant sleep=5ms/1"),
     planting("retransmission", "round-trip --placement together --transport tcp --link 'delay=2ms loss=3%' --count 60 --rounds 3"),

@@ -70,9 +70,9 @@ impl Detector for CorkNotReleased {
                 "Release the cork (TCP_CORK to 0) right after the last write of each request, also where an error \
                      ends it early; or use MSG_MORE with all writes but the last, which needs no release."
                     .to_owned(),
+            share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
-            share: first.share,
             ..blank(&CARD, Severity::Warning)
         }]
     }

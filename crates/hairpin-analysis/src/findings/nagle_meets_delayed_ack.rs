@@ -43,6 +43,8 @@ impl Detector for NagleMeetsDelayedAck {
             |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
         let tried = hits.0.iter().find(plain).unwrap_or(first);
         let other = without_nagle(run, tried.case);
+        let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
+        let share = of_first.map_or(first.share, |other| other.share(first.share));
         vec![Finding {
             cases: hits.ids(),
             summary: format!("{}{}", summary(first), hits.others()),
@@ -53,7 +55,7 @@ impl Detector for NagleMeetsDelayedAck {
                 .and_then(|other| other.proved.clone())
                 .map(|proved| checked_on(tried.case, first.case, proved)),
             counter_experiment: other.map(|other| other.experiment),
-            share: first.share,
+            share,
             ..blank(&CARD, Severity::Warning)
         }]
     }
@@ -261,6 +263,26 @@ mod tests {
             assert_eq!(found[0].share == 0.0, verdict == "refuted");
             assert_eq!(found[0].cases, [none().id()]);
         }
+    }
+
+    /// Of the traced exchanges of a round only some stall, by chance, and nearly all of the timed ones.
+    #[test]
+    fn what_nodelay_takes_away_is_the_share_where_few_traced_messages_stalled() {
+        let case = at_rate(Case::ping_pong("tcp"), 2000.0);
+        let trace = traces::messages(500 * US, false);
+        let quick: Vec<u64> = (0..12).map(|place| if place < 2 { 500 * US } else { 20 * US }).collect();
+        let off = switches("off", "off");
+        let share = |with_nodelay: bool| {
+            let mut made_up = MadeUp::new();
+            evidence_rounds(&mut made_up, &case, 500 * US, (&trace, &quick), [&off, &off]);
+            if with_nodelay {
+                let options = hairpin_model::options::Options::parse("nodelay=on").unwrap();
+                made_up.rounds_of(&Case { options, ..case.clone() }, &[30 * US; 6]);
+            }
+            made_up.findings(CODE)[0].share
+        };
+        assert!(share(false) < 0.8, "{}", share(false));
+        assert!((share(true) - 0.94).abs() < 0.01, "{}", share(true));
     }
 
     #[test]

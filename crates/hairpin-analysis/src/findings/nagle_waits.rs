@@ -57,9 +57,9 @@ impl Detector for NagleWaits {
                      released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting but \
                      sends a segment for each write."
                 .to_owned(),
+            share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
             proved: other.as_ref().and_then(|other| other.proved.clone()),
             counter_experiment: other.map(|other| other.experiment),
-            share: first.share,
             ..blank(&CARD, Severity::Warning)
         }]
     }

@@ -22,7 +22,7 @@ pub(super) struct PlacementLottery;
 
 const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
-    about: About::Cause,
+    about: About::Run,
     what: "left to the scheduler, the ends ran at different places in different rounds",
     why: "sharing a CPU or not changes a round trip several times over: the figure is then a draw",
 };
@@ -167,6 +167,22 @@ mod tests {
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);
         let words = "10.0 us on one CPU in 2 rounds, 58.0 us on two CPUs in 2 rounds, 30.0 us on one and then on two";
         assert!(found[0].summary.contains(words), "{}", found[0].summary);
+    }
+
+    /// From a tenth of the slower on it shapes the figures.
+    #[test]
+    fn at_the_threshold_a_note_becomes_a_warning() {
+        let severity = |latency| {
+            let rounds = [(latency, [0, 0]), (10_000, [1, 1])].repeat(3);
+            found(Placement::Free, &rounds)[0].severity
+        };
+        assert_eq!((severity(9_020), severity(8_980)), (Severity::Note, Severity::Warning));
+    }
+
+    /// Two modes at one place are something else.
+    #[test]
+    fn rounds_that_differ_at_one_place_are_none() {
+        assert_eq!(found(Placement::Free, &[(10_000, [0, 0]), (58_000, [0, 0])].repeat(4)), []);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{Change, change, counter_experiment, link_word, paired, proved};
+use super::{CONFIRMED, Change, change, counter_experiment, link_word, paired, proved};
 use crate::exchanges::with_remedy;
 use crate::links::line_without;
 
@@ -22,6 +22,14 @@ pub(in crate::findings) struct Alternative {
 }
 
 impl Alternative {
+    /// The share of the cause: what the traces say, or what the change took away where that is more and was measured. Traced
+    /// rounds are few, and a stall that begins by chance may be rare in them.
+    pub(in crate::findings) fn share(&self, traced: f64) -> f64 {
+        let confirmed = self.proved.as_ref().is_some_and(|proved| proved.verdict == CONFIRMED);
+        let saved = self.change.filter(|_| confirmed).map_or(0.0, |change| change.saved_share().value);
+        traced.max(saved.clamp(0.0, 1.0))
+    }
+
     /// `check` is what is changed, for instance `set TCP_NODELAY`.
     fn new(run: &Run, case: &CaseSummary, sibling: Case, experiment: CounterExperiment, check: &str) -> Self {
         let change = sibling_of(run, &sibling).and_then(|sibling| change(run, case, sibling));
