@@ -34,7 +34,7 @@ const DIFFERENT: f64 = 0.08;
 const FOUND_SMALLEST: f64 = 0.8;
 const FOUND_TENTH: f64 = 39.0 / 40.0;
 /// The case that delays are planted in.
-const PLANTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "together", "--quiet", "--json"];
+const PLANTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "together"];
 
 /// What is asked for.
 pub(crate) struct Asked {
@@ -46,6 +46,8 @@ pub(crate) struct Asked {
     pub(crate) over: String,
     /// Only these transports.
     pub(crate) transports: String,
+    /// Where the runs are kept; those that are there are analysed anew and not measured again.
+    pub(crate) out: Option<PathBuf>,
 }
 
 /// Measures and prints all of it; answers whether it is within its limits.
@@ -54,21 +56,28 @@ pub(crate) struct Asked {
 /// Where the binary cannot be built or run.
 pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     let [hairpin] = process::build_release(root, [("hairpin", "hairpin")])?;
-    let scratch = process::scratch("coverage")?;
+    let scratch = match &asked.out {
+        Some(out) => out.clone(),
+        None => process::scratch("coverage")?,
+    };
+    std::fs::create_dir_all(&scratch).with_context(|| format!("cannot make {}", scratch.display()))?;
     let started = Instant::now();
     let mut repeats = Vec::new();
     let (mut pairs, mut different) = (0, 0);
     for number in 0..asked.runs {
         let out = scratch.join(number.to_string());
         let mut command = Command::new(&hairpin);
-        command.args(["round-trip", "--transport", &asked.transports, "--over", &asked.over, "--keep-samples", "0"]);
-        command.args(["--quiet", "--json", "--seed", &number.to_string(), "--out"]).arg(&out);
-        repeats.push(process::run(&mut command, LIMIT)?.succeeded()?.json()?);
+        command.args(["round-trip", "--transport", &asked.transports, "--over", &asked.over]);
+        command.args(["--seed", &number.to_string()]);
+        repeats.push(run_in(&hairpin, &out, &mut command)?);
         if number > 0 {
             let before = scratch.join((number - 1).to_string());
             let rows = compared(&hairpin, &before, &out)?;
-            (pairs, different) = (pairs + 1, different + usize::from(rows.iter().any(Row::is_different)));
-            process::remove(&before)?;
+            let names: Vec<String> = rows.iter().filter(|row| row.is_different()).map(Row::to_string).collect();
+            if !names.is_empty() {
+                println!("{} and {number} differ in {}", number - 1, names.join(", "));
+            }
+            (pairs, different) = (pairs + 1, different + usize::from(!names.is_empty()));
         }
         if (number + 1) % 20 == 0 {
             println!("{} of {} runs, {:.0} s", number + 1, asked.runs, started.elapsed().as_secs_f64());
@@ -84,8 +93,22 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
         println!("{found}");
         holds &= found.holds();
     }
-    process::remove(&scratch)?;
+    if asked.out.is_none() {
+        process::remove(&scratch)?;
+    }
     Ok(holds)
+}
+
+/// Measures into the folder and answers the run; one that is there already is analysed anew.
+fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
+    if out.join("run.json").exists() {
+        process::run(Command::new(hairpin).arg("analyse").arg(out), LIMIT)?.succeeded()?;
+        return process::run(Command::new(hairpin).args(["report", "--json"]).arg(out), LIMIT)?.succeeded()?.json();
+    }
+    // What a run that was cut off left there is in the way of the next.
+    process::remove(out)?;
+    measure.args(["--keep-samples", "0", "--quiet", "--json", "--out"]).arg(out);
+    process::run(measure, LIMIT)?.succeeded()?.json()
 }
 
 /// One repeat of a case.
@@ -307,6 +330,12 @@ fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
     contract::list(&told, "rows").iter().map(row).collect()
 }
 
+impl std::fmt::Display for Row {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{} of {}", self.figure, self.case)
+    }
+}
+
 /// How large a planted delay is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Planting {
@@ -350,21 +379,21 @@ impl std::fmt::Display for Found {
 
 /// Pairs of runs, of which the second has the delay; each size follows from the pair before it.
 fn planted(hairpin: &Path, scratch: &Path, asked: &Asked, planting: Planting) -> Result<Found> {
-    let measure = |name: &str, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
+    let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
-        process::remove(&out)?;
         let mut command = Command::new(hairpin);
-        command.args(PLANTED_IN).args(["--over", &asked.over, "--keep-samples", "0"]);
+        command.args(PLANTED_IN).args(["--over", &asked.over]);
         if let Some(busy_ns) = busy_ns {
             command.args(["--plant", &format!("busy={busy_ns:.0}ns")]);
         }
-        let told = process::run(command.arg("--out").arg(&out), LIMIT)?.succeeded()?.json()?;
+        let told = run_in(hairpin, &out, &mut command)?;
         Ok((out, told))
     };
     let (mut pairs, mut slower, mut left_out, mut shares) = (0, 0, 0, Vec::new());
-    for _ in 0..asked.planted {
-        let (first, _) = measure("first", None)?;
-        let (second, told) = measure("second", None)?;
+    for number in 0..asked.planted {
+        let named = |which: &str| format!("{planting:?}-{number}-{which}");
+        let (first, _) = measure(named("first"), None)?;
+        let (second, told) = measure(named("second"), None)?;
         let case = contract::list(&told, "cases").first().context("no case")?;
         let Some(repeat) = repeat(&told, case, "p50") else { bail!("the run has no p50") };
         let rows = compared(hairpin, &first, &second)?;
@@ -377,7 +406,7 @@ fn planted(hairpin: &Path, scratch: &Path, asked: &Asked, planting: Planting) ->
             left_out += 1;
             continue;
         };
-        let (third, _) = measure("third", Some(share * repeat.value))?;
+        let (third, _) = measure(named("third"), Some(share * repeat.value))?;
         let rows = compared(hairpin, &second, &third)?;
         let found = rows.iter().any(|row| row.case == of_p50.case && row.figure == "p50" && row.verdict == "slower");
         (pairs, slower) = (pairs + 1, slower + usize::from(found));

@@ -89,6 +89,9 @@ enum Chore {
         /// Only these transports
         #[arg(long, default_value = "tcp,udp,pipe,unix-stream")]
         transports: String,
+        /// Keep the runs in this folder, and go on with those that are there
+        #[arg(long)]
+        out: Option<PathBuf>,
     },
     /// What the instrument itself costs
     Overhead,
@@ -141,8 +144,8 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             catalog::run(root, &binary, check).map(says)
         }
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
-        Chore::Coverage { runs, planted, over, transports } => {
-            coverage::run(root, &coverage::Asked { runs, planted, over, transports })
+        Chore::Coverage { runs, planted, over, transports, out } => {
+            coverage::run(root, &coverage::Asked { runs, planted, over, transports, out })
         }
         Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),
