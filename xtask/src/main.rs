@@ -20,6 +20,7 @@ mod fidelity;
 mod figures;
 mod leaks;
 mod leftovers;
+mod lines;
 mod links;
 mod overhead;
 mod picture;
@@ -55,6 +56,8 @@ enum Chore {
     },
     /// The habits that neither rustfmt nor clippy knows
     Tidy,
+    /// How much code each crate has, without tests, comments and blank lines
+    Lines,
     /// The arrows between crates, against the table of the design
     Arrows,
     /// Writes docs/catalog.md from what the binary lists
@@ -138,6 +141,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
     match chore {
         Chore::Ci { only } => ci::run(root, &only),
         Chore::Tidy => tidy::run(root).map(says),
+        Chore::Lines => lines::run(root).map(says),
         Chore::Arrows => arrows::run(root).map(says),
         Chore::Catalog { check } => {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;

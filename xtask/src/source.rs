@@ -93,6 +93,33 @@ pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     String::from_utf8(bytes).expect("whole literals and comments were replaced by spaces")
 }
 
+/// Rust text without comments, literals and what is there for tests only.
+pub(crate) fn production(text: &str) -> String {
+    const FOR_TESTS: &str = "#[cfg(test)]";
+    let mut text = without_comments(text, true);
+    while let Some(at) = text.find(FOR_TESTS) {
+        let end = item_end(&text, at + FOR_TESTS.len());
+        let blank: String = text[at..end].chars().map(|letter| if letter == '\n' { '\n' } else { ' ' }).collect();
+        text.replace_range(at..end, &blank);
+    }
+    text
+}
+
+/// Where the item that begins at byte `at` ends: with its block, or with a semicolon before any.
+fn item_end(blank: &str, at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (offset, letter) in blank[at..].char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' if depth <= 1 => return at + offset + 1,
+            '}' => depth -= 1,
+            ';' if depth == 0 => return at + offset + 1,
+            _ => {}
+        }
+    }
+    blank.len()
+}
+
 fn line_end(bytes: &[u8], at: usize) -> usize {
     bytes[at..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| at + length)
 }
@@ -170,6 +197,14 @@ mod tests {
         );
         assert!(without_comments(text, false).contains("\"//x\""));
         assert!(!without_comments(text, false).contains("gone"));
+    }
+
+    #[test]
+    fn what_is_there_for_tests_is_no_production() {
+        let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { 1 }\n}\n#[cfg(test)]\npub(crate) mod c;\nfn d() {}\n";
+        let production = production(text);
+        assert_eq!(production.split_whitespace().collect::<Vec<_>>().join(" "), "fn a() {} fn d() {}");
+        assert_eq!(production.lines().count(), text.lines().count());
     }
 
     #[test]

@@ -2,9 +2,10 @@
 //!
 //! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception
 //! may only shrink); no tabs or trailing spaces; no unfinished work; every exemption from a lint has a reason; every
-//! file says what it is for; nothing of one machine in it; no test that passes or is left out unseen. Functions of at most 70 lines are clippy's to check, and
+//! file says what it is for; nothing of one machine in it; no test that passes or is left out unseen; no circle of imports in a crate. Functions of at most 70 lines are clippy's to check, and
 //! that it is told so is checked here.
 
+mod circles;
 mod exceptions;
 mod rules;
 mod unseen;
@@ -51,10 +52,11 @@ pub(crate) fn run(root: &Path) -> Result<String> {
         Ok(listed) => faults.extend(exceptions::long_files(&sources, &listed)),
         Err(why) => faults.push(format!("{EXCEPTIONS}: {why:#}")),
     }
+    faults.extend(circles::circles(&sources));
     faults.extend(unseen::orphans(&sources));
     faults.extend(unseen::targets_without_tests(&sources));
     if faults.is_empty() {
-        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 3))
+        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 4))
     } else {
         bail!("{}", faults.join("\n"))
     }

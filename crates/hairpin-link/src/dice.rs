@@ -12,7 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 
 use crate::packet::InFlight;
-use crate::profile::quantity::Share;
+use crate::quantity::Share;
 
 /// The dice of one stage in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

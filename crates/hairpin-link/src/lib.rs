@@ -19,12 +19,16 @@ pub mod log;
 #[cfg(test)]
 mod made_up;
 pub mod netem;
+pub mod numbers;
 pub mod packet;
 pub mod path;
 pub mod profile;
+pub mod quantity;
 pub mod simulate;
 pub mod stage;
 pub mod stages;
 mod timeline;
+pub mod trace;
+pub mod word;
 
 pub use hairpin_model::link::Direction;

@@ -6,8 +6,8 @@ use hairpin_model::link::{Backend, Direction, LateBoundsNs, LatenessNs, LinkReco
 use crate::packet::{Outcome, Packet};
 use crate::path::Path;
 use crate::profile::Profile;
-use crate::stage::Blueprint;
-use crate::stages::queue::replay::Trace;
+use crate::stage::Site;
+use crate::trace::Trace;
 
 /// Two paths, `up` from the near end to the far end and `down` back.
 pub struct Link {
@@ -51,15 +51,15 @@ impl Link {
             return Err(LinkError::Contradiction { line: profile.to_string(), problem, hint });
         }
         let path = |direction| {
-            let path = profile.path(direction);
-            let trace = match &path.bottleneck.replay {
+            let figures = profile.path(direction);
+            let trace = match &figures.bottleneck.replay {
                 None => None,
                 Some(name) => match traces.iter().find(|(given, _)| given == name) {
                     Some((_, trace)) => Some(trace),
                     None => return Err(LinkError::MissingTrace { name: name.clone() }),
                 },
             };
-            Ok(Path::new(&Blueprint { path, mtu_bytes: profile.mtu_bytes, trace, seed, direction }))
+            Ok(Path::new(figures, &Site { mtu_bytes: profile.mtu_bytes, trace, seed, direction }))
         };
         Ok(Self { profile: profile.clone(), seed, up: path(Direction::Up)?, down: path(Direction::Down)? })
     }

@@ -11,7 +11,7 @@
 //! - Its random choices do not follow the link's seed.
 
 use crate::profile::PathProfile;
-use crate::profile::quantity::{HIGHEST_BITS_PER_S, Share, shown_share, shown_time};
+use crate::quantity::{HIGHEST_BITS_PER_S, Share, shown_share, shown_time};
 use crate::stages::delay::{Order, Shape};
 use crate::stages::loss::Loss;
 use crate::stages::queue::MOST_PACKETS;

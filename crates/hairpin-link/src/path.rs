@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hairpin_model::link::{Direction, DirectionRecord, DroppedPacket, PacketCounts, StageRecord};
 
 use crate::packet::{Fate, InFlight, Outcome, Packet};
-use crate::stage::{Blueprint, Held, Outbox, Stage};
-use crate::stages;
+use crate::stage::{Held, Outbox, Site, Stage};
+use crate::stages::{self, PathProfile};
 use crate::timeline::Timeline;
 
 /// How many drops are listed one by one; more are counted.
@@ -67,17 +67,17 @@ struct PathCounts {
 }
 
 impl Path {
-    /// The stages that the blueprint asks for, in the order of [`stages::ALL`].
+    /// The stages that the figures ask for, in the order of [`stages::ALL`].
     #[must_use]
-    pub fn new(blueprint: &Blueprint) -> Self {
+    pub fn new(figures: &PathProfile, site: &Site<'_>) -> Self {
         let mut stations: Vec<Station> = stages::ALL
             .iter()
-            .filter_map(|card| {
-                let stage = (card.build)(blueprint)?;
-                let figures = (card.figures)(blueprint.path, blueprint.mtu_bytes).unwrap_or_default();
-                let dropped = card.reasons.iter().map(|reason| (*reason, 0)).collect();
+            .filter_map(|listed| {
+                let stage = listed.build(figures, site)?;
+                let figures = listed.figures(figures, site.mtu_bytes).unwrap_or_default();
+                let dropped = listed.reasons().iter().map(|reason| (*reason, 0)).collect();
                 let ledger = StageCounts { dropped, ..StageCounts::default() };
-                Some(Station { name: card.name, figures, stage, least_after_ns: 0, ledger, highest_turn_out: 0 })
+                Some(Station { name: listed.name(), figures, stage, least_after_ns: 0, ledger, highest_turn_out: 0 })
             })
             .collect();
         let mut least_ns = 0_u64;
@@ -86,7 +86,7 @@ impl Path {
             least_ns = least_ns.saturating_add(station.stage.least_delay_ns());
         }
         Self {
-            direction: blueprint.direction,
+            direction: site.direction,
             queue: stations.iter().position(|station| station.name == stages::queue::CARD.name),
             now_ns: 0,
             ready: Vec::with_capacity(DROPS_LISTED),

@@ -1,12 +1,11 @@
-//! What a stage is: the interface, and the card by which it stands in the list.
+//! What a stage is: the interface, and its card.
 
 use hairpin_model::link::Direction;
 
 use crate::dice::Dice;
 use crate::packet::InFlight;
-use crate::profile::PathProfile;
-use crate::profile::word::Word;
-use crate::stages::queue::replay::Trace;
+use crate::trace::Trace;
+use crate::word::Word;
 
 /// One stage of a path: it decides what becomes of each packet, and when.
 ///
@@ -88,11 +87,9 @@ impl Outbox {
     }
 }
 
-/// What a stage is made from.
+/// What a stage is made from besides its own figures.
 #[derive(Clone, Copy, Debug)]
-pub struct Blueprint<'a> {
-    /// The figures of its direction.
-    pub path: &'a PathProfile,
+pub struct Site<'a> {
     /// The largest packet that the link takes, in bytes.
     pub mtu_bytes: u32,
     /// The trace that the direction replays, if any.
@@ -103,7 +100,7 @@ pub struct Blueprint<'a> {
     pub direction: Direction,
 }
 
-impl Blueprint<'_> {
+impl Site<'_> {
     /// The dice of the stage of that name: no other stage and no other direction throws the same.
     #[must_use]
     pub fn dice(&self, stage: &str) -> Dice {
@@ -122,21 +119,21 @@ pub struct Contradiction {
     pub hint: String,
 }
 
-/// A stage's entry in the list.
-#[derive(Clone, Copy, Debug)]
-pub struct Card {
+/// A stage and its figures `F` of a direction.
+#[derive(Debug)]
+pub struct Card<F: 'static> {
     /// Its name, in ledgers and logs. Its file is named after it.
     pub name: &'static str,
     /// What it models, in one line.
     pub models: &'static str,
     /// The words by which a profile asks for it.
-    pub words: &'static [Word],
+    pub words: &'static [Word<F>],
     /// The reasons for which it drops.
     pub reasons: &'static [&'static str],
-    /// What is impossible or contradictory in a direction's figures.
-    pub check: fn(&PathProfile, mtu_bytes: u32) -> Option<Contradiction>,
-    /// The figures of a direction in words; null where the direction has no such stage.
-    pub figures: fn(&PathProfile, mtu_bytes: u32) -> Option<String>,
-    /// The stage itself; null where the direction has no such stage.
-    pub build: fn(&Blueprint) -> Option<Box<dyn Stage>>,
+    /// What is impossible or contradictory in the figures.
+    pub check: fn(&F, mtu_bytes: u32) -> Option<Contradiction>,
+    /// The figures in words; null where they ask for no such stage.
+    pub figures: fn(&F, mtu_bytes: u32) -> Option<String>,
+    /// The stage itself; null where the figures ask for none.
+    pub build: fn(&F, &Site<'_>) -> Option<Box<dyn Stage>>,
 }

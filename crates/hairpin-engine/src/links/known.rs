@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use hairpin_link::builtin;
 use hairpin_link::profile::{PathProfile, Profile};
 use hairpin_link::stages::loss::Loss;
-use hairpin_link::stages::queue::replay::Trace;
+use hairpin_link::trace::Trace;
 use hairpin_model::card::{Receipt, WhyNot};
 use hairpin_model::ground::{KnownLink, LinkGround};
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hairpin_link::profile::Profile;
-use hairpin_link::stages::queue::replay::Trace;
+use hairpin_link::trace::Trace;
 use hairpin_model::round::Failure;
 
 use crate::system::stream;

@@ -1,23 +1,16 @@
 //! A link's figures, and the line of text that says them.
 
 pub mod error;
-pub mod numbers;
 mod parse;
-pub mod quantity;
-pub mod word;
 
 use std::fmt;
 
 use hairpin_model::link::Direction;
 
-use crate::profile::quantity::Share;
+use crate::quantity::Share;
 use crate::stage::Contradiction;
 use crate::stages;
-use crate::stages::delay::Delay;
-use crate::stages::loss::Loss;
-use crate::stages::outage::Outage;
-use crate::stages::queue::Bottleneck;
-use crate::stages::reorder::Reorder;
+pub use crate::stages::PathProfile;
 
 /// The MTU of a link that does not say: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1500;
@@ -38,25 +31,6 @@ pub struct Profile {
     pub up: PathProfile,
     /// From far to near.
     pub down: PathProfile,
-}
-
-/// The figures of one direction: what each of the stages in [`stages::ALL`] is made from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PathProfile {
-    /// When it is down.
-    pub outages: Vec<Outage>,
-    /// What packets wait for, and how many may.
-    pub bottleneck: Bottleneck,
-    /// What it loses.
-    pub loss: Loss,
-    /// In which share of packets a bit is flipped.
-    pub corrupt: Share,
-    /// Which share of packets is sent twice.
-    pub duplicate: Share,
-    /// How long it takes.
-    pub delay: Delay,
-    /// What is held back.
-    pub reorder: Option<Reorder>,
 }
 
 impl Default for Profile {
@@ -121,14 +95,14 @@ impl Profile {
     #[must_use]
     pub fn figures(&self, direction: Direction) -> Vec<(&'static str, String)> {
         let path = self.path(direction);
-        stages::ALL.iter().filter_map(|card| Some((card.name, (card.figures)(path, self.mtu_bytes)?))).collect()
+        stages::ALL.iter().filter_map(|stage| Some((stage.name(), stage.figures(path, self.mtu_bytes)?))).collect()
     }
 
     /// The same link without the stage of that name in either direction; null where it has no words for such a stage.
     #[must_use]
     pub fn without(&self, stage: &str) -> Option<Self> {
-        let words = stages::ALL.iter().find(|card| card.name == stage)?.words;
-        let figures_of_stage = |name: &str| words.iter().any(|word| word.name == name);
+        let words = stages::ALL.iter().find(|listed| listed.name() == stage)?.words();
+        let figures_of_stage = |name: &str| words.iter().any(|word| word.name() == name);
         let line = self.to_string();
         let kept = line.split(' ').filter(|word| {
             let name = word.split('=').next().unwrap_or_default();
@@ -146,7 +120,7 @@ impl Profile {
     pub fn contradiction(&self) -> Option<(Direction, Contradiction)> {
         let check = |direction| {
             let path = self.path(direction);
-            let found = stages::ALL.iter().find_map(|card| (card.check)(path, self.mtu_bytes));
+            let found = stages::ALL.iter().find_map(|stage| stage.check(path, self.mtu_bytes));
             found.map(|contradiction| (direction, contradiction))
         };
         check(Direction::Up).or_else(|| check(Direction::Down))
@@ -162,14 +136,14 @@ impl fmt::Display for Profile {
         if self.mtu_bytes != DEFAULT_MTU_BYTES {
             words.push(format!("mtu={}B", self.mtu_bytes));
         }
-        for word in stages::ALL.iter().flat_map(|card| card.words) {
-            let [up, down] = [(word.shown)(&self.up), (word.shown)(&self.down)];
+        for word in stages::ALL.iter().flat_map(|stage| stage.words()) {
+            let [up, down] = [word.shown(&self.up), word.shown(&self.down)];
             if up == down {
-                words.extend(up.map(|value| format!("{}={value}", word.name)));
+                words.extend(up.map(|value| format!("{}={value}", word.name())));
                 continue;
             }
             for (direction, value) in [("up", up), ("down", down)] {
-                words.extend(value.map(|value| match word.name {
+                words.extend(value.map(|value| match word.name() {
                     "rate" => format!("{direction}={value}"),
                     name => format!("{direction}.{name}={value}"),
                 }));

@@ -6,32 +6,32 @@
 
 use crate::dice::Dice;
 use crate::packet::InFlight;
-use crate::profile::quantity::{Share, share, shown_share};
-use crate::profile::word::Word;
+use crate::quantity::{Share, share, shown_share};
+use crate::word::Word;
 use crate::stage::{Card, Outbox, Stage};
 
 /// Its entry in the list.
-pub const CARD: Card = Card {
+pub const CARD: Card<Share> = Card {
     name: "corrupt",
     models: "a medium that damages packets",
     words: &[Word {
         name: "corrupt",
         example: "corrupt=0.01%",
         says: "the share of packets in which one random bit is flipped",
-        read: |path, value| {
-            path.corrupt = share(value)?;
+        read: |corrupt, value| {
+            *corrupt = share(value)?;
             Ok(())
         },
-        shown: |path| (path.corrupt > Share::NONE).then(|| shown_share(path.corrupt)),
+        shown: |corrupt| (*corrupt > Share::NONE).then(|| shown_share(*corrupt)),
         about: None,
     }],
     reasons: &[],
     check: |_, _| None,
-    figures: |path, _| {
-        (path.corrupt > Share::NONE).then(|| format!("one bit flipped in {} of packets", shown_share(path.corrupt)))
+    figures: |corrupt, _| {
+        (*corrupt > Share::NONE).then(|| format!("one bit flipped in {} of packets", shown_share(*corrupt)))
     },
-    build: |blueprint| {
-        let corrupt = Corrupt { share: blueprint.path.corrupt, dice: blueprint.dice("corrupt") };
+    build: |share, site| {
+        let corrupt = Corrupt { share: *share, dice: site.dice("corrupt") };
         (corrupt.share > Share::NONE).then(|| Box::new(corrupt) as Box<dyn Stage>)
     },
 };

@@ -17,63 +17,61 @@ use hairpin_model::words;
 use crate::dice::{Dice, Throw};
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
-use crate::profile::PathProfile;
-use crate::profile::quantity::{BadValue, shown_time, time_ns};
-use crate::profile::word::{About, Word};
+use crate::quantity::{BadValue, shown_time, time_ns};
+use crate::word::{About, Word};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 
 /// Its entry in the list.
-pub const CARD: Card = Card {
+pub const CARD: Card<Delay> = Card {
     name: "delay",
     models: "the distance, and how much it varies",
     words: &[DELAY, JITTER, ORDER],
     reasons: &[],
     check,
     figures,
-    build: |blueprint| {
-        let delay = blueprint.path.delay;
-        let stage = Distance { delay, dice: blueprint.dice("delay"), held: HeldPackets::new(), latest_due_ns: 0 };
+    build: |delay, site| {
+        let stage = Distance { delay: *delay, dice: site.dice("delay"), held: HeldPackets::new(), latest_due_ns: 0 };
         (delay.base_ns > 0).then(|| Box::new(stage) as Box<dyn Stage>)
     },
 };
 
-const DELAY: Word = Word {
+const DELAY: Word<Delay> = Word {
     name: "delay",
     example: "delay=23.5ms±1ms",
     says: "how long a packet takes, each way, and after ± (or +-) by how much it varies",
     read,
-    shown: |path| (path.delay.base_ns > 0).then(|| shown(&path.delay)),
+    shown: |delay| (delay.base_ns > 0).then(|| shown(delay)),
     about: None,
 };
 
-const JITTER: Word = Word {
+const JITTER: Word<Delay> = Word {
     name: "jitter",
     example: "jitter=normal",
     says: "how the delay varies: uniform (up to that much), normal or pareto (with that standard deviation)",
-    read: |path, value| {
-        path.delay.shape = read_word(value)?;
+    read: |delay, value| {
+        delay.shape = read_word(value)?;
         Ok(())
     },
-    shown: |path| (path.delay.shape != Shape::Uniform).then(|| path.delay.shape.to_string()),
-    about: Some(About { clear: |path| path.delay.shape = Shape::Uniform, ..VARIES }),
+    shown: |delay| (delay.shape != Shape::Uniform).then(|| delay.shape.to_string()),
+    about: Some(About { clear: |delay| delay.shape = Shape::Uniform, ..VARIES }),
 };
 
-const ORDER: Word = Word {
+const ORDER: Word<Delay> = Word {
     name: "order",
     example: "order=free",
     says: "kept: no packet overtakes another, however the delay varies; free: each has its own delay",
-    read: |path, value| {
-        path.delay.order = read_word(value)?;
+    read: |delay, value| {
+        delay.order = read_word(value)?;
         Ok(())
     },
-    shown: |path| (path.delay.order != Order::Kept).then(|| path.delay.order.to_string()),
-    about: Some(About { clear: |path| path.delay.order = Order::Kept, ..VARIES }),
+    shown: |delay| (delay.order != Order::Kept).then(|| delay.order.to_string()),
+    about: Some(About { clear: |delay| delay.order = Order::Kept, ..VARIES }),
 };
 
-const VARIES: About = About {
+const VARIES: About<Delay> = About {
     needs: "a delay that varies",
     example: "delay=20ms±2ms",
-    there: |path| path.delay.spread_ns > 0,
+    there: |delay| delay.spread_ns > 0,
     clear: |_| (),
 };
 
@@ -118,10 +116,10 @@ impl Default for Delay {
     }
 }
 
-fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+fn read(delay: &mut Delay, value: &str) -> Result<(), BadValue> {
     let (base, spread) = value.split_once('±').or_else(|| value.split_once("+-")).unwrap_or((value, "0ms"));
-    path.delay.base_ns = time_ns(base)?;
-    path.delay.spread_ns = time_ns(spread)?;
+    delay.base_ns = time_ns(base)?;
+    delay.spread_ns = time_ns(spread)?;
     Ok(())
 }
 
@@ -142,8 +140,7 @@ fn shown(delay: &Delay) -> String {
     }
 }
 
-fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
-    let delay = &path.delay;
+fn figures(delay: &Delay, _mtu_bytes: u32) -> Option<String> {
     (delay.base_ns > 0).then(|| match (delay.spread_ns, delay.order) {
         (0, _) => shown(delay),
         (_, Order::Kept) => format!("{} {}, in order", shown(delay), delay.shape),
@@ -151,8 +148,8 @@ fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
     })
 }
 
-fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
-    let Delay { base_ns, spread_ns, .. } = path.delay;
+fn check(delay: &Delay, _mtu_bytes: u32) -> Option<Contradiction> {
+    let Delay { base_ns, spread_ns, .. } = *delay;
     (spread_ns > base_ns).then(|| Contradiction {
         word: "delay",
         problem: format!("a delay of {} cannot vary by {}", shown_time(base_ns), shown_time(spread_ns)),

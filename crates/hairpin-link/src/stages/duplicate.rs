@@ -6,32 +6,32 @@
 
 use crate::dice::Dice;
 use crate::packet::InFlight;
-use crate::profile::quantity::{Share, share, shown_share};
-use crate::profile::word::Word;
+use crate::quantity::{Share, share, shown_share};
+use crate::word::Word;
 use crate::stage::{Card, Outbox, Stage};
 
 /// Its entry in the list.
-pub const CARD: Card = Card {
+pub const CARD: Card<Share> = Card {
     name: "duplicate",
     models: "a medium that repeats packets",
     words: &[Word {
         name: "duplicate",
         example: "duplicate=1%",
         says: "the share of packets that are followed by a copy",
-        read: |path, value| {
-            path.duplicate = share(value)?;
+        read: |duplicate, value| {
+            *duplicate = share(value)?;
             Ok(())
         },
-        shown: |path| (path.duplicate > Share::NONE).then(|| shown_share(path.duplicate)),
+        shown: |duplicate| (*duplicate > Share::NONE).then(|| shown_share(*duplicate)),
         about: None,
     }],
     reasons: &[],
     check: |_, _| None,
-    figures: |path, _| {
-        (path.duplicate > Share::NONE).then(|| format!("{} of packets sent twice", shown_share(path.duplicate)))
+    figures: |duplicate, _| {
+        (*duplicate > Share::NONE).then(|| format!("{} of packets sent twice", shown_share(*duplicate)))
     },
-    build: |blueprint| {
-        let duplicate = Duplicate { share: blueprint.path.duplicate, dice: blueprint.dice("duplicate") };
+    build: |share, site| {
+        let duplicate = Duplicate { share: *share, dice: site.dice("duplicate") };
         (duplicate.share > Share::NONE).then(|| Box::new(duplicate) as Box<dyn Stage>)
     },
 };

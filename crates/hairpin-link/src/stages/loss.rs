@@ -11,72 +11,70 @@
 
 use crate::dice::Dice;
 use crate::packet::InFlight;
-use crate::profile::PathProfile;
-use crate::profile::numbers::Numbers;
-use crate::profile::quantity::{BadValue, Share, share, shown_share};
-use crate::profile::word::Word;
+use crate::numbers::Numbers;
+use crate::quantity::{BadValue, Share, share, shown_share};
+use crate::word::Word;
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 
 /// Its entry in the list.
-pub const CARD: Card = Card {
+pub const CARD: Card<Loss> = Card {
     name: "loss",
     models: "a medium that loses packets",
     words: &[RANDOM, BURST, LISTED, DATA],
     reasons: &["random", "burst", "listed", "data-packet"],
     check,
     figures,
-    build: |blueprint| {
-        let loss = blueprint.path.loss.clone();
-        let stage = Medium { dice: blueprint.dice("loss"), bad: false, loss };
+    build: |loss, site| {
+        let stage = Medium { dice: site.dice("loss"), bad: false, loss: loss.clone() };
         (stage.loss != Loss::default()).then(|| Box::new(stage) as Box<dyn Stage>)
     },
 };
 
-const RANDOM: Word = Word {
+const RANDOM: Word<Loss> = Word {
     name: "loss",
     example: "loss=0.1%",
     says: "the share of packets that are lost, each independently",
-    read: |path, value| {
-        path.loss.random = share(value)?;
+    read: |loss, value| {
+        loss.random = share(value)?;
         Ok(())
     },
-    shown: |path| (path.loss.random > Share::NONE).then(|| shown_share(path.loss.random)),
+    shown: |loss| (loss.random > Share::NONE).then(|| shown_share(loss.random)),
     about: None,
 };
 
-const BURST: Word = Word {
+const BURST: Word<Loss> = Word {
     name: "burst-loss",
     example: "burst-loss=1%/20%/100%/0%",
     says: "losses in bursts (Gilbert-Elliott): chance to turn bad, to turn good, to lose when bad (100%), when good (0%)",
-    read: |path, value| {
-        path.loss.burst = Some(read_burst(value)?);
+    read: |loss, value| {
+        loss.burst = Some(read_burst(value)?);
         Ok(())
     },
-    shown: |path| path.loss.burst.map(shown_burst),
+    shown: |loss| loss.burst.map(shown_burst),
     about: None,
 };
 
-const LISTED: Word = Word {
+const LISTED: Word<Loss> = Word {
     name: "drop",
     example: "drop=3,10-12",
     says: "the packets that are lost, by their numbers in order of arrival, from 0",
-    read: |path, value| {
-        path.loss.packets = Numbers::read(value, 0)?;
+    read: |loss, value| {
+        loss.packets = Numbers::read(value, 0)?;
         Ok(())
     },
-    shown: |path| path.loss.packets.shown(),
+    shown: |loss| loss.packets.shown(),
     about: None,
 };
 
-const DATA: Word = Word {
+const DATA: Word<Loss> = Word {
     name: "drop-data",
     example: "drop-data=1,5",
     says: "the packets that are lost, by their numbers among those that carry payload, from 1",
-    read: |path, value| {
-        path.loss.data_packets = Numbers::read(value, 1)?;
+    read: |loss, value| {
+        loss.data_packets = Numbers::read(value, 1)?;
         Ok(())
     },
-    shown: |path| path.loss.data_packets.shown(),
+    shown: |loss| loss.data_packets.shown(),
     about: None,
 };
 
@@ -125,9 +123,9 @@ fn shown_burst(burst: GilbertElliott) -> String {
     [turns_bad, turns_good, lost_when_bad, lost_when_good].map(shown_share).join("/")
 }
 
-fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
-    let burst = path.loss.burst?;
-    if path.loss.random > Share::NONE {
+fn check(loss: &Loss, _mtu_bytes: u32) -> Option<Contradiction> {
+    let burst = loss.burst?;
+    if loss.random > Share::NONE {
         return Some(Contradiction {
             word: "burst-loss",
             problem: "`loss` and `burst-loss` are two models of one medium".to_owned(),
@@ -142,8 +140,8 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
     })
 }
 
-fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
-    let Loss { random, burst, packets, data_packets } = &path.loss;
+fn figures(loss: &Loss, _mtu_bytes: u32) -> Option<String> {
+    let Loss { random, burst, packets, data_packets } = loss;
     let random = (*random > Share::NONE).then(|| format!("{} at random", shown_share(*random)));
     let burst = burst.map(|burst| format!("in bursts {}", shown_burst(burst)));
     let packets = packets.shown().map(|shown| format!("packets {shown}"));

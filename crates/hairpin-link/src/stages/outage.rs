@@ -4,32 +4,30 @@
 //! inside goes on: an outage is at the near end of the path, as an interface without a carrier or a handover.
 
 use crate::packet::InFlight;
-use crate::profile::PathProfile;
-use crate::profile::quantity::{BadValue, shown_time, time_ns};
-use crate::profile::word::Word;
+use crate::quantity::{BadValue, shown_time, time_ns};
+use crate::word::Word;
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 
 /// Its entry in the list.
-pub const CARD: Card = Card {
+pub const CARD: Card<Vec<Outage>> = Card {
     name: "outage",
     models: "times at which the path is down",
     words: &[Word {
         name: "outage",
         example: "outage=2s-2.5s,10s-11s",
         says: "the path is down from the first time after the start to the second; several, in order, with commas",
-        read: |path, value| {
-            path.outages = value.split(',').map(read).collect::<Result<_, _>>()?;
+        read: |outages, value| {
+            *outages = value.split(',').map(read).collect::<Result<_, _>>()?;
             Ok(())
         },
-        shown: |path| (!path.outages.is_empty()).then(|| shown(&path.outages)),
+        shown: |outages| (!outages.is_empty()).then(|| shown(outages)),
         about: None,
     }],
     reasons: &["down"],
     check,
-    figures: |path, _| (!path.outages.is_empty()).then(|| format!("down {}", shown(&path.outages))),
-    build: |blueprint| {
-        let outages = blueprint.path.outages.clone();
-        (!outages.is_empty()).then(|| Box::new(Down { outages }) as Box<dyn Stage>)
+    figures: |outages, _| (!outages.is_empty()).then(|| format!("down {}", shown(outages))),
+    build: |outages, _| {
+        (!outages.is_empty()).then(|| Box::new(Down { outages: outages.clone() }) as Box<dyn Stage>)
     },
 };
 
@@ -55,13 +53,14 @@ fn shown(outages: &[Outage]) -> String {
     each.collect::<Vec<_>>().join(",")
 }
 
-fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+#[expect(clippy::ptr_arg, reason = "the card's figures are the list itself")]
+fn check(outages: &Vec<Outage>, _mtu_bytes: u32) -> Option<Contradiction> {
     let fault = |problem: String, hint: &str| Contradiction { word: "outage", problem, hint: hint.to_owned() };
-    if let Some(outage) = path.outages.iter().find(|outage| outage.until_ns <= outage.from_ns) {
+    if let Some(outage) = outages.iter().find(|outage| outage.until_ns <= outage.from_ns) {
         let problem = format!("the outage {} does not end after it begins", shown(&[*outage]));
         return Some(fault(problem, "the first time is when the path goes down, the second when it is up again"));
     }
-    let overlapping = path.outages.windows(2).find(|pair| pair[1].from_ns <= pair[0].until_ns)?;
+    let overlapping = outages.windows(2).find(|pair| pair[1].from_ns <= pair[0].until_ns)?;
     let problem = format!("the outages {} overlap, touch or are out of order", shown(overlapping));
     Some(fault(problem, "write them in order of time, and as one where they touch"))
 }

@@ -7,13 +7,12 @@
 use crate::dice::Dice;
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
-use crate::profile::PathProfile;
-use crate::profile::quantity::{BadValue, Share, share, shown_share, shown_time, time_ns};
-use crate::profile::word::Word;
+use crate::quantity::{BadValue, Share, share, shown_share, shown_time, time_ns};
+use crate::word::Word;
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 
 /// Its entry in the list.
-pub const CARD: Card = Card {
+pub const CARD: Card<Option<Reorder>> = Card {
     name: "reorder",
     models: "a second, longer way",
     words: &[Word {
@@ -21,20 +20,20 @@ pub const CARD: Card = Card {
         example: "reorder=1%/5ms",
         says: "the share of packets that are held back, and for how long",
         read,
-        shown: |path| {
-            path.reorder.map(|reorder| format!("{}/{}", shown_share(reorder.share), shown_time(reorder.by_ns)))
+        shown: |reorder| {
+            reorder.map(|reorder| format!("{}/{}", shown_share(reorder.share), shown_time(reorder.by_ns)))
         },
         about: None,
     }],
     reasons: &[],
     check,
-    figures: |path, _| {
-        let reorder = path.reorder?;
+    figures: |reorder, _| {
+        let reorder = (*reorder)?;
         Some(format!("{} of packets held back {}", shown_share(reorder.share), shown_time(reorder.by_ns)))
     },
-    build: |blueprint| {
-        let reorder = blueprint.path.reorder?;
-        Some(Box::new(HoldBack { reorder, dice: blueprint.dice("reorder"), held: HeldPackets::new() }))
+    build: |reorder, site| {
+        let reorder = (*reorder)?;
+        Some(Box::new(HoldBack { reorder, dice: site.dice("reorder"), held: HeldPackets::new() }))
     },
 };
 
@@ -47,18 +46,19 @@ pub struct Reorder {
     pub by_ns: u64,
 }
 
-fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+fn read(held_back: &mut Option<Reorder>, value: &str) -> Result<(), BadValue> {
     let Some((part, time)) = value.split_once('/') else {
         let problem = format!("`{value}` does not say both how many packets are held back and for how long");
         return Err(BadValue::new(problem, "for instance 1%/5ms"));
     };
     let reorder = Reorder { share: share(part)?, by_ns: time_ns(time)? };
-    path.reorder = (reorder.share > Share::NONE).then_some(reorder);
+    *held_back = (reorder.share > Share::NONE).then_some(reorder);
     Ok(())
 }
 
-fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
-    path.reorder.filter(|reorder| reorder.by_ns == 0).map(|_| Contradiction {
+#[expect(clippy::ref_option, reason = "a card reads its figures by reference")]
+fn check(reorder: &Option<Reorder>, _mtu_bytes: u32) -> Option<Contradiction> {
+    reorder.filter(|reorder| reorder.by_ns == 0).map(|_| Contradiction {
         word: "reorder",
         problem: "packets held back for no time are not reordered".to_owned(),
         hint: "give a time longer than the gap between two packets, for instance 1%/5ms".to_owned(),

@@ -27,7 +27,7 @@ use std::os::fd::BorrowedFd;
 
 use hairpin_link::link::Link;
 use hairpin_link::profile::Profile;
-use hairpin_link::stages::queue::replay::Trace;
+use hairpin_link::trace::Trace;
 use hairpin_model::link::RelayReport;
 use hairpin_model::round::Failure;
 

@@ -4,30 +4,10 @@
 //! The names are those of the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
 //! in whole ns, rounded down. The largest packet of the RFC is the link's MTU.
 
+use super::waiting::Waiting;
 use crate::packet::InFlight;
-use crate::profile::PathProfile;
-use crate::profile::quantity::{BadValue, shown_time, time_ns};
-use crate::profile::word::{About, Word};
+use crate::quantity::{BadValue, shown_time, time_ns};
 use crate::stage::{Contradiction, Outbox};
-use crate::stages::queue::Waiting;
-
-/// Its word.
-pub(super) const WORD: Word = Word {
-    name: "codel",
-    example: "codel=5ms/100ms",
-    says: "the queue drops by CoDel (RFC 8289): the wait that is acceptable, and for how long it may be longer",
-    read,
-    shown: |path| {
-        let codel = path.bottleneck.codel?;
-        Some(format!("{}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns)))
-    },
-    about: Some(About {
-        needs: "a rate",
-        example: "rate=10mbit",
-        there: |path| path.bottleneck.sends(),
-        clear: |path| path.bottleneck.codel = None,
-    }),
-};
 
 /// CoDel's two figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +18,13 @@ pub struct Codel {
     pub interval_ns: u64,
 }
 
-fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+/// Reads `5ms/100ms`.
+pub(super) fn read(value: &str) -> Result<Codel, BadValue> {
     let Some((target, interval)) = value.split_once('/') else {
         let problem = format!("`{value}` does not give both a target and an interval");
         return Err(BadValue::new(problem, "for instance 5ms/100ms, as RFC 8289 recommends"));
     };
-    path.bottleneck.codel = Some(Codel { target_ns: time_ns(target)?, interval_ns: time_ns(interval)? });
-    Ok(())
+    Ok(Codel { target_ns: time_ns(target)?, interval_ns: time_ns(interval)? })
 }
 
 pub(super) fn check(codel: &Codel) -> Option<Contradiction> {
@@ -117,7 +97,7 @@ impl State {
             self.first_above_time_ns = None;
             return (None, false);
         };
-        let below = now_ns.saturating_sub(came_ns) < self.codel.target_ns || waiting.bytes <= self.max_packet_bytes;
+        let below = now_ns.saturating_sub(came_ns) < self.codel.target_ns || waiting.holds().bytes <= self.max_packet_bytes;
         let ok_to_drop = match self.first_above_time_ns {
             _ if below => {
                 self.first_above_time_ns = None;

@@ -6,50 +6,95 @@
 //! of IP packets; no link header is added.
 
 pub mod codel;
-pub mod rate;
-pub mod replay;
+mod rate;
+mod replay;
+mod service;
+mod waiting;
 
-use std::collections::VecDeque;
+use codel::Codel;
+use service::Service;
+use waiting::Waiting;
 
 use crate::packet::InFlight;
-use crate::profile::PathProfile;
-use crate::profile::quantity::{BadValue, bytes, shown_bytes, shown_rate, shown_time, whole};
-use crate::profile::word::{About, Word};
+use crate::quantity::{BadValue, bytes, rate_bits_per_s, shown_bytes, shown_rate, shown_time, whole};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
-use codel::Codel;
+use crate::word::{About, Word};
 
 /// Its entry in the list.
-pub const CARD: Card = Card {
+pub const CARD: Card<Bottleneck> = Card {
     name: "queue",
     models: "the bottleneck: a queue that waits for a rate or a replayed trace",
-    words: &[rate::WORD, replay::WORD, QUEUE, codel::WORD],
+    words: &[RATE, REPLAY, QUEUE, CODEL],
     reasons: &["full", "codel"],
     check,
     figures,
-    build: |blueprint| {
-        let bottleneck = &blueprint.path.bottleneck;
-        let service: Box<dyn Service> = match (bottleneck.rate_bits_per_s, blueprint.trace) {
+    build: |bottleneck, site| {
+        let service: Box<dyn Service> = match (bottleneck.rate_bits_per_s, site.trace) {
             (Some(bits_per_s), _) => Box::new(rate::Rate::new(bits_per_s)),
             (None, Some(trace)) => Box::new(replay::Replay::new(trace)),
             (None, None) => return None,
         };
-        Some(Box::new(Queue::new(bottleneck, blueprint.mtu_bytes, service)))
+        Some(Box::new(Queue::new(bottleneck, site.mtu_bytes, service)))
     },
 };
 
-const QUEUE: Word = Word {
+/// A profile may also write `up=` and `down=` for `up.rate=` and `down.rate=`.
+const RATE: Word<Bottleneck> = Word {
+    name: "rate",
+    example: "rate=10mbit",
+    says: "how many bits of IP packets a second go through; up=5.5mbit and down=80mbit for one direction each",
+    read: |bottleneck, value| {
+        bottleneck.rate_bits_per_s = Some(rate_bits_per_s(value)?);
+        Ok(())
+    },
+    shown: |bottleneck| bottleneck.rate_bits_per_s.map(shown_rate),
+    about: None,
+};
+
+const REPLAY: Word<Bottleneck> = Word {
+    name: "replay",
+    example: "up.replay=uplink.trace",
+    says: "a file that says when a packet can leave, in mahimahi's format, instead of a rate",
+    read: |bottleneck, value| {
+        if value.is_empty() {
+            return Err(BadValue::new("no file is named", "for instance replay=uplink.trace"));
+        }
+        bottleneck.replay = Some(value.to_owned());
+        Ok(())
+    },
+    shown: |bottleneck| bottleneck.replay.clone(),
+    about: None,
+};
+
+const QUEUE: Word<Bottleneck> = Word {
     name: "queue",
     example: "queue=64KiB,100packets",
     says: "how much may wait for the rate: bytes, packets or both (without it 1000 packets)",
-    read,
-    shown: |path| path.bottleneck.limit.shown(),
-    about: Some(About {
-        needs: "a rate",
-        example: "rate=10mbit",
-        there: |path| path.bottleneck.sends(),
-        clear: |path| path.bottleneck.limit = Limit::default(),
-    }),
+    read: |bottleneck, value| {
+        bottleneck.limit = read(value)?;
+        Ok(())
+    },
+    shown: |bottleneck| bottleneck.limit.shown(),
+    about: Some(About { clear: |bottleneck| bottleneck.limit = Limit::default(), ..A_RATE }),
 };
+
+const CODEL: Word<Bottleneck> = Word {
+    name: "codel",
+    example: "codel=5ms/100ms",
+    says: "the queue drops by CoDel (RFC 8289): the wait that is acceptable, and for how long it may be longer",
+    read: |bottleneck, value| {
+        bottleneck.codel = Some(codel::read(value)?);
+        Ok(())
+    },
+    shown: |bottleneck| {
+        let codel = bottleneck.codel?;
+        Some(format!("{}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns)))
+    },
+    about: Some(About { clear: |bottleneck| bottleneck.codel = None, ..A_RATE }),
+};
+
+const A_RATE: About<Bottleneck> =
+    About { needs: "a rate", example: "rate=10mbit", there: Bottleneck::sends, clear: |_| () };
 
 /// How many packets may wait where the profile does not say: the default of netem, and of Linux Ethernet interfaces.
 pub const DEFAULT_PACKETS: u64 = 1000;
@@ -100,7 +145,7 @@ impl Limit {
     }
 }
 
-fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+fn read(value: &str) -> Result<Limit, BadValue> {
     let mut limit = Limit::default();
     for part in value.split(',') {
         let packets = ["packets", "packet", "p"].iter().find_map(|unit| part.strip_suffix(unit));
@@ -113,8 +158,7 @@ fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
             return Err(BadValue::new(problem, "one in bytes, one in packets, or both: 64KiB,100packets"));
         }
     }
-    path.bottleneck.limit = limit;
-    Ok(())
+    Ok(limit)
 }
 
 fn packets_of(number: &str) -> Result<u64, BadValue> {
@@ -134,8 +178,8 @@ fn bytes_of(part: &str) -> Result<u64, BadValue> {
     })
 }
 
-fn check(path: &PathProfile, mtu_bytes: u32) -> Option<Contradiction> {
-    let Bottleneck { rate_bits_per_s, replay, limit, codel } = &path.bottleneck;
+fn check(bottleneck: &Bottleneck, mtu_bytes: u32) -> Option<Contradiction> {
+    let Bottleneck { rate_bits_per_s, replay, limit, codel } = bottleneck;
     let fault = |word, problem: String, hint: String| Some(Contradiction { word, problem, hint });
     if rate_bits_per_s.is_some() && replay.is_some() {
         let problem = "a direction has a rate or replays a trace, not both".to_owned();
@@ -148,7 +192,7 @@ fn check(path: &PathProfile, mtu_bytes: u32) -> Option<Contradiction> {
             "an outage is `outage=2s-5s`".to_owned(),
         );
     }
-    if path.bottleneck.sends() && *limit == Limit::default() {
+    if bottleneck.sends() && *limit == Limit::default() {
         return fault("queue", "a rate without a limit of its queue".to_owned(), "queue=1000packets".to_owned());
     }
     if let Some(bytes) = limit.bytes.filter(|bytes| *bytes < u64::from(mtu_bytes)) {
@@ -158,8 +202,8 @@ fn check(path: &PathProfile, mtu_bytes: u32) -> Option<Contradiction> {
     codel.as_ref().and_then(codel::check)
 }
 
-fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
-    let Bottleneck { rate_bits_per_s, replay, limit, codel } = &path.bottleneck;
+fn figures(bottleneck: &Bottleneck, _mtu_bytes: u32) -> Option<String> {
+    let Bottleneck { rate_bits_per_s, replay, limit, codel } = bottleneck;
     let service = match (rate_bits_per_s, replay) {
         (Some(bits_per_s), _) => format!("{}/s", shown_rate(*bits_per_s)),
         (None, Some(name)) => format!("replays {name}"),
@@ -171,38 +215,6 @@ fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
         Some(codel) => format!("CoDel {}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns)),
     };
     Some(format!("{service}, {waits} may wait, {discipline}"))
-}
-
-/// What the packets of a queue wait for.
-pub trait Service: Send {
-    /// Begins to send a packet at `now_ns`, or as soon after as it can, and says when its last bit is through.
-    ///
-    /// Calls come in order of time, and never before the packet of the last call was through.
-    fn send(&mut self, size_bytes: u32, now_ns: u64) -> u64;
-}
-
-/// The packets that wait, in order, each with the time at which it came.
-#[derive(Debug, Default)]
-struct Waiting {
-    packets: VecDeque<(InFlight, u64)>,
-    bytes: u64,
-}
-
-impl Waiting {
-    fn push(&mut self, packet: InFlight, now_ns: u64) {
-        self.bytes += u64::from(packet.packet.size_bytes);
-        self.packets.push_back((packet, now_ns));
-    }
-
-    fn pop(&mut self) -> Option<(InFlight, u64)> {
-        let (packet, came_ns) = self.packets.pop_front()?;
-        self.bytes -= u64::from(packet.packet.size_bytes);
-        Some((packet, came_ns))
-    }
-
-    fn holds(&self) -> Held {
-        Held { packets: self.packets.len() as u64, bytes: self.bytes }
-    }
 }
 
 /// The stage.
@@ -219,10 +231,9 @@ impl Queue {
     fn new(bottleneck: &Bottleneck, mtu_bytes: u32, service: Box<dyn Service>) -> Self {
         let by_bytes = bottleneck.limit.bytes.map_or(u64::MAX, |bytes| bytes / u64::from(mtu_bytes.max(1)));
         let room = bottleneck.limit.packets.unwrap_or(u64::MAX).min(by_bytes.saturating_mul(2)).min(4096);
-        let packets = VecDeque::with_capacity(usize::try_from(room).unwrap_or(0));
         Self {
             limit: bottleneck.limit,
-            waiting: Waiting { packets, bytes: 0 },
+            waiting: Waiting::with_room(usize::try_from(room).unwrap_or(0)),
             sending: None,
             service,
             codel: bottleneck.codel.map(|codel| codel::State::new(codel, mtu_bytes)),
@@ -276,7 +287,7 @@ impl Stage for Queue {
         if let Some((packet, through_ns)) = &self.sending {
             tell(packet, Some(*through_ns));
         }
-        self.waiting.packets.iter().for_each(|(packet, _)| tell(packet, None));
+        self.waiting.each(&mut |packet| tell(packet, None));
     }
 }
 

@@ -4,22 +4,7 @@
 //! rate leaves over is carried to the next packet, so that after any number of packets the line has sent what the rate
 //! says, rounded down to whole ns once.
 
-use crate::profile::quantity::{rate_bits_per_s, shown_rate};
-use crate::profile::word::Word;
-use crate::stages::queue::Service;
-
-/// Its word. A profile may also write `up=` and `down=` for `up.rate=` and `down.rate=`.
-pub(super) const WORD: Word = Word {
-    name: "rate",
-    example: "rate=10mbit",
-    says: "how many bits of IP packets a second go through; up=5.5mbit and down=80mbit for one direction each",
-    read: |path, value| {
-        path.bottleneck.rate_bits_per_s = Some(rate_bits_per_s(value)?);
-        Ok(())
-    },
-    shown: |path| path.bottleneck.rate_bits_per_s.map(shown_rate),
-    about: None,
-};
+use super::service::Service;
 
 /// Bits in a byte, times ns in a second.
 const BIT_NS: u64 = 8_000_000_000;

@@ -1,109 +1,13 @@
-//! A trace of opportunities to send, in the format of mahimahi (Netravali et al., USENIX ATC 2015; mm-link(1)).
-//!
-//! A trace is lines of whole milliseconds, not decreasing. Each line is one opportunity to send 1500 bytes at that time
-//! after the start; a time that stands twice is two opportunities. After the last line the trace begins again, that
-//! much later. A packet is through at the opportunity that carries its last byte. What an opportunity leaves over goes
+//! A [`Trace`] being replayed. A packet is through at the opportunity that carries its last byte. What an opportunity leaves over goes
 //! to the next packet if it waits already, and is lost otherwise.
 //!
 //! An opportunity carries 1500 bytes of IP packets. mahimahi counts 1504, because its packets have four bytes of TUN
 //! header before them.
 
-use std::sync::Arc;
-
-use hairpin_model::hint::Hint;
-
-use crate::profile::quantity::BadValue;
-use crate::profile::word::Word;
-use crate::stages::queue::Service;
-
-/// Its word.
-pub(super) const WORD: Word = Word {
-    name: "replay",
-    example: "up.replay=uplink.trace",
-    says: "a file that says when a packet can leave, in mahimahi's format, instead of a rate",
-    read: |path, value| {
-        if value.is_empty() {
-            return Err(BadValue::new("no file is named", "for instance replay=uplink.trace"));
-        }
-        path.bottleneck.replay = Some(value.to_owned());
-        Ok(())
-    },
-    shown: |path| path.bottleneck.replay.clone(),
-    about: None,
-};
-
-/// Bytes of an opportunity.
-const OPPORTUNITY_BYTES: u32 = 1500;
+use super::service::Service;
+use crate::trace::{OPPORTUNITY_BYTES, Trace};
 
 const NS_PER_MS: u64 = 1_000_000;
-
-/// When packets can leave.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace {
-    /// In ms, not decreasing; the last is the period and above 0.
-    opportunities_ms: Arc<[u64]>,
-}
-
-/// Why a text is no trace.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the trace, `{word}`: {problem}{}", Hint(.hint))]
-pub struct BadTrace {
-    /// The line, from 1.
-    pub line: usize,
-    /// What stands there, shortened.
-    pub word: String,
-    /// What is wrong with it.
-    pub problem: &'static str,
-    /// What would be right.
-    pub hint: &'static str,
-}
-
-impl Trace {
-    /// Reads a trace from the text of its file.
-    ///
-    /// # Errors
-    /// [`BadTrace`] with the line and the word.
-    pub fn parse(text: &str) -> Result<Self, BadTrace> {
-        const HINT: &str = "each line is a whole number of milliseconds, not less than the line before";
-        let bad = |line: usize, word: &str, problem| BadTrace {
-            line,
-            word: word.chars().take(40).collect(),
-            problem,
-            hint: HINT,
-        };
-        let mut opportunities_ms: Vec<u64> = Vec::new();
-        for (number, line) in (1..).zip(text.lines()) {
-            let word = line.trim();
-            let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
-            let Some(at_ms) = digits.then(|| word.parse::<u32>().ok()).flatten() else {
-                let problem = if digits { "more than 4294967295 ms" } else { "not a whole number" };
-                return Err(bad(number, word, problem));
-            };
-            if opportunities_ms.last().is_some_and(|last| *last > u64::from(at_ms)) {
-                return Err(bad(number, word, "earlier than the line before"));
-            }
-            opportunities_ms.push(u64::from(at_ms));
-        }
-        match opportunities_ms.last() {
-            None => Err(bad(1, "", "there is no line")),
-            Some(0) => Err(bad(opportunities_ms.len(), "0", "the trace takes no time, so it cannot repeat")),
-            Some(_) => Ok(Self { opportunities_ms: opportunities_ms.into() }),
-        }
-    }
-
-    /// How long it takes until it begins again, in ms.
-    #[must_use]
-    pub fn period_ms(&self) -> u64 {
-        self.opportunities_ms.last().copied().unwrap_or(1)
-    }
-
-    /// Its mean rate in bits a second.
-    #[must_use]
-    pub fn mean_bits_per_s(&self) -> u64 {
-        let bits = self.opportunities_ms.len() as u64 * u64::from(OPPORTUNITY_BYTES) * 8;
-        bits.saturating_mul(1000) / self.period_ms()
-    }
-}
 
 /// A trace being replayed.
 #[derive(Clone, Debug)]
@@ -203,29 +107,7 @@ mod tests {
         assert_eq!(left("1\n2\n", &[(0, 100), (1_000_001, 100)]), [(0, 1_000_000), (1, 2_000_000)]);
     }
 
-    #[test]
-    fn a_wrong_trace_is_refused_with_its_line_and_word() {
-        let said = |text: &str| Trace::parse(text).unwrap_err().to_string();
-        assert!(said("1\n2\nx3\n").starts_with("line 3 of the trace, `x3`: not a whole number (hint: "));
-        assert!(said("1\n\n3\n").starts_with("line 2 of the trace, ``: not a whole number"));
-        assert!(said("5\n4\n").starts_with("line 2 of the trace, `4`: earlier than the line before"));
-        assert!(said("4294967296").starts_with("line 1 of the trace, `4294967296`: more than"));
-        assert!(said("").starts_with("line 1 of the trace, ``: there is no line"));
-        assert!(said("0\n0\n").starts_with("line 2 of the trace, `0`: the trace takes no time"));
-    }
-
-    #[test]
-    fn its_mean_rate_is_its_opportunities_over_its_period() {
-        assert_eq!(Trace::parse("1\n2\n3\n4").unwrap().mean_bits_per_s(), 12_000_000);
-        assert_eq!(Trace::parse("0\n4294967295").unwrap().period_ms(), 4_294_967_295);
-    }
-
     proptest! {
-        #[test]
-        fn no_text_panics(text in "([0-9]{1,11}\r?\n|.{0,3}\n){0,6}") {
-            let _ = Trace::parse(&text);
-        }
-
         /// As mahimahi does it: opportunity after opportunity, each carrying bytes of the packets that wait.
         #[test]
         fn it_is_what_going_through_every_opportunity_gives(

@@ -2,7 +2,7 @@
 
 use clap::ArgMatches;
 use hairpin_link::profile::Profile;
-use hairpin_link::stages::queue::replay::Trace;
+use hairpin_link::trace::Trace;
 use hairpin_model::link::Direction;
 use hairpin_report::quantities::{self, Micro};
 

@@ -1,6 +1,6 @@
 //! A list of numbers as a profile writes it: `3,10-12`.
 
-use crate::profile::quantity::{BadValue, whole};
+use crate::quantity::{BadValue, whole};
 
 /// The most ranges that a list may have.
 pub const MOST_RANGES: usize = 10_000;
