@@ -38,7 +38,16 @@ pub(crate) fn leave_session() {
 
 /// Waits until `file` can be read, for at most `at_most_ms` or until a signal comes; says whether it can.
 pub(crate) fn readable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool> {
-    let mut entry = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    poll(file, libc::POLLIN, at_most_ms)
+}
+
+/// The same until it can be written to.
+pub(crate) fn writable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool> {
+    poll(file, libc::POLLOUT, at_most_ms)
+}
+
+fn poll(file: BorrowedFd<'_>, events: libc::c_short, at_most_ms: i32) -> io::Result<bool> {
+    let mut entry = libc::pollfd { fd: file.as_raw_fd(), events, revents: 0 };
     // SAFETY: one valid pollfd is given, and the descriptor is open while borrowed.
     let count = unsafe { libc::poll(&raw mut entry, 1, at_most_ms) };
     if count >= 0 {

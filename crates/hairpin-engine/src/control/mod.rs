@@ -1,0 +1,167 @@
+//! `Control`: what the two ends of a round tell each other beside the wire that is measured.
+//!
+//! It is duplex and framed, and carries orders, marks, progress and reports. What carries it, and where the other end runs, an
+//! end does not know: a thread of this process, a child process, another host. Nothing that comes over it is trusted: a
+//! message has a limit of size and of time, and a peer that breaks one is a failure with a kind.
+
+pub mod channel;
+
+use std::io;
+use std::time::Duration;
+
+use hairpin_model::round::{EndReport, Failure};
+use serde::{Deserialize, Serialize};
+
+use crate::ends::EndOrder;
+
+/// The version of these messages. Both ends say theirs first, and only the same speak to each other.
+pub const VERSION: u32 = 1;
+
+/// The largest message that a server takes: an order.
+pub const MOST_BYTES_OF_AN_ORDER: usize = 1 << 20;
+/// The largest that a client takes: the report of a traced round, of which the trace takes a tenth of this.
+pub const MOST_BYTES_OF_A_REPORT: usize = 64 << 20;
+
+/// What ends tell each other, in the order of a round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    /// Either end, first: the version of these messages that it speaks.
+    Version(u32),
+    /// The client: what the round is.
+    Order(Box<EndOrder>),
+    /// The server: it can be connected to at this address.
+    Listening(String),
+    /// The server: it is connected, its options are read back, and it waits for the first message.
+    Ready,
+    /// The client: the warm-up is over, measure from the next message on.
+    Measure,
+    /// The server: it has read its counters, and measures.
+    Measuring,
+    /// Either end, now and then during a load: how far it is.
+    Progress(Progress),
+    /// The client: the load is over.
+    Stop,
+    /// The server: what it used and saw.
+    Report(Box<EndReport>),
+    /// Either end: it could not go on.
+    Failed(Failure),
+}
+
+impl Message {
+    /// Its name, for errors.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Version(_) => "version",
+            Self::Order(_) => "order",
+            Self::Listening(_) => "listening",
+            Self::Ready => "ready",
+            Self::Measure => "measure",
+            Self::Measuring => "measuring",
+            Self::Progress(_) => "progress",
+            Self::Stop => "stop",
+            Self::Report(_) => "report",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// How far an end is with its load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Messages sent so far.
+    pub messages_sent: u64,
+    /// Messages received so far.
+    pub messages_received: u64,
+    /// Bytes sent so far.
+    pub bytes_sent: u64,
+    /// Bytes received so far.
+    pub bytes_received: u64,
+}
+
+/// A carrier of messages between two ends.
+pub trait Control: Send {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// [`ControlError`]: the other end is gone, or takes nothing in time.
+    fn send(&mut self, message: &Message) -> Result<(), ControlError>;
+
+    /// Its next message.
+    ///
+    /// # Errors
+    /// [`ControlError`]: nothing whole came in time, the other end is gone, or what came cannot be read.
+    fn receive(&mut self, within: Duration) -> Result<Message, ControlError>;
+
+    /// Whether [`Control::receive`] would not wait: a message or its beginning has come, or the other end is gone.
+    fn is_ready(&mut self) -> bool;
+}
+
+/// Why a message could not be sent or received.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// The other end closed it or is gone.
+    #[error("it closed the control channel")]
+    Closed,
+    /// Nothing whole came, or was taken, in time.
+    #[error("no message for {} ms", .0.as_millis())]
+    TimedOut(Duration),
+    /// The user ended the program meanwhile.
+    #[error("the program was ended meanwhile")]
+    GivenUp,
+    /// A message is larger than this end takes.
+    #[error("a control message of {bytes} bytes, more than the {most} that are accepted")]
+    TooLarge {
+        /// Its size as it says.
+        bytes: usize,
+        /// What is accepted.
+        most: usize,
+    },
+    /// A message cannot be read.
+    #[error("a control message that cannot be read: {0}")]
+    Unreadable(String),
+    /// The other end speaks another version.
+    #[error("version {theirs} of the control messages; this Hairpin has version {VERSION}")]
+    OtherVersion {
+        /// Its version.
+        theirs: u32,
+    },
+    /// A message out of order.
+    #[error("unexpected control message `{0}`")]
+    Unexpected(&'static str),
+    /// A system call failed.
+    #[error("{0}")]
+    System(#[from] io::Error),
+}
+
+impl ControlError {
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Closed | Self::System(_) => "was it ended from outside?",
+            Self::TimedOut(_) => "is its machine overloaded, or was it stopped?",
+            Self::GivenUp => "after SIGINT the current round has 2 s to finish",
+            Self::OtherVersion { .. } => "use the same version of Hairpin at both ends",
+            Self::TooLarge { .. } | Self::Unreadable(_) | Self::Unexpected(_) => "is it a Hairpin of this version?",
+        }
+    }
+
+    /// As the failure of a round, `peer` being the other end: `the server: no message for 9000 ms`.
+    #[must_use]
+    pub fn failure(&self, peer: &str) -> Failure {
+        Failure { cause: format!("{peer}: {self}"), hint: self.hint().to_owned() }
+    }
+}
+
+/// Says this end's version and hears the other's.
+///
+/// # Errors
+/// The other end speaks another version, or none.
+pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlError> {
+    control.send(&Message::Version(VERSION))?;
+    match control.receive(within)? {
+        Message::Version(VERSION) => Ok(()),
+        Message::Version(theirs) => Err(ControlError::OtherVersion { theirs }),
+        other => Err(ControlError::Unexpected(other.name())),
+    }
+}
