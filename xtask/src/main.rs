@@ -80,7 +80,7 @@ enum Chore {
         /// Repeats of the run
         #[arg(long, default_value_t = 201)]
         runs: usize,
-        /// Pairs of runs with a planted delay, of each of two sizes
+        /// Runs with a planted delay, of each of two sizes
         #[arg(long, default_value_t = 40)]
         planted: usize,
         /// The time of each run
