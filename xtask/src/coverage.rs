@@ -1,7 +1,8 @@
 //! `cargo xtask coverage`: do intervals hold from run to run, is the same called the same, and the slower slower?
 //!
 //! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over all repeats in the
-//! same state of the machine: those whose probe is within 3 % of its own. An interval covers it or does not. Each run is then compared
+//! same state of the machine: those whose probe is within 3 % of its own, and where messages wake another CPU, the time
+//! that takes. An interval covers it or does not. Each run is then compared
 //! with the next by `hairpin compare`, which must call hardly any figure different; and runs with a planted delay are
 //! compared with runs without.
 
@@ -117,6 +118,8 @@ fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
 struct Repeat {
     /// What the probe took in the state that the figures stand for.
     probe_ns: f64,
+    /// What waking another CPU took, where messages do.
+    waking_ns: Option<f64>,
     value: f64,
     interval: Option<(f64, f64)>,
     /// The standard deviation of the logarithms of its rounds.
@@ -152,7 +155,11 @@ impl Case {
 
     /// The median over the repeats in the same state; `None` where they are few.
     fn truth(&self, repeat: &Repeat) -> Option<f64> {
-        let is_alike = |other: &&Repeat| (other.probe_ns / repeat.probe_ns).ln().abs() < ONE_STATE.ln();
+        let is_near = |one: f64, other: f64| (one / other).ln().abs() < ONE_STATE.ln();
+        let is_alike = |other: &&Repeat| {
+            is_near(other.probe_ns, repeat.probe_ns)
+                && other.waking_ns.zip(repeat.waking_ns).is_none_or(|(one, other)| is_near(one, other))
+        };
         let alike: Vec<f64> = self.repeats.iter().filter(is_alike).map(|other| other.value).collect();
         if alike.len() < FEWEST_IN_STATE { None } else { median(alike.into_iter()) }
     }
@@ -201,7 +208,9 @@ fn repeat(run: &Value, case: &Value, figure: &'static str) -> Option<Repeat> {
     let points = contract::list(case, "round_points").iter().filter(|point| point["state"].as_u64() == Some(state));
     let key = if figure == "p50" { "p50_ns" } else { "p99_ns" };
     let logarithms: Vec<f64> = points.filter_map(|point| Some(point[key].as_f64()?.ln())).collect();
+    let is_woken = case["case"]["placement"] == "apart" && case["case"]["waiting"] != "spin";
     Some(Repeat {
+        waking_ns: run["machine"]["waking_ns"].as_f64().filter(|_| is_woken),
         probe_ns: contract::list(&run["machine"], "states").get(state as usize)?["probe_ns"].as_f64()?,
         value: told["value"].as_f64()?,
         interval: told["low"].as_f64().zip(told["high"].as_f64()),
@@ -420,6 +429,7 @@ mod tests {
             let low = if number < covered { 100.0 } else { 101.0 };
             Repeat {
                 probe_ns: 90_000.0,
+                waking_ns: None,
                 value: 100.5,
                 interval: Some((low, low * (2.0 * width).exp())),
                 deviation: 0.02,

@@ -137,6 +137,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn runs_that_are_open_at_once_share_the_memory() {
+        let line = br#"{"a": [1, 2, 3]}"#;
+        let of_a_line = line.len() as u64 + VALUE_WEIGHT * 4;
+        let mut memory = Memory(WEIGHT - 2 * of_a_line);
+        assert_eq!([memory.take(line), memory.take(line)], [Ok(()), Ok(())]);
+        assert!(memory.take(line).unwrap_err().contains("more than can be held in memory at once"));
+    }
+
+    #[test]
     fn a_number_that_nothing_can_have_counted_is_refused_and_a_seed_is_not() {
         for sound in [
             r#"{"seed": 18446744073709551615, "link_seed":18446744073709551615}"#,

@@ -114,6 +114,7 @@ pub fn slowed_survey() -> Run {
             .map(|(probe_ns, share)| MachineState { probe_ns, share, rounds: (share * 360.0) as u64 })
             .to_vec(),
         switches: 5,
+        waking_ns: None,
     };
     for row in &mut run.cases {
         row.state = Some(StateShare { index: 0, share: 0.6 });
