@@ -6,6 +6,8 @@
 //! with the next by `hairpin compare`, which must call hardly any figure different; and runs with a planted delay are
 //! compared with runs without.
 
+mod recording;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,6 +51,8 @@ pub(crate) struct Asked {
     pub(crate) transports: String,
     /// Where the runs are kept; those that are there are analysed anew and not measured again.
     pub(crate) out: Option<PathBuf>,
+    /// Where the figures of each round are to stand, for a test that replays them.
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// Measures and prints all of it; answers whether it is within its limits.
@@ -83,6 +87,9 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
         if (number + 1) % 20 == 0 {
             println!("{} of {} runs, {:.0} s", number + 1, asked.runs, started.elapsed().as_secs_f64());
         }
+    }
+    if let Some(record) = &asked.record {
+        recording::write(record, &scratch, asked.runs)?;
     }
     let cases = Case::all(&repeats)?;
     println!("\n{}", table(&cases));

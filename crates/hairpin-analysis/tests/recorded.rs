@@ -1,42 +1,49 @@
-//! How often intervals over windows of a real recording hold the figures of the whole of it.
+//! How often intervals of recorded runs hold the figures of all of them.
 //!
-//! `recording.txt` has each round of `hairpin round-trip --transport tcp,pipe --over 20m --rounds 2400`: the case, when it
-//! began, what the probe took at the slower end, p50 and p99. The machine that made it is named in its first lines.
+//! `recording.txt` has the rounds of runs that `cargo xtask coverage` made one after the other for 20 minutes, as its first lines
+//! say. Each run is summarised anew here. The truth of a run is the median of its case over all runs in its state: those whose
+//! probe, and for cases on two CPUs whose time of waking, is within 3 % of its own.
 
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Case, Placement};
 use hairpin_model::figure::Figure;
 use hairpin_model::round::Probe;
-use hairpin_model::summary::CaseSummary;
 
 use crate::support::{MadeUp, back_to_back};
 
 const RECORDING: &str = include_str!("recording.txt");
-const WINDOW_MS: u64 = 10_000;
-/// Windows begin this far apart.
-const STEP_MS: u64 = 5000;
-/// Rounds whose probes differ by less are in one state.
-const ONE_STATE: f64 = 1.06;
+/// Runs whose probes differ by less were made in one state of the machine.
+const ONE_STATE: f64 = 1.03;
+/// Fewer runs in a state do not tell what its median is.
+const FEWEST_IN_STATE: usize = 5;
+/// The cases of the recording.
+const CASES: usize = 4;
 
 /// A recorded round.
 #[derive(Clone, Copy)]
 struct Round {
     case: usize,
     started_ms: u64,
-    probe_ns: u64,
+    probes_ns: [u64; 2],
+    waking_ns: u64,
     p50_ns: u64,
     p99_ns: u64,
 }
 
-fn recording() -> Vec<Round> {
-    let lines = RECORDING.lines().filter(|line| !line.starts_with('#'));
-    let round = |line: &str| {
+/// The rounds of each run.
+fn runs() -> BTreeMap<u64, Vec<Round>> {
+    let mut runs: BTreeMap<u64, Vec<Round>> = BTreeMap::new();
+    for line in RECORDING.lines().filter(|line| !line.starts_with('#')) {
         let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
-        let [case, started_ms, probe_ns, p50_ns, p99_ns] = numbers[..] else { panic!("five numbers: {line}") };
-        Round { case: usize::try_from(case).unwrap(), started_ms, probe_ns, p50_ns, p99_ns }
-    };
-    lines.map(round).collect()
+        let [run, case, started_ms, client, server, waking_ns, p50_ns, p99_ns] = numbers[..] else {
+            panic!("eight numbers: {line}");
+        };
+        let case = usize::try_from(case).expect("a small number");
+        let round = Round { case, started_ms, probes_ns: [client, server], waking_ns, p50_ns, p99_ns };
+        runs.entry(run).or_default().push(round);
+    }
+    runs
 }
 
 fn case(number: usize) -> Case {
@@ -44,93 +51,99 @@ fn case(number: usize) -> Case {
     Case { placement, ..Case::ping_pong(["tcp", "pipe"][number / 2]) }
 }
 
-/// The summaries of a run that had these rounds, and what the probe took in each state.
-fn summaries(rounds: &[Round]) -> (Vec<CaseSummary>, Vec<f64>) {
+/// What a run says of a case.
+#[derive(Clone, Copy)]
+struct Told {
+    probe_ns: f64,
+    waking_ns: Option<f64>,
+    figures: [Option<Figure>; 2],
+}
+
+/// What a run says of each case.
+fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
     let mut made_up = MadeUp::new();
-    let mut blocks = BTreeMap::new();
+    let mut blocks = [0_u32; CASES];
     for round in rounds {
-        let block = blocks.entry(round.case).and_modify(|block| *block += 1).or_insert(0_u32);
-        // Of 50 messages the last is the p99.
-        let latencies: Vec<u64> = [vec![round.p50_ns; 49], vec![round.p99_ns.max(round.p50_ns)]].concat();
+        let block = &mut blocks[round.case];
+        // Of 99 messages the last is the p99, and of eleven rounds there are enough for one.
+        let latencies: Vec<u64> = [vec![round.p50_ns; 98], vec![round.p99_ns.max(round.p50_ns)]].concat();
         made_up.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
-            measured.client.probe_ns = Some(Probe { before: round.probe_ns, after: round.probe_ns });
+            let probe = |ns: u64| Some(Probe { before: ns, after: ns });
+            (measured.client.probe_ns, measured.client.pinned_cpu) = (probe(round.probes_ns[0]), Some(0));
+            measured.client.waking_ns = Some(round.waking_ns).filter(|ns| *ns > 0);
+            if let Some(server) = &mut measured.echo {
+                (server.probe_ns, server.pinned_cpu) = (probe(round.probes_ns[1]), Some(1));
+            }
         });
         made_up.rounds.last_mut().expect("it was just added").started_ns = round.started_ms * 1_000_000;
+        *block += 1;
     }
     let run = made_up.run();
-    let probes = run.machine.states.iter().map(|state| state.probe_ns).collect();
-    (run.cases, probes)
+    let of_case = |number: usize| {
+        let id = case(number).id();
+        let summary = run.cases.iter().find(|summary| summary.id == id)?;
+        let probe_ns = run.machine.states.get(summary.state?.index)?.probe_ns;
+        let waking_ns = run.machine.waking_ns.filter(|_| number % 2 == 1);
+        Some((number, Told { probe_ns, waking_ns, figures: [summary.latency_ns.p50, summary.latency_ns.p99] }))
+    };
+    (0..CASES).filter_map(of_case).collect()
 }
 
-fn median(mut values: Vec<u64>) -> Option<f64> {
-    values.sort_unstable();
-    let last = values.len().checked_sub(1)?;
-    Some((values[last / 2] + values[values.len() / 2]) as f64 / 2.0)
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
 }
 
-/// Windows with an interval, and those of them that cover.
-#[derive(Debug, Default)]
+fn is_near(one: f64, other: f64) -> bool {
+    (one / other).ln().abs() < ONE_STATE.ln()
+}
+
+/// Runs with an interval and a truth, those of them that cover it, and all runs.
+#[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    windows: u32,
-    told: u32,
-    covered: u32,
+    runs: usize,
+    with_interval: usize,
+    told: usize,
+    covered: usize,
 }
 
-impl Counts {
-    fn count(&mut self, figure: Figure, truth: f64) {
-        self.windows += 1;
-        // A histogram bucket is a part in a thousand wide.
-        if let (Some(low), Some(high)) = (figure.low, figure.high) {
-            self.told += 1;
-            self.covered += u32::from(low * 0.999 <= truth && truth <= high * 1.001);
+fn count(of_runs: &[Told], figure: usize) -> Counts {
+    let mut counts = Counts { runs: of_runs.len(), ..Counts::default() };
+    for run in of_runs {
+        let Some((low, high)) = run.figures[figure].and_then(|figure| Some((figure.low?, figure.high?))) else { continue };
+        counts.with_interval += 1;
+        let alike = |other: &&Told| {
+            is_near(other.probe_ns, run.probe_ns)
+                && other.waking_ns.zip(run.waking_ns).is_none_or(|(one, other)| is_near(one, other))
+        };
+        let alike: Vec<f64> =
+            of_runs.iter().filter(alike).filter_map(|other| Some(other.figures[figure]?.value)).collect();
+        if alike.len() >= FEWEST_IN_STATE {
+            let truth = median(alike);
+            counts.told += 1;
+            // A histogram bucket is a part in a thousand wide.
+            counts.covered += usize::from(low * 0.999 <= truth && truth <= high * 1.001);
         }
     }
-
-    fn coverage(&self) -> f64 {
-        f64::from(self.covered) / f64::from(self.told.max(1))
-    }
+    counts
 }
 
 #[test]
-fn windows_of_ten_seconds_cover_the_figures_of_twenty_minutes() {
-    let rounds = recording();
-    let last_ms = rounds.iter().map(|round| round.started_ms).max().expect("there are rounds");
-    assert!(last_ms > 19 * 60_000 && rounds.len() > 9000, "{} rounds in {last_ms} ms", rounds.len());
-    let mut counts: BTreeMap<(usize, &str), Counts> = BTreeMap::new();
-    for from_ms in (0..last_ms - WINDOW_MS).step_by(usize::try_from(STEP_MS).unwrap()) {
-        let within = |round: &&Round| (from_ms..from_ms + WINDOW_MS).contains(&round.started_ms);
-        let window: Vec<Round> = rounds.iter().filter(within).copied().collect();
-        let (summaries, probes) = summaries(&window);
-        for number in 0..4 {
-            let id = case(number).id();
-            let Some(summary) = summaries.iter().find(|summary| summary.id == id) else { continue };
-            let Some(probe_ns) = summary.state.and_then(|state| probes.get(state.index)) else { continue };
-            let alike = |round: &&Round| {
-                let ratio = round.probe_ns as f64 / probe_ns;
-                round.case == number && ratio < ONE_STATE && 1.0 / ratio < ONE_STATE
-            };
-            let alike: Vec<Round> = rounds.iter().filter(alike).copied().collect();
-            let truth = |of: fn(&Round) -> u64| median(alike.iter().map(of).collect());
-            if let (Some(figure), Some(truth)) = (summary.latency_ns.p50, truth(|round| round.p50_ns)) {
-                counts.entry((number, "p50")).or_default().count(figure, truth);
-            }
-            if let (Some(figure), Some(truth)) = (summary.latency_ns.p99, truth(|round| round.p99_ns)) {
-                counts.entry((number, "p99")).or_default().count(figure, truth);
-            }
+fn intervals_of_recorded_runs_hold_the_figures_of_all_of_them() {
+    let runs: Vec<BTreeMap<usize, Told>> = runs().values().map(|rounds| told(rounds)).collect();
+    assert!(runs.len() >= 100, "{} runs", runs.len());
+    let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+    for (figure, name, least) in [(0, "p50", 0.92), (1, "p99", 0.90)] {
+        let counts: Vec<Counts> = (0..CASES)
+            .map(|number| count(&runs.iter().filter_map(|run| run.get(&number).copied()).collect::<Vec<_>>(), figure))
+            .collect();
+        let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
+        let pooled = share(sum(|one| one.covered), sum(|one| one.told));
+        assert!(pooled >= least, "{name}: {pooled:.3} {counts:?}");
+        for (number, one) in counts.iter().enumerate().filter(|_| name == "p50") {
+            let label = case(number).label();
+            assert!(share(one.covered, one.told) >= 0.88, "{label} {name}: {one:?}");
+            assert!(share(one.with_interval, one.runs) >= 0.8, "{label} {name}: {one:?}");
         }
-    }
-    println!("{counts:#?}");
-    let pooled = |figure: &str| {
-        let of_figure = || counts.iter().filter(|((_, name), _)| *name == figure).map(|(_, counts)| counts);
-        let [told, covered] =
-            [of_figure().map(|one| one.told).sum::<u32>(), of_figure().map(|one| one.covered).sum::<u32>()];
-        f64::from(covered) / f64::from(told.max(1))
-    };
-    assert!(pooled("p50") >= 0.92, "{:.3}", pooled("p50"));
-    assert!(pooled("p99") >= 0.90, "{:.3}", pooled("p99"));
-    for ((number, figure), one) in counts.iter().filter(|((_, figure), _)| *figure == "p50") {
-        let label = case(*number).label();
-        assert!(one.coverage() >= 0.88, "{label} {figure}: {one:?}");
-        assert!(f64::from(one.told) >= 0.8 * f64::from(one.windows), "{label} {figure}: {one:?}");
     }
 }
