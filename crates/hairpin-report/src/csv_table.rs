@@ -98,7 +98,18 @@ fn row(summary: &CaseSummary) -> Row {
     row.number("cpu_echo_s", summary.cpu_seconds.echo);
     exchange_columns(&mut row, summary);
     link_columns(&mut row, summary);
+    state_columns(&mut row, summary);
     row
+}
+
+/// The state of the machine that the figures stand for, and the figures of the other one; empty where there is none.
+fn state_columns(row: &mut Row, summary: &CaseSummary) {
+    row.put("state", summary.state.map(|state| state.index.to_string()).unwrap_or_default());
+    row.number("state_share", summary.state.map(|state| state.share));
+    let other = summary.other_states.first();
+    row.put("other_state", other.map(|other| other.index.to_string()).unwrap_or_default());
+    row.number("other_state_share", other.map(|other| other.share));
+    row.latencies("other_state_latency", &other.map(|other| other.latency_ns).unwrap_or_default());
 }
 
 /// Empty cells for a case on the loopback, and for one that was never measured.

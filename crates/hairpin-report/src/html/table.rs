@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use hairpin_model::figure::Figure;
+use hairpin_model::machine::OtherState;
 use hairpin_model::summary::{CaseSummary, ExchangeFigures};
 
 use super::MICRO;
@@ -108,6 +109,23 @@ pub(super) fn first_exchanges(groups: &[Group<'_>]) -> Option<SummaryTable> {
     };
     let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
     Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
+}
+
+/// The figures of rounds in the state of the machine that a case's figures do not stand for; null where no case has any.
+pub(super) fn other_states(groups: &[Group<'_>]) -> Option<SummaryTable> {
+    let all = groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
+    let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
+        let of_state = |other: &OtherState| {
+            let share = Cell { text: quantities::share(other.share), interval: None, key: Some(other.share) };
+            let latency = &other.latency_ns;
+            let figures = [latency.p50, latency.p90, latency.p99, row.latency_ns.p50].map(time_cell);
+            table_row(group, row, [share].into_iter().chain(figures).collect())
+        };
+        row.other_states.iter().map(of_state).collect::<Vec<_>>()
+    };
+    let rows: Vec<Row> = all.flat_map(table_row).collect();
+    let titles = ["share of rounds", "p50", "p90", "p99", "p50 above"].map(str::to_owned).to_vec();
+    (!rows.is_empty()).then_some(SummaryTable { title: "Rounds in the machine's other state", titles, rows })
 }
 
 fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
