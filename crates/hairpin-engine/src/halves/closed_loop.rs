@@ -9,10 +9,11 @@ use hairpin_model::round::{ExchangeCounts, Extent, Failure};
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Segments, Wire, WireError};
 
+use super::marks::ClientMarks;
 use super::message::{Message, patterned};
 use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
-use super::{Client, Journey, broken, garbage, is_done, recorder};
+use super::{Client, Journey, MOST_TIME_OUTS, broken, garbage, is_done, recorder, unanswered};
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
 
@@ -29,6 +30,8 @@ pub(super) struct ClosedLoop<'a, C> {
     /// An answer that takes longer than this is late, in ns.
     in_time_ns: u64,
     unanswered: VecDeque<Unanswered>,
+    /// Time-outs since the last answer.
+    time_outs: u32,
 }
 
 /// How many unanswered messages are remembered; an answer to an older one counts as duplicated.
@@ -53,12 +56,18 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             measuring: false,
             in_time_ns: client.order.timeout_ns.saturating_add(pauses_ns),
             unanswered: VecDeque::with_capacity(if case.is_emulated() { REMEMBERED_OF_A_LINK } else { REMEMBERED }),
+            time_outs: 0,
         }
     }
 
     /// Runs the warm-up and the round. A `turn` is told how many messages its phase has room for, and says when it was
     /// over.
-    pub(super) fn run<T>(mut self, wire: &mut dyn Wire, mut turn: T) -> Result<Journey, Failure>
+    pub(super) fn run<T>(
+        mut self,
+        wire: &mut dyn Wire,
+        marks: &mut dyn ClientMarks,
+        mut turn: T,
+    ) -> Result<Journey, Failure>
     where
         T: FnMut(&mut Self, &mut dyn Wire, u64) -> Result<u64, Failure>,
     {
@@ -68,7 +77,10 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         let origin_ns = client.clock.now_ns();
         let (mut begin_ns, mut now_ns) = (origin_ns, origin_ns);
         let interrupted = loop {
-            if !self.measuring && is_done(order.warm_up, self.sequence, now_ns - origin_ns) {
+            if !self.measuring
+                && is_done(order.warm_up, self.sequence, now_ns - origin_ns)
+                && marks.may_measure()?
+            {
                 self.recorder.begin_measuring();
                 self.measuring = true;
                 counted = Counted::read(wire, counts_exchanges);
@@ -82,12 +94,14 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                 break true;
             }
             let left = match (self.measuring, order.warm_up, order.extent) {
-                (false, Extent::Count(wanted), _) => wanted - self.sequence,
+                // Where the server does not measure yet the warm-up goes on, one message at a time.
+                (false, Extent::Count(wanted), _) => wanted.saturating_sub(self.sequence).max(1),
                 (true, _, Extent::Count(wanted)) => wanted - self.recorder.measured(),
                 _ => u64::MAX,
             };
             now_ns = turn(&mut self, wire, left)?;
         };
+        marks.end();
         let exchange_counts =
             counts_exchanges.then(|| Counted::read(wire, true).since(counted, self.recorder.measured()));
         let Self { recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
@@ -131,6 +145,10 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                 }
                 Err(WireError::TimedOut { .. }) if self.client.lossy => {
                     self.give_up(sequence, sent_ns);
+                    self.time_outs += 1;
+                    if self.time_outs >= MOST_TIME_OUTS {
+                        return Err(unanswered(sequence, self.client.order.timeout_ns));
+                    }
                     return Ok(None);
                 }
                 Err(error) => return Err(broken("receive the answer to", sequence, &error)),
@@ -142,6 +160,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     fn answered(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
         let in_time = received_ns - sent_ns <= self.in_time_ns;
         let fate = if in_time { Fate::Received } else { Fate::Late };
+        self.time_outs = 0;
         self.tally.answered(self.measuring, in_time);
         self.recorder.record(Stamps { sequence, due_ns: sent_ns, sent_ns, received_ns, fate });
     }

@@ -5,10 +5,11 @@ use std::time::Duration;
 use hairpin_model::case::{Case, Plant, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{Failure, Turnaround};
+use hairpin_model::round::{Extent, Failure, Turnaround};
 use hairpin_transports::{Wire, WireError};
 
 use super::broken;
+use super::marks::{ServerMarks, Told};
 use super::message::patterned;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
@@ -21,8 +22,8 @@ pub struct Echo<'a, C> {
     pub case: &'a Case,
     /// The transport keeps message boundaries.
     pub boundaries: bool,
-    /// Whether the client half has let go: its farewell may have been lost. Asked when nothing has come in time.
-    pub is_released: &'a (dyn Fn() -> bool + Sync),
+    /// How much of what comes is warm-up.
+    pub warm_up: Extent,
 }
 
 impl<C: Clock> Echo<'_, C> {
@@ -30,7 +31,7 @@ impl<C: Clock> Echo<'_, C> {
     ///
     /// # Errors
     /// The wire failed.
-    pub fn run(&self, wire: &mut dyn Wire) -> Result<Option<Turnaround>, Failure> {
+    pub fn run(&self, wire: &mut dyn Wire, marks: &mut dyn ServerMarks) -> Result<Option<Turnaround>, Failure> {
         let size = usize::try_from(self.case.size_bytes).expect("sizes are at most 1 GiB");
         let reply_size = usize::try_from(self.case.reply_size_bytes).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
@@ -39,7 +40,22 @@ impl<C: Clock> Echo<'_, C> {
         if self.acknowledges_quickly() {
             acknowledge_quickly(wire, number)?;
         }
-        while self.receive_whole(wire, &mut buffer[..size], number)? {
+        // Without a warm-up no message comes before both ends count.
+        let mut told = if self.warm_up == Extent::Count(0) { marks.wait()? } else { Told::Nothing };
+        let mut measuring = false;
+        loop {
+            match told {
+                Told::Stop => break,
+                Told::Measure if !measuring => {
+                    turnaround = turnaround.map(|_| TurnaroundCounter::default());
+                    marks.begin()?;
+                    measuring = true;
+                }
+                Told::Measure | Told::Nothing => {}
+            }
+            if !self.receive_whole(wire, &mut buffer[..size], number, marks)? {
+                break;
+            }
             let begin_ns = turnaround.as_ref().map(|_| self.clock.now_ns());
             number += 1;
             if let Some(plant) = self.case.plant.filter(|plant| number % plant.every == 0) {
@@ -54,6 +70,7 @@ impl<C: Clock> Echo<'_, C> {
                 Err(WireError::Closed) => break,
                 Err(error) => return Err(broken("echo", number, &error)),
             }
+            told = if measuring { Told::Nothing } else { marks.look()? };
         }
         Ok(turnaround.map(TurnaroundCounter::finish))
     }
@@ -65,9 +82,15 @@ impl<C: Clock> Echo<'_, C> {
         self.case.plant.is_some() || !(shared && self.case.waiting == Waiting::Spin)
     }
 
-    /// False when the other end is gone.
+    /// False when the other end is gone, or the load is over: the farewell of the wire may have been lost.
     #[inline]
-    fn receive_whole(&self, wire: &mut dyn Wire, into: &mut [u8], number: u64) -> Result<bool, Failure> {
+    fn receive_whole(
+        &self,
+        wire: &mut dyn Wire,
+        into: &mut [u8],
+        number: u64,
+        marks: &mut dyn ServerMarks,
+    ) -> Result<bool, Failure> {
         let mut len = 0;
         loop {
             match wire.receive(&mut into[len..]) {
@@ -78,8 +101,8 @@ impl<C: Clock> Echo<'_, C> {
                     }
                 }
                 Err(WireError::Closed) => return Ok(false),
-                // Silence is the client half's to judge; the echo half only asks whether it is still wanted.
-                Err(WireError::TimedOut { .. }) if !(self.is_released)() => {}
+                // Silence is the client's to judge; the server only looks whether the load is over.
+                Err(WireError::TimedOut { .. }) if marks.look()? != Told::Stop => {}
                 Err(WireError::TimedOut { .. }) => return Ok(false),
                 Err(error) => return Err(broken("receive", number, &error)),
             }

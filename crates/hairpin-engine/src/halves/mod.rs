@@ -3,6 +3,7 @@
 
 mod closed_loop;
 pub mod echo;
+pub mod marks;
 pub mod message;
 pub mod paced;
 pub mod ping_pong;
@@ -23,6 +24,7 @@ use hairpin_transports::{Wire, WireError};
 
 use crate::clock::Clock;
 use crate::recorder::Recorder;
+use marks::ClientMarks;
 use stragglers::Stragglers;
 use tally::Tally;
 
@@ -70,11 +72,29 @@ pub struct Journey {
 ///
 /// # Errors
 /// The wire failed, an answer was garbage, or a lossless transport did not answer in time.
-pub fn run_client<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Result<Journey, Failure> {
+pub fn run_client<C: Clock>(
+    client: &Client<'_, C>,
+    wire: &mut dyn Wire,
+    marks: &mut dyn ClientMarks,
+) -> Result<Journey, Failure> {
     match client.order.case.pattern {
-        Pattern::PingPong => ping_pong::run(client, wire),
-        Pattern::Paced { rate_per_s } => paced::run(client, wire, rate_per_s),
-        Pattern::SmallWrites => small_writes::run(client, wire),
+        Pattern::PingPong => ping_pong::run(client, wire, marks),
+        Pattern::Paced { rate_per_s } => paced::run(client, wire, marks, rate_per_s),
+        Pattern::SmallWrites => small_writes::run(client, wire, marks),
+    }
+}
+
+/// So many time-outs in a row without any answer end a round: a peer that lives and does not answer would keep it for ever.
+const MOST_TIME_OUTS: u32 = 10;
+
+/// Why a round is ended whose messages are all lost.
+fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
+    Failure {
+        cause: format!(
+            "no answer to {MOST_TIME_OUTS} messages in a row, each waited for {} ms, the last of them message {sequence}",
+            timeout_ns / 1_000_000
+        ),
+        hint: "is the server stopped, or does the path lose everything?".to_owned(),
     }
 }
 
@@ -86,7 +106,10 @@ fn recorder(order: &RoundOrder, open_loop: bool) -> Recorder {
         _ => u64::MAX,
     };
     let rows = |count: u64| usize::try_from(count).expect("the limit fits memory");
-    let warm_up = if order.purpose == Purpose::Traced { order.keep_samples } else { order.keep_samples / 4 };
+    // The warm-up goes on until the server measures too: what comes beyond its count is not kept.
+    let asked = if let Extent::Count(warm_up) = order.warm_up { warm_up } else { u64::MAX };
+    let most = if order.purpose == Purpose::Traced { order.keep_samples } else { order.keep_samples / 4 };
+    let warm_up = most.min(asked);
     Recorder::new(rows(wanted.min(order.keep_samples)), rows(warm_up), open_loop)
 }
 

@@ -11,6 +11,7 @@ use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
+use super::marks::ClientMarks;
 use super::message::{Message, patterned};
 use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
@@ -58,7 +59,12 @@ struct Paced<'a, C> {
 ///
 /// # Errors
 /// As [`super::run_client`].
-pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f64) -> Result<Journey, Failure> {
+pub fn run<C: Clock>(
+    client: &Client<'_, C>,
+    wire: &mut dyn Wire,
+    marks: &mut dyn ClientMarks,
+    rate_per_s: f64,
+) -> Result<Journey, Failure> {
     let origin_ns = client.clock.now_ns();
     let mut this = Paced::new(client, Timetable::new(origin_ns, rate_per_s), origin_ns);
     let (mut measuring, mut begin_ns, mut first) = (false, origin_ns, 0);
@@ -82,7 +88,7 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
                 continue;
             }
             // The warm-up counts from the clock: a generator that cannot keep up is warm after that time too.
-            if !measuring && is_done(client.order.warm_up, this.next, now_ns - origin_ns) {
+            if !measuring && is_done(client.order.warm_up, this.next, now_ns - origin_ns) && marks.may_measure()? {
                 // The extent counts from the timetable, not from now: a late generator gains no time by it.
                 this.recorder.begin_measuring();
                 (measuring, begin_ns, first) = (true, due_ns, this.next);
@@ -97,6 +103,7 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire, rate_per_s: f6
     if !interrupted {
         this.drain(wire)?;
     }
+    marks.end();
     let unanswered: Vec<Unanswered> = this.unanswered().collect();
     this.give_up_to(this.next);
     let duration_ns = this.last_progress_ns.saturating_sub(begin_ns);

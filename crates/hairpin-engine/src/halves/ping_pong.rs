@@ -6,6 +6,7 @@ use hairpin_model::round::Failure;
 use hairpin_transports::Wire;
 
 use super::closed_loop::ClosedLoop;
+use super::marks::ClientMarks;
 use super::{Client, Journey, broken};
 use crate::clock::Clock;
 
@@ -13,8 +14,12 @@ use crate::clock::Clock;
 ///
 /// # Errors
 /// As [`super::run_client`].
-pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Result<Journey, Failure> {
-    ClosedLoop::new(client, 0).run(wire, |closed_loop, wire, _| turn(closed_loop, wire))
+pub fn run<C: Clock>(
+    client: &Client<'_, C>,
+    wire: &mut dyn Wire,
+    marks: &mut dyn ClientMarks,
+) -> Result<Journey, Failure> {
+    ClosedLoop::new(client, 0).run(wire, marks, |closed_loop, wire, _| turn(closed_loop, wire))
 }
 
 /// Sends one message and takes its answer.

@@ -12,6 +12,7 @@ use hairpin_model::round::Failure;
 use hairpin_transports::{Stream, Wire, WireError};
 
 use super::closed_loop::ClosedLoop;
+use super::marks::ClientMarks;
 use super::{Client, Journey, broken};
 use crate::clock::Clock;
 
@@ -19,7 +20,11 @@ use crate::clock::Clock;
 ///
 /// # Errors
 /// As [`super::run_client`], and where the wire carries no stream of bytes.
-pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Result<Journey, Failure> {
+pub fn run<C: Clock>(
+    client: &Client<'_, C>,
+    wire: &mut dyn Wire,
+    marks: &mut dyn ClientMarks,
+) -> Result<Journey, Failure> {
     let case = &client.order.case;
     let Some(exchange) = case.exchange.as_ref().filter(|exchange| exchange.writes.total_bytes() == case.size_bytes)
     else {
@@ -39,7 +44,7 @@ pub fn run<C: Clock>(client: &Client<'_, C>, wire: &mut dyn Wire) -> Result<Jour
     // When each exchange in flight began.
     let mut began_ns =
         Vec::with_capacity(usize::try_from(exchange.pipeline.min(MOST_RESERVED)).expect("it is small"));
-    ClosedLoop::new(client, pauses_ns).run(wire, |closed_loop, wire, left| {
+    ClosedLoop::new(client, pauses_ns).run(wire, marks, |closed_loop, wire, left| {
         began_ns.clear();
         let first =
             closed_loop.write_requests(wire, &mut writer, left.min(exchange.pipeline.max(1)), &mut began_ns)?;
