@@ -34,6 +34,8 @@ pub enum Message {
     Listening(String),
     /// The server: it is connected, its options are read back, and it waits for the first message.
     Ready,
+    /// Either end: answered with the same, which wakes the other end where it sleeps.
+    Ping,
     /// The client: the warm-up is over, measure from the next message on.
     Measure,
     /// The server: it has read its counters, and measures.
@@ -57,6 +59,7 @@ impl Message {
             Self::Order(_) => "order",
             Self::Listening(_) => "listening",
             Self::Ready => "ready",
+            Self::Ping => "ping",
             Self::Measure => "measure",
             Self::Measuring => "measuring",
             Self::Progress(_) => "progress",

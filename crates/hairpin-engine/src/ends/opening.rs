@@ -1,106 +1,17 @@
-//! What the echo half does from its order to its last word, wherever it runs.
+//! Opening an end: its transport, what is asked of its socket, and what was granted.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::options::{Effective, Options};
-use hairpin_model::round::{EndReport, Failure, RoundOrder};
+use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Setup, Transport, Wire, options};
-use serde::{Deserialize, Serialize};
 
-use super::{PINGS, Word, is_woken};
-use crate::clock::RealClock;
-use crate::halves::echo::Echo;
-use crate::halves::undamaged::{Undamaged, may_be_damaged};
-use crate::links::{addresses, namespace};
+use crate::links::addresses;
 use crate::netstat;
-use crate::placement::place;
-use crate::probe::Probing;
-use crate::tracing::Observed;
-use crate::usage::Usage;
-
-/// What the echo half is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EchoOrder {
-    /// The round.
-    pub round: RoundOrder,
-    /// The CPU to run on; `None` leaves it free.
-    pub cpu: Option<usize>,
-    /// All CPUs that may be used.
-    pub allowed_cpus: Vec<usize>,
-    /// The client half's clock.
-    pub clock: RealClock,
-    /// The network namespace to be in, where the echo half is at the far end of a link.
-    pub namespace: Option<PathBuf>,
-}
-
-/// Across a link a lossy transport may lose the farewell. So the echo half asks after so long a silence whether it is
-/// still wanted.
-const SILENCE: Duration = Duration::from_millis(100);
-
-/// Listens, accepts and echoes until the other end closes; `say` carries its words to the client half, `pong` answers its
-/// next ping, and `is_released` says whether that has let go.
-pub fn serve(
-    order: &EchoOrder,
-    is_released: &(dyn Fn() -> bool + Sync),
-    pong: &mut dyn FnMut() -> bool,
-    mut say: impl FnMut(Word),
-) {
-    match attempt(order, is_released, pong, &mut say) {
-        Ok(report) => say(Word::Done(Box::new(report))),
-        Err(failure) => say(Word::Failed(failure)),
-    }
-}
-
-fn attempt(
-    order: &EchoOrder,
-    is_released: &(dyn Fn() -> bool + Sync),
-    pong: &mut dyn FnMut() -> bool,
-    say: &mut impl FnMut(Word),
-) -> Result<EndReport, Failure> {
-    let case = &order.round.case;
-    let transport = transport(&case.transport)?;
-    let card = transport.card();
-    place(order.cpu, &order.allowed_cpus).map_err(|error| unplaced(order.cpu, &error))?;
-    order.namespace.as_deref().map(namespace::enter).transpose()?;
-    let mut setup = setup(&order.round, End::Far);
-    if case.is_emulated() && !card.lossless {
-        setup.timeout = setup.timeout.min(SILENCE);
-    }
-    // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
-    let probing = Probing::begin(&order.clock);
-    let accept = transport.listen(&setup).map_err(|error| unopened("echo half", &error))?;
-    say(Word::Listening(accept.address()));
-    let mut wire = accept.accept().map_err(|error| unopened("echo half", &error))?;
-    let before = wire.effective();
-    check_options(End::Far, &card, &order.round, &before)?;
-    let mut observed = Observed::begin(&order.round, End::Far, &mut *wire, &order.clock);
-    say(Word::Ready);
-    if is_woken(case) {
-        let _ = (0..PINGS).all(|_| pong());
-    }
-    let usage = Usage::now();
-    let echo = Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released };
-    let turnaround = if !card.lossless && may_be_damaged(case) {
-        echo.run(&mut Undamaged::new(observed.wire(), case))?
-    } else {
-        echo.run(observed.wire())?
-    };
-    let report = EndReport { probe_ns: probing.end(&order.clock), ..usage.since(order.cpu) };
-    let trace = observed.finish()?.map(Box::new);
-    let facts = facts(case, &card, &*wire);
-    Ok(EndReport {
-        options: effective(&card, &asked(case, End::Far), &before, &facts),
-        facts: counters(facts),
-        turnaround,
-        trace,
-        ..report
-    })
-}
 
 /// The transport of that name, which the plan has already checked.
 ///
@@ -136,11 +47,11 @@ pub fn setup(round: &RoundOrder, end: End) -> Setup {
 }
 
 /// A failure to open, with the end it happened at; the error carries its own hint.
-pub fn unopened(end: &str, error: &hairpin_transports::TransportError) -> Failure {
+pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
     let text = error.to_string();
     let apart = text.rsplit_once(" (hint: ").and_then(|(cause, hint)| Some((cause, hint.strip_suffix(')')?)));
     let (cause, hint) = apart.unwrap_or((text.as_str(), ""));
-    Failure { cause: format!("{end}: {cause}"), hint: hint.to_owned() }
+    Failure { cause: format!("{}: {cause}", name(end)), hint: hint.to_owned() }
 }
 
 /// A thread that could not be put where it belongs.
@@ -149,6 +60,14 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
     Failure {
         cause: format!("cannot run on {place}: {error}"),
         hint: "did the allowed CPUs change meanwhile?".to_owned(),
+    }
+}
+
+/// What an end is called in errors.
+fn name(end: End) -> &'static str {
+    match end {
+        End::Near => "client",
+        End::Far => "server",
     }
 }
 
@@ -193,10 +112,10 @@ pub fn check_options(end: End, card: &Card, round: &RoundOrder, facts: &[Fact]) 
     match unmet {
         Some(option) if !round.allow_unmet_options => {
             let asked = option.asked.as_deref().unwrap_or_default();
-            let half = if end == End::Near { "client half" } else { "echo half" };
+            let name = name(end);
             Err(Failure {
                 cause: format!(
-                    "{half}: option {}={asked} was not granted: the kernel says {}",
+                    "{name}: option {}={asked} was not granted: the kernel says {}",
                     option.name, option.before
                 ),
                 hint: "--allow-unmet-options goes on with what was granted".to_owned(),
@@ -247,7 +166,7 @@ mod tests {
     fn an_unmet_option_is_an_error_unless_it_is_allowed() {
         let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 4608.0)];
         let failure = check_options(End::Near, &card(), &round("sndbuf=1", false), &facts).unwrap_err();
-        assert_eq!(failure.cause, "client half: option sndbuf=1 was not granted: the kernel says 4608");
+        assert_eq!(failure.cause, "client: option sndbuf=1 was not granted: the kernel says 4608");
         assert!(check_options(End::Near, &card(), &round("sndbuf=1", true), &facts).is_ok());
         assert!(check_options(End::Near, &card(), &round("sndbuf=2304,nodelay=off", false), &facts).is_ok());
     }
@@ -270,9 +189,9 @@ mod tests {
         assert_eq!(text(Remedy::None, End::Near), "sndbuf=4096");
         let refused = RoundOrder { case: case(Remedy::Nodelay), ..round("", false) };
         let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 8192.0)];
-        for (end, half) in [(End::Near, "client"), (End::Far, "echo")] {
+        for (end, name) in [(End::Near, "client"), (End::Far, "server")] {
             let failure = check_options(end, &card(), &refused, &facts).unwrap_err();
-            assert_eq!(failure.cause, format!("{half} half: option nodelay=on was not granted: the kernel says off"));
+            assert_eq!(failure.cause, format!("{name}: option nodelay=on was not granted: the kernel says off"));
         }
     }
 

@@ -1,0 +1,250 @@
+//! The client of a round: it connects, runs the load, ends the round at both ends, and reports.
+//!
+//! A round ends in one order, whatever carries it. The client closes its wire, or over a transport that may lose messages says
+//! farewell on it and listens on; the server reports; what watched ends; the path ends, with whatever is still inside; and
+//! what has come until then is taken. So each message was answered, came late, was dropped by a counter that says so, or is
+//! still inside the path.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hairpin_model::card::Card;
+use hairpin_model::fact::Fact;
+use hairpin_model::round::{EndReport, Failure, Noise, Purpose, RoundOrder};
+use hairpin_model::trace::{End, EndTrace};
+use hairpin_transports::giving_up::has_given_up;
+use hairpin_transports::{Transport, Wire};
+
+use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
+use super::start::Server;
+use super::{Host, is_woken};
+use crate::clock::{Clock, RealClock};
+use crate::control::Message;
+use crate::halves::marks::ClientMarks;
+use crate::halves::{self, Journey, run_client};
+use crate::links::LinkEnd;
+use crate::links::addresses::FAR;
+use crate::noise::Reading;
+use crate::path::Link;
+use crate::probe::Probing;
+use crate::tracing::Observed;
+use crate::tracing::round::{Watch, Watched};
+use crate::usage::Usage;
+
+/// How long one look for late answers waits.
+const LOOK: Duration = Duration::from_millis(1);
+/// What a packet takes on its way besides the path, at most, in ns.
+const MARGIN_NS: u64 = 20_000_000;
+/// How long the server may take to end once it is told, in ns; then it is asked for its report and fails.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// A client before its round.
+pub(crate) struct Client<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) order: &'a RoundOrder,
+    pub(crate) transport: &'static dyn Transport,
+    pub(crate) card: &'a Card,
+    /// The server; none where the kernel answers.
+    pub(crate) server: Option<&'a mut Server>,
+    pub(crate) link: &'a mut Option<Link>,
+    /// Raised when the user ends the run.
+    pub(crate) stop: &'a AtomicBool,
+}
+
+/// What it brings home.
+pub(crate) struct ClientEnd {
+    pub(crate) journey: Journey,
+    pub(crate) setup_ns: u64,
+    pub(crate) report: EndReport,
+    /// The machine meanwhile.
+    pub(crate) noise: Noise,
+    pub(crate) server: Option<EndReport>,
+    /// What was watched of the round, and the client's own trace, where the round is traced.
+    pub(crate) watched: Option<(Watched, EndTrace)>,
+    /// What the path between the ends left.
+    pub(crate) link: Option<LinkEnd>,
+}
+
+impl Client<'_> {
+    /// Runs the round.
+    ///
+    /// # Errors
+    /// Whatever failed at either end or between them.
+    pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
+        let (clock, order, card) = (&self.host.clock, self.order, self.card);
+        let (before, begin_ns) = (Reading::now(), clock.now_ns());
+        let address = match &mut self.server {
+            Some(server) => server.listening(order)?,
+            None if order.case.is_emulated() => FAR.v4.to_string(),
+            None => Ipv4Addr::LOCALHOST.to_string(),
+        };
+        let pinned = self.host.settle(order.case.placement, End::Near)?;
+        let probing = Probing::begin(clock);
+        let far = self.link.as_ref().map(Link::far);
+        let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, far));
+        let setup = setup(order, End::Near);
+        let connect_ns = clock.now_ns();
+        let opened = self.transport.connect(&address, &setup);
+        let setup_ns = clock.now_ns() - connect_ns;
+        let mut wire = opened.map_err(|error| unopened(End::Near, &error))?;
+        let options = wire.effective();
+        check_options(End::Near, card, order, &options)?;
+        let mut waking_ns = None;
+        if let Some(server) = self.server.as_deref_mut() {
+            server.expect(&Message::Ready)?;
+            waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
+        }
+        let mut observed = Observed::begin(order, End::Near, &mut *wire, clock);
+        let (journey, usage) = self.load(observed.wire(), pinned)?;
+        // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
+        let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
+        let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
+        let trace = observed.finish()?;
+        let (order, card) = (self.order, self.card);
+        let Ended { journey, facts, server, watched, link } = self.end(wire, journey, watch)?;
+        let options = effective(card, &opening::asked(&order.case, End::Near), &options, &facts);
+        let report = EndReport { options, facts: counters(facts), ..usage };
+        Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link })
+    }
+
+    /// Runs the load; answers what this end used for it.
+    fn load(&mut self, wire: &mut dyn Wire, pinned: Option<usize>) -> Result<(Journey, EndReport), Failure> {
+        let client = halves::Client {
+            clock: &self.host.clock,
+            order: self.order,
+            lossy: !self.card.lossless,
+            boundaries: self.card.boundaries,
+            stop: self.stop,
+        };
+        let mut marks = Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
+        let journey = run_client(&client, wire, &mut marks)?;
+        let Marks { usage, used, .. } = marks;
+        Ok((journey, used.unwrap_or_else(|| usage.since(pinned))))
+    }
+
+    /// Ends the round, in the one order that the head of this file gives.
+    fn end(self, wire: Box<dyn Wire>, mut journey: Journey, watch: Option<Watch>) -> Result<Ended, Failure> {
+        let Self { host, order, card, mut server, link, .. } = self;
+        let facts_of = |wire: &dyn Wire| facts(&order.case, card, wire);
+        let link = link.take();
+        // What is still on its way comes late or is accounted for: then the wire is needed to the end.
+        let mut open = None;
+        let mut facts = Vec::new();
+        if let Some(link) = link.as_ref().filter(|_| !card.lossless) {
+            let mut leaving = Leaving { clock: &host.clock, wire, journey: &mut journey, server: server.as_deref_mut() };
+            leaving.leave(link)?;
+            open = Some(leaving.wire);
+        } else {
+            facts = facts_of(&*wire);
+            drop(wire);
+        }
+        let report = server.map(|server| {
+            // It may have ended already, when the wire told it.
+            drop(server.tell(&Message::Stop));
+            server.report()
+        });
+        let report = report.transpose()?;
+        let watched = watch.map(Watch::end);
+        let link = link.map(Link::finish).transpose()?;
+        if let Some(mut wire) = open {
+            journey.take_stragglers(&host.clock, &mut *wire)?;
+            facts = facts_of(&*wire);
+        }
+        Ok(Ended { journey, facts, server: report, watched, link })
+    }
+}
+
+/// What an ended round leaves at the client.
+struct Ended {
+    journey: Journey,
+    facts: Vec<Fact>,
+    server: Option<EndReport>,
+    watched: Option<Watched>,
+    link: Option<LinkEnd>,
+}
+
+/// The client of datagrams across a path after its load: it listens until nothing can come any more.
+struct Leaving<'a> {
+    clock: &'a RealClock,
+    wire: Box<dyn Wire>,
+    journey: &'a mut Journey,
+    server: Option<&'a mut Server>,
+}
+
+impl Leaving<'_> {
+    fn leave(&mut self, link: &Link) -> Result<(), Failure> {
+        let began_ns = self.clock.now_ns();
+        if self.server.is_none() {
+            let until_ns = self.journey.stragglers.last_sent_ns().unwrap_or(began_ns);
+            let until_ns = until_ns.saturating_add(link.round_trip_ns()).saturating_add(MARGIN_NS);
+            if self.journey.stragglers.is_empty() {
+                return Ok(());
+            }
+            return self.listen(|_, now_ns| now_ns >= until_ns);
+        }
+        // A farewell that overtook a message would end the server too early.
+        self.listen(|_, now_ns| now_ns - began_ns >= link.overtaken_by_ns())?;
+        self.wire.farewell();
+        let said_ns = self.clock.now_ns();
+        let arrives_ns = link.round_trip_ns().saturating_add(MARGIN_NS);
+        let mut is_told = false;
+        self.listen(|this, now_ns| {
+            let Some(server) = this.server.as_deref_mut() else { return true };
+            // It may have been lost: then control tells the server. Not before the last message must be there.
+            if !is_told && now_ns - said_ns >= arrives_ns {
+                drop(server.tell(&Message::Stop));
+                is_told = true;
+            }
+            server.is_ready() || now_ns - said_ns >= arrives_ns.saturating_add(LONGEST_NS)
+        })
+    }
+
+    /// Takes late answers as they come, until `is_over` says so.
+    fn listen(&mut self, mut is_over: impl FnMut(&mut Self, u64) -> bool) -> Result<(), Failure> {
+        loop {
+            let is_open = self.journey.take_stragglers(self.clock, &mut *self.wire)?;
+            let now_ns = self.clock.now_ns();
+            if is_over(self, now_ns) || has_given_up() {
+                return Ok(());
+            }
+            // What is gone is always ready to say so.
+            if !is_open || self.wire.wait(LOOK).is_err() {
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+}
+
+/// The marks of the loop, agreed with the server.
+struct Marks<'s> {
+    /// None where the kernel answers, which counts nothing.
+    server: Option<&'s mut Server>,
+    has_asked: bool,
+    /// Since the last mark.
+    usage: Usage,
+    /// What was used between the marks.
+    used: Option<EndReport>,
+    pinned: Option<usize>,
+}
+
+impl ClientMarks for Marks<'_> {
+    fn may_measure(&mut self) -> Result<bool, Failure> {
+        if let Some(server) = &mut self.server {
+            if !self.has_asked {
+                server.tell(&Message::Measure)?;
+                self.has_asked = true;
+            }
+            if !server.is_ready() {
+                return Ok(false);
+            }
+            server.expect(&Message::Measuring)?;
+        }
+        self.usage = Usage::now();
+        Ok(true)
+    }
+
+    fn end(&mut self) {
+        self.used = Some(self.usage.since(self.pinned));
+    }
+}

@@ -1,0 +1,137 @@
+//! The server of a round: it listens, accepts, echoes, and reports. Wherever it runs, it knows its host and a channel to the
+//! client, and nothing else.
+
+use std::time::Duration;
+
+use hairpin_model::round::{EndReport, Failure};
+use hairpin_model::trace::End;
+
+use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
+use super::{EndOrder, Host, PINGS, is_woken};
+use crate::clock::Clock;
+use crate::control::{Control, ControlError, Message, agree};
+use crate::halves::echo::Echo;
+use crate::halves::marks::{ServerMarks, Told};
+use crate::halves::undamaged::{Undamaged, may_be_damaged};
+use crate::probe::Probing;
+use crate::tracing::Observed;
+use crate::usage::Usage;
+
+/// Across a link a lossy transport may lose the farewell. So the server looks after so long a silence whether the load is
+/// over.
+const SILENCE: Duration = Duration::from_millis(100);
+/// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Serves one round: what `control` orders. A failure is told to the client.
+pub fn run(control: &mut dyn Control, host: &Host) {
+    let last = match attempt(control, host) {
+        Ok(report) => Message::Report(Box::new(report)),
+        Err(failure) => Message::Failed(failure),
+    };
+    // A client that is gone hears nothing more.
+    drop(control.send(&last));
+}
+
+fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure> {
+    let order = heard_order(control).map_err(|error| error.failure("the client"))?;
+    let EndOrder { round } = order;
+    let case = &round.case;
+    let transport = opening::transport(&case.transport)?;
+    let card = transport.card();
+    let pinned = host.settle(case.placement, End::Far)?;
+    let mut setup = setup(&round, End::Far)?;
+    if case.is_emulated() && !card.lossless {
+        setup.timeout = setup.timeout.min(SILENCE);
+    }
+    // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
+    let probing = Probing::begin(&host.clock);
+    let accept = transport.listen(&setup).map_err(|error| unopened(End::Far, &error))?;
+    tell(control, &Message::Listening(accept.address()))?;
+    let mut wire = accept.accept().map_err(|error| unopened(End::Far, &error))?;
+    let before = wire.effective();
+    check_options(End::Far, &card, &round, &before)?;
+    let mut observed = Observed::begin(&round, End::Far, &mut *wire, &host.clock);
+    tell(control, &Message::Ready)?;
+    if is_woken(case) {
+        answer_pings(control).map_err(|error| error.failure("the client"))?;
+    }
+    let mut marks = Marks { control, usage: Usage::now(), told: Told::Nothing };
+    let echo = Echo { clock: &host.clock, case, boundaries: card.boundaries, warm_up: round.warm_up };
+    let turnaround = if !card.lossless && may_be_damaged(case) {
+        echo.run(&mut Undamaged::new(observed.wire(), case), &mut marks)?
+    } else {
+        echo.run(observed.wire(), &mut marks)?
+    };
+    let report = EndReport { probe_ns: probing.end(&host.clock), ..marks.usage.since(pinned) };
+    let trace = observed.finish()?.map(Box::new);
+    let facts = facts(case, &card, &*wire);
+    Ok(EndReport {
+        options: effective(&card, &opening::asked(case, End::Far), &before, &facts),
+        facts: counters(facts),
+        turnaround,
+        trace,
+        ..report
+    })
+}
+
+fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
+    agree(control, PATIENCE)?;
+    match control.receive(PATIENCE)? {
+        Message::Order(order) => Ok(*order),
+        other => Err(ControlError::Unexpected(other.name())),
+    }
+}
+
+fn tell(control: &mut dyn Control, message: &Message) -> Result<(), Failure> {
+    control.send(message).map_err(|error| error.failure("the client"))
+}
+
+fn answer_pings(control: &mut dyn Control) -> Result<(), ControlError> {
+    for _ in 0..PINGS {
+        match control.receive(PATIENCE)? {
+            Message::Ping => control.send(&Message::Ping)?,
+            other => return Err(ControlError::Unexpected(other.name())),
+        }
+    }
+    Ok(())
+}
+
+/// The marks of the loop, over control.
+struct Marks<'c> {
+    control: &'c mut dyn Control,
+    /// Since the last mark.
+    usage: Usage,
+    told: Told,
+}
+
+impl Marks<'_> {
+    fn hear(&mut self, within: Duration) -> Result<Told, Failure> {
+        self.told = match self.control.receive(within) {
+            Ok(Message::Measure) => Told::Measure,
+            Ok(Message::Stop) | Err(ControlError::Closed) => Told::Stop,
+            Ok(other) => return Err(ControlError::Unexpected(other.name()).failure("the client")),
+            Err(error) => return Err(error.failure("the client")),
+        };
+        Ok(self.told)
+    }
+}
+
+impl ServerMarks for Marks<'_> {
+    fn look(&mut self) -> Result<Told, Failure> {
+        // One that was not acted on yet is told again.
+        if self.told == Told::Nothing && self.control.is_ready() { self.hear(PATIENCE) } else { Ok(self.told) }
+    }
+
+    fn wait(&mut self) -> Result<Told, Failure> {
+        self.hear(PATIENCE)
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        self.told = Told::Nothing;
+        tell(self.control, &Message::Measuring)?;
+        // The last thing before the first measured message, as at the client.
+        self.usage = Usage::now();
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Starting a server on this machine: as a thread of this process, or as a process of its own.
+//!
+//! The process is this program, started again with a hidden command. It can never be left behind: the kernel kills it when the
+//! thread that started it ends, and it leaves when its control channel closes.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use hairpin_model::case::Ends;
+use hairpin_model::round::{EndReport, Failure, RoundOrder};
+
+use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
+use crate::child::limit;
+use crate::clock::Clock;
+use crate::control::channel::Channel;
+use crate::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message, agree};
+use crate::system::process;
+
+/// The hidden command that makes the program a server of one round.
+pub const COMMAND: &str = "__server";
+
+/// How long a server has for its end once its channel is closed. It is in no call then that only a time-out would end.
+const LEAVE: Duration = Duration::from_millis(20);
+/// A server that failed has said why within this time after its wire broke.
+const OWN_CAUSE: Duration = Duration::from_millis(100);
+
+/// A server on this machine, as its client sees it. Dropping it ends it.
+pub struct Server {
+    /// Closed when it is taken.
+    channel: Option<Channel>,
+    runs: Runs,
+    /// How long its next message may take.
+    patience: Duration,
+    /// It has said why it failed; after that only its end can follow, which explains nothing.
+    has_failed: bool,
+}
+
+enum Runs {
+    Process(Child),
+    Thread(Option<JoinHandle<()>>),
+}
+
+impl Server {
+    /// Starts the server of a round, `program` where it is a process.
+    ///
+    /// # Errors
+    /// The program or a thread cannot be started.
+    pub fn start(program: &Path, order: &RoundOrder, host: &Host) -> Result<Self, Failure> {
+        let (channel, runs) = match order.case.ends {
+            Ends::Processes => in_a_process(program, host)?,
+            Ends::Threads => in_a_thread(host.clone())?,
+        };
+        Ok(Self { channel: Some(channel), runs, patience: patience(order), has_failed: false })
+    }
+
+    /// The process's id, where it is one.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        match &self.runs {
+            Runs::Process(child) => Some(child.id()),
+            Runs::Thread(_) => None,
+        }
+    }
+
+    /// Gives it its order; answers the address at which it listens.
+    ///
+    /// # Errors
+    /// It speaks another version, cannot listen, or is gone.
+    pub fn listening(&mut self, round: &RoundOrder) -> Result<String, Failure> {
+        let patience = self.patience;
+        let agreed = agree(self.channel()?, patience);
+        agreed.map_err(|error| self.explained(&error))?;
+        self.tell(&Message::Order(Box::new(EndOrder { round: round.clone() })))?;
+        match self.next()? {
+            Message::Listening(address) => Ok(address),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Waits for the message that only says that it has come so far.
+    ///
+    /// # Errors
+    /// It failed, is gone, or says something else.
+    pub fn expect(&mut self, expected: &Message) -> Result<(), Failure> {
+        match self.next()? {
+            message if message == *expected => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The median round trip of a message beside the wire, in ns.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn waking_ns(&mut self, clock: &impl Clock) -> Result<u64, Failure> {
+        let mut took_ns = Vec::with_capacity(PINGS);
+        for _ in 0..PINGS {
+            let began_ns = clock.now_ns();
+            self.tell(&Message::Ping)?;
+            self.expect(&Message::Ping)?;
+            took_ns.push(clock.now_ns().saturating_sub(began_ns));
+        }
+        let counted = &mut took_ns[UNCOUNTED_PINGS..];
+        counted.sort_unstable();
+        Ok(counted[counted.len() / 2])
+    }
+
+    /// Its report, after the load is over.
+    ///
+    /// # Errors
+    /// It failed meanwhile, or is gone.
+    pub fn report(&mut self) -> Result<EndReport, Failure> {
+        loop {
+            match self.next()? {
+                Message::Report(report) => return Ok(*report),
+                // It began to measure when the client had given up waiting for that.
+                Message::Measuring | Message::Progress(_) => {}
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    fn channel(&mut self) -> Result<&mut Channel, Failure> {
+        self.channel.as_mut().ok_or_else(|| ControlError::Closed.failure("the server"))
+    }
+
+    /// Tells it something.
+    ///
+    /// # Errors
+    /// It is gone.
+    pub fn tell(&mut self, message: &Message) -> Result<(), Failure> {
+        let told = self.channel()?.send(message);
+        told.map_err(|error| self.explained(&error))
+    }
+
+    /// Its next message.
+    ///
+    /// # Errors
+    /// It failed, is gone, or says nothing in time.
+    pub fn next(&mut self) -> Result<Message, Failure> {
+        let patience = self.patience;
+        self.next_within(patience)
+    }
+
+    fn next_within(&mut self, patience: Duration) -> Result<Message, Failure> {
+        match self.channel()?.receive(patience) {
+            Ok(Message::Failed(failure)) => {
+                self.has_failed = true;
+                Err(failure)
+            }
+            Ok(message) => Ok(message),
+            Err(error) => Err(self.explained(&error)),
+        }
+    }
+
+    /// Whether [`Server::next`] would not wait.
+    pub fn is_ready(&mut self) -> bool {
+        self.channel.as_mut().is_none_or(Control::is_ready)
+    }
+
+    /// Why it ended, if it has ended with a cause of its own: that explains the client's broken wire.
+    pub fn own_cause(&mut self) -> Option<Failure> {
+        if self.has_failed {
+            return None;
+        }
+        let deadline = Instant::now() + OWN_CAUSE;
+        while Instant::now() < deadline {
+            if self.is_ready() {
+                return self.next_within(OWN_CAUSE).err();
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        None
+    }
+
+    /// A failure of control, with how the process ended where it did.
+    fn explained(&mut self, error: &ControlError) -> Failure {
+        let failure = error.failure("the server");
+        match (&mut self.runs, error) {
+            (Runs::Process(child), ControlError::Closed) => match ended(child) {
+                Some(how) => Failure { cause: format!("the server ended early ({how})"), ..failure },
+                None => failure,
+            },
+            _ => failure,
+        }
+    }
+}
+
+fn unexpected(message: &Message) -> Failure {
+    ControlError::Unexpected(message.name()).failure("the server")
+}
+
+/// How a process that has closed its channel ended; none where it has not.
+fn ended(child: &mut Child) -> Option<String> {
+    for _ in 0..50 {
+        match child.try_wait() {
+            Ok(Some(status)) => return Some(status.to_string()),
+            Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.channel.take());
+        match &mut self.runs {
+            Runs::Process(child) => {
+                let deadline = Instant::now() + LEAVE;
+                while Instant::now() < deadline {
+                    match child.try_wait() {
+                        Ok(Some(_)) | Err(_) => return,
+                        Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+                // It is still in a call that only a time-out would end: nothing that it could say is wanted any more.
+                drop(child.kill());
+                drop(child.wait());
+            }
+            // Its wire is closed or times out, so it ends; a panic there has already been reported as a failure.
+            Runs::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
+        }
+    }
+}
+
+/// How long to wait for a message: the wire's own time-outs come first, so this only ends a hang. Across a link opening and
+/// closing have round trips of their own, some of which are lost.
+fn patience(order: &RoundOrder) -> Duration {
+    let links = Duration::from_secs(if order.case.is_emulated() { 60 } else { 0 });
+    Duration::from_nanos(order.timeout_ns) * 2 + Duration::from_secs(5) + links
+}
+
+fn in_a_process(program: &Path, host: &Host) -> Result<(Channel, Runs), Failure> {
+    let host = serde_json::to_string(host).expect("a host has only string keys");
+    let mut command = Command::new(program);
+    command.args([COMMAND, &std::process::id().to_string(), &host]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| Failure {
+        cause: format!("cannot start the server {}: {error}", program.display()),
+        hint: limit(&error).to_owned(),
+    })?;
+    let output = OwnedFd::from(child.stdin.take().expect("its standard input is piped"));
+    let input = OwnedFd::from(child.stdout.take().expect("its standard output is piped"));
+    Ok((Channel::new(input, output, MOST_BYTES_OF_A_REPORT), Runs::Process(child)))
+}
+
+fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
+    let failed = |what: &str, error: std::io::Error| Failure {
+        cause: format!("cannot start the server's {what}: {error}"),
+        hint: "is a limit on threads (ulimit -u) or open files (ulimit -n) reached?".to_owned(),
+    };
+    let pair = Channel::pair([MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER]);
+    let [own, mut its] = pair.map_err(|error| failed("control channel", error))?;
+    let serve = move || server::run(&mut its, &host);
+    let thread = std::thread::Builder::new().name("hairpin-server".to_owned()).spawn(serve);
+    Ok((own, Runs::Thread(Some(thread.map_err(|error| failed("thread", error))?))))
+}
+
+/// The program as the server of one round. `parent` is the id of the process that started it, `host` its host as JSON.
+///
+/// # Errors
+/// It was not started by another hairpin.
+pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
+    if !process::die_with_parent(parent) {
+        return Err("the process that started this server is gone".to_owned());
+    }
+    process::ignore_interrupts();
+    let host: Host = serde_json::from_str(host).map_err(|error| format!("cannot read the host: {error}"))?;
+    let unusable = |error: std::io::Error| format!("cannot use the standard streams: {error}");
+    let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(unusable)?;
+    let output = std::io::stdout().as_fd().try_clone_to_owned().map_err(unusable)?;
+    server::run(&mut Channel::new(input, output, MOST_BYTES_OF_AN_ORDER), &host);
+    Ok(())
+}
