@@ -229,13 +229,13 @@ struct Marks<'s> {
 }
 
 impl ClientMarks for Marks<'_> {
-    fn may_measure(&mut self) -> Result<bool, Failure> {
+    fn may_measure(&mut self, waits: bool) -> Result<bool, Failure> {
         if let Some(server) = &mut self.server {
             if !self.has_asked {
                 server.tell(&Message::Measure)?;
                 self.has_asked = true;
             }
-            if !server.is_ready() {
+            if !waits && !server.is_ready() {
                 return Ok(false);
             }
             server.expect(&Message::Measuring)?;

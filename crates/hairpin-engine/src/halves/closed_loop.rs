@@ -79,7 +79,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         let interrupted = loop {
             if !self.measuring
                 && is_done(order.warm_up, self.sequence, now_ns - origin_ns)
-                && marks.may_measure()?
+                && marks.may_measure(order.warm_up == Extent::Count(0))?
             {
                 self.recorder.begin_measuring();
                 self.measuring = true;

@@ -9,11 +9,11 @@ use hairpin_model::round::Failure;
 /// The marks as the client meets them.
 pub trait ClientMarks {
     /// Whether the next message is measured. Called between two messages, from the end of the warm-up on until it is so; the
-    /// first call asks the server.
+    /// first call asks the server. Without a warm-up it `waits` for the answer, as the first message is measured.
     ///
     /// # Errors
     /// The server cannot be asked, or failed.
-    fn may_measure(&mut self) -> Result<bool, Failure>;
+    fn may_measure(&mut self, waits: bool) -> Result<bool, Failure>;
 
     /// The last measured message is over.
     fn end(&mut self);
@@ -57,7 +57,7 @@ pub trait ServerMarks {
 pub struct Alone;
 
 impl ClientMarks for Alone {
-    fn may_measure(&mut self) -> Result<bool, Failure> {
+    fn may_measure(&mut self, _: bool) -> Result<bool, Failure> {
         Ok(true)
     }
 
