@@ -251,7 +251,7 @@ fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
         (Extent::Count(1250), Extent::DurationNs(40 * MS))
     );
     let warm_up = of("satellite").warm_up;
-    assert_eq!((of("satellite").extent, warm_up), (Extent::Count(2000), Extent::DurationNs(SATELLITE_TRAVEL_NS)));
+    assert_eq!((of("satellite").extent, warm_up), (Extent::Count(1250), Extent::DurationNs(SATELLITE_TRAVEL_NS)));
 }
 
 #[test]
