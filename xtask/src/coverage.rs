@@ -350,17 +350,35 @@ enum Planting {
 /// What became of a planting.
 struct Found {
     planting: Planting,
+    /// Pairs of which the comparison says that it would find a delay of that size.
     pairs: usize,
     slower: usize,
-    /// Pairs without a size to plant, or whose rounds vary too much for it.
-    left_out: usize,
+    /// Pairs in which the machine had another state.
+    unlike: usize,
+    /// Pairs that have no interval, or one too wide for that delay.
+    unsure: usize,
+    /// Runs without a size to plant, or whose rounds vary too much for it.
+    unplanted: usize,
     /// How large the delays were, as shares of the p50.
     shares: Vec<f64>,
 }
 
 impl Found {
     fn none(planting: Planting) -> Self {
-        Self { planting, pairs: 0, slower: 0, left_out: 0, shares: Vec::new() }
+        Self { planting, pairs: 0, slower: 0, unlike: 0, unsure: 0, unplanted: 0, shares: Vec::new() }
+    }
+
+    /// Counts a pair in which a delay of that share of the p50 was planted.
+    fn count(&mut self, share: f64, row: &Row) {
+        if row.verdict == "unlike" {
+            self.unlike += 1;
+        } else if row.smallest_detectable.is_none_or(|smallest| smallest > share) {
+            self.unsure += 1;
+        } else {
+            self.pairs += 1;
+            self.slower += usize::from(row.verdict == "slower");
+            self.shares.push(share);
+        }
     }
 
     fn holds(&self) -> bool {
@@ -371,7 +389,7 @@ impl Found {
 
 impl std::fmt::Display for Found {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { planting, pairs, slower, left_out, shares } = self;
+        let Self { planting, pairs, slower, unlike, unsure, unplanted, shares } = self;
         let share = median(shares.iter().copied()).unwrap_or(0.0);
         let what = match planting {
             Planting::SmallestDetectable => "the smallest detectable delay",
@@ -379,7 +397,8 @@ impl std::fmt::Display for Found {
         };
         write!(
             out,
-            "planted {what}: found in {slower} of {pairs} pairs, {left_out} left out; +{:.1} % at the median",
+            "planted {what}: found in {slower} of {pairs} pairs that are sure enough for it; +{:.1} % at the median; \
+             {unsure} pairs are not sure enough, {unlike} in other states; in {unplanted} runs nothing was planted",
             100.0 * share
         )
     }
@@ -412,15 +431,13 @@ fn planted(hairpin: &Path, scratch: &Path, asked: &Asked) -> Result<[Found; 2]> 
                 Planting::Tenth => (repeat.deviation <= 0.03).then_some(0.1),
             };
             let Some(share) = share else {
-                found.left_out += 1;
+                found.unplanted += 1;
                 continue;
             };
             let (with, _) = measure(format!("planted-{:?}-{number}", found.planting), Some(share * repeat.value))?;
             let rows = compared(hairpin, &without, &with)?;
             let of_p50 = rows.iter().find(|row| row.case == of_p50.case && row.figure == "p50");
-            found.pairs += 1;
-            found.slower += usize::from(of_p50.is_some_and(|row| row.verdict == "slower"));
-            found.shares.push(share);
+            found.count(share, of_p50.context("the delayed run has no p50")?);
         }
         before = without;
     }
@@ -470,6 +487,28 @@ mod tests {
         assert_eq!((one.truth(&one.repeats[9]), one.covered()), (Some(130.0), (9, 10)), "one of 100.5 is among them");
         one.repeats[5].probe_ns = 113_000.0;
         assert_eq!(one.truth(&one.repeats[9]), None, "2.7 % apart");
+    }
+
+    #[test]
+    fn a_pair_counts_that_is_sure_enough_for_its_delay() {
+        let row = |verdict: &str, smallest_detectable| Row {
+            case: "tcp".to_owned(),
+            figure: "p50".to_owned(),
+            verdict: verdict.to_owned(),
+            smallest_detectable,
+        };
+        let mut found = Found::none(Planting::Tenth);
+        for row in [
+            row("slower", Some(0.08)),
+            row("cannot-tell", Some(0.1)),
+            row("cannot-tell", Some(0.11)),
+            row("cannot-tell", None),
+            row("unlike", None),
+        ] {
+            found.count(0.1, &row);
+        }
+        assert_eq!((found.pairs, found.slower, found.unsure, found.unlike), (2, 1, 2, 1));
+        assert!(!found.holds());
     }
 
     #[test]

@@ -110,7 +110,9 @@ struct Counts {
 fn count(of_runs: &[Told], figure: usize) -> Counts {
     let mut counts = Counts { runs: of_runs.len(), ..Counts::default() };
     for run in of_runs {
-        let Some((low, high)) = run.figures[figure].and_then(|figure| Some((figure.low?, figure.high?))) else { continue };
+        let Some((low, high)) = run.figures[figure].and_then(|figure| Some((figure.low?, figure.high?))) else {
+            continue;
+        };
         counts.with_interval += 1;
         let alike = |other: &&Told| {
             is_near(other.probe_ns, run.probe_ns)

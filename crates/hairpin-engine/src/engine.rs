@@ -24,10 +24,10 @@ use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
-use crate::ends::{EchoEnd, is_woken};
 use crate::ends::far::{self, EchoOrder};
 use crate::ends::process::EchoProcess;
 use crate::ends::thread::EchoThread;
+use crate::ends::{EchoEnd, is_woken};
 use crate::halves::{Client, Journey, run_client};
 use crate::keep_awake;
 use crate::links::LinkEnd;

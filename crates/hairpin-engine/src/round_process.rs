@@ -30,8 +30,8 @@ use crate::engine::Engine;
 use crate::links::traces::{Named, Traces};
 use crate::placement::Cpus;
 use crate::store::Folder;
-use crate::system::process::{self, Process};
 use crate::system::ending;
+use crate::system::process::{self, Process};
 
 /// The hidden command that makes the program run a round.
 pub const COMMAND: &str = "__round";
@@ -124,7 +124,8 @@ impl<'e> RoundProcess<'e> {
         let mut child = command.spawn().map_err(|error| failed("start", &error))?;
         let output = child.stdout.take().expect("its standard output is piped");
         let process = Process::with_id(child.id()).map_err(|error| failed("watch", &error))?;
-        let answer = BufReader::new(Answer { output, process, stop: &engine.stop, is_prepared: false, is_asked: false });
+        let answer =
+            BufReader::new(Answer { output, process, stop: &engine.stop, is_prepared: false, is_asked: false });
         let mut this = Self { child, answer };
         let mut line = serde_json::to_string(job).expect("a job has only string keys");
         line.push('\n');
@@ -256,7 +257,8 @@ fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
 
 /// The number of rows, the columns one after the other, and the histograms.
 fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
-    let Samples { warm_up, sequence, due_ns, sent_ns, received_ns, fate, latency, service, lateness, measured } = samples;
+    let Samples { warm_up, sequence, due_ns, sent_ns, received_ns, fate, latency, service, lateness, measured } =
+        samples;
     for number in [sequence.len() as u64, *warm_up as u64, *measured] {
         to.write_all(&number.to_le_bytes())?;
     }
@@ -301,9 +303,11 @@ fn read_column(from: &mut impl Read, rows: usize) -> io::Result<Vec<u64>> {
     while column.len() < rows {
         let length = (rows - column.len()).min(ROWS) * size_of::<u64>();
         from.read_exact(&mut bytes[..length])?;
-        column.extend(bytes[..length].chunks_exact(size_of::<u64>()).map(|bytes| {
-            u64::from_le_bytes(bytes.try_into().expect("chunks of eight"))
-        }));
+        column.extend(
+            bytes[..length]
+                .chunks_exact(size_of::<u64>())
+                .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("chunks of eight"))),
+        );
     }
     Ok(column)
 }
@@ -313,7 +317,10 @@ fn read_histogram(from: &mut impl Read) -> io::Result<Option<Histogram<u64>>> {
     if bytes.is_empty() {
         return Ok(None);
     }
-    Deserializer::new().deserialize(&mut bytes.as_slice()).map(Some).map_err(|error| io::Error::other(format!("{error:?}")))
+    Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map(Some)
+        .map_err(|error| io::Error::other(format!("{error:?}")))
 }
 
 fn write_part(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {

@@ -45,5 +45,9 @@ fn figures(round: &Value) -> Option<String> {
     let latency = |name: &str| outcome["figures"]["latency_ns"][name].as_f64();
     let started_ms = round["started_ns"].as_u64()? / 1_000_000;
     let (client, server) = (probe("client")?, probe("echo")?);
-    Some(format!("{case} {started_ms} {client:.0} {server:.0} {waking:.0} {:.0} {:.0}", latency("p50")?, latency("p99")?))
+    Some(format!(
+        "{case} {started_ms} {client:.0} {server:.0} {waking:.0} {:.0} {:.0}",
+        latency("p50")?,
+        latency("p99")?
+    ))
 }

@@ -317,7 +317,8 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     let is_alike = alike.is_some();
     let states = alike.unwrap_or_else(|| all().map(|side| side.states()[0]).collect());
     let (of_baselines, of_candidates) = states.split_at(baselines.len());
-    let machine = if is_alike { machine_change([(baselines, of_baselines), (candidates, of_candidates)]) } else { 0.0 };
+    let machine =
+        if is_alike { machine_change([(baselines, of_baselines), (candidates, of_candidates)]) } else { 0.0 };
     let why = |sides: &[&Side<'_>]| sides.iter().flat_map(|side| side.why_invalid()).collect::<Vec<_>>();
     let (baseline_why_invalid, candidate_why_invalid) = (why(baselines), why(candidates));
     let may_be_told = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;

@@ -81,9 +81,8 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
 fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt> {
     let exchange = case.case.exchange.as_ref();
     let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
-    let figure = |of: &dyn Fn(&TracedExchange) -> f64| {
-        traced.figure(|exchange| Some(of(exchange)).filter(|ns| *ns > 0.0))
-    };
+    let figure =
+        |of: &dyn Fn(&TracedExchange) -> f64| traced.figure(|exchange| Some(of(exchange)).filter(|ns| *ns > 0.0));
     let stalled = || traced.exchanges().filter(|(_, exchange)| exchange.waits.iter().any(|wait| met(exchange, wait)));
     let pipeline = exchange.map_or(1, |exchange| exchange.pipeline);
     let in_flight = usize::try_from(pipeline).unwrap_or(usize::MAX).max(1);
