@@ -6,6 +6,7 @@
 pub mod capture;
 mod child;
 pub mod clock;
+pub mod control;
 pub mod ends;
 pub mod engine;
 pub mod environment;
@@ -15,7 +16,6 @@ pub mod links;
 mod netstat;
 pub mod noise;
 pub mod pacing;
-mod parting;
 mod path;
 pub mod placement;
 mod probe;

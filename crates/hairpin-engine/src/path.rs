@@ -13,7 +13,6 @@ use hairpin_model::link::Backend;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::engine::Engine;
-use crate::links::namespace::{self, Visit};
 use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink};
 
 /// The folder of the links' logs in the run folder.
@@ -80,12 +79,9 @@ impl Link {
         &self.running.namespaces().far
     }
 
-    /// Moves the calling thread to the near end until the visit is dropped.
-    ///
-    /// # Errors
-    /// The kernel refuses.
-    pub(crate) fn visit_near(&self) -> Result<Visit, Failure> {
-        namespace::visit(&self.running.namespaces().near)
+    /// The near end's network namespace.
+    pub(crate) fn near(&self) -> &Path {
+        &self.running.namespaces().near
     }
 
     /// How much later than a message sent at the same time a packet may arrive, in ns, so that a farewell held back for

@@ -11,7 +11,7 @@ use hairpin_model::trace::{Call, CallKind, EndTrace, Stamp, StampKind};
 use hairpin_transports::{RawStamp, Segments, Stream, Wire, WireError};
 
 use crate::clock::Clock;
-use crate::ends::far;
+use crate::ends::opening;
 use crate::netstat;
 
 /// Room for so many calls is made before the first.
@@ -213,7 +213,7 @@ fn stream(wire: &mut dyn Wire) -> &mut dyn Stream {
 
 /// The kernel's counters now.
 fn readings(wire: &dyn Wire) -> Vec<Fact> {
-    let mut facts = far::counters(wire.effective());
+    let mut facts = opening::counters(wire.effective());
     facts.extend(netstat::autocorked());
     facts
 }

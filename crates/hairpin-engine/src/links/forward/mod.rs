@@ -32,7 +32,7 @@ use hairpin_model::link::RelayReport;
 use hairpin_model::round::Failure;
 
 use super::{LinkEnd, LinkOrder};
-use crate::ends::far::unplaced;
+use crate::ends::opening::unplaced;
 use crate::placement::place;
 use crate::system::{cpu, time};
 use carrier::{Carried, Carrier};
