@@ -63,3 +63,22 @@ impl ClientMarks for Alone {
 
     fn end(&mut self) {}
 }
+
+/// The marks of a server that is told nothing, and stopped only by its wire.
+#[cfg(test)]
+pub(crate) struct Untold;
+
+#[cfg(test)]
+impl ServerMarks for Untold {
+    fn look(&mut self) -> Result<Told, Failure> {
+        Ok(Told::Nothing)
+    }
+
+    fn wait(&mut self) -> Result<Told, Failure> {
+        Ok(Told::Measure)
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+}

@@ -49,15 +49,6 @@ impl Tally {
         *(if in_warm_up { &mut self.warm_up_duplicated } else { &mut self.duplicated }) += 1;
     }
 
-    /// The measured messages' part of something that was counted over all messages, shared out by their number: the
-    /// echo half cannot know when the warm-up ended.
-    #[must_use]
-    pub fn measured_part(&self, whole: u64) -> u64 {
-        let all = u128::from(self.sent + self.warm_up_sent);
-        let part = (u128::from(whole) * u128::from(self.sent)).checked_div(all).unwrap_or(0);
-        u64::try_from(part).expect("a part is not more than the whole")
-    }
-
     /// Closes the ledger with the kernel's own counters of both ends, and with what the link says.
     ///
     /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
@@ -109,13 +100,6 @@ fn overflown(facts: &[Fact]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_both_phases_used_is_shared_out_by_their_messages() {
-        let tally = Tally { sent: 30, warm_up_sent: 10, ..Tally::default() };
-        assert_eq!(tally.measured_part(1000), 750);
-        assert_eq!(Tally::default().measured_part(1000), 0);
-    }
 
     #[test]
     fn a_clean_warm_up_stays_out_of_the_ledger() {

@@ -11,6 +11,7 @@ use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
 
 use super::scripted::{Act, ScriptedWire};
+use super::marks::Alone;
 use super::{Client, Journey, run_client};
 use crate::clock::ManualClock;
 
@@ -36,7 +37,7 @@ fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<Journey, Fail
     let clock = ManualClock::default();
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
     let stop = AtomicBool::new(false);
-    run_client(&Client { clock: &clock, order, lossy, boundaries: true, stop: &stop }, &mut wire)
+    run_client(&Client { clock: &clock, order, lossy, boundaries: true, stop: &stop }, &mut wire, &mut Alone)
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
 fn travel_behind_time(order: &RoundOrder) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
-    run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire).unwrap()
+    run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire, &mut Alone).unwrap()
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::Observed;
 use super::wire::TracingWire;
 use crate::clock::{Clock, ManualClock};
 use crate::halves::scripted::{Act, Made, ScriptedWire};
+use crate::halves::marks::Alone;
 use crate::halves::{Client, Journey, run_client};
 
 const TIMEOUT_NS: u64 = 1_000_000;
@@ -45,7 +46,7 @@ fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
     let mut observed = Observed::begin(order, End::Near, &mut scripted, &clock);
-    let journey = run_client(&client, observed.wire()).unwrap();
+    let journey = run_client(&client, observed.wire(), &mut Alone).unwrap();
     let trace = observed.finish().unwrap();
     (journey, trace, scripted.made().iter().map(|(_, made)| made.clone()).collect())
 }

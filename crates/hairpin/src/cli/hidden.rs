@@ -1,8 +1,8 @@
-//! Commands that are not for users: a round, the echo half, the link and the echo at its far end, and the recorder's cost.
+//! Commands that are not for users: a round, its server, the link and the echo at its far end, and the recorder's cost.
 
 use std::ffi::OsString;
 
-use hairpin_engine::ends::process as echo;
+use hairpin_engine::ends::start as server;
 use hairpin_engine::links::{echo_server, process as link};
 use hairpin_engine::round_process as round;
 
@@ -18,7 +18,7 @@ pub fn run(arguments: &[OsString]) -> Option<Exit> {
     let word = arguments.get(1)?.to_str()?;
     match word {
         round::COMMAND => Some(served("the round", round::serve_as_process, arguments.get(2))),
-        echo::COMMAND => Some(served("the echo half", echo::serve_as_process, arguments.get(2))),
+        server::COMMAND => Some(server_of_a_round(arguments)),
         link::COMMAND => Some(served("the link", link::serve_as_process, arguments.get(2))),
         echo_server::COMMAND => Some(served("the echo server", echo_server::serve_as_process, arguments.get(2))),
         RECORDER_COST => Some(recorder_cost()),
@@ -26,8 +26,14 @@ pub fn run(arguments: &[OsString]) -> Option<Exit> {
     }
 }
 
+/// This process as the server of a round; the host follows the id.
+fn server_of_a_round(arguments: &[OsString]) -> Exit {
+    let host = arguments.get(3).and_then(|text| text.to_str()).unwrap_or_default();
+    served("the server", |parent| server::serve_as_process(parent, host), arguments.get(2))
+}
+
 /// This process as a part of another hairpin, whose id is given.
-fn served(name: &str, serve: fn(u32) -> Result<(), String>, parent: Option<&OsString>) -> Exit {
+fn served(name: &str, serve: impl Fn(u32) -> Result<(), String>, parent: Option<&OsString>) -> Exit {
     let parent = parent.and_then(|text| text.to_str()?.parse().ok());
     let served = match parent {
         Some(parent) => serve(parent),

@@ -14,6 +14,7 @@ use hairpin_transports::{Segments, Stream, Wire, WireError};
 
 use super::super::echo::Echo;
 use super::super::scripted::{Act, Made, ScriptedWire};
+use super::super::marks::{Alone, Untold};
 use super::super::{Client, Journey, run_client};
 use super::TIMEOUT_NS;
 use crate::clock::{Clock, ManualClock};
@@ -43,7 +44,7 @@ fn travel(order: &RoundOrder, acts: &[Act]) -> (Result<Journey, Failure>, Vec<(u
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(order, &clock, acts);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
-    let journey = run_client(&client, &mut wire);
+    let journey = run_client(&client, &mut wire, &mut Alone);
     (journey, wire.made().to_vec())
 }
 
@@ -215,7 +216,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     let mut wire = wire(&order, &manual, &[Act::After(100)]);
     let clock = UntilStopped(manual, &stop, 4000);
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: false, stop: &stop };
-    let journey = run_client(&client, &mut wire).unwrap();
+    let journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     assert!(journey.interrupted);
     // Requests take 1020 ns; the fourth gap, which is in the second window, ends past 4000 ns.
     assert_eq!((journey.tally.sent, journey.tally.received), (3, 3));
@@ -281,7 +282,8 @@ fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
         let clock = ManualClock::default();
         let mut wire = InPieces::default();
-        Echo { clock: &clock, case: &case, boundaries: false, is_released: &|| false }.run(&mut wire).unwrap();
+        let echo = Echo { clock: &clock, case: &case, boundaries: false, warm_up: Extent::Count(1) };
+        echo.run(&mut wire, &mut Untold).unwrap();
         wire.0
     };
     let quickly = Set(OptionName::Quickack, true);
@@ -296,7 +298,7 @@ fn a_wire_without_a_stream_is_a_failed_round() {
     let order = order(exchange("2x2", Remedy::None), 1, 0);
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
-    let failure = run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS)).unwrap_err();
+    let failure = run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS), &mut Alone).unwrap_err();
     assert_eq!(failure.cause, "memory carries no stream of bytes, so a request cannot go in several writes");
     let unsaid = RoundOrder { case: Case { exchange: None, ..order.case.clone() }, ..order.clone() };
     let unlike = RoundOrder { case: Case { size_bytes: 5, ..order.case.clone() }, ..order };

@@ -8,7 +8,7 @@ fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, acts, TIMEOUT_NS);
     let client = Client { clock: &clock, order, lossy: true, boundaries: true, stop: &stop };
-    let mut journey = run_client(&client, &mut wire).unwrap();
+    let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     clock.advance(then_ns);
     assert!(journey.take_stragglers(&clock, &mut wire).unwrap(), "the wire is open");
     journey
@@ -66,7 +66,7 @@ fn garbage_is_told_after_the_loop_too() {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
     let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
-    let mut journey = run_client(&client, &mut wire).unwrap();
+    let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     clock.advance(clock.now_ns() + 9 * TIMEOUT_NS);
     let failure = journey.take_stragglers(&clock, &mut wire).unwrap_err();
     assert!(failure.cause.starts_with("the answer to message 1 is not what was sent"), "{}", failure.cause);

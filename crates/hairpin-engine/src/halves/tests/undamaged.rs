@@ -46,7 +46,7 @@ fn a_damaged_answer_after_the_loop_is_none_either() {
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
         let mut wire = ScriptedWire::new(&clock, &[Act::After(5), Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
         let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
-        let mut journey = run_client(&client, &mut wire).unwrap();
+        let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
         clock.advance(9 * TIMEOUT_NS);
         assert!(journey.take_stragglers(&clock, &mut wire).unwrap(), "the wire is open");
         assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was taken");
@@ -117,8 +117,8 @@ fn the_echo_half_answers_no_damaged_message() {
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
     let mut far = FarWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
-    let echo = Echo { clock: &clock, case: &case, boundaries: true, is_released: &|| false };
-    let turnaround = echo.run(&mut Undamaged::new(&mut far, &case)).unwrap();
+    let echo = Echo { clock: &clock, case: &case, boundaries: true, warm_up: Extent::Count(1) };
+    let turnaround = echo.run(&mut Undamaged::new(&mut far, &case), &mut Untold).unwrap();
     assert_eq!(far.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
 }
