@@ -2,13 +2,13 @@
 
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern, Placement, Plant, Waiting};
-use hairpin_model::ground::Ground;
+use hairpin_model::ground::{Ground, KnownLink};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Extent;
 
 use crate::knob::{EVERY, Knob, KnobKind, NO_OPTIONS};
 use crate::knobs::Knobs;
-use crate::links::{self, LinkChoice};
+use crate::links;
 use crate::quantity::{DAY_NS, SECOND_NS};
 use crate::refused::Refused;
 use crate::selection;
@@ -23,7 +23,6 @@ pub const AUTO: &str = "auto";
 const WAITINGS: &[&str] = &["block", "poll", "spin"];
 const PLACEMENTS: &[&str] = &["together", "apart", "free"];
 const ENDS_WORDS: &[&str] = &["processes", "threads"];
-const LINK_BACKENDS: &[&str] = &["relay", "netem"];
 const CPU_IDLES: &[&str] = &["deep", "shallow"];
 
 /// Sizes of messages and answers.
@@ -73,16 +72,6 @@ pub const LINK: Knob = Knob::new(
 )
 .repeat()
 .or(&[LOOPBACK]);
-
-/// What carries the packets of an emulated link.
-pub const LINK_BACKEND: Knob = Knob::new(
-    "link-backend",
-    "NAME",
-    KnobKind::Words(LINK_BACKENDS),
-    "What carries a link's packets: relay (Hairpin's own, exact), netem (the kernel's emulator), or all",
-)
-.many()
-.or(&["relay"]);
 
 /// How deep idle CPUs may sleep.
 pub const CPU_IDLE: Knob =
@@ -171,7 +160,7 @@ pub struct Circumstances {
     placements_given: bool,
     ends: Vec<Ends>,
     ends_given: bool,
-    links: Vec<LinkChoice>,
+    links: Vec<KnownLink>,
     option_sets: Vec<Options>,
     /// `--option all`: each option that is worth a trial, alone.
     trials: Vec<OptionName>,
@@ -230,7 +219,7 @@ impl Circumstances {
     /// Every case over every link, with every set of options, waiting, placement and kind of ends.
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
-        let cases = each(cases, &self.links, |case, link| link.set(case));
+        let cases = each(cases, &self.links, links::set);
         let cases = each(&cases, &self.options_for(card), |case, options| case.options = options);
         let cases = each(&cases, &self.waitings, |case, waiting| case.waiting = waiting);
         let mut cases = each(&cases, &self.placements, |case, placement| case.placement = placement);

@@ -58,7 +58,6 @@ const KNOBS: &[Knob] = &[
     .many(),
     shared::OPTION,
     shared::LINK,
-    shared::LINK_BACKEND,
     shared::CPU_IDLE,
     Knob::new(
         "count",

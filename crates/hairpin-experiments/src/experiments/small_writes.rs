@@ -93,7 +93,6 @@ const KNOBS: &[Knob] = &[
     shared::ENDS,
     shared::OPTION,
     shared::LINK,
-    shared::LINK_BACKEND,
     shared::CPU_IDLE,
     Knob::new(
         "exchanges",

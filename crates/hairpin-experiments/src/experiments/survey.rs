@@ -11,7 +11,7 @@
 
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Waiting};
-use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::ground::{Candidate, Ground, KnownLink};
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
@@ -19,11 +19,11 @@ use crate::experiment::{Done, Experiment, Step};
 use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
-use crate::links::{self, LinkChoice};
+use crate::links;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
-use crate::shared::{LINK, LINK_BACKEND, PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
+use crate::shared::{LINK, PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +149,6 @@ pub const OVER_LINKS: &[&str] = &["path", "again"];
 
 const KNOBS: &[Knob] = &[
     LINK,
-    LINK_BACKEND,
     budget::ROUNDS,
     budget::OVER,
     budget::UNTIL,
@@ -180,7 +179,7 @@ impl Experiment for Survey {
         candidates.retain(|candidate| !LEFT_OUT.contains(&candidate.card.name));
         let runnable = sieve.runnable(&candidates);
         for link in links::asked(knobs, ground)? {
-            let is_emulated = link.link.line != LOOPBACK;
+            let is_emulated = link.line != LOOPBACK;
             for line in LINES.iter().filter(|line| !is_emulated || OVER_LINKS.contains(&line.name)) {
                 for candidate in over(line, &runnable) {
                     let mut case = case(line, candidate, link.clone());
@@ -213,7 +212,7 @@ fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     chosen
 }
 
-fn case(line: &Line, candidate: &Candidate, link: LinkChoice) -> Case {
+fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
     let mut case = Case {
         waiting: line.waiting,
         placement: line.placement,
@@ -222,7 +221,7 @@ fn case(line: &Line, candidate: &Candidate, link: LinkChoice) -> Case {
         twin: line.twin,
         ..Case::ping_pong(candidate.card.name)
     };
-    link.set(&mut case);
+    links::set(&mut case, link);
     case
 }
 

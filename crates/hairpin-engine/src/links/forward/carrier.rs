@@ -7,7 +7,7 @@ use hairpin_link::Direction;
 use hairpin_link::link::Link;
 use hairpin_link::log::LogLine;
 use hairpin_link::packet::{Fate, Outcome, Packet};
-use hairpin_model::link::{Backend, LinkRecord, PacketCounts, StageRecord};
+use hairpin_model::link::{LinkRecord, PacketCounts, StageRecord};
 use hairpin_model::round::Failure;
 
 use super::frames::{self, Content};
@@ -324,7 +324,7 @@ impl Carrier {
             let inside = self.kept.all().filter(|kept| !kept.arrived);
             inside.filter_map(|kept| kept.part).for_each(|part| messages.lost(part, messages::INSIDE));
         }
-        let mut record = self.link.record(Backend::Relay, self.lateness.figures());
+        let mut record = self.link.record(self.lateness.figures());
         record.log_problem = self.finish_log();
         for (direction, refused) in [&mut record.up, &mut record.down].into_iter().zip(self.refused) {
             if refused > 0 {
