@@ -21,7 +21,7 @@ use hairpin_report::{quantities, time_sequence};
 
 use super::exit::{Exit, Stopped};
 use super::output;
-use super::report::{show, write_page};
+use super::report::{PAGE, show, write_page};
 use crate::measure::{Task, carry_out};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
@@ -218,9 +218,6 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
 pub(super) fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
-
-/// The page's name in the run folder.
-pub const PAGE: &str = "report.html";
 
 pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
