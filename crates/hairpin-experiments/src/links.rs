@@ -9,11 +9,10 @@
 use hairpin_model::case::{Case, LOOPBACK};
 use hairpin_model::ground::{Ground, KnownLink};
 
-use crate::knob::EVERY;
 use crate::knobs::Knobs;
-use crate::quantity::SECOND_NS;
+use crate::quantity::{LONGEST_TIMEOUT_NS, SECOND_NS};
 use crate::refused::Refused;
-use crate::shared::{LONGEST_TIMEOUT_NS, WARM_UP_NS};
+use crate::warm_up::WARM_UP_NS;
 
 /// How long a round over a link measures at most where the user does not say, in ns, unless [`FEWEST`] take longer.
 pub const LASTS_NS: u64 = SECOND_NS;
@@ -45,14 +44,12 @@ pub fn set(case: &mut Case, link: KnownLink) {
 /// [`Refused`] for a link that cannot be read, with the reader's reason.
 pub fn asked(knobs: &Knobs, ground: &Ground) -> Result<Vec<KnownLink>, Refused> {
     let mut links: Vec<KnownLink> = Vec::new();
-    for text in knobs.texts("link") {
-        let words = if text == EVERY { ground.links.names.clone() } else { vec![text.as_str()] };
-        for word in words {
-            let read = (ground.links.read)(word)?;
-            match links.iter_mut().find(|link| link.line == read.line) {
-                Some(same) => same.name = same.name.take().or(read.name),
-                None => links.push(read),
-            }
+    let every: Vec<String> = ground.links.names.iter().map(|name| (*name).to_owned()).collect();
+    for text in knobs.choices("link", &every) {
+        let read = (ground.links.read)(&text)?;
+        match links.iter_mut().find(|link| link.line == read.line) {
+            Some(same) => same.name = same.name.take().or(read.name),
+            None => links.push(read),
         }
     }
     Ok(links)

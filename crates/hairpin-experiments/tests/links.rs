@@ -46,7 +46,7 @@ fn knobs(
     // On the loopback there would be a case for each placement.
     let one_cpu = ("placement", vec!["together".to_owned()]);
     let placement = experiment.knobs().iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
-    Knobs::from_given(experiment, others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
+    Knobs::from_given(experiment.knobs(), others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
 }
 
 /// Link and name of each case.
@@ -94,7 +94,7 @@ fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
 fn a_profile_keeps_its_commas_and_its_blanks() {
     let line = "rate=1mbit queue=64KiB,100packets";
     let read = knobs(&RoundTrip, &[line, SATELLITE], &[]).unwrap();
-    assert_eq!(read.texts("link"), [line, SATELLITE]);
+    assert_eq!(read.values::<String>("link"), [line, SATELLITE]);
     assert_eq!(
         refusal(&[("link", line)]),
         "link `rate=1mbit queue=64KiB,100packets` is not known (hint: try bridged-vm)",
@@ -294,6 +294,6 @@ fn what_is_measured_over_a_link_is_no_example_for_another() {
 #[test]
 fn the_knob_is_given_again_for_each_link() {
     let text = turned(&RoundTrip, &[("link", "bridged-vm"), ("link", "satellite")]).unwrap();
-    assert_eq!(text.texts("link"), ["bridged-vm", "satellite"]);
+    assert_eq!(text.values::<String>("link"), ["bridged-vm", "satellite"]);
     assert_eq!(round_trip(&[("transport", "tcp"), ("link", "all"), ("link", "loopback")]).unwrap().cases.len(), 3);
 }

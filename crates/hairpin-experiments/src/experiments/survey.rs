@@ -10,7 +10,7 @@
 //! that (10 000) would cost four more seconds.
 
 use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Plant, Waiting};
 use hairpin_model::ground::{Candidate, Ground, KnownLink};
 use hairpin_model::round::Extent;
 
@@ -23,7 +23,8 @@ use crate::links;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
-use crate::shared::{LINK, PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
+use crate::shared::{LINK, PLANT, PLANT_TWIN, SEED};
+use crate::warm_up::WARM_UP_NS;
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
@@ -173,9 +174,9 @@ impl Experiment for Survey {
     }
 
     fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
-        let (plant, plant_twin) = (knobs.plant("plant")?, knobs.plant("plant-twin")?);
+        let (plant, plant_twin) = (knobs.value("plant"), knobs.value::<Plant>("plant-twin"));
         let mut sieve = Sieve::new(ground);
-        let mut candidates = selection::candidates(&[], ground)?;
+        let mut candidates = selection::candidates(knobs, ground)?;
         candidates.retain(|candidate| !LEFT_OUT.contains(&candidate.card.name));
         let runnable = sieve.runnable(&candidates);
         for link in links::asked(knobs, ground)? {

@@ -256,8 +256,8 @@ fn knobs(experiment: &'static dyn Experiment, matches: &ArgMatches) -> Result<(K
     if !given.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed", vec![drawn_seed().to_string()]));
     }
-    let knobs = Knobs::from_given(experiment, given).map_err(Stopped::usage)?;
-    let seed = knobs.whole("seed").map_err(Stopped::usage)?.unwrap_or_default();
+    let knobs = Knobs::from_given(experiment.knobs(), given).map_err(Stopped::usage)?;
+    let seed = knobs.seed().map_err(Stopped::usage)?;
     Ok((knobs, seed))
 }
 
