@@ -4,6 +4,7 @@ use crate::support;
 use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
 use hairpin_model::run::Run;
 use hairpin_report::terminal::{Look, render};
+use hairpin_testing::contract;
 
 fn plain(width: usize) -> Look {
     Look { width, colour: false }
@@ -157,20 +158,11 @@ fn the_flat_table_has_the_link_in_columns_that_are_empty_on_the_loopback() {
 #[test]
 fn the_json_has_what_its_contract_says_of_a_link() {
     let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render(&run())).expect("it is JSON");
+    assert_eq!(contract::faults(&json), [""; 0]);
     let cases = json["cases"].as_array().expect("cases");
     assert!(cases[0].get("link").is_none(), "nothing on the loopback");
     for (case, row) in cases.iter().zip(&run().cases).skip(1) {
         assert_eq!(case["case"]["link"], row.case.link.as_str(), "the whole profile in a line");
-        let link = &case["link"];
-        assert!(link["seed"].is_u64());
-        assert!(
-            ["p50", "p99", "max"].iter().all(|name| link["lateness_ns"][name].is_u64()),
-            "{}",
-            link["lateness_ns"]
-        );
-        let packets = &link["packets"];
-        assert!(["in", "out", "duplicated", "reordered"].iter().all(|name| packets[name].is_u64()), "{packets}");
-        assert!(packets["dropped"].as_object().expect("by stage").values().all(serde_json::Value::is_u64));
     }
     assert_eq!(cases[2]["link"]["packets"]["dropped"], serde_json::json!({"loss": 20, "queue": 5520}));
     assert_eq!(cases[1]["link"]["packets"]["dropped"], serde_json::json!({}));
