@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
 use serde_json::Value;
 
-use crate::contract;
 use crate::process;
 
 /// What tshark tells of each packet, in this order.

@@ -14,9 +14,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
 use serde_json::Value;
 
-use crate::contract;
 use crate::process;
 
 /// No run takes this long.

@@ -208,7 +208,7 @@ fn cpus(run: &Value, placement: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::tests::{example, with};
+    use hairpin_testing::contract::{example, with};
     use serde_json::json;
 
     #[test]

@@ -13,7 +13,6 @@ mod arrows;
 mod captures;
 mod catalog;
 mod ci;
-mod contract;
 mod coverage;
 mod diagnose;
 mod fidelity;

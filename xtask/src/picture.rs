@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
 use serde_json::Value;
 
-use crate::contract;
 use crate::process;
 
 /// Counts colours of parts of a picture.

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
 use serde_json::Value;
 
-use crate::contract;
 
 /// Where the list stands.
 const LIST: &str = "xtask/allowed-skips.toml";

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
 use serde_json::Value;
 
-use crate::contract;
 use crate::process;
 use crate::skips::{self, AllowedSkips, Skip};
 
@@ -165,7 +165,7 @@ fn outside_loads(html: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::tests::{example, with};
+    use hairpin_testing::contract::{example, with};
     use serde_json::json;
 
     #[test]

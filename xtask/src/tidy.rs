@@ -2,8 +2,8 @@
 //!
 //! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception
 //! may only shrink); no tabs or trailing spaces; no unfinished work; every exemption from a lint has a reason; every
-//! file says what it is for; nothing of one machine in it; no test that passes or is left out unseen; no circle of imports in a crate. Functions of at most 70 lines are clippy's to check, and
-//! that it is told so is checked here.
+//! file says what it is for; nothing of one machine in it; no test that passes or is left out unseen; no circle of
+//! imports in a crate. Functions of at most 70 lines are clippy's to check, and that it is told so is checked here.
 
 mod circles;
 mod exceptions;

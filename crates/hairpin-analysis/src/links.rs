@@ -23,7 +23,6 @@ pub(crate) fn summary(
     let packets = records().fold(PacketCounts::default(), |all, link| all.plus(&link.packets));
     let relay_cpu_ns: Option<u64> = records().map(|link| link.relay.map(|relay| relay.cpu_ns)).sum();
     Some(LinkSummary {
-        backend: case.link_backend,
         seed: first.order.link_seed.wrapping_sub(u64::from(first.order.block)),
         lateness_ns: lateness(records()),
         late_bounds_ns: record.late_bounds_ns,
@@ -96,7 +95,7 @@ pub(crate) fn directions(link: &LinkRecord) -> [&DirectionRecord; 2] {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hairpin_model::link::{Backend, LatenessNs, PacketCounts, RelayReport};
+    use hairpin_model::link::{LatenessNs, PacketCounts, RelayReport};
 
     use super::*;
     use crate::made_up::links::{link, over};
@@ -125,7 +124,7 @@ mod tests {
     #[test]
     fn rounds_add_up_and_lateness_is_their_median() {
         let link = summary_of(&[(1_000, 0), (3_000, 2), (2_000, 4)]);
-        assert_eq!((link.backend, link.seed), (Backend::Relay, 7), "the first round is of block 4 and has seed 11");
+        assert_eq!(link.seed, 7, "the first round is of block 4 and has seed 11");
         assert_eq!(link.lateness_ns, Some(LatenessNs { p50: 2_000, p99: 20_000, max: 60_000 }));
         assert_eq!((link.packets.entered, link.packets.out, link.packets.dropped["loss"]), (306, 300, 6));
         assert_eq!(link.packets.unexplained(), 0);
@@ -143,7 +142,6 @@ mod tests {
     #[test]
     fn the_contract_of_the_json_holds_and_the_loopback_has_no_link() {
         let json = serde_json::to_value(summary_of(&[(1_000, 1)])).unwrap();
-        assert_eq!(json["backend"], "relay");
         assert_eq!(json["lateness_ns"], serde_json::json!({"p50": 1_000, "p99": 10_000, "max": 20_000}));
         assert_eq!(json["packets"]["in"], 101);
         assert_eq!(json["packets"]["dropped"], serde_json::json!({"loss": 1}));

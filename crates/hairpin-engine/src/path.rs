@@ -9,7 +9,6 @@ use hairpin_link::profile::Profile;
 use hairpin_link::stages::delay::Order;
 use hairpin_model::card::Card;
 use hairpin_model::digest::digest;
-use hairpin_model::link::Backend;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::engine::Engine;
@@ -55,7 +54,7 @@ impl Link {
         })?;
         let traces = engine.traces.of(&profile)?;
         let digests = traces.iter().map(|(name, text)| (name.clone(), digest(text))).collect();
-        let log = log_of(engine, number, case.link_backend)?;
+        let log = log_of(engine, number)?;
         let (log_file, log) = log.unzip();
         let logged = log_file.as_ref().zip(engine.link_logs.as_ref());
         let shown = logged.map(|(name, folder)| folder.path().join(name).display().to_string());
@@ -63,7 +62,6 @@ impl Link {
             profile: case.link.clone(),
             traces,
             seed: order.link_seed,
-            backend: case.link_backend,
             clock: engine.clock,
             cpu: engine.cpus.cpu_for_relay(case.placement),
             allowed_cpus: engine.cpus.allowed.clone(),
@@ -115,9 +113,9 @@ impl Link {
     }
 }
 
-/// A round's log: its name in the run folder, and the open file; none where none is to be kept, or the backend keeps none.
-fn log_of(engine: &Engine, number: u32, backend: Backend) -> Result<Option<(String, File)>, Failure> {
-    let Some(folder) = engine.link_logs.as_ref().filter(|_| backend == Backend::Relay) else { return Ok(None) };
+/// A round's log: its name in the run folder, and the open file; none where none is to be kept.
+fn log_of(engine: &Engine, number: u32) -> Result<Option<(String, File)>, Failure> {
+    let Some(folder) = &engine.link_logs else { return Ok(None) };
     let name = format!("{LINK_LOGS}/round-{number:06}.log");
     let made = folder.make_folder(LINK_LOGS).and_then(|()| folder.create_file(&name));
     let file = made.map_err(|error| Failure {

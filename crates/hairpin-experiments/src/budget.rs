@@ -15,7 +15,7 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::quantity::SECOND_NS;
 use crate::refused::Refused;
-use crate::sequence::{self, Common, Planned};
+use crate::sequence::{self, Blocks, Common, Planned};
 use crate::shared::LASTS;
 
 /// What an ordinary experiment lasts, in ns.
@@ -83,26 +83,14 @@ pub struct Budget {
     until: Option<(f64, u64)>,
 }
 
-/// So many blocks, which begin this far apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Blocks {
-    /// The first block's number.
-    pub first: u32,
-    /// How many blocks.
-    pub count: u32,
-    /// When the first begins, in ns since the run began.
-    pub begin_ns: u64,
-    /// From the beginning of one to that of the next, in ns; 0 where each follows at once.
-    pub apart_ns: u64,
-}
-
 impl Budget {
     /// Reads the knobs of this file.
     ///
     /// # Errors
     /// [`Refused`] where they contradict one another.
     pub fn read(knobs: &Knobs) -> Result<Self, Refused> {
-        let (over_ns, rounds, until) = (knobs.duration_ns("over")?, knobs.whole("rounds")?, knobs.share("until")?);
+        let (over_ns, rounds) = (knobs.value("over"), knobs.value("rounds"));
+        let until: Option<f64> = knobs.value("until");
         let quick = knobs.is_on("quick");
         let given = [("--over", over_ns.is_some()), ("--rounds", rounds.is_some()), ("--quick", quick)];
         if let (Some(_), Some((name, _))) = (until, given.iter().find(|(_, given)| *given)) {
@@ -117,7 +105,7 @@ impl Budget {
         if until.is_none() && knobs.is_given("at-most") {
             return Err(Refused::new("--at-most limits --until, which is not given", "--until 2%, or --over TIME"));
         }
-        let at_most_ns = knobs.duration_ns("at-most")?.unwrap_or(UNTIL_AT_MOST_NS);
+        let at_most_ns = knobs.value("at-most").unwrap_or(UNTIL_AT_MOST_NS);
         Ok(Self {
             over_ns: match (over_ns, rounds, quick) {
                 (Some(over_ns), _, _) => Some(over_ns),

@@ -20,7 +20,7 @@ use hairpin_model::round::Extent;
 
 use crate::links;
 use crate::possible;
-use crate::shared::{self, WARM_UP_NS};
+use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
 /// Nagle waits for an acknowledgement that is delayed by `TCP_DELACK_MIN`, 40 ms (include/net/tcp.h), and a tick.
 pub const STALL_NS: u64 = 44_000_000;
@@ -105,7 +105,7 @@ fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
 #[must_use]
 pub fn warm_up(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) -> Extent {
     let window_ns = window_ns(case, exchange, card, travel_ns);
-    let settled_ns = if shared::cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLED_NS };
+    let settled_ns = if cpus_may_sleep(case, card) { WARM_UP_NS } else { SETTLED_NS };
     if answers_may_be_held(exchange, card) && !requests_are_held(exchange, card) {
         return Extent::DurationNs(settled_ns);
     }

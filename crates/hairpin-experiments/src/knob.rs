@@ -1,11 +1,11 @@
 //! A knob: what the user can turn, as data, so that flags, help and checks derive from one place.
 
-use hairpin_model::exchange::{Remedy, Writes};
 use hairpin_model::names;
 use hairpin_model::options::Options;
 
 use crate::quantity;
 use crate::refused::Refused;
+use crate::value::Value;
 
 /// One thing that the user can turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,42 +87,31 @@ pub const EVERY: &str = "all";
 pub const NO_OPTIONS: &str = "none";
 
 impl KnobKind {
-    /// Checks one value. Names of transports and links are checked against the ground, later.
+    /// Reads one value. Names of transports and links are looked up in the ground, later.
     ///
     /// # Errors
     /// [`Refused`] with what it takes.
-    pub fn check(self, text: &str) -> Result<(), Refused> {
-        match self {
-            Self::Switch | Self::OnOff => switch(text).map(drop),
-            Self::Words(_) if text == EVERY => Ok(()),
-            Self::Words(words) => Ok(names::find("value", text, words).map(drop)?),
-            Self::Transport | Self::Link => Ok(()),
-            Self::OptionSet if text == EVERY || text == NO_OPTIONS => Ok(()),
-            Self::OptionSet => Ok(Options::parse(text).map(drop)?),
-            Self::Whole { min, max } => quantity::whole(text, min, max).map(drop),
-            Self::Bytes { min, max } => quantity::bytes(text, min, max).map(drop),
-            Self::Duration { min_ns, max_ns } => quantity::duration_ns(text, min_ns, max_ns).map(drop),
-            Self::Share => quantity::share(text).map(drop),
-            Self::Rate { max_per_s } => quantity::rate_per_s(text, max_per_s).map(drop),
-            Self::ExtentOr(word) if text == word => Ok(()),
-            Self::ExtentOr(_) => quantity::extent(text).map(drop),
-            Self::Plant => quantity::plant(text).map(drop),
-            Self::Writes => Ok(text.parse::<Writes>().map(drop)?),
-            Self::Remedy if text == EVERY => Ok(()),
-            Self::Remedy => Ok(text.parse::<Remedy>().map(drop)?),
-        }
-    }
-}
-
-/// Reads a switch: `on` or `off`.
-///
-/// # Errors
-/// [`Refused`] for any other word.
-pub(crate) fn switch(text: &str) -> Result<bool, Refused> {
-    match text {
-        "on" | "true" => Ok(true),
-        "off" | "false" => Ok(false),
-        _ => Err(Refused::new(format!("`{text}` is refused"), "on or off")),
+    pub fn read(self, text: &str) -> Result<Value, Refused> {
+        Ok(match self {
+            Self::Words(_) | Self::Transport | Self::Link | Self::OptionSet | Self::Remedy if text == EVERY => {
+                Value::Every
+            }
+            Self::Switch | Self::OnOff => Value::Switch(quantity::switch(text)?),
+            Self::Words(words) => Value::Word(names::place("value", text, words)?),
+            Self::Transport | Self::Link => Value::Name(text.to_owned()),
+            Self::OptionSet if text == NO_OPTIONS => Value::Options(Options::default()),
+            Self::OptionSet => Value::Options(Options::parse(text)?),
+            Self::Whole { min, max } => Value::Whole(quantity::whole(text, min, max)?),
+            Self::Bytes { min, max } => Value::Whole(quantity::bytes(text, min, max)?),
+            Self::Duration { min_ns, max_ns } => Value::Whole(quantity::duration_ns(text, min_ns, max_ns)?),
+            Self::Share => Value::Real(quantity::share(text)?),
+            Self::Rate { max_per_s } => Value::Real(quantity::rate_per_s(text, max_per_s)?),
+            Self::ExtentOr(word) if text == word => Value::Chosen,
+            Self::ExtentOr(_) => Value::Extent(quantity::extent(text)?),
+            Self::Plant => Value::Plant(quantity::plant(text)?),
+            Self::Writes => Value::Writes(text.parse()?),
+            Self::Remedy => Value::Remedy(text.parse()?),
+        })
     }
 }
 

@@ -1,13 +1,10 @@
-//! The knobs as they are turned: checked values, given or by default.
+//! The knobs as they are turned: values, given or by default, each read once.
 
-use hairpin_model::case::Plant;
 use hairpin_model::names;
-use hairpin_model::round::Extent;
 
-use crate::experiment::Experiment;
-use crate::knob::{EVERY, Knob, KnobKind, switch};
-use crate::quantity;
+use crate::knob::{Knob, KnobKind};
 use crate::refused::Refused;
+use crate::value::{OfKnob, Value};
 
 /// Every knob of one experiment with its values, in the experiment's order.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,21 +17,23 @@ struct Entry {
     knob: &'static Knob,
     given: bool,
     texts: Vec<String>,
+    /// What each of the texts says.
+    values: Vec<Value>,
 }
 
 impl Knobs {
-    /// Takes the values as typed, fills in the defaults, and checks each value by itself.
+    /// Takes the values as typed, fills in the defaults, and reads each value by itself.
     ///
     /// Comma lists may come whole or split. A switch may come without a value.
     ///
     /// # Errors
     /// [`Refused`] for an unknown name, a name given twice, a missing or unfit value, or two values where one is taken.
     pub fn from_given<N: AsRef<str>>(
-        experiment: &dyn Experiment,
+        knobs: &'static [Knob],
         given: impl IntoIterator<Item = (N, Vec<String>)>,
     ) -> Result<Self, Refused> {
-        let mut entries: Vec<Entry> = experiment.knobs().iter().map(Entry::by_default).collect();
-        let known: Vec<&str> = experiment.knobs().iter().map(|knob| knob.name).collect();
+        let mut entries: Vec<Entry> = knobs.iter().map(Entry::by_default).collect();
+        let known: Vec<&str> = knobs.iter().map(|knob| knob.name).collect();
         for (name, texts) in given {
             let name = names::find("knob", name.as_ref(), &known)?;
             let entry = entries.iter_mut().find(|entry| entry.knob.name == name).expect("found among their names");
@@ -49,113 +48,56 @@ impl Knobs {
         self.entry(name).is_some_and(|entry| entry.given)
     }
 
-    /// Its values as texts, given or by default; none where it has neither, or where there is no such knob.
-    #[must_use]
-    pub fn texts(&self, name: &str) -> &[String] {
-        self.entry(name).map_or(&[], |entry| &entry.texts)
-    }
-
-    /// Its first value as a text.
-    #[must_use]
-    pub fn text(&self, name: &str) -> Option<&str> {
-        self.texts(name).first().map(String::as_str)
-    }
-
-    /// Whether a switch is on.
-    #[must_use]
-    pub fn is_on(&self, name: &str) -> bool {
-        self.text(name).is_some_and(|text| switch(text).unwrap_or(false))
-    }
-
-    /// Words as the values they stand for; `all` stands for every one of `all`. Each value once.
+    /// Its values, given or by default, without `all` and `auto`; none where there is no such knob.
     ///
-    /// # Errors
-    /// [`Refused`] with the nearest word.
-    pub fn words<W>(&self, name: &str, all: &[W]) -> Result<Vec<W>, Refused>
-    where
-        W: Clone + PartialEq + std::str::FromStr,
-        Refused: From<W::Err>,
-    {
-        let mut values = Vec::new();
-        for text in self.texts(name) {
-            let stands_for = if text == EVERY { all.to_vec() } else { vec![text.parse()?] };
-            for value in stands_for {
-                if !values.contains(&value) {
-                    values.push(value);
+    /// # Panics
+    /// The knob is of another kind: an error in the experiment.
+    #[must_use]
+    pub fn values<T: OfKnob>(&self, name: &str) -> Vec<T> {
+        let own = self.read(name).iter().filter(|value| !matches!(value, Value::Every | Value::Chosen));
+        own.map(|value| of(name, value)).collect()
+    }
+
+    /// Its first value.
+    ///
+    /// # Panics
+    /// As [`Knobs::values`].
+    #[must_use]
+    pub fn value<T: OfKnob>(&self, name: &str) -> Option<T> {
+        self.values(name).into_iter().next()
+    }
+
+    /// Its values in the order given, each once; `all` stands for every one of `all`.
+    ///
+    /// # Panics
+    /// As [`Knobs::values`].
+    #[must_use]
+    pub fn choices<T: OfKnob>(&self, name: &str, all: &[T]) -> Vec<T> {
+        let mut choices = Vec::new();
+        for value in self.read(name) {
+            let stands_for = if *value == Value::Every { all.to_vec() } else { vec![of(name, value)] };
+            for choice in stands_for {
+                if !choices.contains(&choice) {
+                    choices.push(choice);
                 }
             }
         }
-        Ok(values)
+        choices
     }
 
-    /// Numbers of bytes.
-    ///
-    /// # Errors
-    /// [`Refused`] when one is out of the knob's range.
-    pub fn bytes(&self, name: &str) -> Result<Vec<u64>, Refused> {
-        self.each(name, |kind, text| match kind {
-            KnobKind::Bytes { min, max } => quantity::bytes(text, min, max),
-            _ => Err(not_that_kind(text)),
-        })
+    /// Whether `all` is among its values.
+    #[must_use]
+    pub fn has_every(&self, name: &str) -> bool {
+        self.read(name).contains(&Value::Every)
     }
 
-    /// Rates a second.
+    /// Whether a switch is on.
     ///
-    /// # Errors
-    /// [`Refused`] when one is out of the knob's range.
-    pub fn rates_per_s(&self, name: &str) -> Result<Vec<f64>, Refused> {
-        self.each(name, |kind, text| match kind {
-            KnobKind::Rate { max_per_s } => quantity::rate_per_s(text, max_per_s),
-            _ => Err(not_that_kind(text)),
-        })
-    }
-
-    /// A whole number, where there is one.
-    ///
-    /// # Errors
-    /// [`Refused`] when it is out of the knob's range.
-    pub fn whole(&self, name: &str) -> Result<Option<u64>, Refused> {
-        let numbers = self.each(name, |kind, text| match kind {
-            KnobKind::Whole { min, max } => quantity::whole(text, min, max),
-            _ => Err(not_that_kind(text)),
-        })?;
-        Ok(numbers.first().copied())
-    }
-
-    /// A duration in nanoseconds, where there is one.
-    ///
-    /// # Errors
-    /// [`Refused`] when it is out of the knob's range.
-    pub fn duration_ns(&self, name: &str) -> Result<Option<u64>, Refused> {
-        let durations = self.each(name, |kind, text| match kind {
-            KnobKind::Duration { min_ns, max_ns } => quantity::duration_ns(text, min_ns, max_ns),
-            _ => Err(not_that_kind(text)),
-        })?;
-        Ok(durations.first().copied())
-    }
-
-    /// A share, where there is one.
-    ///
-    /// # Errors
-    /// [`Refused`] when it is out of range.
-    pub fn share(&self, name: &str) -> Result<Option<f64>, Refused> {
-        Ok(self.each(name, |_, text| quantity::share(text))?.first().copied())
-    }
-
-    /// A number of messages or a duration, where there is one.
-    ///
-    /// # Errors
-    /// [`Refused`] when it is neither.
-    pub fn extent(&self, name: &str) -> Result<Option<Extent>, Refused> {
-        Ok(self.each(name, |_, text| quantity::extent(text))?.first().copied())
-    }
-
-    /// A planted fault, where there is one.
-    ///
-    /// # Errors
-    /// [`Refused`] when it is not of the form of one.
-    pub fn plant(&self, name: &str) -> Result<Option<Plant>, Refused> {
-        Ok(self.each(name, |_, text| quantity::plant(text))?.first().copied())
+    /// # Panics
+    /// As [`Knobs::values`].
+    #[must_use]
+    pub fn is_on(&self, name: &str) -> bool {
+        self.value(name).unwrap_or(false)
     }
 
     /// The seed.
@@ -163,7 +105,7 @@ impl Knobs {
     /// # Errors
     /// [`Refused`] when none was passed: no random choice is made without a recorded seed.
     pub fn seed(&self) -> Result<u64, Refused> {
-        self.whole("seed")?.ok_or_else(|| Refused::new("no seed was passed", "pass one with --seed NUMBER"))
+        self.value("seed").ok_or_else(|| Refused::new("no seed was passed", "pass one with --seed NUMBER"))
     }
 
     /// Every knob that has a value, as the saved run lists them.
@@ -177,20 +119,20 @@ impl Knobs {
         self.entries.iter().find(|entry| entry.knob.name == name)
     }
 
-    fn each<T>(&self, name: &str, read: impl Fn(KnobKind, &str) -> Result<T, Refused>) -> Result<Vec<T>, Refused> {
-        let Some(entry) = self.entry(name) else { return Ok(Vec::new()) };
-        let values = entry.texts.iter().map(|text| read(entry.knob.kind, text));
-        values.collect::<Result<_, _>>().map_err(|refused| refused.while_reading(&format!("--{name}")))
+    fn read(&self, name: &str) -> &[Value] {
+        self.entry(name).map_or(&[], |entry| &entry.values)
     }
 }
 
-fn not_that_kind(text: &str) -> Refused {
-    Refused::new(format!("`{text}` is of another kind"), "this is an error in the experiment; please report it")
+fn of<T: OfKnob>(name: &str, value: &Value) -> T {
+    T::of(value).unwrap_or_else(|| panic!("the experiment takes --{name} for another kind than {value:?}"))
 }
 
 impl Entry {
     fn by_default(knob: &'static Knob) -> Self {
-        Self { knob, given: false, texts: knob.default.iter().map(|text| (*text).to_owned()).collect() }
+        let values = knob.default.iter().map(|text| knob.kind.read(text).expect("a default is of its knob's kind"));
+        let texts = knob.default.iter().map(|text| (*text).to_owned()).collect();
+        Self { knob, given: false, texts, values: values.collect() }
     }
 
     fn turn(&mut self, texts: Vec<String>) -> Result<(), Refused> {
@@ -214,12 +156,12 @@ impl Entry {
         if texts.len() > 1 && !self.knob.many && !self.knob.repeat {
             return Err(Refused::new("it takes one value", "run it once for each value"));
         }
-        texts.iter().try_for_each(|text| self.knob.kind.check(text))?;
-        if self.given {
-            self.texts.append(&mut texts);
-        } else {
-            self.texts = texts;
+        let values: Vec<Value> = texts.iter().map(|text| self.knob.kind.read(text)).collect::<Result<_, _>>()?;
+        if !self.given {
+            (self.texts, self.values) = (Vec::new(), Vec::new());
         }
+        self.texts.extend(texts);
+        self.values.extend(values);
         self.given = true;
         Ok(())
     }

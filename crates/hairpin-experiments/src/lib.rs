@@ -20,6 +20,8 @@ pub mod refused;
 pub mod selection;
 pub mod sequence;
 pub mod shared;
+pub mod value;
+pub mod warm_up;
 
 pub use experiment::{Done, Experiment, Forecast, Step};
 pub use knob::{Knob, KnobKind};

@@ -8,13 +8,11 @@
 
 use hairpin_model::case::{Case, LOOPBACK};
 use hairpin_model::ground::{Ground, KnownLink};
-use hairpin_model::link::Backend;
 
-use crate::knob::EVERY;
 use crate::knobs::Knobs;
-use crate::quantity::SECOND_NS;
+use crate::quantity::{LONGEST_TIMEOUT_NS, SECOND_NS};
 use crate::refused::Refused;
-use crate::shared::{LONGEST_TIMEOUT_NS, WARM_UP_NS};
+use crate::warm_up::WARM_UP_NS;
 
 /// How long a round over a link measures at most where the user does not say, in ns, unless [`FEWEST`] take longer.
 pub const LASTS_NS: u64 = SECOND_NS;
@@ -34,50 +32,27 @@ const FIRST_RETRANSMISSION_NS: u64 = SECOND_NS;
 /// What making and undoing a link adds to a round, in ns, as it is to be bearable; used for estimates only.
 pub const START_NS: u64 = 150_000_000;
 
-/// The backends that a plan may ask for.
-pub const BACKENDS: &[Backend] = &[Backend::Relay, Backend::Netem];
-
-/// A link and what carries its packets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LinkChoice {
-    /// The link.
-    pub link: KnownLink,
-    /// What carries its packets.
-    pub backend: Backend,
+/// Puts the case on this link.
+pub fn set(case: &mut Case, link: KnownLink) {
+    case.link_name = link.name.filter(|_| link.line != LOOPBACK);
+    case.link = link.line;
 }
 
-impl LinkChoice {
-    /// Puts the case on this link.
-    pub fn set(self, case: &mut Case) {
-        case.link_name = self.link.name.filter(|_| self.link.line != LOOPBACK);
-        case.link = self.link.line;
-        case.link_backend = self.backend;
-    }
-}
-
-/// Every link of the knob `link` by every backend of `link-backend`, in the order given and each once. The loopback
-/// has no backend.
+/// Every link of the knob `link`, in the order given and each once.
 ///
 /// # Errors
 /// [`Refused`] for a link that cannot be read, with the reader's reason.
-pub fn asked(knobs: &Knobs, ground: &Ground) -> Result<Vec<LinkChoice>, Refused> {
+pub fn asked(knobs: &Knobs, ground: &Ground) -> Result<Vec<KnownLink>, Refused> {
     let mut links: Vec<KnownLink> = Vec::new();
-    for text in knobs.texts("link") {
-        let words = if text == EVERY { ground.links.names.clone() } else { vec![text.as_str()] };
-        for word in words {
-            let read = (ground.links.read)(word)?;
-            match links.iter_mut().find(|link| link.line == read.line) {
-                Some(same) => same.name = same.name.take().or(read.name),
-                None => links.push(read),
-            }
+    let every: Vec<String> = ground.links.names.iter().map(|name| (*name).to_owned()).collect();
+    for text in knobs.choices("link", &every) {
+        let read = (ground.links.read)(&text)?;
+        match links.iter_mut().find(|link| link.line == read.line) {
+            Some(same) => same.name = same.name.take().or(read.name),
+            None => links.push(read),
         }
     }
-    let backends = knobs.words("link-backend", BACKENDS)?;
-    let by_backends = |link: KnownLink| {
-        let carried_by = if link.line == LOOPBACK { vec![Backend::Relay] } else { backends.clone() };
-        carried_by.into_iter().map(move |backend| LinkChoice { link: link.clone(), backend })
-    };
-    Ok(links.into_iter().flat_map(by_backends).collect())
+    Ok(links)
 }
 
 /// The link between the ends of the case; `None` on the loopback.

@@ -4,7 +4,6 @@ use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, CpuIdle, Ends, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::ground::Ground;
-use hairpin_model::link::Backend;
 use hairpin_model::options::OptionName;
 
 use crate::links;
@@ -37,11 +36,7 @@ fn link(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
     if !case.is_emulated() {
         return Ok(());
     }
-    match case.link_backend {
-        Backend::Relay => (ground.links.relay)().map(drop)?,
-        Backend::Netem => (ground.links.netem)().map(drop)?,
-        Backend::Sim => return Err(why("a simulated link carries no packets", "use link backend relay")),
-    }
+    (ground.links.relay)()?;
     if card.reach != Reach::Network {
         return Err(why(
             "its two ends share one machine: no link can be between them",

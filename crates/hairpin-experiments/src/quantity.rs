@@ -10,6 +10,8 @@ use crate::refused::Refused;
 pub const SECOND_NS: u64 = 1_000_000_000;
 /// The longest duration that can be asked for: 24 hours.
 pub const DAY_NS: u64 = 86_400 * SECOND_NS;
+/// The longest time-out, in nanoseconds.
+pub const LONGEST_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
 /// The largest number of messages of a round.
 pub const MOST_MESSAGES: u64 = 10_000_000_000;
 /// The longest that a planted fault may hold a message back.
@@ -44,6 +46,18 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
         return Ok(number);
     }
     Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", in_bytes(min), in_bytes(max))))
+}
+
+/// A switch: `on` or `off`.
+///
+/// # Errors
+/// [`Refused`] for any other word.
+pub fn switch(text: &str) -> Result<bool, Refused> {
+    match text {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(Refused::new(format!("`{text}` is refused"), "on or off")),
+    }
 }
 
 /// A share between 0 and 1, such as `2%`.

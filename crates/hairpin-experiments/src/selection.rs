@@ -8,25 +8,26 @@ use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::names;
 use hairpin_model::run::Skipped;
 
-use crate::knob::EVERY;
+use crate::knobs::Knobs;
 use crate::possible;
 use crate::refused::Refused;
 use crate::sequence::Planned;
 
-/// The candidates of that name, in the order given and each once; `all`, or no name, is every one in the ladder's order.
+/// The candidates that the knob `transport` names, in the order given and each once; `all`, or no name, is every one in
+/// the ladder's order.
 ///
 /// # Errors
 /// [`Refused`] for an unknown name, with the nearest one.
-pub fn candidates<'g>(given: &[String], ground: &'g Ground) -> Result<Vec<&'g Candidate>, Refused> {
+pub fn candidates<'g>(knobs: &Knobs, ground: &'g Ground) -> Result<Vec<&'g Candidate>, Refused> {
     let known = ground.names();
     let mut chosen: Vec<&str> = Vec::new();
-    for text in given.iter().filter(|text| *text != EVERY) {
-        let name = names::find("transport", text, &known)?;
+    for name in knobs.values::<String>("transport") {
+        let name = names::find("transport", &name, &known)?;
         if !chosen.contains(&name) {
             chosen.push(name);
         }
     }
-    if chosen.is_empty() || given.iter().any(|text| text == EVERY) {
+    if chosen.is_empty() || knobs.has_every("transport") {
         chosen = known;
     }
     Ok(chosen.into_iter().filter_map(|name| ground.candidate(name)).collect())

@@ -8,7 +8,6 @@ use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-use crate::budget::Blocks;
 use crate::refused::Refused;
 
 /// The most rounds that one plan may hold: as many as every command can read again.
@@ -38,6 +37,19 @@ pub struct Common {
     pub allow_unmet_options: bool,
     /// The port to listen on; 0 for any.
     pub port: u16,
+}
+
+/// So many blocks, which begin this far apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Blocks {
+    /// The first block's number.
+    pub first: u32,
+    /// How many blocks.
+    pub count: u32,
+    /// When the first begins, in ns since the run began.
+    pub begin_ns: u64,
+    /// From the beginning of one to that of the next, in ns; 0 where each follows at once.
+    pub apart_ns: u64,
 }
 
 /// The orders of these blocks of every planned case.

@@ -1,41 +1,30 @@
 //! What several experiments share: knobs as data, and their values read into the circumstances of a case.
 
 use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Pattern, Placement, Plant, Waiting};
-use hairpin_model::ground::Ground;
+use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Plant, Waiting};
+use hairpin_model::ground::{Ground, KnownLink};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Extent;
 
-use crate::knob::{EVERY, Knob, KnobKind, NO_OPTIONS};
+use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
-use crate::links::{self, LinkChoice};
-use crate::quantity::{DAY_NS, SECOND_NS};
+use crate::links;
+use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS};
 use crate::refused::Refused;
 use crate::selection;
 use crate::sequence::{Common, MOST_CASES};
 
-/// Warm-up, in nanoseconds, where a CPU may fall asleep between messages.
-pub const WARM_UP_NS: u64 = 40_000_000;
-
 /// The word for a warm-up that is chosen case by case.
 pub const AUTO: &str = "auto";
-
-const WAITINGS: &[&str] = &["block", "poll", "spin"];
-const PLACEMENTS: &[&str] = &["together", "apart", "free"];
-const ENDS_WORDS: &[&str] = &["processes", "threads"];
-const LINK_BACKENDS: &[&str] = &["relay", "netem"];
-const CPU_IDLES: &[&str] = &["deep", "shallow"];
 
 /// Sizes of messages and answers.
 pub const SIZE: KnobKind = KnobKind::Bytes { min: 1, max: 1 << 30 };
 /// How long something lasts, a day at most.
 pub const LASTS: KnobKind = KnobKind::Duration { min_ns: 1, max_ns: DAY_NS };
-/// The longest time-out, in nanoseconds.
-pub const LONGEST_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
 
 /// How both ends wait.
 pub const WAITING: Knob =
-    Knob::new("waiting", "HOW", KnobKind::Words(WAITINGS), "How both ends wait: block, poll, spin, or all")
+    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS), "How both ends wait: block, poll, spin, or all")
         .many()
         .or(&["block"]);
 
@@ -43,7 +32,7 @@ pub const WAITING: Knob =
 pub const PLACEMENT: Knob = Knob::new(
     "placement",
     "WHERE",
-    KnobKind::Words(PLACEMENTS),
+    KnobKind::Words(Placement::WORDS),
     "Where they run: together (one CPU), apart (two), free, or all; default: one CPU and two, over a link one",
 )
 .many()
@@ -51,7 +40,7 @@ pub const PLACEMENT: Knob = Knob::new(
 
 /// What they are.
 pub const ENDS: Knob =
-    Knob::new("ends", "WHAT", KnobKind::Words(ENDS_WORDS), "What they are: processes, threads, or all")
+    Knob::new("ends", "WHAT", KnobKind::Words(Ends::WORDS), "What they are: processes, threads, or all")
         .many()
         .or(&["processes"]);
 
@@ -74,29 +63,11 @@ pub const LINK: Knob = Knob::new(
 .repeat()
 .or(&[LOOPBACK]);
 
-/// What carries the packets of an emulated link.
-pub const LINK_BACKEND: Knob = Knob::new(
-    "link-backend",
-    "NAME",
-    KnobKind::Words(LINK_BACKENDS),
-    "What carries a link's packets: relay (Hairpin's own, exact), netem (the kernel's emulator), or all",
-)
-.many()
-.or(&["relay"]);
-
 /// How deep idle CPUs may sleep.
 pub const CPU_IDLE: Knob =
-    Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CPU_IDLES), "How deep idle CPUs may sleep: deep, shallow, or all")
+    Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdle::WORDS), "How deep idle CPUs may sleep: deep, shallow, or all")
         .many()
         .or(&["deep"]);
-
-/// Rounds of each case; each experiment gives its own default.
-pub const ROUNDS: Knob = Knob::new(
-    "rounds",
-    "NUMBER",
-    KnobKind::Whole { min: 1, max: 10_000 },
-    "Rounds of each case, with fresh ends each",
-);
 
 /// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
 pub const SEED: Knob = Knob::new(
@@ -171,7 +142,7 @@ pub struct Circumstances {
     placements_given: bool,
     ends: Vec<Ends>,
     ends_given: bool,
-    links: Vec<LinkChoice>,
+    links: Vec<KnownLink>,
     option_sets: Vec<Options>,
     /// `--option all`: each option that is worth a trial, alone.
     trials: Vec<OptionName>,
@@ -185,24 +156,28 @@ impl Circumstances {
     /// Reads the shared knobs. `tried` are the options that `--option all` tries one by one.
     ///
     /// # Errors
-    /// [`Refused`] for a link that cannot be read, or a value that does not fit its knob.
+    /// [`Refused`] for a link that cannot be read.
     pub fn read(knobs: &Knobs, ground: &Ground, tried: impl Fn(OptionName) -> bool) -> Result<Self, Refused> {
-        let (option_sets, every_option) = option_sets(knobs.texts("option"))?;
-        let plant_twin = knobs.plant("plant-twin")?;
+        let every_option = knobs.has_every("option");
+        let mut option_sets: Vec<Options> = knobs.values("option");
+        if every_option || option_sets.is_empty() {
+            option_sets.push(Options::default());
+        }
+        let plant_twin = knobs.value("plant-twin");
         let twins = if knobs.is_on("twin") || plant_twin.is_some() { vec![0, 1] } else { vec![0] };
         let trials = OptionName::ALL.iter().copied().filter(|name| every_option && tried(*name));
         Ok(Self {
-            waitings: knobs.words("waiting", Waiting::ALL)?,
-            placements: knobs.words("placement", Placement::ALL)?,
+            waitings: knobs.choices("waiting", Waiting::ALL),
+            placements: knobs.choices("placement", Placement::ALL),
             placements_given: knobs.is_given("placement"),
-            ends: knobs.words("ends", Ends::ALL)?,
+            ends: knobs.choices("ends", Ends::ALL),
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, ground)?,
             option_sets,
             trials: trials.collect(),
-            cpu_idles: knobs.words("cpu-idle", CpuIdle::ALL)?,
+            cpu_idles: knobs.choices("cpu-idle", CpuIdle::ALL),
             twins,
-            plant: knobs.plant("plant")?,
+            plant: knobs.value("plant"),
             plant_twin,
         })
     }
@@ -230,7 +205,7 @@ impl Circumstances {
     /// Every case over every link, with every set of options, waiting, placement and kind of ends.
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
-        let cases = each(cases, &self.links, |case, link| link.set(case));
+        let cases = each(cases, &self.links, links::set);
         let cases = each(&cases, &self.options_for(card), |case, options| case.options = options);
         let cases = each(&cases, &self.waitings, |case, waiting| case.waiting = waiting);
         let mut cases = each(&cases, &self.placements, |case, placement| case.placement = placement);
@@ -299,22 +274,12 @@ pub fn refuse_too_many(combinations: u64) -> Result<(), Refused> {
     ))
 }
 
-/// Whether a CPU may fall asleep between two messages: an end sleeps while it waits, and either the ends are not on
-/// one CPU, or a link is between them, or the pattern pauses.
-#[must_use]
-pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
-    let pauses = matches!(case.pattern, Pattern::Paced { .. })
-        || case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
-    let hands_over_to_another_cpu = case.placement != Placement::Together && card.answered_by == AnsweredBy::EchoHalf;
-    case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.is_emulated())
-}
-
 /// How much a round measures, by the knob `count` or by `duration`, where one of them is given.
 ///
 /// # Errors
 /// [`Refused`] where both are.
 pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
-    match (knobs.whole(count)?, knobs.duration_ns("duration")?) {
+    match (knobs.value(count), knobs.value("duration")) {
         (Some(_), Some(_)) => Err(Refused::new(
             format!("--{count} and --duration are both given, and each says how much a round measures"),
             "give one of them",
@@ -324,36 +289,13 @@ pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
     }
 }
 
-/// The warm-up asked for; none where it is to be chosen case by case.
-///
-/// # Errors
-/// [`Refused`] where it is no extent.
-pub fn warm_up(knobs: &Knobs) -> Result<Option<Extent>, Refused> {
-    if knobs.text("warmup") == Some(AUTO) { Ok(None) } else { knobs.extent("warmup") }
-}
-
 /// What all rounds have in common.
-///
-/// # Errors
-/// [`Refused`] where a value does not fit its knob.
-pub fn common(knobs: &Knobs) -> Result<Common, Refused> {
-    let port = knobs.whole("port")?.unwrap_or(0);
-    Ok(Common {
-        keep_samples: knobs.whole("keep-samples")?.unwrap_or(0),
+#[must_use]
+pub fn common(knobs: &Knobs) -> Common {
+    let port: u64 = knobs.value("port").unwrap_or(0);
+    Common {
+        keep_samples: knobs.value("keep-samples").unwrap_or(0),
         allow_unmet_options: knobs.is_on("allow-unmet-options"),
         port: u16::try_from(port).unwrap_or(0),
-    })
-}
-
-/// The sets in the order given, none and each once; and whether each option is to be tried too.
-fn option_sets(texts: &[String]) -> Result<(Vec<Options>, bool), Refused> {
-    let every = texts.iter().any(|text| text == EVERY);
-    let mut sets = Vec::new();
-    for text in texts.iter().filter(|text| *text != EVERY) {
-        sets.push(if text == NO_OPTIONS { Options::default() } else { Options::parse(text)? });
     }
-    if every || sets.is_empty() {
-        sets.push(Options::default());
-    }
-    Ok((sets, every))
 }

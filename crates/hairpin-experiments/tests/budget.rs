@@ -122,7 +122,7 @@ fn contradictions_are_refused() {
 fn by_default_both_placements_are_measured_where_they_make_a_difference() {
     let labels = |flags: &[(&str, &str)]| {
         let given = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
-        let knobs = Knobs::from_given(&RoundTrip, given.chain([("seed", vec!["7".to_owned()])])).unwrap();
+        let knobs = Knobs::from_given(RoundTrip.knobs(), given.chain([("seed", vec!["7".to_owned()])])).unwrap();
         match RoundTrip.next(&knobs, &ground(), &Done::default()).unwrap() {
             Step::Run { cases, skipped, .. } => {
                 assert!(skipped.is_empty(), "{skipped:?}");

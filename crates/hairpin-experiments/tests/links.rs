@@ -11,11 +11,10 @@ use hairpin_experiments::experiments::small_writes::SmallWrites;
 use hairpin_experiments::experiments::survey::Survey;
 use hairpin_experiments::experiments::{ALL, round_trip::RoundTrip};
 use hairpin_experiments::{Experiment, Knobs, proof};
-use hairpin_model::card::{Receipt, WhyNot};
+use hairpin_model::card::WhyNot;
 use hairpin_model::case::{Case, LOOPBACK};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::ground::Ground;
-use hairpin_model::link::Backend;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 
 const MS: u64 = 1_000_000;
@@ -47,19 +46,19 @@ fn knobs(
     // On the loopback there would be a case for each placement.
     let one_cpu = ("placement", vec!["together".to_owned()]);
     let placement = experiment.knobs().iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
-    Knobs::from_given(experiment, others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
+    Knobs::from_given(experiment.knobs(), others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
 }
 
-/// Link, name and backend of each case.
-fn links(plan: &Plan) -> Vec<(&str, Option<&str>, Backend)> {
-    plan.cases.iter().map(|case| (case.link.as_str(), case.link_name.as_deref(), case.link_backend)).collect()
+/// Link and name of each case.
+fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
+    plan.cases.iter().map(|case| (case.link.as_str(), case.link_name.as_deref())).collect()
 }
 
 #[test]
 fn without_the_knob_every_experiment_is_on_the_loopback() {
     for experiment in ALL {
         let plan = plan_on(&ground(), *experiment, &[]).unwrap();
-        assert!(links(&plan).iter().all(|link| *link == (LOOPBACK, None, Backend::Relay)), "{}", experiment.name());
+        assert!(links(&plan).iter().all(|link| *link == (LOOPBACK, None)), "{}", experiment.name());
         assert!(plan.rounds.iter().all(|order| order.link_seed == 0 && order.timeout_ns == 2_000 * MS));
     }
 }
@@ -74,8 +73,8 @@ fn links_are_a_dimension_of_the_cases_in_the_order_given() {
         "tcp block together 8 B",
     ];
     assert_eq!(plan.labels(), labels);
-    assert_eq!(links(&plan)[0], ("delay=2ms", Some("bridged-vm"), Backend::Relay));
-    assert_eq!(links(&plan)[1], (LOOPBACK, None, Backend::Relay), "the loopback has no name of its own");
+    assert_eq!(links(&plan)[0], ("delay=2ms", Some("bridged-vm")));
+    assert_eq!(links(&plan)[1], (LOOPBACK, None), "the loopback has no name of its own");
 }
 
 #[test]
@@ -87,7 +86,7 @@ fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
     assert_eq!(of(&over(&RoundTrip, &["satellite", "all"], &tcp)), [SATELLITE, LOOPBACK, "delay=2ms"]);
     for both in [["delay=2ms", "bridged-vm"], ["bridged-vm", "delay=2ms"]] {
         let plan = over(&RoundTrip, &both, &tcp);
-        assert_eq!(links(&plan), [("delay=2ms", Some("bridged-vm"), Backend::Relay)], "{both:?}");
+        assert_eq!(links(&plan), [("delay=2ms", Some("bridged-vm"))], "{both:?}");
     }
 }
 
@@ -95,7 +94,7 @@ fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
 fn a_profile_keeps_its_commas_and_its_blanks() {
     let line = "rate=1mbit queue=64KiB,100packets";
     let read = knobs(&RoundTrip, &[line, SATELLITE], &[]).unwrap();
-    assert_eq!(read.texts("link"), [line, SATELLITE]);
+    assert_eq!(read.values::<String>("link"), [line, SATELLITE]);
     assert_eq!(
         refusal(&[("link", line)]),
         "link `rate=1mbit queue=64KiB,100packets` is not known (hint: try bridged-vm)",
@@ -104,35 +103,7 @@ fn a_profile_keeps_its_commas_and_its_blanks() {
 }
 
 #[test]
-fn each_backend_is_a_case_of_its_own_and_the_loopback_has_none() {
-    let mut ground = ground();
-    ground.links.netem = || Ok(Receipt { detail: "sch_netem".to_owned() });
-    let flags = [("transport", "tcp"), ("link-backend", "all")];
-    let both = plan(&ground, &RoundTrip, &["bridged-vm", "loopback"], &flags).unwrap();
-    let bridged = Some("bridged-vm");
-    let expected = [
-        ("delay=2ms", bridged, Backend::Relay),
-        ("delay=2ms", bridged, Backend::Netem),
-        (LOOPBACK, None, Backend::Relay),
-    ];
-    assert_eq!(links(&both), expected);
-    let sim = plan(&ground, &RoundTrip, &["bridged-vm"], &[("link-backend", "sim")]).unwrap_err().to_string();
-    assert!(sim.starts_with("--link-backend: unknown value `sim`"), "{sim}");
-}
-
-#[test]
-fn a_backend_that_cannot_run_here_is_a_skip_and_alone_a_refusal() {
-    let flags = [("transport", "tcp,udp"), ("link-backend", "all")];
-    let some = over(&RoundTrip, &["bridged-vm"], &flags);
-    assert_eq!(some.labels(), ["tcp block together over bridged-vm", "udp block together over bridged-vm"]);
-    let skipped: Vec<_> =
-        some.skipped.iter().map(|skipped| (skipped.case.as_deref().unwrap(), skipped.reason.as_str())).collect();
-    let reason = "no netem (hint: use relay)";
-    let expected = [
-        ("tcp block together over bridged-vm by netem", reason),
-        ("udp block together over bridged-vm by netem", reason),
-    ];
-    assert_eq!(skipped, expected);
+fn a_relay_that_cannot_run_here_is_a_refusal() {
     let mut without = ground();
     without.links.relay = || Err(WhyNot { reason: "user namespaces are off".to_owned(), hint: "sysctl".to_owned() });
     assert_eq!(
@@ -323,6 +294,6 @@ fn what_is_measured_over_a_link_is_no_example_for_another() {
 #[test]
 fn the_knob_is_given_again_for_each_link() {
     let text = turned(&RoundTrip, &[("link", "bridged-vm"), ("link", "satellite")]).unwrap();
-    assert_eq!(text.texts("link"), ["bridged-vm", "satellite"]);
+    assert_eq!(text.values::<String>("link"), ["bridged-vm", "satellite"]);
     assert_eq!(round_trip(&[("transport", "tcp"), ("link", "all"), ("link", "loopback")]).unwrap().cases.len(), 3);
 }

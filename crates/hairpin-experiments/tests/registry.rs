@@ -5,6 +5,9 @@ use std::path::Path;
 
 use hairpin_experiments::experiments::{self, ALL};
 use hairpin_experiments::{Knob, KnobKind, Knobs};
+use hairpin_model::case::Waiting;
+use hairpin_model::options::Options;
+use hairpin_model::round::Extent;
 
 #[test]
 fn every_file_in_the_folder_is_in_the_list() {
@@ -47,31 +50,10 @@ fn every_knob_keeps_the_rules() {
             assert_eq!(knob.value_name.is_empty(), knob.kind == KnobKind::Switch, "{name}");
             assert!(knob.value_name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_'), "{name}");
             for text in knob.default {
-                knob.kind.check(text).unwrap_or_else(|refused| panic!("default of {name}: {refused}"));
+                knob.kind.read(text).unwrap_or_else(|refused| panic!("default of {name}: {refused}"));
             }
         }
         assert!(names.contains("seed"), "{} makes random choices without a seed", experiment.name());
-    }
-}
-
-/// The words that knobs offer are the model's own, so that a new one cannot be forgotten here.
-#[test]
-fn word_lists_are_those_of_the_model() {
-    use hairpin_model::case::{CpuIdle, Ends, Placement, Waiting};
-    fn words<W: std::fmt::Display>(all: &[W]) -> Vec<String> {
-        all.iter().map(ToString::to_string).collect()
-    }
-    let expected = [
-        ("waiting", words(Waiting::ALL)),
-        ("placement", words(Placement::ALL)),
-        ("ends", words(Ends::ALL)),
-        ("cpu-idle", words(CpuIdle::ALL)),
-    ];
-    let knobs = experiments::find("round-trip").unwrap().knobs();
-    for (name, all) in expected {
-        let knob = knobs.iter().find(|knob| knob.name == name).unwrap();
-        let KnobKind::Words(listed) = knob.kind else { panic!("{name} is {:?}", knob.kind) };
-        assert_eq!(listed, all, "{name}");
     }
 }
 
@@ -79,20 +61,32 @@ fn word_lists_are_those_of_the_model() {
 fn knobs_are_filled_with_defaults_and_say_what_was_given() {
     let round_trip = experiments::find("round-trip").unwrap();
     let given = vec![("size", vec!["4,64KiB".to_owned(), "8".to_owned()]), ("allow-unmet-options", vec![])];
-    let knobs = Knobs::from_given(round_trip, given).unwrap();
-    assert_eq!(knobs.bytes("size").unwrap(), [4, 65_536, 8]);
-    assert_eq!((knobs.whole("rounds").unwrap(), knobs.text("at-most")), (None, Some("60s")));
+    let knobs = Knobs::from_given(round_trip.knobs(), given).unwrap();
+    assert_eq!(knobs.values::<u64>("size"), [4, 65_536, 8]);
+    assert_eq!((knobs.value::<u64>("rounds"), knobs.value::<u64>("at-most")), (None, Some(60_000_000_000)));
     assert!(knobs.is_given("size") && !knobs.is_given("rounds") && knobs.is_on("allow-unmet-options"));
     assert!(knobs.pairs().contains(&("waiting".to_owned(), vec!["block".to_owned()])));
-    assert!(knobs.texts("no-such-knob").is_empty());
+    assert_eq!(knobs.value::<u64>("no-such-knob"), None);
 }
 
 #[test]
 fn option_sets_keep_their_commas_and_add_up() {
     let round_trip = experiments::find("round-trip").unwrap();
     let set = |text: &str| ("option", vec![text.to_owned()]);
-    let knobs = Knobs::from_given(round_trip, [set("nodelay=on,sndbuf=4096"), set("none")]).unwrap();
-    assert_eq!(knobs.texts("option"), ["nodelay=on,sndbuf=4096", "none"]);
+    let knobs = Knobs::from_given(round_trip.knobs(), [set("nodelay=on,sndbuf=4096"), set("none")]).unwrap();
+    let sets = [Options::parse("nodelay=on,sndbuf=4096").unwrap(), Options::default()];
+    assert_eq!(knobs.values::<Options>("option"), sets);
+}
+
+#[test]
+fn all_stands_for_every_word_where_it_is_given_and_each_is_there_once() {
+    let round_trip = experiments::find("round-trip").unwrap();
+    let knobs = Knobs::from_given(round_trip.knobs(), [("waiting", vec!["spin,all".to_owned()])]).unwrap();
+    let all = [Waiting::Spin, Waiting::Block, Waiting::Poll];
+    assert_eq!(knobs.choices("waiting", Waiting::ALL), all);
+    assert!(knobs.has_every("waiting") && !knobs.has_every("placement"));
+    assert_eq!(knobs.values::<Waiting>("waiting"), [Waiting::Spin]);
+    assert_eq!(knobs.value::<Extent>("warmup"), None, "auto is for the experiment to choose");
 }
 
 #[test]
@@ -100,13 +94,13 @@ fn what_cannot_be_a_knob_is_refused() {
     let round_trip = experiments::find("round-trip").unwrap();
     let refusal = |name: &str, texts: &[&str]| {
         let texts = texts.iter().map(|text| (*text).to_owned()).collect();
-        Knobs::from_given(round_trip, [(name, texts)]).unwrap_err().to_string()
+        Knobs::from_given(round_trip.knobs(), [(name, texts)]).unwrap_err().to_string()
     };
     assert_eq!(refusal("sise", &["4"]), "unknown knob `sise` (hint: did you mean `size`?)");
     assert_eq!(refusal("size", &[]), "--size: it has no value (hint: --size BYTES)");
     assert_eq!(refusal("rounds", &["1", "2"]), "--rounds: it takes one value (hint: run it once for each value)");
     assert_eq!(refusal("size", &["0"]), "--size: `0` is refused (hint: 1 B to 1 GiB)");
     let twice = [("rounds", vec!["1".to_owned()]), ("rounds", vec!["2".to_owned()])];
-    let text = Knobs::from_given(round_trip, twice).unwrap_err().to_string();
+    let text = Knobs::from_given(round_trip.knobs(), twice).unwrap_err().to_string();
     assert_eq!(text, "--rounds: it is given twice (hint: give it once)");
 }

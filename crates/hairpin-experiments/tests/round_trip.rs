@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::common::{after, failed, ground, ground_without, measured, plan_on, refusal, round_trip, running, turned};
 use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
-use hairpin_experiments::shared::WARM_UP_NS;
+use hairpin_experiments::warm_up::WARM_UP_NS;
 use hairpin_experiments::{Done, Experiment, Knobs, Step};
 use hairpin_model::case::{Ends, Pattern, Plant};
 use hairpin_model::round::{Extent, Purpose};
@@ -27,7 +27,7 @@ fn without_flags_every_transport_is_measured_once_in_each_block() {
 fn once_rounds_are_done_so_is_the_experiment() {
     let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
     let done = failed(&[order]);
-    let knobs = Knobs::from_given(&RoundTrip, [("seed", vec!["7".to_owned()])]).unwrap();
+    let knobs = Knobs::from_given(RoundTrip.knobs(), [("seed", vec!["7".to_owned()])]).unwrap();
     assert_eq!(RoundTrip.next(&knobs, &ground(), &after(&done)).unwrap(), Step::Done);
 }
 
@@ -306,7 +306,7 @@ fn plans_that_would_never_end_are_refused() {
 
 #[test]
 fn nothing_random_is_done_without_a_seed() {
-    let knobs = Knobs::from_given(&RoundTrip, Vec::<(&str, Vec<String>)>::new()).unwrap();
+    let knobs = Knobs::from_given(RoundTrip.knobs(), Vec::<(&str, Vec<String>)>::new()).unwrap();
     let text = RoundTrip.next(&knobs, &ground(), &Done::default()).unwrap_err().to_string();
     assert_eq!(text, "no seed was passed (hint: pass one with --seed NUMBER)");
 }

@@ -4,7 +4,6 @@
 //!   [`builtin::ALL`] lists those that have a name.
 //! - A [`link::Link`] is two [`path::Path`]s, `up` and `down`, made from a profile and a seed.
 //! - A path is a row of stages. [`stages::ALL`] lists them in the one order in which a packet passes them.
-//! - [`netem`] says a profile in the words of the kernel's own emulator.
 //! - [`simulate`] runs a link on a manual clock; [`log`] is the line that tells what became of a packet.
 //!
 //! Nothing here has a clock, a file, a socket or a thread. Time is an argument, in whole nanoseconds since the link
@@ -18,7 +17,6 @@ pub mod link;
 pub mod log;
 #[cfg(test)]
 mod made_up;
-pub mod netem;
 pub mod numbers;
 pub mod packet;
 pub mod path;

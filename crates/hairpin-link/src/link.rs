@@ -1,7 +1,7 @@
 //! A link: two paths, made from a profile and a seed.
 
 use hairpin_model::hint::Hint;
-use hairpin_model::link::{Backend, Direction, LateBoundsNs, LatenessNs, LinkRecord};
+use hairpin_model::link::{Direction, LateBoundsNs, LatenessNs, LinkRecord};
 
 use crate::packet::{Outcome, Packet};
 use crate::path::Path;
@@ -112,7 +112,7 @@ impl Link {
 
     /// What a run keeps of the link.
     #[must_use]
-    pub fn record(&self, backend: Backend, lateness_ns: Option<LatenessNs>) -> LinkRecord {
+    pub fn record(&self, lateness_ns: Option<LatenessNs>) -> LinkRecord {
         let packets = self.up.packets().plus(&self.down.packets());
         let direction = |path: &Path| {
             let mut record = path.record();
@@ -122,7 +122,6 @@ impl Link {
             record
         };
         LinkRecord {
-            backend,
             seed: self.seed,
             lateness_ns,
             late_bounds_ns: LateBoundsNs::of(self.profile.round_trip_ns()),

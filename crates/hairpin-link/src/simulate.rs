@@ -1,4 +1,4 @@
-//! The `sim` backend: a link on a manual clock.
+//! A link on a manual clock.
 
 use hairpin_model::link::Direction;
 

@@ -8,7 +8,7 @@ use hairpin_link::log::LogLine;
 use hairpin_link::packet::{Fate, Outcome, Packet};
 use hairpin_link::profile::Profile;
 use hairpin_link::simulate::{Arrival, simulate};
-use hairpin_model::link::{Backend, LinkRecord};
+use hairpin_model::link::LinkRecord;
 use proptest::prelude::*;
 
 use crate::common;
@@ -64,10 +64,10 @@ proptest! {
         for arrival in &arrivals {
             link.advance(arrival.at_ns, &mut outcomes);
             link.arrive(arrival.direction, arrival.packet, arrival.at_ns);
-            assert_closed(&link.record(Backend::Sim, None));
+            assert_closed(&link.record(None));
         }
         link.advance(u64::MAX, &mut outcomes);
-        let record = link.record(Backend::Sim, None);
+        let record = link.record(None);
         assert_closed(&record);
         prop_assert_eq!(record.packets.inside, 0);
         prop_assert_eq!(link.next_event_ns(), None);
@@ -82,7 +82,7 @@ proptest! {
             link.advance(arrival.at_ns, &mut outcomes);
             let mut inside = Vec::new();
             link.each_inside(&mut inside);
-            let packets = link.record(Backend::Sim, None).packets;
+            let packets = link.record(None).packets;
             prop_assert_eq!(u64::try_from(inside.len()).unwrap(), packets.inside);
             prop_assert_eq!(u64::try_from(outcomes.len() + inside.len()).unwrap(), packets.entered + packets.duplicated);
             prop_assert!(inside.is_sorted_by_key(|outcome| (outcome.direction, outcome.number, outcome.copy)));
@@ -137,7 +137,7 @@ proptest! {
         prop_assert_eq!(late(&mut slow, &arrivals, nth), exact);
         let mut quick = link(&profile, seed);
         let _ = simulate(&mut quick, &arrivals);
-        prop_assert_eq!(slow.record(Backend::Sim, None), quick.record(Backend::Sim, None));
+        prop_assert_eq!(slow.record(None), quick.record(None));
     }
 
     #[test]
@@ -161,7 +161,7 @@ proptest! {
         let run = || {
             let mut link = link(&profile, seed);
             let log: String = simulate(&mut link, &arrivals).iter().map(|line| format!("{line}\n")).collect();
-            (log, serde_json::to_string(&link.record(Backend::Sim, None)).unwrap())
+            (log, serde_json::to_string(&link.record(None)).unwrap())
         };
         prop_assert_eq!(run(), run());
     }
@@ -211,9 +211,9 @@ fn assert_survived(profile: &Profile, calls: Vec<HostileCall>, seed: u64) {
         }
         let _ = link.next_event_ns();
     }
-    assert_closed(&link.record(Backend::Sim, None));
+    assert_closed(&link.record(None));
     link.advance(u64::MAX, &mut outcomes);
-    let record = link.record(Backend::Sim, None);
+    let record = link.record(None);
     assert_closed(&record);
     assert_eq!(record.packets.inside, 0);
 }
@@ -279,7 +279,7 @@ fn a_copy_right_behind_its_packet_is_duplicated_and_not_reordered() {
     let mut link = link(&"duplicate=100%".parse().unwrap(), 7);
     let packet = Packet { number: 0, size_bytes: 100, carries_data: true };
     let _ = simulate(&mut link, &[Arrival { at_ns: 0, direction: Direction::Up, packet }]);
-    let record = link.record(Backend::Sim, None);
+    let record = link.record(None);
     let stage = record.up.stages.iter().find(|stage| stage.stage == "duplicate").unwrap();
     assert_eq!((stage.entered, stage.duplicated, stage.out, stage.reordered), (1, 1, 2, 0));
     assert_eq!((record.packets.duplicated, record.packets.out, record.packets.reordered), (1, 2, 0));
@@ -294,7 +294,7 @@ fn drops_beyond_the_limit_of_the_list_are_counted() {
         packet: Packet { number, size_bytes: 100, carries_data: number % 2 == 0 },
     };
     let _ = simulate(&mut link, &(0..1500).map(arrival).collect::<Vec<_>>());
-    let up = link.record(Backend::Sim, None).up;
+    let up = link.record(None).up;
     assert_eq!((up.drops.len(), up.drops_unlisted), (1000, 500));
     let third = &up.drops[3];
     assert_eq!((third.number, third.arrived_ns, third.dropped_ns, third.carries_data), (3, 3, 3, false));

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
 use crate::exchange::Exchange;
-use crate::link::Backend;
 use crate::options::Options;
 use crate::{parse, words};
 
@@ -111,9 +110,6 @@ pub struct Case {
     /// people, and no part of the identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_name: Option<String>,
-    /// What carries the packets of an emulated link.
-    #[serde(default = "relay", skip_serializing_if = "is_relay")]
-    pub link_backend: Backend,
     /// What is sent when.
     pub pattern: Pattern,
     /// What an exchange is made of; there with [`Pattern::SmallWrites`] and only then.
@@ -128,15 +124,6 @@ pub struct Case {
     /// 0, or 1 for the second of an A/A pair: the same case, measured as if it were another.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub twin: u8,
-}
-
-fn relay() -> Backend {
-    Backend::Relay
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
-fn is_relay(backend: &Backend) -> bool {
-    *backend == Backend::Relay
 }
 
 fn deep() -> CpuIdle {
@@ -165,7 +152,6 @@ impl Case {
             options: Options::default(),
             link: LOOPBACK.to_owned(),
             link_name: None,
-            link_backend: Backend::Relay,
             pattern: Pattern::PingPong,
             exchange: None,
             cpu_idle: CpuIdle::Deep,
@@ -241,9 +227,6 @@ impl Case {
         if self.is_emulated() {
             words.push(format!("over {}", self.link_name.as_ref().unwrap_or(&self.link)));
         }
-        if self.link_backend != Backend::Relay {
-            words.push(format!("by {}", self.link_backend));
-        }
         if let Some(plant) = self.plant {
             words.push(format!("planted {} every {}", duration(plant.stall_ns), plant.every));
         }
@@ -256,7 +239,7 @@ impl Case {
     /// The same case on the loopback.
     #[must_use]
     pub fn without_link(&self) -> Self {
-        Self { link: LOOPBACK.to_owned(), link_name: None, link_backend: Backend::Relay, ..self.clone() }
+        Self { link: LOOPBACK.to_owned(), link_name: None, ..self.clone() }
     }
 
     /// The same case but for its place in an A/A pair.
@@ -317,6 +300,15 @@ mod tests {
         assert_eq!(plant(1_300, 100, false).to_string(), "busy=1300ns/100");
         let planted = Case { plant: Some(plant(1_500_000, 7, true)), ..Case::ping_pong("tcp") };
         assert_eq!(planted.details(), ["planted 1500 us every 7"]);
+    }
+
+    #[test]
+    fn what_older_runs_say_of_the_links_backend_is_ignored() {
+        let case = Case { link: "delay=2ms".to_owned(), ..Case::ping_pong("tcp") };
+        assert_eq!(case.id(), "f1e8a5f711ef54d4", "as in runs that could name a backend");
+        let mut json = serde_json::to_value(&case).unwrap();
+        json["link_backend"] = "relay".into();
+        assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
     }
 
     #[test]

@@ -41,8 +41,6 @@ pub struct LinkGround {
     /// Whether the relay can run here. It is tried when it is asked: the trial makes a network namespace, and a plan
     /// without links must not leave the kernel one to take down while it measures.
     pub relay: fn() -> Result<Receipt, WhyNot>,
-    /// Whether the kernel's own emulator can.
-    pub netem: fn() -> Result<Receipt, WhyNot>,
 }
 
 /// A link that was read.

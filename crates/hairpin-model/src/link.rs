@@ -1,4 +1,4 @@
-//! What a run keeps of the link between its ends: the backend, how late it was, its ledger, and what a report draws.
+//! What a run keeps of the link between its ends: how late it was, its ledger, and what a report draws.
 //!
 //! Times are ns since the link started. A ledger closes: `in + duplicated = out + dropped + inside`, for each stage,
 //! for each direction and for the link; every term is counted by itself and none is a difference.
@@ -8,18 +8,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::words;
-
-words! {
-    /// What carried the packets.
-    pub enum Backend: "link backend" {
-        /// The stages on a manual clock; no packet ever existed.
-        Sim = "sim",
-        /// Kernel stacks in two network namespaces, and Hairpin's relay between them.
-        Relay = "relay",
-        /// The kernel's own emulator, sch_netem.
-        Netem = "netem",
-    }
-}
 
 words! {
     /// Which way a packet goes.
@@ -34,11 +22,9 @@ words! {
 /// The link of one round (or of one `link run`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
-    /// What carried the packets.
-    pub backend: Backend,
     /// The seed of every random choice.
     pub seed: u64,
-    /// Released minus due; null where nobody sees it (the kernel's emulator), and where no packet was released.
+    /// Released minus due; null where no packet was released.
     pub lateness_ns: Option<LatenessNs>,
     /// How late the relay may have been for the round to count.
     #[serde(default)]
@@ -53,7 +39,7 @@ pub struct LinkRecord {
     /// alone does not tell that the file has changed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub traces: BTreeMap<String, String>,
-    /// What the relay says of itself; null for the other backends.
+    /// What the relay says of itself; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay: Option<RelayReport>,
     /// When the samples' time 0 was, in ns since the link started: lays the link's times over theirs. Null where no
@@ -169,11 +155,9 @@ fn told(ns: u64) -> String {
 /// The links of all rounds of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkSummary {
-    /// What carried the packets.
-    pub backend: Backend,
     /// The seed of the first block; every further block adds one.
     pub seed: u64,
-    /// Medians over the rounds of their p50 and p99, and the greatest of all; null where nobody sees it.
+    /// Medians over the rounds of their p50 and p99, and the maximum of all; null where no packet was released.
     pub lateness_ns: Option<LatenessNs>,
     /// How late the relay may have been for a round to count.
     #[serde(default)]
@@ -187,7 +171,7 @@ pub struct LinkSummary {
     /// few others are left, and of no other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rounds_left_out: Vec<String>,
-    /// CPU time of the relay for a packet that came in, in ns; null for the other backends.
+    /// CPU time of the relay for a packet that came in, in ns; null for a link on a manual clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relay_cpu_ns_per_packet: Option<f64>,
     /// The link of one round, for a picture: the one with the most drops, else the first.
@@ -388,7 +372,6 @@ mod tests {
     #[test]
     fn the_words_of_the_saved_run_are_those_of_the_contract() {
         let record = LinkRecord {
-            backend: Backend::Sim,
             seed: 7,
             lateness_ns: Some(LatenessNs { p50: 1, p99: 2, max: 3 }),
             late_bounds_ns: LateBoundsNs::default(),
@@ -402,10 +385,12 @@ mod tests {
             log_problem: None,
         };
         let json = serde_json::to_value(&record).unwrap();
-        assert_eq!(json["backend"], "sim");
         assert_eq!(json["lateness_ns"], serde_json::json!({"p50": 1, "p99": 2, "max": 3}));
         assert_eq!((&json["packets"]["in"], &json["packets"]["out"]), (&1.into(), &1.into()));
-        assert_eq!(serde_json::from_value::<LinkRecord>(json).unwrap(), record);
+        assert_eq!(serde_json::from_value::<LinkRecord>(json.clone()).unwrap(), record);
+        let mut older = json;
+        older["backend"] = "relay".into();
+        assert_eq!(serde_json::from_value::<LinkRecord>(older).unwrap(), record);
     }
 
     #[test]
@@ -413,7 +398,6 @@ mod tests {
         assert_eq!(LateBoundsNs::of(4_000_000), LateBoundsNs { p50: 100_000, p99: 1_000_000 });
         assert_eq!(LateBoundsNs::of(47_000_000), LateBoundsNs { p50: 470_000, p99: 2_350_000 });
         let record = |p50, p99, round_trip_ns| LinkRecord {
-            backend: Backend::Relay,
             seed: 0,
             lateness_ns: Some(LatenessNs { p50, p99, max: p99 }),
             late_bounds_ns: LateBoundsNs::of(round_trip_ns),

@@ -26,7 +26,15 @@ fn hint(nearest: Option<&str>, known: &[String]) -> String {
 /// # Errors
 /// [`UnknownName`] when `given` is not in the list.
 pub fn find<'k>(kind: &'static str, given: &str, known: &[&'k str]) -> Result<&'k str, UnknownName> {
-    known.iter().copied().find(|name| *name == given).ok_or_else(|| UnknownName {
+    place(kind, given, known).map(|place| known[place])
+}
+
+/// Where `given` stands in `known`, or which known name is nearest.
+///
+/// # Errors
+/// [`UnknownName`] when `given` is not in the list.
+pub fn place(kind: &'static str, given: &str, known: &[&str]) -> Result<usize, UnknownName> {
+    known.iter().position(|name| *name == given).ok_or_else(|| UnknownName {
         kind,
         given: given.to_owned(),
         nearest: nearest(given, known).map(str::to_owned),
@@ -67,6 +75,9 @@ macro_rules! words {
             /// Every value, in the order in which they are listed to users.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
+            /// Their words, in the same order.
+            pub const WORDS: &'static [&'static str] = &[$($word),+];
+
             /// The word for it on the command line, in JSON and in tables.
             #[must_use]
             pub fn word(self) -> &'static str {
@@ -83,9 +94,7 @@ macro_rules! words {
         impl std::str::FromStr for $name {
             type Err = $crate::names::UnknownName;
             fn from_str(given: &str) -> Result<Self, Self::Err> {
-                let known: Vec<&str> = Self::ALL.iter().map(|value| value.word()).collect();
-                let found = $crate::names::find($kind, given, &known)?;
-                Ok(Self::ALL.iter().copied().find(|value| value.word() == found).expect("found among its own words"))
+                $crate::names::place($kind, given, Self::WORDS).map(|place| Self::ALL[place])
             }
         }
     };

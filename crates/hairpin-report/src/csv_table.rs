@@ -117,7 +117,6 @@ fn link_columns(row: &mut Row, summary: &CaseSummary) {
     let link = summary.link.as_ref();
     let text = |of: fn(&LinkSummary) -> String| link.map(of).unwrap_or_default();
     row.put("link_name", summary.case.link_name.as_deref().unwrap_or_default());
-    row.put("link_backend", text(|link| link.backend.to_string()));
     row.put("link_seed", text(|link| link.seed.to_string()));
     let late = link.and_then(|link| link.lateness_ns);
     let lateness = |of: fn(LatenessNs) -> u64| late.map(|late| of(late).to_string()).unwrap_or_default();

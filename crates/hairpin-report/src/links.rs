@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::Case;
-use hairpin_model::link::{Backend, LatenessNs, LinkSummary, PacketCounts};
+use hairpin_model::link::{LatenessNs, LinkSummary, PacketCounts};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -12,14 +12,12 @@ use crate::ladder;
 use crate::quantities::{self, Micro};
 use crate::wording;
 
-/// One link of a run: a profile and what carried its packets.
+/// One link of a run.
 pub(crate) struct Link<'r> {
     /// The name of the profile, or its line where it has none.
     pub(crate) name: &'r str,
     /// The whole profile in a line.
     pub(crate) line: &'r str,
-    /// What carried the packets.
-    pub(crate) backend: Backend,
     /// The cases over it.
     pub(crate) rows: Vec<&'r CaseSummary>,
 }
@@ -29,12 +27,9 @@ pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
     let mut links: Vec<Link<'_>> = Vec::new();
     for row in run.cases.iter().filter(|row| row.case.is_emulated()) {
         let case = &row.case;
-        let known = links.iter_mut().find(|link| (link.line, link.backend) == (&case.link, case.link_backend));
-        match known {
+        match links.iter_mut().find(|link| link.line == case.link) {
             Some(link) => link.rows.push(row),
-            None => {
-                links.push(Link { name: name(case), line: &case.link, backend: case.link_backend, rows: vec![row] })
-            }
+            None => links.push(Link { name: name(case), line: &case.link, rows: vec![row] }),
         }
     }
     links
@@ -47,13 +42,12 @@ pub(crate) fn name(case: &Case) -> &str {
 
 /// Whether two cases have the same path between their ends.
 pub(crate) fn alike(one: &Case, other: &Case) -> bool {
-    (&one.link, one.link_backend) == (&other.link, other.link_backend)
+    one.link == other.link
 }
 
-/// `over home-uplink`, `over delay=2ms by netem`; null on the loopback.
+/// `over home-uplink`, `over delay=2ms`; null on the loopback.
 pub(crate) fn over(case: &Case) -> Option<String> {
-    let by = if case.link_backend == Backend::Relay { String::new() } else { format!(" by {}", case.link_backend) };
-    case.is_emulated().then(|| format!("over {}{by}", name(case)))
+    case.is_emulated().then(|| format!("over {}", name(case)))
 }
 
 /// The same for a headline: of a long line that has no name only the begin, where no other case of the run has a link
@@ -134,7 +128,7 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     (all > 0).then(|| (rows.iter().any(|row| !row.valid), text))
 }
 
-/// `home-uplink (relay, seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us at
+/// `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us at
 /// p99`, and before the packets the rounds that do not count; null where no round was measured.
 fn note(link: &Link<'_>, micro: Micro) -> Option<(bool, String)> {
     let (closes, account) = account(link, micro)?;
@@ -142,10 +136,10 @@ fn note(link: &Link<'_>, micro: Micro) -> Option<(bool, String)> {
     Some((invalid || !closes, format!("{}: {left_out}{account}", title(link))))
 }
 
-/// `home-uplink (relay, seed 7)`: the seed of the first block; each further block has the next one.
+/// `home-uplink (seed 7)`: the seed of the first block; each further block has the next one.
 pub(crate) fn title(link: &Link<'_>) -> String {
-    let seed = link.rows.iter().find_map(|row| row.link.as_ref()).map(|link| format!(", seed {}", link.seed));
-    format!("{} ({}{})", link.name, link.backend, seed.unwrap_or_default())
+    let seed = link.rows.iter().find_map(|row| row.link.as_ref()).map(|link| format!(" (seed {})", link.seed));
+    format!("{}{}", link.name, seed.unwrap_or_default())
 }
 
 /// The packets of all cases over a link, how late they were and what they cost; null where no round was measured. False

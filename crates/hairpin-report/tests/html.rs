@@ -226,7 +226,7 @@ fn each_link_has_its_path_its_charts_and_its_ledger() {
     let open = page.find("<details open>").expect("it is there");
     assert!(page[open..].starts_with("<details open><summary>udp block together, round 4</summary>"));
     for said in [
-        "home-uplink (relay, seed 7)",
+        "home-uplink (seed 7)",
         "5.5mbit/s, 2752KiB may wait, tail drop",
         "inside for 24.9\u{a0}ms (mean)",
         "dropped: full 552",

@@ -1,9 +1,9 @@
-//! The JSON that others script against: every key path of the contract, with its type and its nulls.
-
-use serde_json::Value;
+//! The JSON that others script against.
 
 use hairpin_model::run::Run;
 use hairpin_report::json;
+use hairpin_testing::contract;
+use serde_json::Value;
 
 use crate::support;
 
@@ -11,119 +11,12 @@ fn parsed(run: &Run) -> Value {
     serde_json::from_str(&json::render(run)).expect("it is JSON")
 }
 
-/// What may stand at a path.
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Count,
-    Number,
-    Text,
-    Truth,
-    List,
-    Object,
-    /// `{value, low, high}`, where the bounds may be null.
-    Figure,
-    FigureOrNull,
-    NumberOrNull,
-}
-
-fn fits(value: &Value, kind: Kind) -> bool {
-    match kind {
-        Kind::Count => value.is_u64(),
-        Kind::Number => value.is_number(),
-        Kind::Text => value.is_string(),
-        Kind::Truth => value.is_boolean(),
-        Kind::List => value.is_array(),
-        Kind::Object => value.is_object(),
-        Kind::FigureOrNull => value.is_null() || fits(value, Kind::Figure),
-        Kind::NumberOrNull => value.is_null() || value.is_number(),
-        Kind::Figure => value.as_object().is_some_and(|figure| {
-            let keys: Vec<&str> = figure.keys().map(String::as_str).collect();
-            let bound = |name: &str| figure[name].is_null() || figure[name].is_number();
-            keys == ["value", "low", "high"] && figure["value"].is_number() && bound("low") && bound("high")
-        }),
-    }
-}
-
-/// Checks `path.to.key`, which must be there, below `value`.
-fn check(value: &Value, path: &str, kind: Kind) {
-    let found = path.split('.').try_fold(value, |below, key| below.get(key));
-    let found = found.unwrap_or_else(|| panic!("{path} is missing"));
-    assert!(fits(found, kind), "{path} is not a {kind:?}: {found}");
-}
-
-const RUN: &[(&str, Kind)] = &[
-    ("format", Kind::Count),
-    ("tool.name", Kind::Text),
-    ("tool.version", Kind::Text),
-    ("environment", Kind::Object),
-    ("environment.kernel", Kind::Text),
-    ("environment.cpu_model", Kind::Text),
-    ("seed", Kind::Count),
-    ("cases", Kind::List),
-    ("findings", Kind::List),
-    ("skipped", Kind::List),
-];
-
-const CASE: &[(&str, Kind)] = &[
-    ("case.transport", Kind::Text),
-    ("case.waiting", Kind::Text),
-    ("case.placement", Kind::Text),
-    ("case.ends", Kind::Text),
-    ("case.size_bytes", Kind::Count),
-    ("case.options", Kind::Object),
-    ("case.link", Kind::Text),
-    ("rounds", Kind::Count),
-    ("samples", Kind::Count),
-    ("latency_ns.p50", Kind::FigureOrNull),
-    ("latency_ns.p90", Kind::FigureOrNull),
-    ("latency_ns.p99", Kind::FigureOrNull),
-    ("latency_ns.p999", Kind::FigureOrNull),
-    ("latency_ns.max", Kind::FigureOrNull),
-    ("latency_ns.mean", Kind::FigureOrNull),
-    ("rate_per_s", Kind::FigureOrNull),
-    ("ledger.sent", Kind::Count),
-    ("ledger.received", Kind::Count),
-    ("ledger.lost", Kind::Object),
-    ("ledger.late", Kind::Count),
-    ("ledger.duplicated", Kind::Count),
-    ("ledger.unexplained", Kind::Number),
-    ("cpu_seconds.client", Kind::Number),
-    ("cpu_seconds.echo", Kind::NumberOrNull),
-    ("effective_options", Kind::Object),
-    ("valid", Kind::Truth),
-    ("why_invalid", Kind::List),
-];
-
-const FINDING: &[(&str, Kind)] = &[
-    ("code", Kind::Text),
-    ("severity", Kind::Text),
-    ("cases", Kind::List),
-    ("evidence", Kind::List),
-    ("advice", Kind::Text),
-];
-
 #[test]
-fn every_key_path_of_the_contract_is_there_with_its_type() {
+fn what_is_printed_keeps_the_contract() {
     let json = parsed(&support::survey(1));
-    RUN.iter().for_each(|(path, kind)| check(&json, path, *kind));
-    let list = |key: &str| json[key].as_array().expect("checked above").clone();
-    for case in list("cases") {
-        CASE.iter().for_each(|(path, kind)| check(&case, path, *kind));
-        assert!(case["ledger"]["lost"].as_object().unwrap().values().all(Value::is_u64));
-        assert!(case["why_invalid"].as_array().unwrap().iter().all(Value::is_string));
-    }
-    for finding in list("findings") {
-        FINDING.iter().for_each(|(path, kind)| check(&finding, path, *kind));
-        assert!(finding["cases"].as_array().unwrap().iter().all(Value::is_string));
-        for evidence in finding["evidence"].as_array().unwrap() {
-            check(evidence, "value", Kind::Figure);
-        }
-    }
-    for skip in list("skipped") {
-        check(&skip, "transport", Kind::Text);
-        check(&skip, "reason", Kind::Text);
-    }
-    assert_eq!((list("cases").len(), list("findings").len(), list("skipped").len()), (38, 3, 4));
+    assert_eq!(contract::faults(&json), [""; 0]);
+    let count = |name: &str| contract::list(&json, name).len();
+    assert_eq!((count("cases"), count("findings"), count("skipped")), (38, 3, 4));
 }
 
 #[test]

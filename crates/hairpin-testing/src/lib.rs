@@ -1,4 +1,4 @@
-//! For tests alone: what a test says that cannot run on this machine.
+//! For tests and chores alone: what a test says that cannot run on this machine, and the [`contract`] of the JSON.
 //!
 //! No test passes where it did not run. A test that finds that the machine lacks what it needs calls [`skip!`] or
 //! [`or_skip!`]. Without the environment variable [`LIST`] that fails the test and says what is missing. With it the
@@ -9,6 +9,8 @@
 //! `cargo xtask ci` runs it beside the others.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stderr, reason = "a skip is shown to whoever runs the tests")]
+
+pub mod contract;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

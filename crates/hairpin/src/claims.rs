@@ -15,6 +15,9 @@ const FILES: &[(&str, &str)] = &[
     ("is-tcp-really-that-slow.toml", include_str!("../../../claims/is-tcp-really-that-slow.toml")),
 ];
 
+/// The file of a claims folder that holds what `--json` prints.
+pub const TESTED: &str = "claims.json";
+
 /// The texts.
 ///
 /// # Panics

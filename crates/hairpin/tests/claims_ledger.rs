@@ -202,7 +202,7 @@ fn planned(command: &str) -> Vec<Case> {
         let values = given.entry(name.to_owned()).or_insert_with(Vec::new);
         values.extend((!is_switch).then(|| words.next().expect("it has a value")));
     }
-    let knobs = Knobs::from_given(experiment, given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
+    let knobs = Knobs::from_given(experiment.knobs(), given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
     match experiment.next(&knobs, &ground(), &hairpin_experiments::Done::default()) {
         Ok(Step::Run { cases, .. }) => cases,
         Ok(Step::Done) => panic!("{command} measures nothing"),

@@ -2,76 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_testing::contract;
 use serde_json::{Value, json};
 
 use crate::support::{Place, list, rounds, text};
 
-/// Asserts every key and type of the contract.
+/// Asserts every key and type of the contract, and that nothing is unexplained.
 pub(crate) fn assert_kept(run: &Value) {
-    for key in ["format", "seed"] {
-        assert!(run[key].is_u64(), "{key}: {}", run[key]);
-    }
-    for key in ["tool", "environment"] {
-        assert!(run[key].is_object(), "{key}: {}", run[key]);
-    }
+    assert_eq!(contract::faults(run), [""; 0]);
     for case in list(&run["cases"]) {
-        assert_case(case);
+        let ledger = &case["ledger"];
+        assert_eq!((&ledger["unexplained"], &ledger["duplicated"]), (&json!(0), &json!(0)), "{ledger}");
     }
-    for finding in list(&run["findings"]) {
-        for key in ["code", "severity", "advice"] {
-            assert!(!text(&finding[key]).is_empty(), "{key}: {finding}");
-        }
-        let known = |id: &Value| list(&run["cases"]).iter().any(|case| case["id"] == *id);
-        assert!(list(&finding["cases"]).iter().all(known), "{finding}");
-        assert!(finding["evidence"].is_array(), "{finding}");
-    }
-    for skipped in list(&run["skipped"]) {
-        assert!(!text(&skipped["transport"]).is_empty() && !text(&skipped["reason"]).is_empty(), "{skipped}");
-    }
-}
-
-fn assert_case(summary: &Value) {
-    let case = &summary["case"];
-    for key in ["transport", "waiting", "placement", "ends", "link"] {
-        assert!(!text(&case[key]).is_empty(), "{key}: {case}");
-    }
-    assert!(case["size_bytes"].is_u64() && case["options"].is_object(), "{case}");
-    assert!(summary["rounds"].is_u64() && summary["samples"].is_u64(), "{summary}");
-    for name in ["p50", "p90", "p99", "p999", "max", "mean"] {
-        assert_figure(&summary["latency_ns"][name], name);
-    }
-    assert_figure(&summary["rate_per_s"], "rate_per_s");
-    let cpu = &summary["cpu_seconds"];
-    assert!(cpu["client"].is_f64() && (cpu["echo"].is_f64() || cpu["echo"].is_null()), "{cpu}");
-    assert!(summary["effective_options"].is_object(), "{summary}");
-    let valid = summary["valid"].as_bool().expect("yes or no");
-    assert_eq!(list(&summary["why_invalid"]).is_empty(), valid, "{summary}");
-    assert_ledger(summary);
-}
-
-/// `{value, low, high}` with the value within, or with the reason why there are no bounds; or null.
-fn assert_figure(figure: &Value, name: &str) {
-    if figure.is_null() {
-        return;
-    }
-    let keys: Vec<&str> = figure.as_object().expect("an object").keys().map(String::as_str).collect();
-    match &figure["low"] {
-        Value::Null if keys.len() == 4 => assert_eq!(keys, ["value", "low", "high", "why"], "{name}"),
-        _ => assert_eq!(keys, ["value", "low", "high"], "{name}"),
-    }
-    let value = figure["value"].as_f64().expect("a number");
-    let low = figure["low"].as_f64().unwrap_or(value);
-    let high = figure["high"].as_f64().unwrap_or(value);
-    assert!(low <= value && value <= high, "{name}: {figure}");
-}
-
-/// Counts, and they close.
-fn assert_ledger(summary: &Value) {
-    let ledger = &summary["ledger"];
-    let count = |key: &str| ledger[key].as_u64().unwrap_or_else(|| panic!("{key}: {ledger}"));
-    let lost: u64 = ledger["lost"].as_object().expect("causes").values().map(|n| n.as_u64().expect("a count")).sum();
-    assert_eq!(count("sent"), count("received") + lost + count("late"), "{ledger}");
-    assert_eq!((&ledger["unexplained"], count("duplicated")), (&json!(0), 0), "{ledger}");
 }
 
 #[test]

@@ -15,7 +15,6 @@ use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace::{self, Home};
 use hairpin_engine::links::{LinkOrder, RunningLink};
 use hairpin_engine::placement::{Cpus, place};
-use hairpin_model::link::Backend;
 use hairpin_testing::{or_skip, program};
 
 use crate::support::{PROGRAM, Place, Running, names_in, signal, until};
@@ -26,7 +25,6 @@ fn order(profile: &str) -> LinkOrder {
         profile: profile.to_owned(),
         traces: Vec::new(),
         seed: 7,
-        backend: Backend::Relay,
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,
@@ -142,7 +140,7 @@ fn packets_go_both_ways_and_the_ledger_closes() {
     }
     assert_eq!(here(), home, "every visit ends where it began");
     let record = link.finish().expect("the link ends in order").record;
-    assert_eq!((record.backend, record.seed), (Backend::Relay, 7));
+    assert_eq!(record.seed, 7);
     // Nothing but those: no address was asked for, nobody was told of one.
     for direction in [&record.up, &record.down] {
         assert_eq!((direction.packets.entered, direction.packets.out), (2, 2), "{record:?}");
@@ -313,8 +311,6 @@ fn a_link_that_cannot_be_is_a_failure_that_names_the_cause() {
     let why = |order: &LinkOrder| RunningLink::start(Path::new(PROGRAM), order).err().expect("it is refused");
     assert!(why(&order("delay=1")).cause.starts_with("cannot read the profile `delay=1`: "));
     assert_eq!(why(&order("loopback")).cause, "the loopback is no link");
-    let refused = why(&LinkOrder { backend: Backend::Netem, ..order("up.drop=0") });
-    assert_eq!(refused.cause, "netem cannot do `drop` (up): it loses no packets by number");
     let program = Path::new("/no/such/program");
     let failure = RunningLink::start(program, &order("delay=1ms")).err().expect("there is none");
     assert!(failure.cause.starts_with("cannot start the link /no/such/program: "), "{failure:?}");

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, text};
 
 #[test]
-fn every_profile_and_backend_is_listed_in_the_width_of_the_terminal() {
+fn every_profile_and_the_relay_are_listed_in_the_width_of_the_terminal() {
     let place = Place::new();
     for width in [80, 100] {
         let mut command = place.command(PROGRAM);
@@ -22,20 +22,17 @@ fn every_profile_and_backend_is_listed_in_the_width_of_the_terminal() {
             assert!(words.contains(&format!(" {} {} ", profile.name, profile.summary)), "{}: {words}", profile.name);
             assert!(words.contains(profile.line), "{}: {words}", profile.line);
         }
-        for backend in ["relay", "netem"] {
-            let told =
-                ["can run here: ", "cannot run here: "].map(|sign| words.contains(&format!("{backend} {sign}")));
-            assert_eq!(told.iter().filter(|told| **told).count(), 1, "{backend}: {words}");
-        }
+        let told = ["relay can run here: ", "relay cannot run here: "].map(|sign| words.contains(sign));
+        assert_eq!(told.iter().filter(|told| **told).count(), 1, "{words}");
     }
 }
 
 #[test]
-fn the_list_as_json_has_each_profile_by_its_stages_and_each_backend_with_what_would_help() {
+fn the_list_as_json_has_each_profile_by_its_stages_and_the_relay_with_what_would_help() {
     let place = Place::new();
     let shown = place.json(&["link", "list"]);
     let keys: Vec<&String> = shown.as_object().expect("an object").keys().collect();
-    assert_eq!(keys, ["profiles", "backends"]);
+    assert_eq!(keys, ["profiles", "relay"]);
     let names: Vec<&str> = list(&shown["profiles"]).iter().map(|profile| text(&profile["name"])).collect();
     assert_eq!(names, builtin::names());
     for profile in list(&shown["profiles"]) {
@@ -50,13 +47,10 @@ fn the_list_as_json_has_each_profile_by_its_stages_and_each_backend_with_what_wo
             assert!(list(&profile[direction]).iter().all(|stage| !text(&stage["figures"]).is_empty()), "{profile}");
         }
     }
-    let backends = list(&shown["backends"]);
-    assert_eq!(backends.iter().map(|backend| text(&backend["name"])).collect::<Vec<_>>(), ["relay", "netem"]);
-    for backend in backends {
-        let why = if backend["can_run"] == true { &backend["detail"] } else { &backend["reason"] };
-        assert!(!text(why).is_empty(), "{backend}");
-        assert_eq!(backend["can_run"] == true, backend["hint"].is_null(), "{backend}");
-    }
+    let relay = &shown["relay"];
+    let why = if relay["can_run"] == true { &relay["detail"] } else { &relay["reason"] };
+    assert!(!text(why).is_empty(), "{relay}");
+    assert_eq!(relay["can_run"] == true, relay["hint"].is_null(), "{relay}");
 }
 
 #[test]
@@ -203,12 +197,6 @@ fn what_cannot_be_run_across_is_refused_before_anything_runs() {
             "`loopback` is the kernel's own path, with no link (hint: run the command itself)",
         ),
         (&["--link", "plc", "--log", "no/log"], "cannot write the log no/log: No such file or directory"),
-        (&["--link", "plc", "--link-backend", "relai"], "a similar value exists: 'relay'"),
-        (&["--link", "plc", "--link-backend", "sim"], "[possible values: relay, netem]"),
-        (
-            &["--link", "plc", "--link-backend", "netem", "--log", "packets"],
-            "netem keeps no log (hint: leave --log away, or --link-backend relay)",
-        ),
         (&["--link", "plc", "--log", "tmp"], "cannot write the log tmp: Is a directory"),
         (&["--link", "plc", "--far", " "], "--far has no command (hint: leave it away for Hairpin's echo"),
         (
@@ -237,7 +225,7 @@ fn the_manual_and_the_completions_know_the_commands_of_a_command() {
     assert!(ran.stderr.contains("unknown command `rum` (hint: did you mean `run`?)"), "{ran:#?}");
     for shell in ["bash", "zsh", "fish"] {
         let script = place.hairpin(&["completions", shell]).with_code(0).stdout;
-        assert!(script.contains("backend") && !script.contains("__echo-server"), "{shell}");
+        assert!(script.contains("--far") && !script.contains("__echo-server"), "{shell}");
     }
     for arguments in [&["link"][..], &["link", "--help"], &["link", "run", "--help"]] {
         let ran = place.hairpin(arguments);

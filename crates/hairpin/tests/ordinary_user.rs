@@ -20,7 +20,6 @@ use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_engine::links::namespace::{self, Home};
 use hairpin_engine::links::{LinkOrder, RunningLink};
 use hairpin_engine::placement::Cpus;
-use hairpin_model::link::Backend;
 
 /// `nobody` on most distributions: a user with no rights.
 const NOBODY: u32 = 65534;
@@ -133,7 +132,6 @@ fn link(program: &str) -> Option<(RunningLink, Home)> {
         profile: "delay=1ms".to_owned(),
         traces: Vec::new(),
         seed: 1,
-        backend: Backend::Relay,
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().expect("the kernel tells").allowed,

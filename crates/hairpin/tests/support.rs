@@ -325,6 +325,6 @@ pub(crate) fn can_link() -> Result<(), String> {
 
 /// The same, as `link list --json` tells it.
 pub(crate) fn can_link_as(listed: &Value) -> Result<(), String> {
-    let relay = &list(&listed["backends"])[0];
+    let relay = &listed["relay"];
     if relay["can_run"] == true { Ok(()) } else { Err(text(&relay["reason"]).to_owned()) }
 }

@@ -13,10 +13,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
 use serde_json::Value;
 
 use self::trials::{ALL, Kind, Trial};
-use crate::{contract, process};
+use crate::process;
 
 /// No run takes this long.
 const LIMIT: Duration = Duration::from_mins(2);

@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
 use serde_json::Value;
 
 use super::{Combination, LIMIT, WARM_UP};
-use crate::{contract, process};
+use crate::process;
 
 /// Values of a knob that were renamed, in the words of this tree first.
 const RENAMED: &[&[&str]] =
@@ -102,7 +103,7 @@ pub(super) fn p50_ns(run: &Value) -> Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::tests::{example, with};
+    use hairpin_testing::contract::{example, with};
     use serde_json::json;
 
     fn build(help: &str) -> Build {

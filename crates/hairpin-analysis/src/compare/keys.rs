@@ -46,26 +46,18 @@ impl Keys {
 /// A case over the link that all cases of the run go over; null where they go over several.
 fn only_path(run: &Run) -> Option<&Case> {
     let first = &run.cases.first()?.case;
-    run.cases.iter().all(|row| is_one_path(first, &row.case)).then_some(first)
-}
-
-fn is_one_path(one: &Case, other: &Case) -> bool {
-    (&one.link, one.link_backend) == (&other.link, other.link_backend)
+    run.cases.iter().all(|row| row.case.link == first.link).then_some(first)
 }
 
 /// The link of a case, so that it cannot be taken for that of the other: `home-uplink up.loss=3%`.
 fn told_apart(case: &Case, other: &Case) -> String {
     let name = |case: &Case| case.link_name.clone().unwrap_or_else(|| case.link.clone());
     let of_one_name = name(case) == name(other) && case.link != other.link;
-    let link = if of_one_name { case.link.clone() } else { name(case) };
-    let by_another = case.is_emulated() && case.link_backend != other.link_backend;
-    if by_another { format!("{link} by {}", case.link_backend) } else { link }
+    if of_one_name { case.link.clone() } else { name(case) }
 }
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::link::Backend;
-
     use super::*;
     use crate::compare::runs::compare_runs;
     use crate::made_up::MadeUp;
@@ -123,7 +115,5 @@ mod tests {
         assert_eq!(links(&Case::ping_pong("tcp"), &vm), words("loopback", "bridged-vm"));
         let changed = named("bridged-vm", "delay=3ms", "tcp");
         assert_eq!(links(&vm, &changed), words("delay=2ms", "delay=3ms"));
-        let by_netem = Case { link_backend: Backend::Netem, ..vm.clone() };
-        assert_eq!(links(&vm, &by_netem), words("bridged-vm by relay", "bridged-vm by netem"));
     }
 }

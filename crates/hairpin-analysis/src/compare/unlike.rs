@@ -114,17 +114,16 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
     differ.then(|| Difference { kind: Kind::Plan, what: "links".to_owned(), baseline, candidate })
 }
 
-/// Every link with what carried its packets, each once, and how it is told: by its name too, where it has one. A name
+/// Every link with the traces that it replayed, each once, and how it is told: by its name too, where it has one. A name
 /// alone would not tell that its figures were others, and links of equal figures are alike by whatever name.
 fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let link = |row: &CaseSummary| {
-        let Case { link, link_name, link_backend, .. } = &row.case;
+        let Case { link, link_name, .. } = &row.case;
         let traces = row.link.iter().flat_map(|link| &link.traces);
         let traces: String = traces.map(|(name, digest)| format!(", {name} of digest {digest}")).collect();
-        let rest = format!("by {link_backend}{traces}");
         let told = link_name.as_ref().map_or_else(|| link.clone(), |name| format!("{name} ({link})"));
-        (format!("{link} {rest}"), format!("{told} {rest}"))
+        (format!("{link}{traces}"), format!("{told}{traces}"))
     };
     emulated.map(link).collect()
 }
@@ -152,7 +151,7 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::link::{Backend, LateBoundsNs, LinkSummary, PacketCounts};
+    use hairpin_model::link::{LateBoundsNs, LinkSummary, PacketCounts};
 
     use super::*;
     use crate::made_up::MadeUp;
@@ -206,28 +205,26 @@ mod tests {
 
     #[test]
     fn links_of_one_name_and_other_figures_are_unlike() {
-        let named = |name: Option<&str>, line: &str, link_backend| {
+        let named = |name: Option<&str>, line: &str| {
             let mut made_up = MadeUp::new();
             let link_name = name.map(str::to_owned);
-            let case = Case { link: line.to_owned(), link_name, link_backend, ..Case::ping_pong("tcp") };
+            let case = Case { link: line.to_owned(), link_name, ..Case::ping_pong("tcp") };
             made_up.rounds_of(&case, &[4_000_000]);
             made_up.run()
         };
-        let over = |line: &str, backend| named(Some("bridged-vm"), line, backend);
-        let one = over("delay=2ms", Backend::Relay);
-        let unnamed = unlike(&one, &named(None, "delay=2ms", Backend::Relay));
+        let over = |line: &str| named(Some("bridged-vm"), line);
+        let one = over("delay=2ms");
+        let unnamed = unlike(&one, &named(None, "delay=2ms"));
         assert!(unnamed.iter().all(|one| one.what != "links"), "a name is no figure: {unnamed:?}");
-        assert_eq!(unlike(&one, &over("delay=2ms", Backend::Relay)), []);
-        let differences = unlike(&one, &over("delay=3ms", Backend::Relay));
+        assert_eq!(unlike(&one, &over("delay=2ms")), []);
+        let differences = unlike(&one, &over("delay=3ms"));
         assert_eq!((differences.len(), differences[0].kind, differences[0].what.as_str()), (1, Kind::Plan, "links"));
-        let expected = ("bridged-vm (delay=2ms) by relay", "bridged-vm (delay=3ms) by relay");
+        let expected = ("bridged-vm (delay=2ms)", "bridged-vm (delay=3ms)");
         assert_eq!((differences[0].baseline.as_str(), differences[0].candidate.as_str()), expected);
-        assert!(unlike(&one, &over("delay=2ms", Backend::Netem)).iter().any(|one| one.what == "links"));
         let replayed = |digest: &str| {
             let mut run = one.clone();
             let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
             run.cases[0].link = Some(LinkSummary {
-                backend: Backend::Relay,
                 seed: 7,
                 lateness_ns: None,
                 late_bounds_ns: LateBoundsNs::default(),
@@ -241,10 +238,10 @@ mod tests {
         };
         assert_eq!(unlike(&replayed("1f"), &replayed("1f")), []);
         let differences = unlike(&replayed("1f"), &replayed("2e"));
-        assert_eq!(differences[0].candidate, "bridged-vm (delay=2ms) by relay, a.trace of digest 2e");
-        let differences = unlike(&run("tcp"), &named(None, "delay=2ms", Backend::Relay));
+        assert_eq!(differences[0].candidate, "bridged-vm (delay=2ms), a.trace of digest 2e");
+        let differences = unlike(&run("tcp"), &named(None, "delay=2ms"));
         let links = differences.iter().find(|one| one.what == "links").unwrap();
-        assert_eq!((links.baseline.as_str(), links.candidate.as_str()), ("none", "delay=2ms by relay"));
+        assert_eq!((links.baseline.as_str(), links.candidate.as_str()), ("none", "delay=2ms"));
     }
 
     #[test]

@@ -310,9 +310,9 @@ mod tests {
         }
     }
 
-    /// Other things that make a link slow, and a relay that nobody can see.
+    /// Other things that make a link slow, and a relay that released nothing.
     #[test]
-    fn a_punctual_relay_a_slow_link_and_netem_are_none() {
+    fn a_punctual_relay_a_slow_link_and_one_without_packets_are_none() {
         assert_eq!(found(&[2_000; 6]), []);
         let mut made_up = MadeUp::new();
         made_up.rounds_with(&case(), &[9_000_000; 6], |measured| {

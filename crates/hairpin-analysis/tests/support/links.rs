@@ -2,7 +2,7 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::link::{
-    Backend, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, PacketCounts, RelayReport,
+    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, PacketCounts, RelayReport,
     StageRecord,
 };
 use hairpin_model::round::Measured;
@@ -17,7 +17,6 @@ pub fn link() -> LinkRecord {
     let packets = |count| PacketCounts { entered: count, out: count, ..PacketCounts::default() };
     let direction = || DirectionRecord { packets: packets(100), ..DirectionRecord::default() };
     LinkRecord {
-        backend: Backend::Relay,
         seed: 7,
         late_bounds_ns: LateBoundsNs::default(),
         lateness_ns: Some(LatenessNs { p50: 2_000, p99: 60_000, max: 90_000 }),

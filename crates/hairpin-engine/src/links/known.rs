@@ -9,12 +9,12 @@ use hairpin_link::trace::Trace;
 use hairpin_model::card::{Receipt, WhyNot};
 use hairpin_model::ground::{KnownLink, LinkGround};
 
-use super::{namespace, netem, traces};
+use super::{namespace, traces};
 
 /// What the experiments may plan with.
 #[must_use]
 pub fn ground() -> LinkGround {
-    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay, netem }
+    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay }
 }
 
 /// Whether the relay can run here, tried once.
@@ -22,12 +22,6 @@ fn relay() -> Result<Receipt, WhyNot> {
     static TRIED: OnceLock<Result<Receipt, WhyNot>> = OnceLock::new();
     let here = || Receipt { detail: "network namespaces and packet sockets".to_owned() };
     TRIED.get_or_init(|| namespace::may_prepare().map(|()| here())).clone()
-}
-
-/// Whether the kernel's emulator can, tried once.
-fn netem() -> Result<Receipt, WhyNot> {
-    static TRIED: OnceLock<Result<Receipt, WhyNot>> = OnceLock::new();
-    TRIED.get_or_init(netem::can_run).clone()
 }
 
 /// Reads a link as a user writes it.

@@ -10,7 +10,6 @@ mod forward;
 pub mod guest;
 pub mod known;
 pub mod namespace;
-mod netem;
 mod netlink;
 pub mod process;
 mod sweep;
@@ -21,7 +20,7 @@ use std::collections::BTreeMap;
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use hairpin_model::link::{Backend, LinkRecord};
+use hairpin_model::link::LinkRecord;
 use hairpin_model::round::Failure;
 use serde::{Deserialize, Serialize};
 
@@ -40,8 +39,6 @@ pub struct LinkOrder {
     pub traces: Vec<(String, String)>,
     /// The seed of every random choice.
     pub seed: u64,
-    /// What is to carry the packets: the relay or the kernel's emulator.
-    pub backend: Backend,
     /// The clock of the process that orders.
     pub clock: RealClock,
     /// The CPU to run on; `None` leaves it free.

@@ -57,23 +57,11 @@ pub fn prepare() -> Result<Home, WhyNot> {
 /// # Errors
 /// As [`prepare`].
 pub fn may_prepare() -> Result<(), WhyNot> {
-    attempt(false)
-}
-
-/// Whether the kernel's emulator can be used too, tried in a process of its own.
-///
-/// # Errors
-/// As [`prepare`], or it is not in this kernel.
-pub(super) fn may_emulate() -> Result<(), WhyNot> {
-    attempt(true)
-}
-
-fn attempt(emulator: bool) -> Result<(), WhyNot> {
     let map = if is_capable() { None } else { Some(RootMap::of_this_process()) };
     if map.is_some() {
         refuse_threads()?;
     }
-    let outcome = namespace::try_to_move_out(map.as_ref(), emulator).map_err(|error| WhyNot {
+    let outcome = namespace::try_to_move_out(map.as_ref()).map_err(|error| WhyNot {
         reason: format!("cannot start a process to try it: {error}"),
         hint: "is a limit on processes (ulimit -u) reached?".to_owned(),
     })?;
@@ -178,7 +166,6 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
         Step::UserNamespace => format!("an ordinary user may not make a user namespace here: {error}"),
         Step::ActAsRoot => format!("acting as root in a user namespace of its own is refused: {error}"),
         Step::NetworkNamespace => format!("a network namespace cannot be made: {error}"),
-        Step::Emulator => format!("the kernel's emulator cannot be used: {error}"),
         Step::EnterNetwork => format!("the link's network namespace cannot be entered: {error}"),
         Step::HostNamespaces => format!("namespaces for mounts, host name and IPC cannot be made: {error}"),
         Step::PrivateMounts => format!("mounts cannot be kept from the host: {error}"),
@@ -189,7 +176,6 @@ fn why_not(refusal: &Refusal, setting: &dyn Fn(&str) -> Option<String>, filtered
     let hint = match error.raw_os_error() {
         _ if *step == Step::EnterNetwork => "was the link ended from outside?",
         _ if *step == Step::Sysfs => "run as root, or where the host's own /sys is mounted whole",
-        Some(libc::ENOENT) if *step == Step::Emulator => "a kernel with sch_netem (CONFIG_NET_SCH_NETEM) is needed",
         Some(libc::ENOSPC) if *step == Step::NetworkNamespace => "raise it: sysctl -w user.max_net_namespaces=1000",
         Some(libc::ENOSPC) if *step == Step::HostNamespaces => {
             "raise them: sysctl -w user.max_mnt_namespaces=1000 user.max_uts_namespaces=1000 user.max_ipc_namespaces=1000"
@@ -240,7 +226,7 @@ mod tests {
         let (entered, host, mounts, sys) =
             (Step::EnterNetwork, Step::HostNamespaces, Step::PrivateMounts, Step::Sysfs);
         type Told<'a> = (Step, i32, &'a [(&'a str, &'a str)], bool, &'a str);
-        let cases: [Told<'_>; 17] = [
+        let cases: [Told<'_>; 16] = [
             (user, libc::EPERM, &closed, false, "kernel.unprivileged_userns_clone=1"),
             (user, libc::EPERM, &closed, true, "kernel.unprivileged_userns_clone=1"),
             (root, libc::EPERM, &confined, false, "kernel.apparmor_restrict_unprivileged_userns=0"),
@@ -252,7 +238,6 @@ mod tests {
             (user, libc::EUSERS, &open, false, "user.max_user_namespaces"),
             (network, libc::ENOSPC, &open, false, "user.max_net_namespaces"),
             (user, libc::EINVAL, &open, false, "CONFIG_USER_NS"),
-            (Step::Emulator, libc::ENOENT, &open, false, "CONFIG_NET_SCH_NETEM"),
             (entered, libc::EINVAL, &open, false, "was the link ended"),
             (host, libc::ENOSPC, &open, false, "user.max_mnt_namespaces"),
             (host, libc::EINVAL, &open, false, "CONFIG_UTS_NS"),

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
-use hairpin_model::link::{Backend, LinkRecord};
+use hairpin_model::link::LinkRecord;
 use hairpin_model::round::Failure;
 
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
-use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward, netem};
+use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
 use crate::child::{self, TalkingChild};
 use crate::clock::Clock;
 use crate::system::{process, stream};
@@ -159,29 +159,16 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
     if profile.is_loopback() {
         return Err(failed("the loopback is no link", "leave --link away"));
     }
-    match order.backend {
-        Backend::Relay => {
-            let ends = wiring::through_relay(profile.mtu_bytes)?;
-            let [to_near, to_far] = RELAY_INTERFACES;
-            let relay = forward::open(order, to_near, to_far)?;
-            let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
-            say_ready(&ends);
-            let mut carried = relay.carry(io::stdin().as_fd());
-            if let Ok(LinkEnd { record: LinkRecord { relay: Some(report), .. }, .. }) = &mut carried {
-                report.setup_ns = setup_ns;
-            }
-            undone(&ends, parent).and(carried)
-        }
-        Backend::Netem => {
-            let (ends, emulated) = netem::open(order, &profile)?;
-            say_ready(&ends);
-            let carried = emulated.carry(&ends, io::stdin().as_fd());
-            undone(&ends, parent).and(carried)
-        }
-        Backend::Sim => {
-            Err(failed("a simulated link has no process", "this is a defect of Hairpin; please report it"))
-        }
+    let ends = wiring::through_relay(profile.mtu_bytes)?;
+    let [to_near, to_far] = RELAY_INTERFACES;
+    let relay = forward::open(order, to_near, to_far)?;
+    let setup_ns = order.clock.now_ns().saturating_sub(began_ns);
+    say_ready(&ends);
+    let mut carried = relay.carry(io::stdin().as_fd());
+    if let Ok(LinkEnd { record: LinkRecord { relay: Some(report), .. }, .. }) = &mut carried {
+        report.setup_ns = setup_ns;
     }
+    undone(&ends, parent).and(carried)
 }
 
 fn failed(cause: &str, hint: &str) -> Failure {

@@ -90,23 +90,11 @@ pub(super) fn through_relay(mtu_bytes: u32) -> Result<Ends, Failure> {
     Ok(ends)
 }
 
-/// Makes both ends, joined by one pair of interfaces. It leaves the calling thread in the far one.
-///
-/// # Errors
-/// What the kernel refused, and what would help.
-pub(super) fn directly(mtu_bytes: u32) -> Result<Ends, Failure> {
-    let ends = Ends { near: new_namespace()?, far: new_namespace()? };
-    let pair = (FAR_END.made_in(None, mtu_bytes), NEAR_END.made_in(Some(&ends.near), mtu_bytes));
-    open()?.add_pair(pair.0, pair.1).map_err(|error| no_pair(&error))?;
-    set_up_ends(&ends, mtu_bytes)?;
-    Ok(ends)
-}
-
 /// Moves the calling thread into that namespace.
 ///
 /// # Errors
 /// The kernel refuses.
-pub(super) fn enter(namespace: &File) -> Result<(), Failure> {
+fn enter(namespace: &File) -> Result<(), Failure> {
     namespace::enter_network(namespace.as_fd()).map_err(|error| failed("enter a network namespace", &error))
 }
 

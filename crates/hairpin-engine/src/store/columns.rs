@@ -17,7 +17,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
 use super::histograms::Histograms;
-use super::pages::{self, BoundedPages};
+use super::pages::{self, BoundedPages, torn};
 use super::{RunFolder, StoreError};
 
 /// The columns. Times are ns since the round began; `received_ns` is null where no answer came.
@@ -327,9 +327,4 @@ fn in_parts<T: DataType>(
         read += records;
     }
     Ok(())
-}
-
-/// A file that is not what the schema promises.
-pub(super) fn torn(what: &str) -> ParquetError {
-    ParquetError::General(format!("it lacks {what}"))
 }

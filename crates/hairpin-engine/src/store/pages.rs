@@ -15,14 +15,17 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::columns::torn;
-
 /// The largest description of a file's columns; those that are written take 1.2 KB.
 const METADATA_BYTES: usize = 16 << 10;
 /// The largest page, unpacked; those that are written take about 1 MiB.
 const PAGE_BYTES: usize = 4 << 20;
 /// At the end of a file: the length of its metadata, and a magic word.
 const TAIL_BYTES: usize = 8;
+
+/// A file that is not what the schema promises.
+pub(super) fn torn(what: &str) -> ParquetError {
+    ParquetError::General(format!("it lacks {what}"))
+}
 
 /// Reads what the file says of its columns.
 pub(super) fn metadata(file: &File) -> Result<ParquetMetaData, ParquetError> {

@@ -2,12 +2,11 @@
 
 use std::ffi::CStr;
 use std::io::{self, Read};
-use std::mem::size_of;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::process::die_with_parent;
 
-/// What moving into namespaces consists of: the first four into new ones, the others into those of a link.
+/// What moving into namespaces consists of: the first three into new ones, the others into those of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A user namespace.
@@ -16,8 +15,6 @@ pub(crate) enum Step {
     ActAsRoot,
     /// A network namespace.
     NetworkNamespace,
-    /// The kernel's emulator in that.
-    Emulator,
     /// A network namespace that is there.
     EnterNetwork,
     /// Namespaces for mounts, host name and IPC.
@@ -29,11 +26,10 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 7] = [
         Self::UserNamespace,
         Self::ActAsRoot,
         Self::NetworkNamespace,
-        Self::Emulator,
         Self::EnterNetwork,
         Self::HostNamespaces,
         Self::PrivateMounts,
@@ -105,11 +101,11 @@ pub(crate) fn move_out(map: Option<&RootMap>) -> Result<(), Refusal> {
     new_network().map_err(Step::NetworkNamespace.refused())
 }
 
-/// Tries [`move_out`] in a process of its own, and there also the kernel's emulator where that is asked.
+/// Tries [`move_out`] in a process of its own.
 ///
 /// # Errors
 /// The process could not be made.
-pub(crate) fn try_to_move_out(map: Option<&RootMap>, emulator: bool) -> io::Result<Result<(), Refusal>> {
+pub(crate) fn try_to_move_out(map: Option<&RootMap>) -> io::Result<Result<(), Refusal>> {
     let (mut result, tell) = io::pipe()?;
     let parent = std::process::id();
     // SAFETY: the child makes system calls and allocates nothing, as after the fork of a process of several threads it
@@ -120,11 +116,7 @@ pub(crate) fn try_to_move_out(map: Option<&RootMap>, emulator: bool) -> io::Resu
     }
     if child == 0 {
         let has_parent = die_with_parent(parent);
-        let outcome = move_out(map).and_then(|()| {
-            let emulated = if emulator { emulate() } else { Ok(()) };
-            emulated.map_err(Step::Emulator.refused())
-        });
-        if let (Err(refusal), true) = (outcome, has_parent) {
+        if let (Err(refusal), true) = (move_out(map), has_parent) {
             let word = refusal.to_bytes();
             // SAFETY: the bytes and their number are those of a live array.
             unsafe { libc::write(tell.as_raw_fd(), word.as_ptr().cast(), word.len()) };
@@ -172,81 +164,6 @@ fn write(file: &CStr, text: &str) -> io::Result<()> {
     // SAFETY: the bytes and their number are those of a live text.
     let written = unsafe { libc::write(file.as_raw_fd(), text.as_ptr().cast(), text.len()) };
     if written < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// A request to put netem on an interface (`struct tcmsg` of `linux/rtnetlink.h`; `struct tc_netem_qopt` of
-/// `linux/pkt_sched.h`, of which all zeroes are a valid value but for the limit).
-#[repr(C)]
-struct NetemRequest {
-    header: libc::nlmsghdr,
-    family: u8,
-    padding: [u8; 3],
-    device: i32,
-    handle: u32,
-    parent: u32,
-    info: u32,
-    kind_header: [u16; 2],
-    kind: [u8; 8],
-    options_header: [u16; 2],
-    options: [u32; 6],
-}
-
-/// The kernel's answer to a request.
-#[repr(C)]
-struct Answer {
-    header: libc::nlmsghdr,
-    error: i32,
-    rest: [u8; 256],
-}
-
-/// Puts netem on the loopback interface of this network namespace, which is always its first. It allocates nothing.
-fn emulate() -> io::Result<()> {
-    const KIND: u16 = 1;
-    const OPTIONS: u16 = 2;
-    const ROOT: u32 = u32::MAX;
-    let size = size_of::<NetemRequest>();
-    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    #[expect(clippy::cast_possible_truncation, reason = "a request of less than 100 bytes, and flags below 2^16")]
-    let header = libc::nlmsghdr {
-        nlmsg_len: size as u32,
-        nlmsg_type: libc::RTM_NEWQDISC,
-        nlmsg_flags: flags as u16,
-        nlmsg_seq: 1,
-        nlmsg_pid: 0,
-    };
-    let request = NetemRequest {
-        header,
-        family: 0,
-        padding: [0; 3],
-        device: 1,
-        handle: 0,
-        parent: ROOT,
-        info: 0,
-        kind_header: [4 + 6, KIND],
-        kind: *b"netem\0\0\0",
-        options_header: [4 + 24, OPTIONS],
-        options: [0, 1000, 0, 0, 0, 0],
-    };
-    // SAFETY: takes three integers and returns a new descriptor or -1.
-    let socket = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
-    done(socket)?;
-    // SAFETY: the descriptor was just made and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    // SAFETY: plain numbers, for which all zeroes is a valid value.
-    let mut answer: Answer = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointers and lengths are those of a live request and of a live, exclusively borrowed answer. The
-    // kernel answers a request on this socket before the send returns, so the receive need not wait.
-    let bytes = unsafe {
-        if libc::send(socket.as_raw_fd(), (&raw const request).cast(), size, 0) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        libc::recv(socket.as_raw_fd(), (&raw mut answer).cast(), size_of::<Answer>(), libc::MSG_DONTWAIT)
-    };
-    match answer.error {
-        _ if bytes < 0 => Err(io::Error::last_os_error()),
-        0 => Ok(()),
-        code => Err(io::Error::from_raw_os_error(-code)),
-    }
 }
 
 #[cfg(test)]

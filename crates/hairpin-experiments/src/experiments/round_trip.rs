@@ -30,7 +30,8 @@ use crate::quantity::MOST_MESSAGES;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
-use crate::shared::{self, AUTO, Circumstances, WARM_UP_NS, each};
+use crate::shared::{self, AUTO, Circumstances, each};
+use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,6 @@ const KNOBS: &[Knob] = &[
     .many(),
     shared::OPTION,
     shared::LINK,
-    shared::LINK_BACKEND,
     shared::CPU_IDLE,
     Knob::new(
         "count",
@@ -109,7 +109,7 @@ impl Experiment for RoundTrip {
 
     fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
         let asked = Asked::read(knobs, ground)?;
-        let candidates = selection::candidates(knobs.texts("transport"), ground)?;
+        let candidates = selection::candidates(knobs, ground)?;
         asked.refuse_too_many(candidates.len())?;
         let mut sieve = Sieve::new(ground);
         for candidate in sieve.runnable(&candidates) {
@@ -139,22 +139,22 @@ struct Asked {
 impl Asked {
     fn read(knobs: &Knobs, ground: &Ground) -> Result<Self, Refused> {
         let circumstances = Circumstances::read(knobs, ground, |_| true)?;
-        let rates = knobs.rates_per_s("rate")?;
+        let rates: Vec<f64> = knobs.values("rate");
         let extent = shared::extent(knobs, "count")?;
         refuse_more_than_a_day(extent.unwrap_or(Extent::Count(DEFAULT_COUNT)), &rates)?;
         let closed_loop = vec![Pattern::PingPong];
         let paced = rates.iter().map(|rate_per_s| Pattern::Paced { rate_per_s: *rate_per_s }).collect();
         Ok(Self {
             circumstances,
-            sizes: knobs.bytes("size")?,
-            reply_sizes: knobs.bytes("reply-size")?,
+            sizes: knobs.values("size"),
+            reply_sizes: knobs.values("reply-size"),
             patterns: if rates.is_empty() { closed_loop } else { paced },
             extent,
-            warm_up: shared::warm_up(knobs)?,
-            timeout_ns: knobs.duration_ns("timeout")?,
+            warm_up: knobs.value("warmup"),
+            timeout_ns: knobs.value("timeout"),
             budget: Budget::read(knobs)?,
             seed: knobs.seed()?,
-            common: shared::common(knobs)?,
+            common: shared::common(knobs),
         })
     }
 
@@ -200,7 +200,7 @@ fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
     } else if case.is_emulated() {
         // An open loop is past its start when the first answer is back.
         Extent::DurationNs(WARM_UP_NS.max(travel_ns))
-    } else if large || shared::cpus_may_sleep(case, card) {
+    } else if large || cpus_may_sleep(case, card) {
         Extent::DurationNs(WARM_UP_NS)
     } else {
         Extent::Count(WARM_UP_MESSAGES)

@@ -29,11 +29,11 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
-use crate::quantity::{DAY_NS, MOST_MESSAGES, in_time};
+use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS, MOST_MESSAGES, in_time};
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
-use crate::shared::{self, AUTO, Circumstances, LONGEST_TIMEOUT_NS, each};
+use crate::shared::{self, AUTO, Circumstances, each};
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,6 @@ const KNOBS: &[Knob] = &[
     shared::ENDS,
     shared::OPTION,
     shared::LINK,
-    shared::LINK_BACKEND,
     shared::CPU_IDLE,
     Knob::new(
         "exchanges",
@@ -174,17 +173,17 @@ impl Asked {
         let every_remedy: Vec<Remedy> = Remedy::PLAIN.iter().copied().chain([BATCH]).collect();
         let asked = Self {
             circumstances,
-            writes: knobs.words("writes", &[])?,
-            gap_ns: knobs.duration_ns("gap")?.unwrap_or(0),
-            pipeline: knobs.whole("pipeline")?.unwrap_or(1),
-            reply_size_bytes: knobs.bytes("reply")?.first().copied().unwrap_or(4),
-            remedies: knobs.words("remedy", &every_remedy)?,
+            writes: knobs.choices("writes", &[]),
+            gap_ns: knobs.value("gap").unwrap_or(0),
+            pipeline: knobs.value("pipeline").unwrap_or(1),
+            reply_size_bytes: knobs.value("reply").unwrap_or(4),
+            remedies: knobs.choices("remedy", &every_remedy),
             extent: shared::extent(knobs, "exchanges")?,
-            warm_up: shared::warm_up(knobs)?,
-            timeout_ns: knobs.duration_ns("timeout")?,
+            warm_up: knobs.value("warmup"),
+            timeout_ns: knobs.value("timeout"),
             budget: Budget::read(knobs)?,
             seed: knobs.seed()?,
-            common: shared::common(knobs)?,
+            common: shared::common(knobs),
         };
         asked.refuse_endless_gaps()?;
         Ok(asked)
@@ -192,7 +191,7 @@ impl Asked {
 
     /// Every possible case with its extents, and what is not possible with the reasons.
     fn plan(&self, knobs: &Knobs, ground: &Ground) -> Result<(Vec<Planned>, Vec<Skipped>), Refused> {
-        let candidates = selection::candidates(knobs.texts("transport"), ground)?;
+        let candidates = selection::candidates(knobs, ground)?;
         let own = shared::product(&[candidates.len(), self.writes.len(), self.remedies.len()]);
         shared::refuse_too_many(own.saturating_mul(self.circumstances.combinations()))?;
         let mut sieve = Sieve::new(ground);

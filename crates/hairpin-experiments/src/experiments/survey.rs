@@ -10,8 +10,8 @@
 //! that (10 000) would cost four more seconds.
 
 use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Waiting};
-use hairpin_model::ground::{Candidate, Ground};
+use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Plant, Waiting};
+use hairpin_model::ground::{Candidate, Ground, KnownLink};
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
@@ -19,11 +19,12 @@ use crate::experiment::{Done, Experiment, Step};
 use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
-use crate::links::{self, LinkChoice};
+use crate::links;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
-use crate::shared::{LINK, LINK_BACKEND, PLANT, PLANT_TWIN, SEED, WARM_UP_NS};
+use crate::shared::{LINK, PLANT, PLANT_TWIN, SEED};
+use crate::warm_up::WARM_UP_NS;
 
 /// The experiment.
 #[derive(Clone, Copy, Debug)]
@@ -149,7 +150,6 @@ pub const OVER_LINKS: &[&str] = &["path", "again"];
 
 const KNOBS: &[Knob] = &[
     LINK,
-    LINK_BACKEND,
     budget::ROUNDS,
     budget::OVER,
     budget::UNTIL,
@@ -174,13 +174,13 @@ impl Experiment for Survey {
     }
 
     fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
-        let (plant, plant_twin) = (knobs.plant("plant")?, knobs.plant("plant-twin")?);
+        let (plant, plant_twin) = (knobs.value("plant"), knobs.value::<Plant>("plant-twin"));
         let mut sieve = Sieve::new(ground);
-        let mut candidates = selection::candidates(&[], ground)?;
+        let mut candidates = selection::candidates(knobs, ground)?;
         candidates.retain(|candidate| !LEFT_OUT.contains(&candidate.card.name));
         let runnable = sieve.runnable(&candidates);
         for link in links::asked(knobs, ground)? {
-            let is_emulated = link.link.line != LOOPBACK;
+            let is_emulated = link.line != LOOPBACK;
             for line in LINES.iter().filter(|line| !is_emulated || OVER_LINKS.contains(&line.name)) {
                 for candidate in over(line, &runnable) {
                     let mut case = case(line, candidate, link.clone());
@@ -213,7 +213,7 @@ fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
     chosen
 }
 
-fn case(line: &Line, candidate: &Candidate, link: LinkChoice) -> Case {
+fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
     let mut case = Case {
         waiting: line.waiting,
         placement: line.placement,
@@ -222,7 +222,7 @@ fn case(line: &Line, candidate: &Candidate, link: LinkChoice) -> Case {
         twin: line.twin,
         ..Case::ping_pong(candidate.card.name)
     };
-    link.set(&mut case);
+    links::set(&mut case, link);
     case
 }
 

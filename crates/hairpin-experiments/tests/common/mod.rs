@@ -132,7 +132,6 @@ pub fn ground() -> Ground {
             names: vec!["loopback", "bridged-vm", "satellite"],
             read: read_link,
             relay: || Ok(Receipt { detail: "here".to_owned() }),
-            netem: || Err(WhyNot { reason: "no netem".to_owned(), hint: "use relay".to_owned() }),
         },
     }
 }
@@ -186,7 +185,7 @@ pub fn turned(experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Kno
     if has_placement && !flags.iter().any(|(name, _)| *name == "placement") {
         given.push(("placement".to_owned(), vec!["together".to_owned()]));
     }
-    Knobs::from_given(experiment, given)
+    Knobs::from_given(experiment.knobs(), given)
 }
 
 /// After these rounds, whose intervals nobody has looked at.

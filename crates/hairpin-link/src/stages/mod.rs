@@ -105,7 +105,7 @@ struct Entry<F: 'static> {
     of_mut: fn(&mut PathProfile) -> &mut F,
 }
 
-impl<F> Listed for Entry<F> {
+impl<F: 'static> Listed for Entry<F> {
     fn name(&self) -> &'static str {
         self.card.name
     }
@@ -142,7 +142,7 @@ struct WordOf<F: 'static> {
     of_mut: fn(&mut PathProfile) -> &mut F,
 }
 
-impl<F> PathWord for WordOf<F> {
+impl<F: 'static> PathWord for WordOf<F> {
     fn name(&self) -> &'static str {
         self.word.name
     }

@@ -102,7 +102,7 @@ impl Stage for HoldBack {
 
 #[cfg(test)]
 mod tests {
-    use hairpin_model::link::{Backend, Direction};
+    use hairpin_model::link::Direction;
 
     use crate::made_up::{assert_binomial, departures, fates, link, stream};
     use crate::simulate::simulate;
@@ -133,7 +133,7 @@ mod tests {
             .filter(|number| (*number + 1..=*number + 2).any(|later| later < COUNT && !held.contains(&later)));
         let mut link = link("reorder=40%/2500ns");
         let _ = simulate(&mut link, &stream(COUNT, GAP_NS));
-        let record = link.record(Backend::Sim, None);
+        let record = link.record(None);
         let expected = u64::try_from(overtaken.count()).unwrap();
         assert_eq!((record.packets.reordered, record.up.stages[1].reordered), (expected, expected));
         assert!(link.path(Direction::Up).inside() == 0 && expected > 5000);

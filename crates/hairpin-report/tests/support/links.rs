@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hairpin_model::case::Case;
 use hairpin_model::link::{
-    Backend, DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline, PacketCounts,
+    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline, PacketCounts,
     ShownLink, StageRecord,
 };
 use hairpin_model::run::Run;
@@ -73,7 +73,6 @@ fn link(seed: u64, shown: &ShownLink) -> LinkSummary {
     let packets = shown.up.packets.clone().plus(&shown.down.packets);
     let all = (1..ROUNDS).fold(packets.clone(), |all, _| all.plus(&packets));
     LinkSummary {
-        backend: Backend::Relay,
         seed,
         late_bounds_ns: LateBoundsNs::default(),
         lateness_ns: Some(LatenessNs { p50: 1640 + seed, p99: 71_200, max: 412_000 }),

@@ -15,13 +15,11 @@ use hairpin_model::shell;
 use hairpin_report::{html, json, terminal};
 
 use super::exit::{Exit, Stopped};
-use super::measure::{Asked, Bench, PAGE, drawn_seed, folder, measured, now_unix_s, save, shown};
+use super::measure::{Asked, Bench, drawn_seed, folder, measured, now_unix_s, save, shown};
+use super::report::PAGE;
 use super::{command, output};
-use crate::claims::{Chosen, choose};
+use crate::claims::{Chosen, TESTED, choose};
 use crate::tool;
-
-/// The file that holds what `--json` prints.
-pub(super) const CLAIMS: &str = "claims.json";
 
 /// Lists the claims, or tests them.
 ///
@@ -179,7 +177,7 @@ fn begin(folder: &Path) -> Result<Folder, Stopped> {
     let files = Folder::create(folder).map_err(|error| {
         Stopped::usage(format!("cannot make {}: {error} (hint: --out names another folder)", shown(folder)))
     })?;
-    if files.holds(CLAIMS) {
+    if files.holds(TESTED) {
         let path = shown(folder);
         return Err(Stopped::usage(format!("{path} holds tested claims already (hint: name another folder)")));
     }
@@ -188,7 +186,7 @@ fn begin(folder: &Path) -> Result<Folder, Stopped> {
 
 /// Saves and shows: whatever of it fails, the rest is done.
 fn finish(report: &ClaimsReport, files: &Folder, folder: &Path, matches: &ArgMatches, unsaved: &mut Vec<String>) {
-    for (name, text) in [(CLAIMS, json::render_claims(report)), (PAGE, html::render_claims(report))] {
+    for (name, text) in [(TESTED, json::render_claims(report)), (PAGE, html::render_claims(report))] {
         if let Err(error) = files.replace(name, text.as_bytes()) {
             let path = shown(&folder.join(name));
             unsaved.push(format!("cannot write {path}: {error} (hint: is the disk full?)"));

@@ -21,7 +21,7 @@ use hairpin_report::{quantities, time_sequence};
 
 use super::exit::{Exit, Stopped};
 use super::output;
-use super::report::{show, write_page};
+use super::report::{PAGE, show, write_page};
 use crate::measure::{Task, carry_out};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
@@ -219,9 +219,6 @@ pub(super) fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// The page's name in the run folder.
-pub const PAGE: &str = "report.html";
-
 pub(super) fn shown(path: &Path) -> String {
     path.display().to_string()
 }
@@ -259,8 +256,8 @@ fn knobs(experiment: &'static dyn Experiment, matches: &ArgMatches) -> Result<(K
     if !given.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed", vec![drawn_seed().to_string()]));
     }
-    let knobs = Knobs::from_given(experiment, given).map_err(Stopped::usage)?;
-    let seed = knobs.whole("seed").map_err(Stopped::usage)?.unwrap_or_default();
+    let knobs = Knobs::from_given(experiment.knobs(), given).map_err(Stopped::usage)?;
+    let seed = knobs.seed().map_err(Stopped::usage)?;
     Ok((knobs, seed))
 }
 

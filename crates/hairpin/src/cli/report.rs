@@ -10,11 +10,13 @@ use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SampleRow, Samples};
 use hairpin_report::{html, json, terminal, time_sequence};
 
-use super::claims::CLAIMS;
 use super::exit::{Exit, Stopped};
-use super::measure::PAGE;
 use super::output;
+use crate::claims::TESTED;
 use crate::saved;
+
+/// The page's name in the run folder.
+pub const PAGE: &str = "report.html";
 
 /// Shows the run and makes its page anew.
 ///
@@ -23,7 +25,7 @@ use crate::saved;
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("RUN").expect("it is required");
     let (folder, run) = saved::open(path).map_err(|error| match error {
-        StoreError::NoRun { .. } if path.join(CLAIMS).exists() => Stopped::usage(of_claims(path)),
+        StoreError::NoRun { .. } if path.join(TESTED).exists() => Stopped::usage(of_claims(path)),
         error => Stopped::usage(error),
     })?;
     if let Some(which) = matches.get_one::<String>("ladder") {
@@ -46,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 fn of_claims(path: &Path) -> String {
-    let [claims, page] = [CLAIMS, PAGE].map(|name| path.join(name).display().to_string());
+    let [claims, page] = [TESTED, PAGE].map(|name| path.join(name).display().to_string());
     format!(
         "{} holds tested claims and no run (hint: they are in {claims} and on the page {page}; each folder in it is a run)",
         path.display()

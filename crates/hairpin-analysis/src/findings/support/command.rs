@@ -3,7 +3,6 @@
 use hairpin_model::case::{Case, CpuIdle, Ends, Pattern, Plant};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::link::Backend;
 use hairpin_model::parse::exact_duration;
 use hairpin_model::shell;
 
@@ -44,7 +43,6 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     knobs.extend([
         ("option", distinct(&options)),
         ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
-        ("link-backend", link_backends(cases)),
         ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
         // One fault is planted for a whole run: that of the strongest.
         ("plant", cases.first().and_then(|case| case.plant).iter().map(Plant::to_string).collect()),
@@ -68,13 +66,6 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
 }
 
 type Values = (&'static str, Vec<String>);
-
-/// What carries the packets, where it is not the relay throughout. The loopback has none.
-fn link_backends(cases: &[&Case]) -> Vec<String> {
-    let emulated: Vec<&Case> = cases.iter().copied().filter(|case| case.is_emulated()).collect();
-    let all = distinct(&emulated, &|case| Some(case.link_backend.to_string()));
-    if emulated.iter().all(|case| case.link_backend == Backend::Relay) { Vec::new() } else { all }
-}
 
 /// What sets messages apart.
 fn of_messages(cases: &[&Case]) -> Vec<Values> {
@@ -187,12 +178,6 @@ mod tests {
                 "{plain} --link bridged-vm --link 'rate=12mbit queue=64KiB,100packets delay=2ms±1ms' --link loopback \
                  --rounds 20"
             )
-        );
-        let netem = Case { link_backend: Backend::Netem, ..named.clone() };
-        assert_eq!(rounds(&[&netem]), format!("{plain} --link bridged-vm --link-backend netem --rounds 20"));
-        assert_eq!(
-            rounds(&[&named, &netem]),
-            format!("{plain} --link bridged-vm --link-backend relay,netem --rounds 20")
         );
         let other = ["bridged-vm", "home-uplink up.loss=0%"].map(str::to_owned);
         assert_eq!(

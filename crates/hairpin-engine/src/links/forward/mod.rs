@@ -1,6 +1,7 @@
 //! The relay: packets from one interface to the other, through the link, each let go when it is due.
 //!
 //! - [`carrier`] is the loop. It takes packets in, asks the link what becomes of them, and lets them go.
+//! - [`interfaces`] is what the loop sees of the machine.
 //! - [`frames`] reads what the link must know of a packet. Only IP goes through the link. ARP goes beside it at once,
 //!   so that the ends find each other whatever became of their neighbours' entries; nothing else is carried.
 //! - [`kept`] holds the bytes of packets that are inside, in a bounded memory. What finds no room counts as `overrun`.
@@ -14,6 +15,7 @@
 
 mod carrier;
 mod frames;
+mod interfaces;
 mod kept;
 mod lateness;
 mod log;

@@ -8,7 +8,7 @@ use hairpin_link::Direction;
 use hairpin_model::round::Failure;
 
 use super::super::wiring::failed;
-use super::carrier::{Arrival, Interfaces};
+use super::interfaces::{Arrival, Interfaces};
 use super::stamps::Stamps;
 use crate::child;
 use crate::clock::RealClock;

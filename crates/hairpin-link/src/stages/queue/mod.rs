@@ -297,7 +297,6 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use hairpin_model::link::Backend;
 
     use crate::made_up::{departures, drops, fates, link, packets};
     use crate::simulate::simulate;
@@ -329,7 +328,7 @@ mod tests {
         let mut link = link("up=12mbit up.queue=2packets delay=5ms");
         // One is sent for 1 ms, the second and third wait for 1 and 2 ms more, and the fourth finds no room.
         assert_eq!(simulate(&mut link, &packets([(0, 1500); 4])).len(), 4);
-        let record = link.record(Backend::Sim, None);
+        let record = link.record(None);
         let stages: Vec<_> = record.up.stages.iter().map(|stage| (stage.stage.as_str(), stage)).collect();
         let queue = stages.iter().find(|(name, _)| *name == "queue").unwrap().1;
         assert_eq!((queue.out, queue.time_inside_ns), (3, 6_000_000));

@@ -105,7 +105,7 @@ fn packets(direction: &DirectionRecord) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use hairpin_model::link::{Backend, PacketCounts, RelayReport, StageRecord};
+    use hairpin_model::link::{PacketCounts, RelayReport, StageRecord};
 
     use super::*;
 
@@ -127,7 +127,6 @@ mod tests {
             ..DirectionRecord::default()
         };
         LinkRecord {
-            backend: Backend::Relay,
             seed: 7,
             late_bounds_ns: hairpin_model::link::LateBoundsNs::default(),
             lateness_ns: Some(LatenessNs { p50: 1600, p99: 69_000, max: 200_000 }),

@@ -1,4 +1,4 @@
-//! `hairpin link list`: the built-in profiles, and what can carry packets here.
+//! `hairpin link list`: the built-in profiles, and whether packets can be carried here.
 
 use std::fmt::Write;
 
@@ -6,8 +6,6 @@ use clap::ArgMatches;
 use hairpin_engine::links::known;
 use hairpin_link::builtin;
 use hairpin_model::card::{Receipt, WhyNot};
-use hairpin_model::ground::LinkGround;
-use hairpin_model::link::Backend;
 use serde_json::{Value, json};
 
 use super::super::exit::Exit;
@@ -17,25 +15,22 @@ use super::as_json;
 
 /// Lists them, as a table or as JSON.
 pub(super) fn run(matches: &ArgMatches) -> Exit {
-    let ground = known::ground();
+    let can_run = (known::ground().relay)();
     if matches.get_flag("json") {
-        let backends: Vec<Value> = backends(&ground).iter().map(|(name, can_run)| backend(*name, can_run)).collect();
-        output::json(&format!("{:#}\n", json!({ "profiles": profiles(), "backends": backends })));
+        output::json(&format!("{:#}\n", json!({ "profiles": profiles(), "relay": relay(&can_run) })));
         return Exit::Fine;
     }
     let mut list = Lines::new();
     list.heading("Profiles (--link NAME; `hairpin link show NAME` tells more)");
     add(&mut list);
-    list.heading("What carries the packets (--link-backend)");
-    for (name, can_run) in &backends(&ground) {
-        list.item(
-            name.word(),
-            &match can_run {
-                Ok(receipt) => format!("can run here: {}", receipt.detail),
-                Err(why_not) => format!("cannot run here: {why_not}"),
-            },
-        );
-    }
+    list.heading("What carries the packets");
+    list.item(
+        "relay",
+        &match can_run {
+            Ok(receipt) => format!("can run here: {}", receipt.detail),
+            Err(why_not) => format!("cannot run here: {why_not}"),
+        },
+    );
     output::text(&list.finish());
     Exit::Fine
 }
@@ -70,15 +65,9 @@ pub fn markdown() -> String {
     text
 }
 
-fn backends(ground: &LinkGround) -> [(Backend, Result<Receipt, WhyNot>); 2] {
-    [(Backend::Relay, (ground.relay)()), (Backend::Netem, (ground.netem)())]
-}
-
-fn backend(name: Backend, can_run: &Result<Receipt, WhyNot>) -> Value {
+fn relay(can_run: &Result<Receipt, WhyNot>) -> Value {
     match can_run {
-        Ok(receipt) => json!({ "name": name, "can_run": true, "detail": receipt.detail }),
-        Err(why_not) => {
-            json!({ "name": name, "can_run": false, "reason": why_not.reason, "hint": why_not.hint })
-        }
+        Ok(receipt) => json!({ "can_run": true, "detail": receipt.detail }),
+        Err(why_not) => json!({ "can_run": false, "reason": why_not.reason, "hint": why_not.hint }),
     }
 }

@@ -16,7 +16,6 @@ use hairpin_engine::links::guest::{Group, Guest, NotStarted, Woken, is_in_foregr
 use hairpin_engine::links::{LinkEnd, LinkOrder, LogTo, RunningLink, addresses, namespace};
 use hairpin_engine::placement::Cpus;
 use hairpin_experiments::knob::EVERY;
-use hairpin_model::link::Backend;
 use hairpin_model::round::Failure;
 use serde_json::json;
 
@@ -38,7 +37,6 @@ struct Wish {
     far: Option<String>,
     seed: u64,
     log: Option<LogTo>,
-    backend: Backend,
     json: bool,
     quiet: bool,
     command: Vec<OsString>,
@@ -90,7 +88,6 @@ fn across(
         profile: wish.line.clone(),
         traces: wish.link.traces.clone(),
         seed: wish.seed,
-        backend: wish.backend,
         clock: RealClock::calibrated(),
         cpu: None,
         allowed_cpus: Cpus::choose().map_err(unready)?.allowed,
@@ -195,16 +192,13 @@ impl Wish {
                 "`loopback` is the kernel's own path, with no link (hint: run the command itself)",
             ));
         }
-        let backend: &String = matches.get_one("link-backend").expect("it has a default");
-        let backend: Backend = backend.parse().map_err(Stopped::usage)?;
-        let log = matches.get_one("log").map(|path: &PathBuf| may_log(path, backend)).transpose()?;
+        let log = matches.get_one("log").map(|path: &PathBuf| may_log(path)).transpose()?;
         Ok(Self {
             line: link.profile.to_string(),
             link,
             far,
             seed: matches.get_one("seed").copied().unwrap_or_else(drawn_seed),
             log,
-            backend,
             json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
             command: matches.get_many("COMMAND").unwrap_or_default().cloned().collect(),
@@ -226,7 +220,7 @@ impl Wish {
     /// The link in words: all that it takes to have it again.
     fn described(&self) -> String {
         let name = self.link.builtin.map(|builtin| format!("{}: ", builtin.name)).unwrap_or_default();
-        format!("{name}{}\n      seed {}, {}", self.line, self.seed, self.backend)
+        format!("{name}{}\n      seed {}", self.line, self.seed)
     }
 }
 
@@ -250,10 +244,7 @@ fn own_stream(path: &Path) -> Option<RawFd> {
 
 /// Where the log goes; refuses one that cannot be kept. The link makes a file, once there is something to write: one from
 /// before stays as it is until then.
-fn may_log(path: &Path, backend: Backend) -> Result<LogTo, Stopped> {
-    if backend == Backend::Netem {
-        return Err(Stopped::usage("netem keeps no log (hint: leave --log away, or --link-backend relay)"));
-    }
+fn may_log(path: &Path) -> Result<LogTo, Stopped> {
     let refused = |why: &dyn std::fmt::Display| {
         Stopped::usage(format!("cannot write the log {}: {why} (hint: --log FILE names another)", path.display()))
     };
@@ -302,7 +293,6 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
             "profile": wish.line,
             "name": wish.link.builtin.map(|builtin| builtin.name),
             "seed": wish.seed,
-            "backend": wish.backend,
             "addresses": wish.addresses().as_json(),
             "link": record,
         });

@@ -3,12 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgAction, Command, value_parser};
-use hairpin_model::link::Backend;
-
-/// What can carry the packets of a real program.
-const BACKENDS: [Backend; 2] = [Backend::Relay, Backend::Netem];
 
 const PROFILES: &str = "A profile is the name of a built-in one (hairpin link list), words such as `delay=23.5ms±1ms \
      up=5.5mbit queue=64KiB loss=0.1%`, or a name and words that change it. docs/links.md has every word.";
@@ -46,7 +41,7 @@ fn json(help: &'static str) -> Arg {
 
 fn list() -> Command {
     Command::new("list")
-        .about("The built-in profiles, and what can carry packets here")
+        .about("The built-in profiles, and whether packets can be carried here")
         .after_help(PROFILES)
         .arg(json("Print them as one JSON object"))
 }
@@ -66,7 +61,6 @@ fn show() -> Command {
 
 fn run() -> Command {
     let path = || value_parser!(PathBuf);
-    let backends = PossibleValuesParser::new(BACKENDS.iter().map(|backend| backend.word()));
     Command::new("run")
         .about("Run any program across a link: real kernel TCP and UDP at both ends, an emulated path between them")
         .after_help(RUN)
@@ -87,16 +81,8 @@ fn run() -> Command {
                 .help("Seed of the link's random choices; without it one is drawn and printed"),
         )
         .arg(Arg::new("log").long("log").value_name("FILE").value_parser(path()).help(
-            "Write a line about each packet: direction, size, arrived, due, released, fate (netem keeps no log)",
+            "Write a line about each packet: direction, size, arrived, due, released, fate",
         ))
-        .arg(
-            Arg::new("link-backend")
-                .long("link-backend")
-                .value_name("BACKEND")
-                .value_parser(backends)
-                .default_value(Backend::Relay.word())
-                .help("What carries the packets: Hairpin's relay or the kernel's emulator"),
-        )
         .arg(json(
             "When COMMAND has ended, print one JSON object with its exit code and what became of the packets; what \
              COMMAND prints goes to standard error then",

@@ -103,7 +103,7 @@ fn the_log_is_that_of_the_simulation() {
     expected.sort();
     written.sort();
     assert_eq!(written, expected);
-    assert_eq!(left.record.packets, link.record(hairpin_model::link::Backend::Sim, None).packets);
+    assert_eq!(left.record.packets, link.record(None).packets);
     assert_eq!(u64::try_from(interfaces.gone.len()).unwrap(), left.record.packets.out);
 }
 

@@ -11,7 +11,8 @@ use hairpin_link::Direction;
 use hairpin_link::link::Link;
 use hairpin_model::round::Failure;
 
-use super::carrier::{Arrival, Carried, Carrier, Interfaces};
+use super::carrier::{Carried, Carrier};
+use super::interfaces::{Arrival, Interfaces};
 use super::kept::{BOUND_BYTES, KeptPackets};
 use super::log::Log;
 use super::messages::Messages;

@@ -1,6 +1,7 @@
-//! What others script against: the object that `hairpin round-trip --json` prints and `run.json` holds.
+//! What others script against: the object that `--json` prints and `run.json` holds. This is its one definition, which
+//! tests and chores check runs against.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Figures of a latency, in the order in which they may only grow, and the samples that each needs.
 const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
@@ -63,16 +64,22 @@ fn join(place: &str, name: &str) -> String {
 }
 
 /// The list at that name, empty where it is none.
-pub(crate) fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
+#[must_use]
+pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Every way in which the object breaks the contract.
-pub(crate) fn faults(run: &Value) -> Vec<String> {
+/// Every way in which a run breaks the contract, each with the place in the object. A run that keeps it has none.
+#[must_use]
+pub fn faults(run: &Value) -> Vec<String> {
     let mut faults = Faults::default();
     faults.need(run, "", "format", Kind::Count);
-    faults.need(run, "", "tool", Kind::Object);
-    faults.need(run, "", "environment", Kind::Object);
+    for (name, parts) in [("tool", ["name", "version"]), ("environment", ["kernel", "cpu_model"])] {
+        let parent = faults.need(run, "", name, Kind::Object);
+        for part in parts {
+            faults.need(parent, name, part, Kind::Text);
+        }
+    }
     faults.need(run, "", "seed", Kind::Count);
     for name in ["cases", "findings", "skipped"] {
         faults.need(run, "", name, Kind::List);
@@ -81,17 +88,9 @@ pub(crate) fn faults(run: &Value) -> Vec<String> {
     for (number, case) in list(run, "cases").iter().enumerate() {
         case_faults(&mut faults, &format!("cases[{number}]"), case);
     }
+    let ids: Vec<&Value> = list(run, "cases").iter().map(|case| &case["id"]).collect();
     for (number, finding) in list(run, "findings").iter().enumerate() {
-        let place = format!("findings[{number}]");
-        for (name, kind) in [
-            ("code", Kind::Text),
-            ("severity", Kind::Text),
-            ("cases", Kind::List),
-            ("evidence", Kind::List),
-            ("advice", Kind::Text),
-        ] {
-            faults.need(finding, &place, name, kind);
-        }
+        finding_faults(&mut faults, &format!("findings[{number}]"), finding, &ids);
     }
     for (number, skipped) in list(run, "skipped").iter().enumerate() {
         let place = format!("skipped[{number}]");
@@ -99,6 +98,23 @@ pub(crate) fn faults(run: &Value) -> Vec<String> {
         faults.need(skipped, &place, "reason", Kind::Text);
     }
     faults.0
+}
+
+fn finding_faults(faults: &mut Faults, place: &str, finding: &Value, ids: &[&Value]) {
+    for (name, kind) in [
+        ("code", Kind::Text),
+        ("severity", Kind::Text),
+        ("cases", Kind::List),
+        ("evidence", Kind::List),
+        ("advice", Kind::Text),
+    ] {
+        faults.need(finding, place, name, kind);
+    }
+    let known = list(finding, "cases").iter().all(|id| ids.contains(&id));
+    faults.unless(known, &join(place, "cases"), "names a case that the run does not have");
+    for (number, evidence) in list(finding, "evidence").iter().enumerate() {
+        figure_faults(faults, &format!("{place}.evidence[{number}].value"), evidence.get("value"), true);
+    }
 }
 
 fn case_faults(faults: &mut Faults, place: &str, summary: &Value) {
@@ -119,8 +135,10 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value) {
     faults.need(summary, place, "rounds", Kind::Count);
     let samples = faults.need(summary, place, "samples", Kind::Count).as_u64().unwrap_or(0);
     let valid = faults.need(summary, place, "valid", Kind::Switch).as_bool().unwrap_or(false);
-    let reasons = faults.need(summary, place, "why_invalid", Kind::List).as_array().map_or(0, Vec::len);
-    faults.unless(valid == (reasons == 0), &join(place, "why_invalid"), "does not agree with `valid`");
+    faults.need(summary, place, "why_invalid", Kind::List);
+    let reasons = list(summary, "why_invalid");
+    faults.unless(reasons.iter().all(Value::is_string), &join(place, "why_invalid"), "has a reason that is no text");
+    faults.unless(valid == reasons.is_empty(), &join(place, "why_invalid"), "does not agree with `valid`");
     faults.need(summary, place, "effective_options", Kind::Object);
     latency_faults(faults, &join(place, "latency_ns"), &summary["latency_ns"], samples);
     figure_faults(faults, &join(place, "rate_per_s"), summary.get("rate_per_s"), samples > 0);
@@ -130,6 +148,9 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value) {
     let fine = echo.is_some_and(|echo| echo.is_null() || echo.is_number());
     faults.unless(fine, &join(place, "cpu_seconds.echo"), "is neither a number nor null");
     ledger_faults(faults, &join(place, "ledger"), &summary["ledger"], samples);
+    if let Some(link) = summary.get("link") {
+        link_faults(faults, &join(place, "link"), link);
+    }
 }
 
 fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u64) {
@@ -150,11 +171,15 @@ fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u6
     figure_faults(faults, &join(place, "mean"), latency.get("mean"), samples > 0);
 }
 
-/// `{value, low, high}`, or null where it may be missing.
+/// `{value, low, high}`, with `why` where there is no interval; or null where it may be missing.
 fn figure_faults(faults: &mut Faults, place: &str, figure: Option<&Value>, needed: bool) {
     match figure {
         Some(Value::Null) => faults.unless(!needed, place, "is null although there are samples enough"),
-        Some(figure @ Value::Object(_)) => {
+        Some(figure @ Value::Object(fields)) => {
+            let known = |name: &String| ["value", "low", "high", "why"].contains(&name.as_str());
+            faults.unless(fields.keys().all(known), place, "has a field that no figure has");
+            let has_reason = figure["why"].is_null() || figure["low"].is_null();
+            faults.unless(has_reason, place, "has an interval, and a reason why it has none");
             let value = faults.need(figure, place, "value", Kind::Number).as_f64().unwrap_or(0.0);
             let bound = |name: &str, none: f64| match figure.get(name) {
                 Some(Value::Null) => Some(none),
@@ -178,9 +203,7 @@ fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, samples: u64)
     };
     let (sent, received, late) = (count("sent"), count("received"), count("late"));
     count("duplicated");
-    let lost = faults.need(ledger, place, "lost", Kind::Object);
-    let lost: i128 =
-        lost.as_object().map_or(0, |causes| causes.values().filter_map(Value::as_u64).map(i128::from).sum());
+    let lost = by_cause(faults, ledger, place, "lost");
     let unexplained = faults.need(ledger, place, "unexplained", Kind::Number).as_i64().unwrap_or(0);
     let rest = sent - received - lost - late;
     faults.unless(
@@ -193,9 +216,34 @@ fn ledger_faults(faults: &mut Faults, place: &str, ledger: &Value, samples: u64)
     faults.unless(fine, place, &format!("{samples} samples, but {received} received and {late} late"));
 }
 
+/// The sum of the counts by cause of an object at that name.
+fn by_cause(faults: &mut Faults, parent: &Value, place: &str, name: &str) -> i128 {
+    let causes = faults.need(parent, place, name, Kind::Object).as_object();
+    let counts: Vec<Option<u64>> = causes.into_iter().flat_map(|causes| causes.values().map(Value::as_u64)).collect();
+    faults.unless(counts.iter().all(Option::is_some), &join(place, name), "has a cause without a count");
+    counts.into_iter().flatten().map(i128::from).sum()
+}
+
+fn link_faults(faults: &mut Faults, place: &str, link: &Value) {
+    faults.need(link, place, "seed", Kind::Count);
+    let late = &link["lateness_ns"];
+    for name in ["p50", "p99", "max"].into_iter().filter(|_| !late.is_null()) {
+        faults.need(late, &join(place, "lateness_ns"), name, Kind::Count);
+    }
+    let packets = faults.need(link, place, "packets", Kind::Object);
+    let place = join(place, "packets");
+    let dropped = by_cause(faults, packets, &place, "dropped");
+    let mut count = |name: &str| i128::from(faults.need(packets, &place, name, Kind::Count).as_u64().unwrap_or(0));
+    let came = count("in") + count("duplicated");
+    let rest = came - count("out") - count("inside") - dropped;
+    count("reordered");
+    faults.unless(rest == 0, &place, &format!("does not close: {rest} are left"));
+}
+
 /// Ways in which a round trip asked for by `--count` and `--rounds` did something else. Loss is no fault here: the
 /// ledger tells it, and unreliable transports may lose.
-pub(crate) fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
+#[must_use]
+pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     let mut faults = Faults::default();
     for (number, summary) in list(run, "cases").iter().enumerate() {
         let place = format!("cases[{number}] ({})", summary["case"]["transport"].as_str().unwrap_or("?"));
@@ -210,39 +258,47 @@ pub(crate) fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> 
     faults.0
 }
 
+/// A run that keeps the contract, for tests.
+#[must_use]
+pub fn example() -> Value {
+    let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": null});
+    json!({
+        "format": 1, "tool": {"name": "hairpin", "version": "1.0.0"},
+        "environment": {"kernel": "Linux 6.18", "cpu_model": "a CPU", "cpus_used": [0, 1]}, "seed": 7,
+        "state": "complete",
+        "cases": [{
+            "id": "1", "case": {"transport": "tcp", "waiting": "block", "placement": "apart", "ends": "processes",
+                "size_bytes": 4, "options": {}, "link": "delay=2ms"},
+            "rounds": 2, "samples": 398, "valid": true, "why_invalid": [], "effective_options": {},
+            "latency_ns": {"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null,
+                "max": figure(99.0), "mean": figure(12.0)},
+            "rate_per_s": figure(100.0), "cpu_seconds": {"client": 0.1, "echo": null},
+            "ledger": {"sent": 400, "received": 398, "lost": {"link": 1}, "late": 1, "duplicated": 0,
+                "unexplained": 0},
+            "link": {"seed": 7, "lateness_ns": {"p50": 1, "p99": 2, "max": 3},
+                "packets": {"in": 10, "out": 9, "dropped": {"loss": 2}, "duplicated": 1, "reordered": 0, "inside": 0}},
+        }],
+        "comparisons": [{"role": "a-a", "verdict": "cannot-tell", "ratio": {"value": 1.0}}],
+        "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [{"value": figure(1.5)}],
+            "advice": "wait"}],
+        "skipped": [{"transport": "icmp", "reason": "no permission"}],
+    })
+}
+
+/// The example with one value changed, by JSON pointer.
+///
+/// # Panics
+/// The example has nothing there.
+#[must_use]
+pub fn with(pointer: &str, value: Value) -> Value {
+    let mut run = example();
+    *run.pointer_mut(pointer).expect("the example has it") = value;
+    run
+}
+
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-    use serde_json::json;
-
-    /// A run that keeps the contract.
-    pub(crate) fn example() -> Value {
-        let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": null});
-        json!({
-            "format": 1, "tool": {"name": "hairpin"}, "environment": {"cpus_used": [0, 1]}, "seed": 7,
-            "state": "complete",
-            "cases": [{
-                "id": "1", "case": {"transport": "tcp", "waiting": "block", "placement": "apart", "ends": "processes",
-                    "size_bytes": 4, "options": {}, "link": "loopback"},
-                "rounds": 2, "samples": 398, "valid": true, "why_invalid": [], "effective_options": {},
-                "latency_ns": {"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null,
-                    "max": figure(99.0), "mean": figure(12.0)},
-                "rate_per_s": figure(100.0), "cpu_seconds": {"client": 0.1, "echo": null},
-                "ledger": {"sent": 400, "received": 398, "lost": {"link": 1}, "late": 1, "duplicated": 0,
-                    "unexplained": 0},
-            }],
-            "comparisons": [{"role": "a-a", "verdict": "cannot-tell", "ratio": {"value": 1.0}}],
-            "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [], "advice": "wait"}],
-            "skipped": [{"transport": "icmp", "reason": "no permission"}],
-        })
-    }
-
-    /// The example with one value changed, by JSON pointer.
-    pub(crate) fn with(pointer: &str, value: Value) -> Value {
-        let mut run = example();
-        *run.pointer_mut(pointer).expect("the example has it") = value;
-        run
-    }
 
     #[test]
     fn a_run_that_keeps_the_contract_has_no_fault() {
@@ -256,7 +312,15 @@ pub(crate) mod tests {
         for (pointer, value, expected) in [
             ("/seed", json!(null), "seed: is not a count"),
             ("/cases", json!([]), "cases: is empty"),
+            ("/tool/version", json!(1), "tool.version: is not a text"),
             ("/findings/0/advice", json!(""), "findings[0].advice: is not a text"),
+            ("/findings/0/cases/0", json!("2"), "findings[0].cases: names a case that the run does not have"),
+            ("/findings/0/evidence/0/value", json!(null), "findings[0].evidence[0].value: is null although"),
+            ("/cases/0/why_invalid", json!([1]), "cases[0].why_invalid: has a reason that is no text"),
+            ("/cases/0/ledger/lost/link", json!(-1), "cases[0].ledger.lost: has a cause without a count"),
+            ("/cases/0/link/lateness_ns/max", json!(null), "cases[0].link.lateness_ns.max: is not a count"),
+            ("/cases/0/link/packets/out", json!(8), "cases[0].link.packets: does not close: 1 are left"),
+            ("/cases/0/rate_per_s/low", json!({"low": 1}), "cases[0].rate_per_s: has no `low` or no `high`"),
             ("/skipped/0/reason", json!(null), "skipped[0].reason: is not a text"),
             ("/cases/0/case/waiting", json!("sleep"), "cases[0].case.waiting: `sleep` is not one of the words"),
             ("/cases/0/case/options", json!([]), "cases[0].case.options: is not an object"),

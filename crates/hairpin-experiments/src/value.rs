@@ -1,0 +1,75 @@
+//! A knob's value, read from its text once.
+
+use hairpin_model::case::{CpuIdle, Ends, Placement, Plant, Waiting};
+use hairpin_model::exchange::{Remedy, Writes};
+use hairpin_model::options::Options;
+use hairpin_model::round::Extent;
+
+/// What a text of the command line says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Every value of a finite list: `all`.
+    Every,
+    /// What the experiment chooses case by case: `auto`.
+    Chosen,
+    /// On or off.
+    Switch(bool),
+    /// A word, by its place in the knob's list.
+    Word(usize),
+    /// The name of a transport, or a link.
+    Name(String),
+    /// A whole number, a number of bytes or a duration in ns.
+    Whole(u64),
+    /// A share, or messages a second.
+    Real(f64),
+    /// How much to measure.
+    Extent(Extent),
+    /// A set of socket options.
+    Options(Options),
+    /// A planted fault.
+    Plant(Plant),
+    /// The writes of a request.
+    Writes(Writes),
+    /// A remedy.
+    Remedy(Remedy),
+}
+
+/// A type that values of one kind of knob have.
+pub trait OfKnob: Clone + PartialEq {
+    /// The value as this type; null where the knob is of another kind.
+    fn of(value: &Value) -> Option<Self>;
+}
+
+macro_rules! of_knob {
+    ($($kind:ident($type:ty)),+) => {
+        $(impl OfKnob for $type {
+            fn of(value: &Value) -> Option<Self> {
+                if let Value::$kind(value) = value.clone() { Some(value) } else { None }
+            }
+        })+
+    };
+}
+
+of_knob!(
+    Switch(bool),
+    Name(String),
+    Whole(u64),
+    Real(f64),
+    Extent(Extent),
+    Options(Options),
+    Plant(Plant),
+    Writes(Writes),
+    Remedy(Remedy)
+);
+
+macro_rules! word_of_knob {
+    ($($type:ty),+) => {
+        $(impl OfKnob for $type {
+            fn of(value: &Value) -> Option<Self> {
+                if let Value::Word(place) = value { Self::ALL.get(*place).copied() } else { None }
+            }
+        })+
+    };
+}
+
+word_of_knob!(Waiting, Placement, Ends, CpuIdle);
