@@ -6,7 +6,6 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-
 /// Where the list stands.
 const LIST: &str = "xtask/allowed-skips.toml";
 

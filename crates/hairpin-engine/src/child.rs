@@ -1,27 +1,25 @@
 //! This program, started again with a hidden command: it hears one order on its standard input, and says words on its
 //! standard output, each a line of JSON. Its standard input closing is the sign that it is no longer wanted.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hairpin_model::round::Failure;
-use hairpin_transports::giving_up::has_given_up;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::control::patience::{Waited, wait};
 use crate::system::process;
 
-/// How long a wait for a word goes on before it is asked whether everything was given up.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
 /// The longest word, in bytes: the trace of a round takes a tenth of it.
 const LONGEST_WORD: usize = 64 << 20;
 
 /// The process, and the way its words come.
 pub(crate) struct TalkingChild {
-    /// What it is to users: `the echo half`.
+    /// What it is to users: `the relay`.
     name: &'static str,
     child: Child,
     words: BufReader<ChildStdout>,
@@ -99,35 +97,13 @@ impl TalkingChild {
 
     /// Waits until it has said more, or has ended.
     fn wait_within(&self, patience: Duration) -> Result<(), Failure> {
-        let look = |at_most: Duration| {
-            let at_most_ms = i32::try_from(at_most.as_millis()).expect("at most a second");
-            process::readable(self.words.get_ref().as_fd(), at_most_ms)
-        };
-        match wait(patience, look, has_given_up) {
+        let look = |at_most_ms| process::readable(self.words.get_ref().as_fd(), at_most_ms);
+        match wait(patience, look) {
             Ok(Waited::Ready) => Ok(()),
             Ok(Waited::GivenUp) => Err(self.gone("was not waited for")),
             Ok(Waited::InVain) => Err(self.gone(&format!("said nothing for {} ms", patience.as_millis()))),
             Err(error) => Err(unheard(self.name, &error)),
         }
-    }
-
-    /// Sends it a byte, and waits for its answer.
-    ///
-    /// # Errors
-    /// It answered nothing for so long, or is gone.
-    pub(crate) fn ping(&mut self, patience: Duration) -> Result<(), Failure> {
-        let Some(input) = self.child.stdin.as_mut() else { return Err(self.gone("was released")) };
-        let mut byte = [PING];
-        input.write_all(&byte).map_err(|error| unheard(self.name, &error))?;
-        if self.words.buffer().is_empty() {
-            self.wait_within(patience)?;
-        }
-        self.words.read_exact(&mut byte).map_err(|error| unheard(self.name, &error))
-    }
-
-    /// Whether it has said its next word, or has ended.
-    pub(crate) fn has_word(&self) -> bool {
-        !self.words.buffer().is_empty() || process::readable(self.words.get_ref().as_fd(), 0).unwrap_or(true)
     }
 
     /// Closes its standard input.
@@ -176,36 +152,6 @@ fn unheard(name: &str, error: &io::Error) -> Failure {
     gone(name, &format!("cannot be heard: {error}"))
 }
 
-/// How a wait for a word ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waited {
-    Ready,
-    GivenUp,
-    InVain,
-}
-
-/// Waits by looks that each last as long as they are told, or until there is something. Once everything was given up, the
-/// look under way is the last: an end that answers still has so long.
-fn wait(
-    patience: Duration,
-    mut look: impl FnMut(Duration) -> io::Result<bool>,
-    has_given_up: impl Fn() -> bool,
-) -> io::Result<Waited> {
-    let deadline = Instant::now() + patience;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if look(left.min(LOOK))? {
-            return Ok(Waited::Ready);
-        }
-        if has_given_up() {
-            return Ok(Waited::GivenUp);
-        }
-        if left.is_zero() {
-            return Ok(Waited::InVain);
-        }
-    }
-}
-
 /// The limit that was likely reached.
 pub(crate) fn limit(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
@@ -225,17 +171,6 @@ pub(crate) fn hear_order<Order: DeserializeOwned>() -> Result<Order, String> {
     serde_json::from_str(&line).map_err(|error| format!("cannot read the order: {error}"))
 }
 
-/// The byte of a ping and of its answer.
-const PING: u8 = b'.';
-
-/// Waits for a ping and answers it, in the process that is pinged. False where nobody pings any more.
-pub(crate) fn pong() -> bool {
-    let mut byte = [0];
-    let mut output = io::stdout().lock();
-    let answered = io::stdin().lock().read_exact(&mut byte).and_then(|()| output.write_all(&byte));
-    answered.and_then(|()| output.flush()).is_ok()
-}
-
 /// Says a word, in the process that says it.
 pub(crate) fn say(word: &impl Serialize) {
     let mut line = serde_json::to_string(word).expect("a word has only string keys");
@@ -247,30 +182,7 @@ pub(crate) fn say(word: &impl Serialize) {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
-
     use super::*;
-
-    /// Waits for what never comes, which is given up during the look of that number; the looks.
-    fn looks(given_up_in: usize) -> (Waited, Vec<Duration>) {
-        let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
-        let look = |at_most| {
-            looks.borrow_mut().push(at_most);
-            given_up.set(looks.borrow().len() >= given_up_in);
-            Ok(false)
-        };
-        let waited = wait(Duration::from_secs(3600), look, || given_up.get()).unwrap();
-        (waited, looks.into_inner())
-    }
-
-    #[test]
-    fn what_does_not_answer_is_waited_for_one_short_look_after_all_was_given_up() {
-        for given_up_in in [1, 2, 5] {
-            let (waited, looks) = looks(given_up_in);
-            assert_eq!((waited, looks), (Waited::GivenUp, vec![LOOK; given_up_in]));
-        }
-        assert!(LOOK <= Duration::from_millis(250), "what a user may wait beyond the round's own time");
-    }
 
     #[test]
     fn half_a_word_holds_nobody_up() {
@@ -282,11 +194,5 @@ mod tests {
         assert!(process::readable(talking.words(), 10_000).unwrap(), "it has said something");
         let failure = talking.word_within::<String>(Duration::from_millis(50)).unwrap_err();
         assert_eq!(failure.cause, "the shell said nothing for 50 ms");
-    }
-
-    #[test]
-    fn what_is_there_is_taken_though_all_was_given_up() {
-        assert_eq!(wait(Duration::ZERO, |_| Ok(true), || true).unwrap(), Waited::Ready);
-        assert_eq!(wait(Duration::ZERO, |_| Ok(false), || false).unwrap(), Waited::InVain);
     }
 }

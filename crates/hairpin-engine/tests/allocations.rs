@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hairpin_engine::clock::RealClock;
-use hairpin_engine::ends::far;
+use hairpin_engine::ends::opening;
 use hairpin_engine::halves::echo::Echo;
+use hairpin_engine::halves::marks::Alone;
 use hairpin_engine::halves::{Client, run_client};
 use hairpin_model::case::{Case, Pattern};
 use hairpin_model::exchange::Exchange;
@@ -66,21 +67,21 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
         link_seed: 0,
     };
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
-    let transport = far::transport(&case.transport).expect("it is known");
+    let transport = opening::transport(&case.transport).expect("it is known");
     let card = transport.card();
-    let listening = transport.listen(&far::setup(&order, End::Far)).expect("it can listen");
+    let listening = transport.listen(&opening::setup(&order, End::Far)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
         let echo = scope.spawn(move || {
-            let echo = Echo { clock, case, boundaries: card.boundaries, is_released: &|| false };
+            let echo = Echo { clock, case, boundaries: card.boundaries, warm_up: order.warm_up };
             let mut wire = listening.accept().expect("somebody connects");
-            allocations_of(|| echo.run(&mut *wire).expect("it echoes to the end"))
+            allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });
-        let mut wire = transport.connect(&address, &far::setup(&order, End::Near)).expect("it can connect");
+        let mut wire = transport.connect(&address, &opening::setup(&order, End::Near)).expect("it can connect");
         let client = Client { clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
         let client = allocations_of(|| {
-            let journey = run_client(&client, &mut *wire).expect("it is answered");
+            let journey = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");
             assert_eq!(journey.tally.received, count);
             journey
         });

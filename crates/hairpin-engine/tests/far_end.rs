@@ -8,7 +8,8 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use hairpin_engine::clock::RealClock;
-use hairpin_engine::ends::far;
+use hairpin_engine::ends::opening;
+use hairpin_engine::halves::marks::Alone;
 use hairpin_engine::halves::{Client, Journey, run_client};
 use hairpin_model::case::{Case, Pattern, Waiting};
 use hairpin_model::round::{Extent, Failure, RoundOrder};
@@ -75,15 +76,15 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
             not_before_ns: 0,
             link_seed: 0,
         };
-        let transport = far::transport(transport).expect("it is known");
+        let transport = opening::transport(transport).expect("it is known");
         let card = transport.card();
         let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
         let client =
             Client { clock: &clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
-        let wire = transport.connect(&address, &far::setup(&order, End::Near));
+        let wire = transport.connect(&address, &opening::setup(&order, End::Near));
         let journey = match wire {
-            Ok(mut wire) => run_client(&client, &mut *wire),
-            Err(error) => Err(far::unopened("client half", &error)),
+            Ok(mut wire) => run_client(&client, &mut *wire, &mut Alone),
+            Err(error) => Err(opening::unopened(End::Near, &error)),
         };
         // The test may have given up.
         drop(tell.send(journey));
@@ -167,7 +168,7 @@ fn a_tcp_peer_that_closes_is_gone() {
 fn where_nobody_listens_nobody_can_be_connected_to() {
     let address = free_address();
     let cause = cause("tcp", &address, Pattern::PingPong);
-    assert!(cause.starts_with(&format!("client half: cannot connect to {address}: Connection refused")), "{cause}");
+    assert!(cause.starts_with(&format!("client: cannot connect to {address}: Connection refused")), "{cause}");
 }
 
 /// An address at which nobody listens any more.
@@ -254,8 +255,8 @@ fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
     };
     for address in [udp_peer(b"", greets_wrongly), udp_peer(b"good day", greets_wrongly)] {
         let cause = cause("udp", &address, Pattern::PingPong);
-        assert_eq!(cause, "client half: nobody answered within 300 ms");
+        assert_eq!(cause, "client: nobody answered within 300 ms");
     }
     let cause = cause("udp", &free_address(), Pattern::PingPong);
-    assert!(cause.starts_with("client half: cannot ") && cause.contains("Connection refused"), "{cause}");
+    assert!(cause.starts_with("client: cannot ") && cause.contains("Connection refused"), "{cause}");
 }

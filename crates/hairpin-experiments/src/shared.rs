@@ -64,10 +64,14 @@ pub const LINK: Knob = Knob::new(
 .or(&[LOOPBACK]);
 
 /// How deep idle CPUs may sleep.
-pub const CPU_IDLE: Knob =
-    Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdle::WORDS), "How deep idle CPUs may sleep: deep, shallow, or all")
-        .many()
-        .or(&["deep"]);
+pub const CPU_IDLE: Knob = Knob::new(
+    "cpu-idle",
+    "DEPTH",
+    KnobKind::Words(CpuIdle::WORDS),
+    "How deep idle CPUs may sleep: deep, shallow, or all",
+)
+.many()
+.or(&["deep"]);
 
 /// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
 pub const SEED: Knob = Knob::new(

@@ -69,8 +69,7 @@ fn the_account_of_a_link_is_that_of_all_its_cases() {
     let home = "Link: home-uplink (seed 7): 88 400 packets in, 77 040 out, dropped 11 360 (loss 40, queue 11 320), \
                 late up to 1.65 us at p50, 71.2 us at p99, relay CPU up to 4.73 us a packet";
     assert!(said.contains(home), "{said}");
-    let quiet =
-        "Link: bridged-vm (seed 3000): 10 240 packets in, 10 240 out, none dropped, late 4.64 us at p50";
+    let quiet = "Link: bridged-vm (seed 3000): 10 240 packets in, 10 240 out, none dropped, late 4.64 us at p50";
     assert!(said.contains(quiet), "{said}");
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn of(baseline: &Run, candidate: &Run) -> Self {
-        let links = only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| !is_one_path(one, other));
+        let links = only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| one.link != other.link);
         Self {
             links: links.map(|(one, other)| DifferentLinks {
                 baseline: told_apart(one, other),

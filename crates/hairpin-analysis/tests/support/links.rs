@@ -2,8 +2,7 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::link::{
-    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, PacketCounts, RelayReport,
-    StageRecord,
+    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkRecord, PacketCounts, RelayReport, StageRecord,
 };
 use hairpin_model::round::Measured;
 

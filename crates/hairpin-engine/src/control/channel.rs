@@ -4,17 +4,14 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use hairpin_transports::giving_up::has_given_up;
-
+use super::patience::{Waited, wait};
 use super::{Control, ControlError, Message};
 use crate::system::process;
 
-/// How long a wait goes on before it is asked whether everything was given up.
-pub(crate) const LOOK: Duration = Duration::from_millis(200);
 /// How long a message may take to be sent.
 const SENDING: Duration = Duration::from_secs(10);
 /// Bytes before the message.
@@ -51,11 +48,6 @@ impl Channel {
             Ok(Self::new(stream.try_clone()?.into(), stream.into(), most_bytes))
         };
         Ok([channel(one, most_bytes[0])?, channel(other, most_bytes[1])?])
-    }
-
-    /// Can be read when something has come, or the other end is gone.
-    pub(crate) fn input(&self) -> BorrowedFd<'_> {
-        self.input.as_fd()
     }
 
     /// The length that the frame in hand says, once that has come.
@@ -141,44 +133,8 @@ impl Control for Channel {
     }
 }
 
-/// How a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waited {
-    Ready,
-    GivenUp,
-    InVain,
-}
-
-/// Waits by looks that each last as many ms as they are told, or until there is something. Once everything was given up,
-/// the look under way is the last: a peer that answers still has so long.
-fn wait(patience: Duration, look: impl FnMut(i32) -> io::Result<bool>) -> io::Result<Waited> {
-    wait_until(patience, look, has_given_up)
-}
-
-fn wait_until(
-    patience: Duration,
-    mut look: impl FnMut(i32) -> io::Result<bool>,
-    has_given_up: impl Fn() -> bool,
-) -> io::Result<Waited> {
-    let deadline = Instant::now() + patience;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let at_most_ms = i32::try_from(left.min(LOOK).as_millis()).expect("at most a second");
-        if look(at_most_ms)? {
-            return Ok(Waited::Ready);
-        }
-        if has_given_up() {
-            return Ok(Waited::GivenUp);
-        }
-        if left.is_zero() {
-            return Ok(Waited::InVain);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::cell::{Cell, RefCell};
     use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
     use hairpin_model::round::Failure;
@@ -239,7 +195,10 @@ mod tests {
         assert!(matches!(most, ControlError::TooLarge { bytes: 0x2054_4547, most: 1000 }), "{most:?}");
         assert!(matches!(refused(&[0xff; 64]), ControlError::TooLarge { .. }));
         assert!(matches!(refused(&[3, 0, 0, 0, b'x', b'y', b'z']), ControlError::Unreadable(_)));
-        assert!(matches!(refused(&[7, 0, 0, 0, b'"', b's', b't', b'o', b'p', b's', b'"']), ControlError::Unreadable(_)));
+        assert!(matches!(
+            refused(&[7, 0, 0, 0, b'"', b's', b't', b'o', b'p', b's', b'"']),
+            ControlError::Unreadable(_)
+        ));
     }
 
     #[test]
@@ -255,26 +214,5 @@ mod tests {
         let [mut own, mut peer] = Channel::pair([1000; 2]).unwrap();
         peer.send(&Message::Ready).unwrap();
         assert!(matches!(agree(&mut own, PATIENT), Err(ControlError::Unexpected("ready"))));
-    }
-
-    /// Waits for what never comes, which is given up during the look of that number; the looks.
-    fn looks(given_up_in: usize) -> (Waited, Vec<i32>) {
-        let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
-        let look = |at_most_ms| {
-            looks.borrow_mut().push(at_most_ms);
-            given_up.set(looks.borrow().len() >= given_up_in);
-            Ok(false)
-        };
-        let waited = wait_until(Duration::from_secs(3600), look, || given_up.get()).unwrap();
-        (waited, looks.into_inner())
-    }
-
-    #[test]
-    fn a_peer_that_does_not_answer_has_one_short_look_after_all_was_given_up() {
-        for given_up_in in [1, 2, 5] {
-            assert_eq!(looks(given_up_in), (Waited::GivenUp, vec![200; given_up_in]));
-        }
-        assert_eq!(wait_until(Duration::ZERO, |_| Ok(true), || true).unwrap(), Waited::Ready, "what is there is taken");
-        assert_eq!(wait_until(Duration::ZERO, |_| Ok(false), || false).unwrap(), Waited::InVain);
     }
 }

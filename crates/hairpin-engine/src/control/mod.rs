@@ -5,6 +5,7 @@
 //! message has a limit of size and of time, and a peer that breaks one is a failure with a kind.
 
 pub mod channel;
+pub(crate) mod patience;
 
 use std::io;
 use std::time::Duration;

@@ -117,7 +117,8 @@ impl Client<'_> {
             boundaries: self.card.boundaries,
             stop: self.stop,
         };
-        let mut marks = Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
+        let mut marks =
+            Marks { server: self.server.as_deref_mut(), has_asked: false, usage: Usage::now(), used: None, pinned };
         let journey = run_client(&client, wire, &mut marks)?;
         let Marks { usage, used, .. } = marks;
         Ok((journey, used.unwrap_or_else(|| usage.since(pinned))))
@@ -132,7 +133,8 @@ impl Client<'_> {
         let mut open = None;
         let mut facts = Vec::new();
         if let Some(link) = link.as_ref().filter(|_| !card.lossless) {
-            let mut leaving = Leaving { clock: &host.clock, wire, journey: &mut journey, server: server.as_deref_mut() };
+            let mut leaving =
+                Leaving { clock: &host.clock, wire, journey: &mut journey, server: server.as_deref_mut() };
             leaving.leave(link)?;
             open = Some(leaving.wire);
         } else {

@@ -8,7 +8,6 @@ use hairpin_model::trace::End;
 
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
-use crate::clock::Clock;
 use crate::control::{Control, ControlError, Message, agree};
 use crate::halves::echo::Echo;
 use crate::halves::marks::{ServerMarks, Told};
@@ -40,7 +39,7 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let transport = opening::transport(&case.transport)?;
     let card = transport.card();
     let pinned = host.settle(case.placement, End::Far)?;
-    let mut setup = setup(&round, End::Far)?;
+    let mut setup = setup(&round, End::Far);
     if case.is_emulated() && !card.lossless {
         setup.timeout = setup.timeout.min(SILENCE);
     }

@@ -64,12 +64,8 @@ impl ClientMarks for Alone {
     fn end(&mut self) {}
 }
 
-/// The marks of a server that is told nothing, and stopped only by its wire.
-#[cfg(test)]
-pub(crate) struct Untold;
-
-#[cfg(test)]
-impl ServerMarks for Untold {
+/// A server without control measures from the first message on, and is stopped by its wire only.
+impl ServerMarks for Alone {
     fn look(&mut self) -> Result<Told, Failure> {
         Ok(Told::Nothing)
     }

@@ -88,7 +88,9 @@ pub fn run<C: Clock>(
                 continue;
             }
             // The warm-up counts from the clock: a generator that cannot keep up is warm after that time too.
-            if !measuring && is_done(client.order.warm_up, this.next, now_ns - origin_ns) && marks.may_measure(client.order.warm_up == Extent::Count(0))?
+            if !measuring
+                && is_done(client.order.warm_up, this.next, now_ns - origin_ns)
+                && marks.may_measure(client.order.warm_up == Extent::Count(0))?
             {
                 // The extent counts from the timetable, not from now: a late generator gains no time by it.
                 this.recorder.begin_measuring();

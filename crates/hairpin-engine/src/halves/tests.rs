@@ -10,8 +10,8 @@ use hairpin_model::case::{Case, Pattern};
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
 
-use super::scripted::{Act, ScriptedWire};
 use super::marks::Alone;
+use super::scripted::{Act, ScriptedWire};
 use super::{Client, Journey, run_client};
 use crate::clock::ManualClock;
 
@@ -137,7 +137,8 @@ fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_wer
 fn travel_behind_time(order: &RoundOrder) -> Journey {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(1500);
-    run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire, &mut Alone).unwrap()
+    run_client(&Client { clock: &clock, order, lossy: false, boundaries: true, stop: &stop }, &mut wire, &mut Alone)
+        .unwrap()
 }
 
 #[test]

@@ -15,8 +15,8 @@ use hairpin_transports::{KernelStamps, RawStamp, Segments, Stream, Wire, WireErr
 use super::Observed;
 use super::wire::TracingWire;
 use crate::clock::{Clock, ManualClock};
-use crate::halves::scripted::{Act, Made, ScriptedWire};
 use crate::halves::marks::Alone;
+use crate::halves::scripted::{Act, Made, ScriptedWire};
 use crate::halves::{Client, Journey, run_client};
 
 const TIMEOUT_NS: u64 = 1_000_000;

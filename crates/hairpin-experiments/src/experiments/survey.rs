@@ -148,17 +148,8 @@ pub const LEFT_OUT: &[&str] = &["mptcp"];
 /// and spinning, which a link of milliseconds hides.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
 
-const KNOBS: &[Knob] = &[
-    LINK,
-    budget::ROUNDS,
-    budget::OVER,
-    budget::UNTIL,
-    budget::AT_MOST,
-    budget::QUICK,
-    SEED,
-    PLANT,
-    PLANT_TWIN,
-];
+const KNOBS: &[Knob] =
+    &[LINK, budget::ROUNDS, budget::OVER, budget::UNTIL, budget::AT_MOST, budget::QUICK, SEED, PLANT, PLANT_TWIN];
 
 impl Experiment for Survey {
     fn name(&self) -> &'static str {

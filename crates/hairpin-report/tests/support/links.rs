@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use hairpin_model::case::Case;
 use hairpin_model::link::{
-    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline, PacketCounts,
-    ShownLink, StageRecord,
+    DirectionRecord, DroppedPacket, LateBoundsNs, LatenessNs, LinkSummary, LinkTimeline, PacketCounts, ShownLink,
+    StageRecord,
 };
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, CpuSeconds};

@@ -13,8 +13,8 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Segments, Stream, Wire, WireError};
 
 use super::super::echo::Echo;
+use super::super::marks::Alone;
 use super::super::scripted::{Act, Made, ScriptedWire};
-use super::super::marks::{Alone, Untold};
 use super::super::{Client, Journey, run_client};
 use super::TIMEOUT_NS;
 use crate::clock::{Clock, ManualClock};
@@ -283,7 +283,7 @@ fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after
         let clock = ManualClock::default();
         let mut wire = InPieces::default();
         let echo = Echo { clock: &clock, case: &case, boundaries: false, warm_up: Extent::Count(1) };
-        echo.run(&mut wire, &mut Untold).unwrap();
+        echo.run(&mut wire, &mut Alone).unwrap();
         wire.0
     };
     let quickly = Set(OptionName::Quickack, true);
@@ -298,7 +298,8 @@ fn a_wire_without_a_stream_is_a_failed_round() {
     let order = order(exchange("2x2", Remedy::None), 1, 0);
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
-    let failure = run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS), &mut Alone).unwrap_err();
+    let failure =
+        run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS), &mut Alone).unwrap_err();
     assert_eq!(failure.cause, "memory carries no stream of bytes, so a request cannot go in several writes");
     let unsaid = RoundOrder { case: Case { exchange: None, ..order.case.clone() }, ..order.clone() };
     let unlike = RoundOrder { case: Case { size_bytes: 5, ..order.case.clone() }, ..order };

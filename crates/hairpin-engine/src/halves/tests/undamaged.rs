@@ -118,7 +118,7 @@ fn the_echo_half_answers_no_damaged_message() {
     let mut far = FarWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
     let echo = Echo { clock: &clock, case: &case, boundaries: true, warm_up: Extent::Count(1) };
-    let turnaround = echo.run(&mut Undamaged::new(&mut far, &case), &mut Untold).unwrap();
+    let turnaround = echo.run(&mut Undamaged::new(&mut far, &case), &mut Alone).unwrap();
     assert_eq!(far.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
 }

@@ -80,9 +80,13 @@ fn run() -> Command {
                 .value_parser(value_parser!(u64))
                 .help("Seed of the link's random choices; without it one is drawn and printed"),
         )
-        .arg(Arg::new("log").long("log").value_name("FILE").value_parser(path()).help(
-            "Write a line about each packet: direction, size, arrived, due, released, fate",
-        ))
+        .arg(
+            Arg::new("log")
+                .long("log")
+                .value_name("FILE")
+                .value_parser(path())
+                .help("Write a line about each packet: direction, size, arrived, due, released, fate"),
+        )
         .arg(json(
             "When COMMAND has ended, print one JSON object with its exit code and what became of the packets; what \
              COMMAND prints goes to standard error then",

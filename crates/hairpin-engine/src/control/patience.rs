@@ -1,0 +1,76 @@
+//! Waiting for another end, for a limited time and not beyond the end of the program.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use hairpin_transports::giving_up::has_given_up;
+
+/// How long a look lasts before it is asked whether everything was given up.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    Ready,
+    GivenUp,
+    InVain,
+}
+
+/// Waits by looks that each last as many ms as they are told, or until there is something. Once everything was given up,
+/// the look under way is the last: a peer that answers still has so long.
+pub(crate) fn wait(patience: Duration, look: impl FnMut(i32) -> io::Result<bool>) -> io::Result<Waited> {
+    wait_until(patience, look, has_given_up)
+}
+
+fn wait_until(
+    patience: Duration,
+    mut look: impl FnMut(i32) -> io::Result<bool>,
+    has_given_up: impl Fn() -> bool,
+) -> io::Result<Waited> {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let at_most_ms = i32::try_from(left.min(LOOK).as_millis()).expect("at most a second");
+        if look(at_most_ms)? {
+            return Ok(Waited::Ready);
+        }
+        if has_given_up() {
+            return Ok(Waited::GivenUp);
+        }
+        if left.is_zero() {
+            return Ok(Waited::InVain);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+
+    use super::*;
+
+    /// Waits for what never comes, which is given up during the look of that number; the looks.
+    fn looks(given_up_in: usize) -> (Waited, Vec<i32>) {
+        let (looks, given_up) = (RefCell::new(Vec::new()), Cell::new(false));
+        let look = |at_most_ms| {
+            looks.borrow_mut().push(at_most_ms);
+            given_up.set(looks.borrow().len() >= given_up_in);
+            Ok(false)
+        };
+        let waited = wait_until(Duration::from_secs(3600), look, || given_up.get()).unwrap();
+        (waited, looks.into_inner())
+    }
+
+    #[test]
+    fn a_peer_that_does_not_answer_has_one_short_look_after_all_was_given_up() {
+        for given_up_in in [1, 2, 5] {
+            assert_eq!(looks(given_up_in), (Waited::GivenUp, vec![200; given_up_in]));
+        }
+        assert_eq!(
+            wait_until(Duration::ZERO, |_| Ok(true), || true).unwrap(),
+            Waited::Ready,
+            "what is there is taken"
+        );
+        assert_eq!(wait_until(Duration::ZERO, |_| Ok(false), || false).unwrap(), Waited::InVain);
+    }
+}
