@@ -5,19 +5,21 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use hairpin_model::case::{Case, Ends};
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::round::{Measured, Outcome, Purpose, RoundOrder};
+use hairpin_model::round::{Extent, Measured, Outcome, Purpose, RoundOrder};
 use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, RoundTrace, StampKind};
 use hairpin_testing::skip;
 
 use crate::common::{COUNT, WARM_UP, engine, order};
 
-const EXCHANGES: u64 = COUNT + WARM_UP;
+/// Traced rounds have no warm-up, which goes on until both ends measure.
+const EXCHANGES: u64 = COUNT;
 
 fn traced(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
-    RoundOrder { purpose: Purpose::Traced, ..order(transport, writes, remedy) }
+    RoundOrder { purpose: Purpose::Traced, warm_up: Extent::Count(0), ..order(transport, writes, remedy) }
 }
 
 fn run(order: &RoundOrder) -> (Measured, RoundTrace, Option<Vec<u8>>) {
@@ -199,8 +201,7 @@ fn requests_in_flight_are_traced_too() {
     let (_, trace, _) = run(&RoundOrder { case: Case { exchange, ..order.case.clone() }, ..order });
     assert_eq!(joined(&trace.near, CallKind::Write), 100 * EXCHANGES);
     assert!(trace.exchange_began_ns.is_sorted() && trace.exchange_ended_ns.is_sorted());
-    // The warm-up's two went together, and then four.
-    assert!(trace.exchange_began_ns[5] < trace.exchange_ended_ns[2], "they overlap");
+    assert!(trace.exchange_began_ns[3] < trace.exchange_ended_ns[0], "they overlap");
     for (end, sent) in [(&trace.near, 100 * EXCHANGES), (&trace.far, 4 * EXCHANGES)] {
         assert_eq!(last_byte(end, StampKind::Acknowledged), Some(sent), "an answer may wait for it too");
     }
@@ -223,26 +224,45 @@ fn an_untraced_round_leaves_no_trace() {
         let finished = engine(PathBuf::new()).run(0, &RoundOrder { purpose, ..order("tcp", "2x2", Remedy::Nodelay) });
         assert!(matches!(finished.record.outcome, Outcome::Measured(_)));
         assert!(finished.trace.is_none());
-        assert!(finished.samples.is_some_and(|samples| samples.kept() as u64 == EXCHANGES));
+        assert!(finished.samples.is_some_and(|samples| samples.kept() as u64 == COUNT + WARM_UP));
     }
 }
 
-/// A far end that answers one exchange and is gone: a program that says an echo half's words, and a socket of ours
+/// A control message as printf(1) writes it: its length, 4 bytes little endian, then so many bytes of JSON.
+fn frame(message: &str) -> String {
+    let length = u8::try_from(message.len()).expect("it is short");
+    format!("printf '\\{length:03o}\\000\\000\\000%s' '{message}'\n")
+}
+
+/// A far end that answers one exchange and is gone: a program that says a server's messages, and a socket of ours
 /// that it speaks of.
 #[test]
-fn a_far_end_that_dies_fails_a_traced_round_and_the_next_one_runs() {
+fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dies = folder.path().join("dies");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
+    let told = dies.clone();
     let far = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("somebody connects");
         let mut request = [0; 10];
         stream.read_exact(&mut request).expect("a request comes");
         stream.write_all(&request[..4]).expect("it is answered");
         stream.read_exact(&mut request).expect("another comes");
+        std::fs::write(&told, "").expect("it can be written");
+        for _ in 0..1000 {
+            if !told.exists() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     });
-    let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join("dies");
-    let script = format!("#!/bin/sh\nread order\necho '{{\"listening\":\"{address}\"}}'\necho '\"ready\"'\nexit 7\n");
+    let program = folder.path().join("server");
+    let messages = ["{\"version\":1}", &format!("{{\"listening\":\"{address}\"}}"), "\"ready\"", "\"measuring\""]
+        .map(frame)
+        .concat();
+    let file = dies.display();
+    let script = format!("#!/bin/sh\n{messages}until [ -e {file} ]; do sleep 0.01; done\nrm {file}\nexit 7\n");
     std::fs::write(&program, script).expect("it can be written");
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o700)).expect("it can be run");
 
@@ -253,7 +273,7 @@ fn a_far_end_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     far.join().expect("it saw two requests");
     let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };
     assert!(failure.cause.contains("cannot receive the answer to message 1: the other end closed"), "{failure:?}");
-    assert!(failure.cause.contains("ended early (exit status: 7)"), "{failure:?}");
+    assert!(failure.cause.contains("the server ended early (exit status: 7)"), "{failure:?}");
     assert!(finished.trace.is_none() && finished.samples.is_none());
     assert_eq!((finished.record.number, &finished.record.order), (3, &dies), "what was ordered is on record");
 
