@@ -156,9 +156,10 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
     let samples = (50e6 * f64::from(ROUNDS) / (p50 * 1.1)) as u64;
     let medians: Vec<f64> = points.iter().map(|point| point.p50_ns).collect();
     let curve = curve(p50, apart_and_blocking, samples, dice);
+    let middle = interval_of(&medians);
     let at = |quantile: f64| {
         let found = curve.iter().find(|point| point.quantile >= quantile).expect("the curve ends at 1");
-        Some(around(found.latency_ns, 0.04))
+        Some(around(found.latency_ns.max(middle.value), 0.04))
     };
     let max = curve.last().expect("it has points").latency_ns;
     let kernel_answers = case.transport == "icmp";
@@ -172,7 +173,7 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
         state: None,
         other_states: Vec::new(),
         latency_ns: LatencyFigures {
-            p50: Some(interval_of(&medians)),
+            p50: Some(middle),
             p90: at(0.9),
             p99: at(0.99).filter(|_| samples >= 1000),
             p999: at(0.999).filter(|_| samples >= 10_000),
