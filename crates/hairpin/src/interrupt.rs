@@ -23,7 +23,7 @@ pub fn raised_by_user() -> io::Result<Arc<AtomicBool>> {
     let signals = heard(&[SIGINT, SIGTERM, SIGHUP]);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signals.iter().copied() {
-        // In this order: the second signal finds the sign raised and ends the program; the echo half dies with it.
+        // In this order: the second signal finds the sign raised and ends the program; the server dies with it.
         flag::register_conditional_shutdown(signal, i32::from(EXIT_CODE), Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }

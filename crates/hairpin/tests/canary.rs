@@ -13,7 +13,7 @@ fn findings(run: &Value) -> Vec<(&str, f64)> {
 }
 
 #[test]
-fn a_stalled_echo_half_is_found_and_named_first() {
+fn a_stalled_server_is_found_and_named_first() {
     let place = Place::new();
     // 5 ms in every 20th message of about 20 us each: most of the time is the stall, whatever else the machine does.
     let run = place.json(&[CASES, &["--plant", "sleep=5ms/20"]].concat());
@@ -30,7 +30,7 @@ fn a_stalled_echo_half_is_found_and_named_first() {
 }
 
 #[test]
-fn an_echo_half_that_is_not_stalled_is_not_blamed() {
+fn a_server_that_is_not_stalled_is_not_blamed() {
     let place = Place::new();
     // A turnaround is stamped around a few hundred nanoseconds. A busy machine takes the CPU away in that window once
     // in a while, but never so often that it is the first thing to say: five times in one case are needed for a word.

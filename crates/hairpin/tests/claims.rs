@@ -156,7 +156,7 @@ fn an_interrupted_test_of_claims_judges_what_there_is() {
     let place = Place::new();
     let mut running =
         place.start(&["claims", "run", "A9", "A11", "--rounds", "200", "--out", "tested", "--json", "--quiet"]);
-    running.busy_echo_half();
+    running.busy_server();
     signal("INT", running.id());
     let ran = running.end().with_code(130);
     let report = ran.json();

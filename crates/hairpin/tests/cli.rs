@@ -9,7 +9,7 @@ fn help_and_version_are_no_errors() {
     {
         let ran = place.hairpin(arguments).with_code(0);
         assert!(ran.stdout.contains("Usage: hairpin") && ran.stderr.is_empty(), "{ran:#?}");
-        assert!(!ran.stdout.contains("--plant") && !ran.stdout.contains("__echo-half"), "hidden: {ran:#?}");
+        assert!(!ran.stdout.contains("--plant") && !ran.stdout.contains("__server"), "hidden: {ran:#?}");
     }
     let help = place.hairpin(&["--help"]).stdout;
     assert!(help.contains("Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage"), "{help}");

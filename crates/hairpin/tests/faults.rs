@@ -41,7 +41,7 @@ fn an_occupied_port_fails_its_rounds_only() {
     ];
     let ran = place.hairpin(&[&plan[..], &["--json", "--out", "run"]].concat()).with_code(3);
     let run = ran.json();
-    let cause = format!("echo half: cannot bind {address}: Address already in use");
+    let cause = format!("server: cannot bind {address}: Address already in use");
     assert_eq!(causes(case(&run, "tcp")).len(), 2);
     for failed in causes(case(&run, "tcp")) {
         assert!(failed.contains(&cause), "{failed}");
@@ -196,7 +196,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
 }
 
 #[test]
-fn a_killed_echo_half_fails_its_round_only() {
+fn a_killed_server_fails_its_round_only() {
     for transport in ["tcp", "udp", "unix-stream", "pipe", "shm"] {
         let place = Place::new();
         let plan = [
@@ -212,20 +212,20 @@ fn a_killed_echo_half_fails_its_round_only() {
             "--json",
         ];
         let mut running = place.start(&plan);
-        signal("KILL", running.busy_echo_half());
+        signal("KILL", running.busy_server());
         let ran = running.end().with_code(3);
         let run = ran.json();
         let case = case(&run, transport);
         let failed = causes(case);
         assert_eq!((failed.len(), &case["rounds"]), (1, &json!(1)), "{case}");
-        assert!(failed[0].contains("the echo half ended early (signal: 9 (SIGKILL))"), "{failed:?}");
+        assert!(failed[0].contains("the server ended early (signal: 9 (SIGKILL))"), "{failed:?}");
         assert!(case["samples"].as_u64() > Some(0) && case["ledger"]["unexplained"] == 0, "{case}");
         place.assert_nothing_left();
     }
 }
 
 #[test]
-fn a_stopped_echo_half_times_out() {
+fn a_stopped_server_times_out() {
     for transport in ["tcp", "unix-datagram", "pipe", "shm"] {
         let place = Place::new();
         // The rounds are longer than anybody waits: they end by their time-out or not at all.
@@ -241,9 +241,9 @@ fn a_stopped_echo_half_times_out() {
             "3600s",
         ];
         let mut running = place.start(&[&plan[..], &["--timeout", "300ms", "--json"]].concat());
-        let first = running.busy_echo_half();
+        let first = running.busy_server();
         signal("STOP", first);
-        let second = running.busy_echo_half_after(first);
+        let second = running.busy_server_after(first);
         assert!(!Path::new(&format!("/proc/{first}")).exists(), "{transport}: it was ended before the next round");
         signal("STOP", second);
         let ran = running.end().with_code(3);
@@ -298,12 +298,12 @@ fn an_alarm_that_somebody_sends_fails_no_round() {
         "1s",
     ];
     let mut running = place.start(&[&plan[..], &["--json"]].concat());
-    let echo = running.busy_echo_half();
+    let echo = running.busy_server();
     for _ in 0..20 {
         signal("ALRM", running.id());
     }
     signal("ALRM", echo);
-    running.busy_echo_half_after(echo);
+    running.busy_server_after(echo);
     for _ in 0..20 {
         signal("ALRM", running.id());
     }

@@ -1,4 +1,4 @@
-//! SIGKILL of the client half: nothing is left behind, and what was saved can be shown.
+//! SIGKILL of the client: nothing is left behind, and what was saved can be shown.
 
 use crate::support::{Place, copy, rounds, saved_rounds, signal, until};
 
@@ -20,7 +20,7 @@ fn killed(transport: &str) {
     ];
     let mut running = place.start(&plan);
     until("a round is saved", || saved_rounds(&place.path("run")) > 0);
-    running.busy_echo_half();
+    running.busy_server();
     signal("KILL", running.id());
     let ran = running.end();
     assert_eq!((ran.code, ran.stdout.as_str()), (None, ""), "{transport}");
@@ -64,7 +64,7 @@ fn a_killed_run_over_the_network_leaves_nothing() {
 }
 
 #[test]
-fn an_echo_half_that_is_stopped_goes_with_its_client_half() {
+fn a_stopped_server_goes_with_its_client() {
     // It cannot see that its wire and its standard input are closed: the kernel must end it.
     let place = Place::new();
     let mut running = place.start(&[
@@ -78,7 +78,7 @@ fn an_echo_half_that_is_stopped_goes_with_its_client_half() {
         "--timeout",
         "600s",
     ]);
-    signal("STOP", running.busy_echo_half());
+    signal("STOP", running.busy_server());
     signal("KILL", running.id());
     running.end();
     place.assert_nothing_left();

@@ -140,7 +140,7 @@ fn both_commands_find_the_addresses_in_their_environment_and_nothing_else_is_pri
     assert_eq!(ran.stdout, environment, "and its standard input is passed on: {ran:#?}");
     for told in [
         &environment.replace('\n', " from afar\n"),
-        "link  loss=1% delay=5.5ms±4.5ms\n      seed 11, relay\n",
+        "link  loss=1% delay=5.5ms±4.5ms\n      seed 11\n",
         "near  10.77.0.1  fd00:77::1\n",
         "far   10.77.0.2  fd00:77::2  ",
         "\nup    packets in ",

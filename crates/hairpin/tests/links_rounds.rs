@@ -335,7 +335,7 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
             "600s",
         ];
         let mut running = place.start(&[&plan[..], &["--out", "run", "--quiet"]].concat());
-        running.busy_echo_half();
+        running.busy_server();
         signal(sign, running.id());
         assert_eq!(running.end().code, code, "SIG{sign} over {transport}");
         place.assert_nothing_left();
@@ -364,7 +364,7 @@ fn a_killed_run_leaves_no_link_that_is_stopped() {
         "run",
     ];
     let mut running = place.start(&plan);
-    let echo = running.busy_echo_half();
+    let echo = running.busy_server();
     let link = running.child(|words| words.contains(" __link ")).expect("a link is a process of its own");
     for id in [link, echo] {
         signal("STOP", id);
@@ -399,7 +399,7 @@ fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
         let rounds = rounds(&place.path("run"));
         assert_eq!(rounds.len(), 1, "no other one is begun: {ran:#?}");
         let failure = &rounds[0]["outcome"];
-        assert_eq!(failure["cause"], "it was ended while it waited for the other half", "{failure} {ran:#?}");
+        assert_eq!(failure["cause"], "it was ended while it waited for the other end", "{failure} {ran:#?}");
         place.assert_nothing_left();
     }
 }
@@ -411,9 +411,9 @@ fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
     let plan = ["round-trip", "--transport", "udp", "--link", "delay=1ms outage=3s-3000s", "--rounds", "1"];
     let rest = ["--timeout", "100s", "--count", "1000000", "--out", "run", "--quiet"];
     let mut running = place.start(&[&plan[..], &rest].concat());
-    let echo_half = running.busy_echo_half();
+    let server = running.busy_server();
     // It has gone down when no packet comes to the far end any more. Then no answer comes, nor will the farewell.
-    let arrived = || std::fs::read_to_string(format!("/proc/{echo_half}/net/dev")).expect("the round goes on");
+    let arrived = || std::fs::read_to_string(format!("/proc/{server}/net/dev")).expect("the round goes on");
     let (mut seen, mut unchanged) = (arrived(), 0);
     until("the link has gone down", || {
         let last = std::mem::replace(&mut seen, arrived());
@@ -424,8 +424,10 @@ fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
     running.end().with_code(130);
     let rounds = rounds(&place.path("run"));
     assert_eq!(rounds.len(), 1);
-    let cause = &rounds[0]["outcome"]["cause"];
-    assert_eq!(cause, "it was ended while it waited for the other half", "{}", rounds[0]);
+    // Control, which the link does not carry, ends the server: what was measured is kept.
+    let outcome = &rounds[0]["outcome"];
+    assert_eq!((&outcome["kind"], &outcome["ledger"]["unexplained"]), (&"measured".into(), &0.into()), "{outcome}");
+    assert_eq!(outcome["ledger"]["lost"], serde_json::json!({"link-outage": 1}));
     place.assert_nothing_left();
 }
 
@@ -447,7 +449,7 @@ fn a_killed_relay_fails_its_round_and_the_run_goes_on() {
         "1500ms",
     ];
     let mut running = place.start(&[&plan[..], &["--timeout", "50ms", "--out", "run", "--quiet"]].concat());
-    running.busy_echo_half();
+    running.busy_server();
     let mut relay = None;
     until("the relay is found", || {
         relay = running.child(|words| words.contains("__link"));

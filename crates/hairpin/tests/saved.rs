@@ -26,7 +26,7 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         ];
         let mut running = place.start(&plan);
         until("a round is saved", || saved_rounds(&place.path("run")) > 0);
-        running.busy_echo_half();
+        running.busy_server();
         signal(name, running.id());
         let ran = running.end().with_code(130);
         assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "SIG{name}: {ran:#?}");
@@ -46,7 +46,7 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
         let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "apart"];
         let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "60s", "--out", "run"];
         let mut running = place.start(&[&plan[..], &rest].concat());
-        signal("STOP", running.busy_echo_half());
+        signal("STOP", running.busy_server());
         let began = Instant::now();
         signal("INT", running.id());
         let ran = running.end().with_code(130);
@@ -64,7 +64,7 @@ fn a_closed_terminal_does_not_end_a_run_under_nohup() {
     let plan = "round-trip --placement together --transport tcp --rounds 2 --duration 300ms --out run";
     let script = format!("trap '' HUP; exec \"$0\" {plan}");
     let mut running = Running::start(place.command("sh").args(["-c", &script, PROGRAM]));
-    running.busy_echo_half();
+    running.busy_server();
     signal("HUP", running.id());
     running.end().with_code(0);
     assert_eq!(saved_rounds(&place.path("run")), 2);

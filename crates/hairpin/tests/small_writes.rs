@@ -121,7 +121,7 @@ fn the_cause_is_named_where_it_is_and_nowhere_else() {
 }
 
 #[test]
-fn a_sleeping_echo_half_is_not_called_nagle() {
+fn a_sleeping_server_is_not_called_nagle() {
     let place = Place::new();
     // The same 40 ms and Nagle on. An echo half that takes so long to answer acknowledges what it reads at once, so
     // that nothing is held, and the tracing must leave it so.

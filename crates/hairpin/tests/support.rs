@@ -115,23 +115,23 @@ impl Running {
         self.child.id()
     }
 
-    /// Its echo half, once so many messages have made it sleep and wake that it must be in the middle of a round.
-    pub(crate) fn busy_echo_half(&mut self) -> u32 {
-        self.busy_echo_half_after(0)
+    /// Its server, once so many messages have made it sleep and wake that it must be in the middle of a round.
+    pub(crate) fn busy_server(&mut self) -> u32 {
+        self.busy_server_after(0)
     }
 
-    /// The same, of a later round than that of the echo half `last`.
-    pub(crate) fn busy_echo_half_after(&mut self, last: u32) -> u32 {
+    /// The same, of a later round than that of the server `last`.
+    pub(crate) fn busy_server_after(&mut self, last: u32) -> u32 {
         const IN_THE_MIDDLE: u64 = 300;
         let mut found = None;
-        until("an echo half is busy", || {
+        until("a server is busy", || {
             assert!(
                 self.child.try_wait().expect("it is our child").is_none(),
                 "it ended before a round was under way"
             );
-            let mut halves = descendants(self.id()).into_iter().filter(|id| *id != last && is_echo_half(*id));
+            let mut servers = descendants(self.id()).into_iter().filter(|id| *id != last && is_server(*id));
             found =
-                halves.find(|id| status(*id, "voluntary_ctxt_switches").is_some_and(|times| times > IN_THE_MIDDLE));
+                servers.find(|id| status(*id, "voluntary_ctxt_switches").is_some_and(|times| times > IN_THE_MIDDLE));
             found.is_some()
         });
         found.expect("found it just now")
@@ -245,8 +245,8 @@ fn children(id: u32) -> Vec<u32> {
 }
 
 /// Whether it is one already: between fork and exec a child still looks like its parent.
-fn is_echo_half(id: u32) -> bool {
-    command_line(id).split(' ').any(|word| word == "__echo-half")
+fn is_server(id: u32) -> bool {
+    command_line(id).split(' ').any(|word| word == "__server")
 }
 
 /// The words of a process, apart by blanks; nothing where it has gone.

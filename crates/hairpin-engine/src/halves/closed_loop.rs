@@ -30,7 +30,7 @@ pub(super) struct ClosedLoop<'a, C> {
     /// An answer that takes longer than this is late, in ns.
     in_time_ns: u64,
     unanswered: VecDeque<Unanswered>,
-    /// Time-outs since the last answer.
+    /// Time-outs since the last answer to any message.
     time_outs: u32,
 }
 
@@ -179,6 +179,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         if !self.client.lossy {
             return garbage(sequence, "it answers an earlier message a second time", true);
         }
+        self.time_outs = 0;
         let Some(place) = self.unanswered.iter().position(|message| message.sequence == earlier) else {
             self.tally.answered_again(earlier);
             return Ok(());
