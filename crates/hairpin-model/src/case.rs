@@ -8,7 +8,7 @@ use crate::digest::digest;
 use crate::exchange::Exchange;
 use crate::link::Backend;
 use crate::options::Options;
-use crate::{parse, words};
+use crate::{quantities, words};
 
 words! {
     /// How an end waits for the next message.
@@ -83,7 +83,7 @@ pub struct Plant {
 impl fmt::Display for Plant {
     /// As the command line takes it: `sleep=40ms/1`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (stall, unit) = parse::exact_duration(self.stall_ns);
+        let (stall, unit) = quantities::exact_duration(self.stall_ns);
         write!(out, "{}={stall}{unit}/{}", if self.sleeps { "sleep" } else { "busy" }, self.every)
     }
 }
@@ -268,7 +268,7 @@ impl Case {
 
 /// A duration in words: `1 ms`.
 fn duration(ns: u64) -> String {
-    let (number, unit) = parse::exact_duration(ns);
+    let (number, unit) = quantities::exact_duration(ns);
     format!("{number} {unit}")
 }
 

@@ -55,6 +55,27 @@ fn similarity(given: &str, name: &str) -> f64 {
     strsim::jaro_winkler(given, name).max(if one_slip { 0.9 } else { 0.0 })
 }
 
+/// All of some names in a sentence: `a, b and c`.
+#[must_use]
+pub fn joined(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The first of some names in a sentence, at most three in all: `tcp`, `tcp and udp`, `tcp, udp and 3 others`.
+#[must_use]
+pub fn shortened(names: &[impl AsRef<str>]) -> String {
+    match names {
+        [one, two, rest @ ..] if rest.len() > 1 => {
+            format!("{}, {} and {} others", one.as_ref(), two.as_ref(), rest.len())
+        }
+        few => joined(few),
+    }
+}
+
 /// Declares an enum whose variants are words of the command line and of the saved run.
 #[macro_export]
 macro_rules! words {

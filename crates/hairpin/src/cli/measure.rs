@@ -192,6 +192,7 @@ pub(super) fn measured(
         comparisons: Vec::new(),
         findings: Vec::new(),
         skipped: Vec::new(),
+        answer: hairpin_model::answer::Answer::default(),
         unsaved: Vec::new(),
         rounds: Vec::new(),
     };
