@@ -6,7 +6,7 @@ use hairpin_model::summary::DropFigures;
 
 use crate::links::directions;
 use crate::statistics::location::median;
-use crate::summary::SAMPLES_FOR_P99;
+use crate::over_rounds::SAMPLES_FOR_P99;
 
 /// The tail is the slowest of so many messages.
 const ONE_OF: usize = 100;

@@ -8,7 +8,7 @@ use hairpin_model::round::ExchangeCounts;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
 
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
-use crate::summary::OverRounds;
+use crate::over_rounds::OverRounds;
 
 /// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
 /// other cases: [`fill_speed_ups`].

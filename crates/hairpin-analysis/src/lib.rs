@@ -22,6 +22,7 @@ pub mod findings;
 mod links;
 pub mod modes;
 pub mod open_loop;
+mod over_rounds;
 pub mod round_figures;
 pub mod states;
 pub mod statistics;

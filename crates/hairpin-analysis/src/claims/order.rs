@@ -7,7 +7,8 @@ use hairpin_model::run::Run;
 
 use super::figures::{Measured, TIMES, in_words, ratio};
 use super::selection::select;
-use super::{Place, without, words};
+use super::place::{Place, without};
+use super::words;
 
 pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published, run: &Run) -> Judgement {
     let Value::Order(names) = &published.value else {

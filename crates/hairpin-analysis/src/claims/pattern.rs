@@ -9,7 +9,8 @@ use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
 
 use super::selection::select;
-use super::{without, words};
+use super::place::without;
+use super::words;
 
 pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Judgement {
     let case = match select(run, case) {

@@ -6,7 +6,8 @@ use hairpin_model::run::Run;
 
 use super::figures::{Measured, in_words, ratio};
 use super::selection::select;
-use super::{Place, words};
+use super::place::Place;
+use super::words;
 
 /// The unit of shares.
 const SHARE: &str = "share";

@@ -12,8 +12,7 @@ use super::keys::{DifferentLinks, Keys};
 use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;
-use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm};
-use crate::summary::span_s;
+use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm, span_s};
 
 words! {
     /// A figure that runs are compared by.

@@ -5,15 +5,14 @@
 //! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
 //! the difference. Over a link there is a bottleneck to estimate, so that only a measured difference is told. Advice: set it for the connection, or say which one the figure is of.
 
+use hairpin_model::quantities;
 use hairpin_model::case::Case;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::Detector;
-use super::support::{Change, Hits, blank, change, counter_experiment, evidence, options, paired};
-use crate::humane;
+use super::support::{Change, Detector, Hits, blank, change, counter_experiment, evidence, options, paired};
 
 pub(super) struct CongestionControl;
 
@@ -98,7 +97,7 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
         verdict => format!(
             "{} ran under {pacing}, which paces what it sends; under {name} it is {verdict} by {}: a ratio of {:.2}.{more}",
             case.label,
-            humane::duration(change.difference_ns.value.abs()),
+            quantities::duration(change.difference_ns.value.abs()),
             change.ratio.value
         ),
     }

@@ -4,7 +4,7 @@ use hairpin_model::case::{Case, CpuIdle, Ends, Pattern, Plant};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
 use hairpin_model::link::Backend;
-use hairpin_model::parse::exact_duration;
+use hairpin_model::quantities::exact_duration;
 use hairpin_model::shell;
 
 /// A counter-experiment: the command that runs `cases` again with other values for one knob.
