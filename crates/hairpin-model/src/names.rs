@@ -124,6 +124,14 @@ mod tests {
     }
 
     #[test]
+    fn lists_of_names_read_well() {
+        let names = ["a", "b", "c", "d"];
+        assert_eq!([joined(&names[..1]), joined(&names[..2]), joined(&names)], ["a", "a and b", "a, b, c and d"]);
+        assert_eq!([shortened(&names[..3]), shortened(&names)], ["a, b and c", "a, b and 2 others"]);
+        assert_eq!(joined::<&str>(&[]), "");
+    }
+
+    #[test]
     fn two_swapped_letters_are_one_slip_in_a_short_name_too() {
         assert_eq!(nearest("tpc", &["udp", "tcp", "pipe"]), Some("tcp"));
         assert_eq!(nearest("shn", &["tcp", "shm"]), Some("shm"));

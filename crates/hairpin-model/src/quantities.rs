@@ -63,12 +63,19 @@ pub fn round_duration(ns: f64) -> String {
     }
 }
 
-/// A duration in the greatest unit that says it exactly: 1 and `ms`, 1500 and `us`, 0 and `ns`.
+/// A duration exactly, in the greatest unit that has no decimals: `1 ms`, `1500 us`, `0 ns`.
 #[must_use]
-pub fn exact_duration(ns: u64) -> (u64, &'static str) {
+pub fn exact_duration(ns: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
     let unit = units.into_iter().find(|(scale, _)| ns > 0 && ns.is_multiple_of(*scale));
-    unit.map_or((ns, "ns"), |(scale, unit)| (ns / scale, unit))
+    let (scale, unit) = unit.unwrap_or((1, "ns"));
+    format!("{} {unit}", ns / scale)
+}
+
+/// The same as the command line takes it: `1500us`.
+#[must_use]
+pub fn duration_argument(ns: u64) -> String {
+    exact_duration(ns).replace(' ', "")
 }
 
 /// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`.
@@ -367,7 +374,8 @@ mod tests {
     #[test]
     fn exact_forms_round_nothing() {
         let durations = [1_000_000, 1_500_000, 3_000_000_000, 1001, 0].map(exact_duration);
-        assert_eq!(durations, [(1, "ms"), (1500, "us"), (3, "s"), (1001, "ns"), (0, "ns")]);
+        assert_eq!(durations, ["1 ms", "1500 us", "3 s", "1001 ns", "0 ns"]);
+        assert_eq!(duration_argument(1_500_000), "1500us");
         assert_eq!([0, 1500, 65_536, 1 << 30].map(exact_bytes), ["0 B", "1500 B", "64 KiB", "1 GiB"]);
     }
 

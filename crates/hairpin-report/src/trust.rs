@@ -2,11 +2,10 @@
 //! another winner.
 
 use hairpin_model::figure::NoInterval;
+use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
 
-use crate::quantities;
-use crate::wording::counted;
 
 /// That the run is a quick one.
 pub(crate) fn quick(run: &Run) -> Option<String> {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-use crate::quantities;
+use crate::page_text::tied;
 
 /// A titled list of names and values.
 #[derive(Serialize)]
