@@ -77,6 +77,13 @@ pub(crate) fn faults(run: &Value) -> Vec<String> {
     for name in ["cases", "findings", "skipped"] {
         faults.need(run, "", name, Kind::List);
     }
+    let answer = faults.need(run, "", "answer", Kind::Object);
+    faults.need(answer, "answer", "headline", Kind::Text);
+    for (place, pair) in list(answer, "pairs").iter().enumerate() {
+        for name in ["figure", "a", "b", "verdict"] {
+            faults.need(pair, &format!("answer.pairs[{place}]"), name, Kind::Text);
+        }
+    }
     faults.unless(!list(run, "cases").is_empty(), "cases", "is empty");
     for (number, case) in list(run, "cases").iter().enumerate() {
         case_faults(&mut faults, &format!("cases[{number}]"), case);

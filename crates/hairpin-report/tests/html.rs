@@ -480,7 +480,6 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
     assert_finite(&page);
     assert_eq!(page.matches("<circle class=\"p50\"").count(), 1);
     assert_eq!(page.matches("<title>round ").count(), 1);
-    assert!(page.contains("over 1 round."), "the answer is about this case");
 }
 
 #[test]

@@ -60,6 +60,8 @@ const RUN: &[(&str, Kind)] = &[
     ("environment.cpu_model", Kind::Text),
     ("seed", Kind::Count),
     ("cases", Kind::List),
+    ("answer.headline", Kind::Text),
+    ("answer.pairs", Kind::List),
     ("findings", Kind::List),
     ("skipped", Kind::List),
 ];
@@ -94,6 +96,14 @@ const CASE: &[(&str, Kind)] = &[
     ("why_invalid", Kind::List),
 ];
 
+const PAIR: &[(&str, Kind)] = &[
+    ("figure", Kind::Text),
+    ("a", Kind::Text),
+    ("b", Kind::Text),
+    ("verdict", Kind::Text),
+    ("ratio", Kind::Figure),
+];
+
 const FINDING: &[(&str, Kind)] = &[
     ("code", Kind::Text),
     ("severity", Kind::Text),
@@ -118,6 +128,10 @@ fn every_key_path_of_the_contract_is_there_with_its_type() {
         for evidence in finding["evidence"].as_array().unwrap() {
             check(evidence, "value", Kind::Figure);
         }
+    }
+    for pair in json["answer"]["pairs"].as_array().expect("checked above") {
+        PAIR.iter().for_each(|(path, kind)| check(pair, path, *kind));
+        assert!(["a", "b"].iter().all(|case| list("cases").iter().any(|row| row["id"] == pair[case])), "{pair}");
     }
     for skip in list("skipped") {
         check(&skip, "transport", Kind::Text);

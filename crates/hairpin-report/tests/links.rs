@@ -118,28 +118,6 @@ fn a_case_over_a_link_that_was_never_measured_has_no_account() {
 }
 
 #[test]
-fn exchanges_over_a_link_are_compared_with_those_over_the_same_link() {
-    let mut run = support::small_writes::run(false);
-    let near = run.cases.clone();
-    for row in run.cases.iter_mut().filter(|row| row.case.transport == "tcp") {
-        row.case.link = "delay=2ms".to_owned();
-        row.case.link_name = Some("bridged-vm".to_owned());
-        row.id = row.case.id();
-    }
-    run.cases.retain(|row| row.case.transport == "tcp");
-    run.findings.clear();
-    let over = "An exchange of 100x2 B by tcp over bridged-vm takes 43.8 ms at p50 with nothing done";
-    assert!(text(&run).starts_with(over), "{}", text(&run));
-    run.cases.extend(near.into_iter().filter(|row| row.case.transport == "tcp"));
-    let said = text(&run);
-    assert!(
-        said.contains("Without a link it takes 43.8 ms with nothing done, and 24.1 us with one-write."),
-        "{said}"
-    );
-    assert!(said.contains("tcp 100x2 B, block, together, over bridged-vm one-write 24.1 us"), "{said}");
-}
-
-#[test]
 fn the_flat_table_has_the_link_in_columns_that_are_empty_on_the_loopback() {
     let text = hairpin_report::csv_table::summary(&run());
     let mut reader = csv::Reader::from_reader(text.as_bytes());

@@ -17,6 +17,14 @@ pub(crate) fn assert_kept(run: &Value) {
     for case in list(&run["cases"]) {
         assert_case(case);
     }
+    assert!(!text(&run["answer"]["headline"]).is_empty(), "{}", run["answer"]);
+    for pair in list(&run["answer"]["pairs"]) {
+        let known = |id: &Value| list(&run["cases"]).iter().any(|case| case["id"] == *id);
+        assert!(known(&pair["a"]) && known(&pair["b"]), "{pair}");
+        assert!(["p50", "p90", "p99"].contains(&text(&pair["figure"])), "{pair}");
+        assert!(["faster", "slower", "cannot-tell", "unlike"].contains(&text(&pair["verdict"])), "{pair}");
+        assert_figure(&pair["ratio"], "ratio");
+    }
     for finding in list(&run["findings"]) {
         for key in ["code", "severity", "advice"] {
             assert!(!text(&finding[key]).is_empty(), "{key}: {finding}");
