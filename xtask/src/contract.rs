@@ -239,6 +239,8 @@ pub(crate) mod tests {
                     "unexplained": 0},
             }],
             "comparisons": [{"role": "a-a", "verdict": "cannot-tell", "ratio": {"value": 1.0}}],
+            "answer": {"headline": "tcp takes 10 ns.", "pairs": [{"figure": "p50", "a": "1", "b": "2",
+                "verdict": "cannot-tell", "ratio": {"value": 1.0, "low": null, "high": null}}]},
             "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [], "advice": "wait"}],
             "skipped": [{"transport": "icmp", "reason": "no permission"}],
         })
@@ -262,6 +264,8 @@ pub(crate) mod tests {
         let figure = |value: f64| json!({"value": value, "low": null, "high": null});
         for (pointer, value, expected) in [
             ("/seed", json!(null), "seed: is not a count"),
+            ("/answer/headline", json!(""), "answer.headline: is not a text"),
+            ("/answer/pairs/0/b", json!(null), "answer.pairs[0].b: is not a text"),
             ("/cases", json!([]), "cases: is empty"),
             ("/findings/0/advice", json!(""), "findings[0].advice: is not a text"),
             ("/skipped/0/reason", json!(null), "skipped[0].reason: is not a text"),
