@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn what_is_there_for_tests_is_no_production() {
-        let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { 1 }\n}\n#[cfg(test)]\npub(crate) mod c;\nfn d() {}\n";
+        let text =
+            "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { 1 }\n}\n#[cfg(test)]\npub(crate) mod c;\nfn d() {}\n";
         let production = production(text);
         assert_eq!(production.split_whitespace().collect::<Vec<_>>().join(" "), "fn a() {} fn d() {}");
         assert_eq!(production.lines().count(), text.lines().count());

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hairpin_model::case::Case;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::Effective;
-use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::quantities::rounded;
+use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::summary::{
     CaseSummary, CpuSeconds, CurvePoint, EffectiveOptions, OtherState, RoundPoint, StateShare,
 };

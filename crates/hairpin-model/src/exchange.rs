@@ -347,9 +347,8 @@ mod tests {
         };
         let remedies = [Remedy::None, Remedy::OneWrite, Remedy::Writev, Remedy::Batch(2)];
         assert_eq!(remedies.map(calls), [5, 1, 1, 3]);
-        let pauses = |gap_ns, remedy| {
-            Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy }.pauses_left()
-        };
+        let pauses =
+            |gap_ns, remedy| Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy }.pauses_left();
         assert_eq!(remedies.map(|remedy| pauses(1, remedy)), [None, Some(0), Some(0), Some(2)]);
         assert_eq!(remedies.map(|remedy| pauses(0, remedy)), [None; 4]);
     }

@@ -305,8 +305,9 @@ pub fn utc(unix_s: u64) -> String {
 #[must_use]
 pub fn is_unit(word: &str) -> bool {
     let word = word.trim_end_matches(PUNCTUATION);
-    let units =
-        ["ns", "us", "ms", "s", "%", "B", "KiB", "MiB", "GiB", "/s", "k/s", "M/s", "G/s", "kB/s", "MB/s", "GB/s", "x"];
+    let units = [
+        "ns", "us", "ms", "s", "%", "B", "KiB", "MiB", "GiB", "/s", "k/s", "M/s", "G/s", "kB/s", "MB/s", "GB/s", "x",
+    ];
     units.contains(&word)
 }
 
@@ -416,7 +417,10 @@ mod tests {
         assert_eq!([share(0.83), share(0.052), share(0.0041), share(0.0)], ["83 %", "5.2 %", "0.41 %", "0 %"]);
         assert_eq!([change(1.008), change(0.988), change(1.25)], ["+0.8 %", "-1.2 %", "+25 %"]);
         assert_eq!([count(7), count(1000), count(1_204_311)], ["7", "1 000", "1 204 311"]);
-        assert_eq!([counted(1, "round"), counted(1200, "round"), rounded(12_299.7)], ["1 round", "1 200 rounds", "12 300"]);
+        assert_eq!(
+            [counted(1, "round"), counted(1200, "round"), rounded(12_299.7)],
+            ["1 round", "1 200 rounds", "12 300"]
+        );
         assert_eq!([short_count(9999), short_count(12_345), short_count(4_560_000)], ["9999", "12.3k", "4.56M"]);
     }
 

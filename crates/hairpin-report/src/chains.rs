@@ -79,8 +79,12 @@ impl<'r> Chain<'r> {
     /// Where the order of the chain, which is by p50, is not that of what is moved.
     pub(crate) fn beyond_p50(&self) -> Option<String> {
         let outdone = |place: usize, row: &CaseSummary| self.rows().take(place).any(|before| row.moves_more(before));
-        let names: Vec<String> =
-            self.rows().enumerate().filter(|(place, row)| outdone(*place, row)).map(|(_, row)| row_name(row)).collect();
+        let names: Vec<String> = self
+            .rows()
+            .enumerate()
+            .filter(|(place, row)| outdone(*place, row))
+            .map(|(_, row)| row_name(row))
+            .collect();
         let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
         (!names.is_empty()).then(|| {
             format!(

@@ -138,8 +138,21 @@ pub(crate) fn named(name: &str) -> &'static Column {
     all().find(|column| column.name == name).expect("the names of columns stand in this crate")
 }
 
-const ALL: &[&[Column]] =
-    &[CASE, ROUNDS, &LATENCY, &SERVICE, &LATENESS, RATE, LEDGER, CPU, EXCHANGE, &EXCHANGE_TIME, EXCHANGES, TRACE, LINK];
+const ALL: &[&[Column]] = &[
+    CASE,
+    ROUNDS,
+    &LATENCY,
+    &SERVICE,
+    &LATENESS,
+    RATE,
+    LEDGER,
+    CPU,
+    EXCHANGE,
+    &EXCHANGE_TIME,
+    EXCHANGES,
+    TRACE,
+    LINK,
+];
 
 const CASE: &[Column] = &[
     Column::words("case_id", |row| row.id.clone()),

@@ -4,7 +4,6 @@ use hairpin_model::finding::{About, Evidence, Finding, Proved};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-
 /// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. What was saved, the interval too, is told without its sign.
 pub(crate) fn proof(proved: &Proved) -> String {
     let (how, size) = match proved.effect.value < 0.0 {
@@ -37,11 +36,9 @@ pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
     let line = |piece: &Evidence| {
         let value = quantities::in_unit(piece.value.value, &piece.unit);
         let range = match (piece.value.low, piece.value.high) {
-            (Some(low), Some(high)) => format!(
-                " ({} .. {})",
-                quantities::in_unit(low, &piece.unit),
-                quantities::in_unit(high, &piece.unit)
-            ),
+            (Some(low), Some(high)) => {
+                format!(" ({} .. {})", quantities::in_unit(low, &piece.unit), quantities::in_unit(high, &piece.unit))
+            }
             _ => String::new(),
         };
         format!("{}: {value}{range}", piece.what)

@@ -27,9 +27,12 @@ pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
         let known = links.iter_mut().find(|link| (link.line, link.backend) == (&case.link, case.link_backend));
         match known {
             Some(link) => link.rows.push(row),
-            None => {
-                links.push(Link { name: path::name(case), line: &case.link, backend: case.link_backend, rows: vec![row] })
-            }
+            None => links.push(Link {
+                name: path::name(case),
+                line: &case.link,
+                backend: case.link_backend,
+                rows: vec![row],
+            }),
         }
     }
     links

@@ -6,7 +6,6 @@ use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
 
-
 /// That the run is a quick one.
 pub(crate) fn quick(run: &Run) -> Option<String> {
     run.plan.quick.then(|| "Quick run: few rounds over a short time, so intervals are wide.".to_owned())

@@ -96,13 +96,8 @@ const CASE: &[(&str, Kind)] = &[
     ("why_invalid", Kind::List),
 ];
 
-const PAIR: &[(&str, Kind)] = &[
-    ("figure", Kind::Text),
-    ("a", Kind::Text),
-    ("b", Kind::Text),
-    ("verdict", Kind::Text),
-    ("ratio", Kind::Figure),
-];
+const PAIR: &[(&str, Kind)] =
+    &[("figure", Kind::Text), ("a", Kind::Text), ("b", Kind::Text), ("verdict", Kind::Text), ("ratio", Kind::Figure)];
 
 const FINDING: &[(&str, Kind)] = &[
     ("code", Kind::Text),

@@ -23,7 +23,10 @@ pub(super) fn circles(sources: &[Source]) -> Vec<String> {
         let known: BTreeSet<Module> = modules.keys().cloned().collect();
         let imports = modules.iter().map(|(module, source)| (module.clone(), imports(source, module, &known)));
         let circles = rings(&imports.collect());
-        circles.into_iter().map(move |ring| format!("{folder}: a circle of imports: {}", ring.join(", "))).collect::<Vec<_>>()
+        circles
+            .into_iter()
+            .map(move |ring| format!("{folder}: a circle of imports: {}", ring.join(", ")))
+            .collect::<Vec<_>>()
     };
     crates.into_iter().flat_map(of_crate).collect()
 }
@@ -66,12 +69,14 @@ fn imports(source: &Source, module: &Module, known: &BTreeSet<Module>) -> BTreeS
 
 fn is_reexport(before: &str) -> bool {
     let before = before.trim_end();
-    before.ends_with("pub") || before.ends_with(')') && before.rsplit("pub(").next().is_some_and(|of| !of.contains('{'))
+    before.ends_with("pub")
+        || before.ends_with(')') && before.rsplit("pub(").next().is_some_and(|of| !of.contains('{'))
 }
 
 /// The paths of a tree such as `crate::{a, b::{c, d as e}}`.
 fn expand(before: &[String], tree: &str, paths: &mut Vec<Module>) {
-    let names = |text: &str| text.split("::").map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let names =
+        |text: &str| text.split("::").map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
     let Some(open) = tree.find('{') else {
         let path: Module = names(tree.split(" as ").next().unwrap_or_default());
         paths.push([before, &path].concat());
@@ -143,7 +148,8 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        let source = |(path, text): &(&str, &str)| Source { path: format!("crates/c/src/{path}"), text: (*text).to_owned() };
+        let source =
+            |(path, text): &(&str, &str)| Source { path: format!("crates/c/src/{path}"), text: (*text).to_owned() };
         circles(&files.iter().map(source).collect::<Vec<_>>())
     }
 

@@ -6,10 +6,10 @@ use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::ladder::{self, Group, Kind, row_name};
 use hairpin_model::names::joined;
+use hairpin_model::path;
 use hairpin_model::quantities::{counted, duration, factor, number, number_bounds, share};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
-use hairpin_model::path;
 
 use super::words::{self, p50};
 
@@ -98,7 +98,9 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
     match (none, best) {
         (Some(none), [first, ties @ ..]) => {
             let most = if ties.is_empty() && first.id == group.rows[0].id { ", which moves most" } else { "" };
-            let gain = first.speed_up().map(|figure| format!("{} the bytes a millisecond{}", factor(figure.value), interval(figure)));
+            let gain = first
+                .speed_up()
+                .map(|figure| format!("{} the bytes a millisecond{}", factor(figure.value), interval(figure)));
             format!(
                 "An {what} takes {} at p50 with default options, and {} with {}{}{most}: {}.",
                 p50(none),
@@ -111,13 +113,16 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
         (Some(none), []) => {
             let tried = group.rows.len() > 1;
             let unproved = if tried { "; no remedy was found to be faster" } else { "" };
-            format!("An {what} takes {} at p50 with default options{unproved}.", words::with_interval(none.latency_ns.p50))
+            format!(
+                "An {what} takes {} at p50 with default options{unproved}.",
+                words::with_interval(none.latency_ns.p50)
+            )
         }
         (None, [first, ties @ ..]) => {
             let (name, took) = (row_name(first), words::with_interval(first.latency_ns.p50));
-            let moved = first.bytes_per_ms().map(|figure| {
-                format!("{} bytes a millisecond{}", number(figure.value), interval(figure))
-            });
+            let moved = first
+                .bytes_per_ms()
+                .map(|figure| format!("{} bytes a millisecond{}", number(figure.value), interval(figure)));
             let moved = moved.unwrap_or_default();
             match ties {
                 _ if group.rows.len() == 1 => format!("An {what} takes {took} at p50 with {name}: {moved}."),
@@ -206,7 +211,8 @@ fn other_paths(groups: &[Group<'_>], group: &Group<'_>) -> Option<String> {
     let told = |other: &Group<'_>| {
         let none = none(other)?;
         let best = best(other, Some(none));
-        let best = best.first().map_or_else(String::new, |first| format!(", and {} with {}", p50(first), row_name(first)));
+        let best =
+            best.first().map_or_else(String::new, |first| format!(", and {} with {}", p50(first), row_name(first)));
         Some(format!("{} it takes {} with default options{best}", other.path.as_ref()?, p50(none)))
     };
     let others = groups.iter().filter(|other| other.ends == group.ends && other.path != group.path);

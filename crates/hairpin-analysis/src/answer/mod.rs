@@ -26,7 +26,8 @@ pub fn answer(run: &Run) -> Answer {
         [only] => Some(words::headline(single(only))),
         _ => round_trips::answer(run, &pairs),
     };
-    let found = found.map(|found| Answer { sentences: found.sentences.into_iter().chain(wake_up(run)).collect(), ..found });
+    let found =
+        found.map(|found| Answer { sentences: found.sentences.into_iter().chain(wake_up(run)).collect(), ..found });
     let found = found.or_else(|| exchanges::answer(run)).unwrap_or_else(|| words::headline(nothing(run)));
     Answer { pairs, ..found }
 }

@@ -1,7 +1,7 @@
 //! Answers to runs whose figures are known.
 
 use hairpin_model::answer::{Answer, RankedBy};
-use hairpin_model::case::{Case, Plant, Placement, Waiting};
+use hairpin_model::case::{Case, Placement, Plant, Waiting};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
 use hairpin_model::run::Run;
@@ -42,7 +42,8 @@ fn the_fastest_is_named_with_tcp_beside_it() {
 #[test]
 fn where_no_difference_was_found_no_winner_is_named() {
     let found = answer_of(&[plain("pipe", 5_000), plain("fifo", 5_000), plain("tcp", 13_000)]);
-    let none = "No difference found between the fastest round trips between two processes here: pipe (block, together) at";
+    let none =
+        "No difference found between the fastest round trips between two processes here: pipe (block, together) at";
     assert!(found.headline.starts_with(none), "{found:?}");
     assert!(found.headline.contains(" and fifo (block, together) at p50 5.01 us"), "{found:?}");
     assert!(!found.headline.contains("tcp"), "{found:?}");
@@ -56,7 +57,8 @@ fn where_no_difference_was_found_no_winner_is_named() {
 
 #[test]
 fn rivals_on_other_ladders_count_too() {
-    let spin = |latency| (Case { waiting: Waiting::Spin, placement: Placement::Apart, ..Case::ping_pong("tcp") }, latency);
+    let spin =
+        |latency| (Case { waiting: Waiting::Spin, placement: Placement::Apart, ..Case::ping_pong("tcp") }, latency);
     let found = answer_of(&[plain("tcp", 13_000), spin(13_000)]);
     assert!(found.headline.starts_with("No difference found"), "{found:?}");
     let found = answer_of(&[plain("tcp", 13_000), spin(8_000)]);
@@ -78,7 +80,8 @@ fn neighbours_are_ranked_by_every_figure_that_both_have() {
     let run = run_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 13_000)]);
     let pairs = answer(&run).pairs;
     let transport = |id: &str| run.case(id).unwrap().case.transport.clone();
-    let told: Vec<_> = pairs.iter().map(|pair| (pair.figure, transport(&pair.a), transport(&pair.b), pair.verdict)).collect();
+    let told: Vec<_> =
+        pairs.iter().map(|pair| (pair.figure, transport(&pair.a), transport(&pair.b), pair.verdict)).collect();
     let pair = |figure, a: &str, b: &str, verdict| (figure, a.to_owned(), b.to_owned(), verdict);
     let figures = RankedBy::ALL.iter().copied();
     let expected: Vec<_> = figures
@@ -117,14 +120,18 @@ fn an_open_loop_and_a_planted_fault_do_not_speak_for_the_machine() {
         made_up.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &paced(1_000_000, &[(0, 10_000); 100]));
     }
     let headline = answer(&made_up.run()).headline;
-    assert_eq!(headline, "An open loop answers for its own rate only: no case here speaks for the machine as a whole.");
+    assert_eq!(
+        headline,
+        "An open loop answers for its own rate only: no case here speaks for the machine as a whole."
+    );
 }
 
 #[test]
 fn over_several_paths_each_has_its_own_figure() {
     let slow = |transport: &str, latency| (over("delay=2ms", Case::ping_pong(transport)), latency);
     let found = answer_of(&[plain("tcp", 13_000), slow("tcp", 4_000_000)]);
-    let of_one = "A round trip of tcp (block, together) takes, at p50, 13.0 us without a link and 4.01 ms over delay=2ms.";
+    let of_one =
+        "A round trip of tcp (block, together) takes, at p50, 13.0 us without a link and 4.01 ms over delay=2ms.";
     assert_eq!(found.headline, of_one);
     let found =
         answer_of(&[plain("tcp", 13_000), plain("udp", 10_000), slow("tcp", 4_000_000), slow("udp", 4_100_000)]);
@@ -191,7 +198,8 @@ fn without_none_remedies_are_compared_with_each_other() {
     let fastest = "The fastest remedy for an exchange of 100x2 B over tcp is one-write: it moves 8";
     assert!(found.headline.starts_with(fastest), "{found:?}");
     let found = answer_of(&exchanges(&[("writev", 24_000), ("one-write", 24_000)]));
-    let none = "No difference found between the fastest remedies for an exchange of 100x2 B over tcp: writev and one-write.";
+    let none =
+        "No difference found between the fastest remedies for an exchange of 100x2 B over tcp: writev and one-write.";
     assert!(found.headline.starts_with(none), "{found:?}");
 }
 
@@ -213,8 +221,9 @@ fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
 
 #[test]
 fn a_planted_fault_is_said_first_unless_other_cases_speak() {
-    let planted = |remedy: &str| {
-        Case { plant: Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true }), ..small_writes(remedy) }
+    let planted = |remedy: &str| Case {
+        plant: Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true }),
+        ..small_writes(remedy)
     };
     let mut cases: Vec<(Case, u64)> = vec![(planted("none"), 44_000_000), (planted("nodelay"), 5_000_000)];
     let found = answer_of(&cases);

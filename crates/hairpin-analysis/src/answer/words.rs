@@ -42,7 +42,9 @@ pub(super) fn speaks_for_nothing(run: &Run) -> String {
     let why = match (open, planted) {
         (true, false) => "An open loop answers for its own rate only: no",
         (false, true) => "A fault is planted: no",
-        (true, true) => "An open loop answers for its own rate only, and a planted fault is no part of the machine: no",
+        (true, true) => {
+            "An open loop answers for its own rate only, and a planted fault is no part of the machine: no"
+        }
         (false, false) => "No",
     };
     format!("{why} case here speaks for the machine as a whole.")

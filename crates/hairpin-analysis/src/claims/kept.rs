@@ -1,13 +1,13 @@
 //! `kept`: the run holds what the text asks a measurement for.
 
-use hairpin_model::names::joined;
 use hairpin_model::claim::{Kept, Selector};
 use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::names::joined;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::selection::select;
 use super::place::without;
+use super::selection::select;
 use crate::counted;
 
 pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Judgement {

@@ -6,8 +6,8 @@ use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
 use super::figures::{Measured, TIMES, in_words, ratio};
-use super::selection::select;
 use super::place::{Place, without};
+use super::selection::select;
 use super::words;
 
 pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published, run: &Run) -> Judgement {

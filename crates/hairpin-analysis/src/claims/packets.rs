@@ -1,15 +1,15 @@
 //! `packets`: a capture shows these packets, in this order.
 
-use hairpin_model::names::joined;
 use hairpin_model::claim::Selector;
 use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::names::joined;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{EventKind, Source, TimeSequence};
 use hairpin_model::trace::Capture;
 
-use super::selection::select;
 use super::place::without;
+use super::selection::select;
 use super::words;
 
 pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Judgement {

@@ -5,8 +5,8 @@ use hairpin_model::judged_claim::Judgement;
 use hairpin_model::run::Run;
 
 use super::figures::{Measured, in_words, ratio};
-use super::selection::select;
 use super::place::Place;
+use super::selection::select;
 use super::words;
 
 /// The unit of shares.

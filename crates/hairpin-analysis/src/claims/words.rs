@@ -11,7 +11,9 @@ pub(super) fn quantity(value: f64, unit: &str) -> String {
 /// `4.52 bytes/ms (4.40 to 4.61)`.
 pub(super) fn figure(of: &Figure, unit: &str) -> String {
     match (of.low, of.high) {
-        (Some(low), Some(high)) => format!("{} ({} to {})", quantity(of.value, unit), three_digits(low), three_digits(high)),
+        (Some(low), Some(high)) => {
+            format!("{} ({} to {})", quantity(of.value, unit), three_digits(low), three_digits(high))
+        }
         _ => quantity(of.value, unit),
     }
 }

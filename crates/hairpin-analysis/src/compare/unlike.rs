@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_model::quantities;
 use hairpin_model::case::Case;
+use hairpin_model::quantities;
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;

@@ -6,8 +6,8 @@
 //! of 95 %), so with many pairs it is a problem only where more were called so than chance explains.
 //! Advice: quiet the machine and take more rounds.
 
-use hairpin_model::quantities;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Comparison, Role, Verdict};
 

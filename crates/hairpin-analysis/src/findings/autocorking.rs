@@ -6,10 +6,10 @@
 //! granted; the counter `TCPAutoCorking` of /proc/net/netstat grew in traced rounds; and requests left in fewer segments
 //! than they had writes. The counter is the network namespace's: on the loopback the whole machine's. Its share is the time that writes so waited.
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::WaitCause;

@@ -7,9 +7,9 @@
 //! makes of each tenth alike. Its share is the excess of that tenth over the steady state, of the time of the whole round.
 //! Advice: lengthen the warm-up, or measure for longer.
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 

@@ -5,10 +5,10 @@
 //! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
 //! the difference. Over a link there is a bottleneck to estimate, so that only a measured difference is told. Advice: set it for the connection, or say which one the figure is of.
 
-use hairpin_model::quantities;
 use hairpin_model::case::Case;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 

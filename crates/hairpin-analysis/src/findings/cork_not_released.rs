@@ -5,11 +5,11 @@
 //! rounds, writes that stayed while the socket was corked and left at that ceiling with no call to release it. Its
 //! share is the time that they were so held, of what a timed exchange takes. Advice: release it after the last write.
 
-use hairpin_model::quantities;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};

@@ -6,10 +6,10 @@
 //! acknowledgements by themselves that the kernel counted. Where Nagle's algorithm waited for them on the same case,
 //! `nagle-meets-delayed-ack` tells it, and this says nothing.
 
-use hairpin_model::quantities;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};

@@ -8,10 +8,10 @@
 //! rounds: TCP acknowledges the first of a connection quickly and later ones late, which is no change of the machine.
 //! Advice: find what warms up, throttles or fills; take longer runs.
 
-use hairpin_model::quantities;
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 

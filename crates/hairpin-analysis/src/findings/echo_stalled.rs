@@ -7,9 +7,9 @@
 //! of two, one counts only where its whole bucket lies beyond. The effect is their summed time as a share of all
 //! round-trip time. Advice: look at what the echo half does, and at its CPU.
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, Turnaround};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;

@@ -7,10 +7,10 @@
 //! longer it sleeps, so a lower rate makes it worse; one that spins had its CPU taken away. The service time, which
 //! starts at the actual send, holds in each case.
 
-use hairpin_model::quantities;
 use hairpin_model::case::{CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 

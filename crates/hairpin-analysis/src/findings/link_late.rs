@@ -7,10 +7,10 @@
 //! keeps the CPUs awake, and is judged by the lateness itself. Advice: a quieter machine, CPUs kept awake, one for the
 //! relay.
 
-use hairpin_model::quantities;
 use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -243,10 +243,7 @@ mod tests {
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.06).abs() < 0.001, "{}", found[0].share);
         let summary = &found[0].summary;
-        assert!(
-            summary.contains("30.0 us (30.0-30.0) later than due at the median, which is 6.0 %"),
-            "{summary}"
-        );
+        assert!(summary.contains("30.0 us (30.0-30.0) later than due at the median, which is 6.0 %"), "{summary}");
         assert!(!summary.contains("left out"), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(

@@ -6,10 +6,10 @@
 //! share of packets dropped where that is greater. The counter-experiment is the same link without that stage. Advice:
 //! send less at once, pace, or shorten the queue.
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 

@@ -5,9 +5,9 @@
 //! their shares and how often they changed. Advice: figures stand for the faster state where it has rounds enough; compare runs
 //! in one state.
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
 use super::support::{Detector, blank, evidence};

@@ -5,11 +5,11 @@
 //! granted, and the segments that the kernel counted against those that the bytes need; the writes and segments that
 //! were traced. Its share is what one write saves, where the run measured it, else unknown and 0. Advice: write at once.
 
-use hairpin_model::quantities;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::{fact, fact_names};

@@ -8,10 +8,10 @@
 //! The effect compares the p50 of such rounds, over the median of their case, with that of quiet rounds. Nothing is
 //! trimmed: such rounds are in the figures.
 
-use hairpin_model::quantities;
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 

@@ -5,10 +5,10 @@
 //! Evidence: the CPUs on which both ends were seen, and the p50 of rounds by whether those were the same.
 //! Advice: pin the ends, and say how.
 
-use hairpin_model::quantities;
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -64,7 +64,9 @@ impl Detector for PlacementLottery {
         let places: Vec<String> = first
             .with
             .iter()
-            .map(|place| format!("{} {} in {} rounds", quantities::duration(place.p50.value), place.words, place.rounds))
+            .map(|place| {
+                format!("{} {} in {} rounds", quantities::duration(place.p50.value), place.words, place.rounds)
+            })
             .collect();
         let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
         vec![Finding {

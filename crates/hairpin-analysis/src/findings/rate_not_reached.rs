@@ -6,15 +6,15 @@
 //! Evidence: messages sent over the time for which they were due plus the generator's lag; answers a second.
 //! Advice: lower the rate, or give the ends more.
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
-use crate::open_loop::HeldUp;
 use crate::open_loop;
+use crate::open_loop::HeldUp;
 
 pub(super) struct RateNotReached;
 

@@ -12,9 +12,9 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
 use hairpin_model::{fact, fact_names};
@@ -22,8 +22,8 @@ use hairpin_model::{fact, fact_names};
 use super::support::{Detector, Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::links::directions;
-use crate::statistics::location::median;
 use crate::over_rounds::SAMPLES_FOR_P99;
+use crate::statistics::location::median;
 use crate::summary::lossless;
 
 pub(super) struct Retransmission;

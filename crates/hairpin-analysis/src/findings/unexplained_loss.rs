@@ -5,9 +5,9 @@
 //! link made copies: that is known ([`Ledger::may_count_copies`](hairpin_model::ledger::Ledger::may_count_copies)). On a transport that promises every message, a loss with a known cause is one too: a round that
 //! lost there should have failed. Evidence: the ledger. Advice: report it, with the run folder.
 
-use hairpin_model::quantities;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 

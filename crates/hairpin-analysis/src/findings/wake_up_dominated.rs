@@ -9,14 +9,15 @@
 //! is not the cause and the waking is. Both ends on one CPU share its caches too, so that this alone settles nothing.
 //! Advice: spin, keep CPUs awake, place ends together, or send more with each wake-up.
 
-use hairpin_model::quantities;
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::support::{
-    Detector,     CONFIRMED, Change, Hit, Hits, REFUTED, blank, change, checked_on, counter_experiment, evidence, paired, proved,
+    CONFIRMED, Change, Detector, Hit, Hits, REFUTED, blank, change, checked_on, counter_experiment, evidence, paired,
+    proved,
 };
 
 pub(super) struct WakeUpDominated;

@@ -1,7 +1,7 @@
 //! Axes: where a value stands, and which values are worth a label.
 
-use hairpin_model::quantities;
 use crate::page_text::tied;
+use hairpin_model::quantities;
 
 /// How values are spread over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::quantities;
-use hairpin_model::ladder::{self, Group};
 use hairpin_model::figure::Figure;
+use hairpin_model::ladder::{self, Group};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -34,8 +34,10 @@ pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String
 /// Everything of a case that is drawn, in ns.
 fn marks_ns(row: &CaseSummary) -> Vec<f64> {
     let latency = &row.latency_ns;
-    let mut marks: Vec<f64> =
-        [latency.p50, latency.p99, latency.max].into_iter().filter_map(|figure| figure.and_then(Figure::finite)).collect();
+    let mut marks: Vec<f64> = [latency.p50, latency.p99, latency.max]
+        .into_iter()
+        .filter_map(|figure| figure.and_then(Figure::finite))
+        .collect();
     if let Some((low, high)) = latency.p50.and_then(Figure::interval) {
         marks.extend([low, high]);
     }

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use hairpin_model::quantities;
 use hairpin_model::link::DirectionRecord;
+use hairpin_model::quantities;
 
 use super::axis::{Axis, Tick};
 use super::svg::{down, escape, percent, trimmed};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::quantities;
 use hairpin_model::ladder::{self, Group};
+use hairpin_model::quantities;
 use hairpin_model::summary::{CaseSummary, CurvePoint};
 
 use super::axis::{Axis, Nines, Tick};

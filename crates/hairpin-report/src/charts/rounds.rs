@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::quantities;
-use hairpin_model::ladder::{self, Group};
 use hairpin_model::figure::Figure;
+use hairpin_model::ladder::{self, Group};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, RoundPoint};
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use hairpin_model::ladder;
 use hairpin_model::run::Run;
 
-
 /// How many colours there are; style.css has one variable for each.
 pub(crate) const COLOURS: usize = 8;
 /// How many dashes there are; style.css has one class for each.

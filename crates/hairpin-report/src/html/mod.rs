@@ -18,8 +18,8 @@ use hairpin_model::ladder;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
-use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
 use crate::chains::{Step, chains};
+use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
 use crate::page_text::{tied, words};
 use crate::{exchanges, findings, trust, wording};
 use template::{SCRIPT, STYLE, rendered};

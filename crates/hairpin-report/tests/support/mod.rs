@@ -82,9 +82,10 @@ pub fn survey(seed: u64) -> Run {
     let comparisons = comparisons(&cases);
     let findings = findings(&cases);
     let answer = Answer {
-        headline: "The fastest round trip between two processes here is shm (spin, apart) at p50 140 ns (95 % interval \
+        headline:
+            "The fastest round trip between two processes here is shm (spin, apart) at p50 140 ns (95 % interval \
                    140-142)."
-            .to_owned(),
+                .to_owned(),
         sentences: vec![
             "tcp with the same waiting and placement: 8.60 us (61.4x).".to_owned(),
             "Most of a blocking round trip apart, up to 84 %, is waking the peer's CPU (finding wake-up-dominated)."

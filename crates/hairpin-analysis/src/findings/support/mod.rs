@@ -6,10 +6,10 @@ mod gone;
 mod stall;
 mod traced;
 
-use hairpin_model::quantities;
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use hairpin_model::quantities;
-use hairpin_model::names;
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
+use hairpin_model::names;
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};

@@ -1,8 +1,8 @@
 //! What the traced rounds of a case say, as far as it is true without the tracing.
 
-use hairpin_model::quantities;
 use hairpin_model::case::{Case, Pattern};
 use hairpin_model::figure::Figure;
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
