@@ -1,6 +1,5 @@
 //! What a person sees of links: in the terminal, on the page, in the tables and in the JSON.
 
-use crate::support;
 use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
 use hairpin_model::link::Backend;
 use hairpin_model::run::Run;

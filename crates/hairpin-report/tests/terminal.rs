@@ -1,12 +1,12 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
-use hairpin_model::case::{Case, Pattern, Plant};
+use hairpin_model::case::{Case, Plant};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
-use hairpin_model::summary::{LatencyFigures, Role, Verdict};
+use hairpin_model::summary::{LatencyFigures, Verdict};
 use hairpin_model::trace::Capture;
 use hairpin_report::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
