@@ -209,12 +209,7 @@ pub fn three_digits(value: f64) -> String {
     match value {
         _ if !value.is_finite() => DASH.to_owned(),
         0.0 => "0".to_owned(),
-        _ => {
-            let places = (2.0 - value.abs().log10().floor()).clamp(0.0, 12.0);
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 12")]
-            let places = places as usize;
-            format!("{value:.places$}")
-        }
+        _ => format!("{value:.*}", (2.0 - value.abs().log10().floor()).clamp(0.0, 12.0) as usize),
     }
 }
 
@@ -250,14 +245,12 @@ pub fn counted(number: u64, thing: &str) -> String {
 
 /// An estimate of a count: `950`, `12 300`.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it saturates, and no count is negative")]
 pub fn rounded(number: f64) -> String {
     if number.is_finite() { count(number.round() as u64) } else { DASH.to_owned() }
 }
 
 /// A count in a narrow column: `987`, `12.3k`, `4.56M`.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn short_count(number: u64) -> String {
     match number {
         0..10_000 => number.to_string(),

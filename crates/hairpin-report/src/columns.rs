@@ -100,7 +100,6 @@ impl Column {
     pub(crate) fn number_of(&self, row: &CaseSummary) -> Option<f64> {
         match self.value {
             Value::Words(_) => None,
-            #[expect(clippy::cast_precision_loss, reason = "a key to sort by")]
             Value::Count(of) => Some(of(row) as f64),
             Value::Number(_, of) => of(row).filter(|number| number.is_finite()),
             Value::Figure(_, of) => of(row).and_then(Figure::finite),
@@ -244,7 +243,6 @@ const CPU: &[Column] = &[
 ];
 
 /// CPU time of both ends for one answered message, in ns.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn cpu_ns_per_message(row: &CaseSummary) -> Option<f64> {
     let seconds = row.cpu_seconds.client + row.cpu_seconds.echo.unwrap_or(0.0);
     let measured = row.samples > 0 && seconds.is_finite() && seconds > 0.0;

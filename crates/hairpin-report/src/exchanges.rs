@@ -20,7 +20,7 @@ const DIFFERS: f64 = 1.5;
 
 /// The first exchanges of a connection; empty where the case has none.
 pub(crate) fn early(row: &CaseSummary) -> &[Figure] {
-    row.exchanges.as_ref().map_or(&[], |figures| &figures.early_exchanges_ns)
+    row.exchanges.as_ref().map_or(&[], |figures| figures.early_exchanges_ns.as_slice())
 }
 
 /// Whether one of the first exchanges is unlike the steady state.
