@@ -65,14 +65,15 @@ pub fn joined(names: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// The first of some names in a sentence, at most three in all: `tcp`, `tcp and udp`, `tcp, udp and 3 others`.
+/// The first `most` of some names in a sentence: `tcp, udp and 3 others`; all where only one would be left out.
 #[must_use]
-pub fn shortened(names: &[impl AsRef<str>]) -> String {
-    match names {
-        [one, two, rest @ ..] if rest.len() > 1 => {
-            format!("{}, {} and {} others", one.as_ref(), two.as_ref(), rest.len())
+pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
+    match names.len().saturating_sub(most) {
+        0 | 1 => joined(names),
+        others => {
+            let first: Vec<&str> = names[..most].iter().map(AsRef::as_ref).collect();
+            format!("{} and {others} others", first.join(", "))
         }
-        few => joined(few),
     }
 }
 
@@ -127,7 +128,7 @@ mod tests {
     fn lists_of_names_read_well() {
         let names = ["a", "b", "c", "d"];
         assert_eq!([joined(&names[..1]), joined(&names[..2]), joined(&names)], ["a", "a and b", "a, b, c and d"]);
-        assert_eq!([shortened(&names[..3]), shortened(&names)], ["a, b and c", "a, b and 2 others"]);
+        assert_eq!([shortened(&names[..3], 2), shortened(&names, 2)], ["a, b and c", "a, b and 2 others"]);
         assert_eq!(joined::<&str>(&[]), "");
     }
 

@@ -176,17 +176,17 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
-/// How many times: `58 times`, `1.8 times`.
+/// A ratio as a signed change with its interval: `+5.3 % (+4.1 .. +6.6)`.
 #[must_use]
-pub fn times(ratio: f64) -> String {
-    match ratio {
-        _ if !ratio.is_finite() => DASH.to_owned(),
-        _ if ratio < 9.95 => format!("{ratio:.1} times"),
-        _ => format!("{ratio:.0} times"),
+pub fn change_figure(ratio: Figure) -> String {
+    let bound = |bound: f64| change(bound).trim_end_matches(" %").to_owned();
+    match ratio.interval() {
+        Some((low, high)) => format!("{} ({} .. {})", change(ratio.value), bound(low), bound(high)),
+        None => change(ratio.value),
     }
 }
 
-/// How many times in a narrow column: `0.21x`, `58.1x`, `839x`.
+/// How many times: `0.21x`, `58.1x`, `839x`.
 #[must_use]
 pub fn factor(ratio: f64) -> String {
     if ratio.is_finite() { format!("{}x", significant(ratio)) } else { DASH.to_owned() }
@@ -363,6 +363,7 @@ mod tests {
         assert_eq!(told(5900.0, -64_000.0, 150_000.0), "5.90 us (-64.0 us .. 150 us)");
         assert_eq!(duration_figure(Figure::bare(54_100.0)), "54.1 us");
         assert_eq!(share_figure(Figure::new(0.83, 0.81, 0.84)), "83 % (81-84)");
+        assert_eq!(change_figure(Figure::new(1.053, 1.041, 1.066)), "+5.3 % (+4.1 .. +6.6)");
     }
 
     #[test]
@@ -395,7 +396,7 @@ mod tests {
                 bytes(number),
                 share(number),
                 change(number),
-                times(number),
+                factor(number),
                 bounds(1.0, number, 2.0),
                 in_unit(number, "count"),
             ];

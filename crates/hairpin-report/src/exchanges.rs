@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::{self, Group};
-use hairpin_model::names::joined;
+use hairpin_model::names::{joined, shortened};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::trace::Capture;
@@ -110,14 +110,6 @@ fn name(row: &CaseSummary) -> String {
 
 /// The most names or files that a line lists.
 const LISTED: usize = 4;
-
-/// The first few of a list, and how many more there are.
-pub(crate) fn shortened(names: &[String], most: usize) -> String {
-    match names.len().saturating_sub(most) {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names[..most].join(", ")),
-    }
-}
 
 /// What became of the captures: those saved with their files, those that were not by reason. True with those lost.
 pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {

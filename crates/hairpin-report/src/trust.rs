@@ -2,6 +2,7 @@
 //! another winner.
 
 use hairpin_model::figure::NoInterval;
+use hairpin_model::names::shortened;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
@@ -28,12 +29,8 @@ pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     let of = |reason: NoInterval| {
         let is_so = |row: &&CaseSummary| row.latency_ns.p50.is_some_and(|p50| p50.why == Some(reason));
         let labels: Vec<&str> = run.cases.iter().filter(is_so).map(|row| row.label.as_str()).collect();
-        let which = match labels.as_slice() {
-            [] => return None,
-            [one] => (*one).to_owned(),
-            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
-        };
-        Some(format!("No interval for {which}: {}", why_no_interval(reason)))
+        (!labels.is_empty())
+            .then(|| format!("No interval for {}: {}", shortened(&labels, 1), why_no_interval(reason)))
     };
     NoInterval::ALL.iter().filter_map(|reason| of(*reason)).collect()
 }

@@ -41,7 +41,7 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
         format!("The fastest round trip{between} {path} is {}.", placed(first))
     } else {
         let names: Vec<String> = std::iter::once(first).chain(as_fast.iter().copied()).map(placed).collect();
-        format!("No difference found between the fastest round trips{between} {path}: {}.", shortened(&names))
+        format!("No difference found between the fastest round trips{between} {path}: {}.", shortened(&names, 2))
     };
     let slower: Vec<&CaseSummary> =
         spoken.iter().copied().filter(|row| !as_fast.iter().any(|tie| tie.id == row.id)).collect();
@@ -102,6 +102,6 @@ fn whose(row: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair], alpha: f64) -
     names.extend(as_fast(row, rows, pairs, alpha).into_iter().map(words::name));
     match names.as_slice() {
         [one] => format!(" with {one}"),
-        several => format!(" (no difference found between {})", shortened(several)),
+        several => format!(" (no difference found between {})", shortened(several, 2)),
     }
 }

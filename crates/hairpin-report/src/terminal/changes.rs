@@ -151,19 +151,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
         verdict => verdict.to_string(),
     };
     let smallest = row.smallest_detectable.map_or_else(|| DASH.to_owned(), |share| quantities::change(1.0 + share));
-    [shown(row.baseline), shown(row.candidate), change(row.ratio), smallest, verdict]
-}
-
-/// `+5.3 % (+4.1 .. +6.6)`.
-fn change(ratio: Figure) -> String {
-    let value = quantities::change(ratio.value);
-    match (ratio.low, ratio.high) {
-        (Some(low), Some(high)) if value != DASH => {
-            let bound = |ratio: f64| quantities::change(ratio).trim_end_matches(" %").to_owned();
-            format!("{value} ({} .. {})", bound(low), bound(high))
-        }
-        _ => value,
-    }
+    [shown(row.baseline), shown(row.candidate), quantities::change_figure(row.ratio), smallest, verdict]
 }
 
 fn budgets(page: &mut Page, report: &ComparisonReport) {
@@ -179,7 +167,8 @@ fn budgets(page: &mut Page, report: &ComparisonReport) {
             (None, _) => (PLAIN, "cannot tell".to_owned()),
         };
         let allowed = quantities::change(1.0 + budget.allowed_share);
-        let changed = budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), change);
+        let changed =
+            budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), quantities::change_figure);
         let text = format!("{} {}: {changed}, {allowed} allowed: {word}", budget.case, budget.figure);
         page.item("  ", style, &text);
     }

@@ -137,16 +137,12 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     page.heading("One thing changed", "p50 of the second against the first, with its 95 % interval");
     for comparison in comparisons {
         let label = |id: &str| run.case(id).map_or_else(|| id.to_owned(), |case| case.label.clone());
-        let ratio = comparison.ratio;
-        let bounds = ratio.low.zip(ratio.high).map_or_else(String::new, |(low, high)| {
-            format!(" ({} .. {})", quantities::change(low), quantities::change(high))
-        });
         let verdict = match comparison.verdict {
             Verdict::CannotTell => "no difference found".to_owned(),
             verdict => verdict.to_string(),
         };
         let (one, other) = (label(&comparison.baseline), label(&comparison.candidate));
-        let text = format!("{one} -> {other}: {verdict}, {}{bounds}", quantities::change(ratio.value));
+        let text = format!("{one} -> {other}: {verdict}, {}", quantities::change_figure(comparison.ratio));
         page.item("  ", page::PLAIN, &text);
     }
 }

@@ -206,7 +206,7 @@ impl StallAt {
             }
             [one] => format!("{what} {one}"),
             [first, .., last] if numbers.len() > 2 && self.without_gaps() => format!("{what}s {first} to {last}"),
-            _ => format!("{what}s {}", names::shortened(&numbers)),
+            _ => format!("{what}s {}", names::shortened(&numbers, 2)),
         };
         format!("{ones} of each {in_flight} in flight{}", if whole { "" } else { ", whole or in part," })
     }
