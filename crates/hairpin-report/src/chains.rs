@@ -1,5 +1,7 @@
 //! Who is faster: the pairs of the answer, strung together from the lowest p50 to the highest.
 
+use std::collections::BTreeMap;
+
 use hairpin_model::answer::RankedBy;
 use hairpin_model::ladder::{self, row_name};
 use hairpin_model::names::joined;
@@ -50,13 +52,14 @@ pub(crate) const LEGEND: &str = "a < b: a is faster; a ~ b: no difference found;
 /// The chains in the order of their groups.
 pub(crate) fn chains(run: &Run) -> Vec<Chain<'_>> {
     let groups = ladder::groups(&run.cases);
-    let place = |id: &str| {
-        let within = |group: &ladder::Group<'_>| group.rows.iter().position(|row| row.id == id);
-        groups.iter().enumerate().find_map(|(group, rows)| Some((group, within(rows)?)))
-    };
+    let places = groups.iter().enumerate().flat_map(|(place, group)| {
+        group.rows.iter().enumerate().map(move |(row_place, row)| (row.id.as_str(), ((place, row_place), *row)))
+    });
+    let places: BTreeMap<&str, ((usize, usize), &CaseSummary)> = places.collect();
     let mut chains: Vec<((usize, usize), Chain<'_>)> = Vec::new();
     for pair in run.answer.pairs.iter().filter(|pair| pair.figure == RankedBy::P50) {
-        let (Some(a), Some(b), Some(at)) = (run.case(&pair.a), run.case(&pair.b), place(&pair.a)) else { continue };
+        let of = |id: &String| places.get(id.as_str()).copied();
+        let (Some((at, a)), Some((_, b))) = (of(&pair.a), of(&pair.b)) else { continue };
         let step = Step { verdict: pair.verdict, row: b };
         match chains.last_mut() {
             Some((_, chain)) if chain.last().id == a.id => chain.steps.push(step),

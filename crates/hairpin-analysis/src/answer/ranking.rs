@@ -50,8 +50,10 @@ pub(super) fn as_fast<'r>(
 
 /// The cases after `first` on its ladder, each with whether one of the steps down to it is a difference.
 fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool> {
+    let by_p50 = pairs.iter().filter(|pair| pair.figure == RankedBy::P50);
+    let after: BTreeMap<&str, &Pair> = by_p50.map(|pair| (pair.a.as_str(), pair)).collect();
     let (mut at, mut slower, mut below) = (first, false, BTreeMap::new());
-    while let Some(pair) = pairs.iter().find(|pair| pair.figure == RankedBy::P50 && pair.a == at) {
+    while let Some(pair) = after.get(at) {
         slower |= pair.verdict == Verdict::Slower;
         // A saved run may say anything, also that cases are ranked in a circle.
         if below.insert(pair.b.as_str(), slower).is_some() {
