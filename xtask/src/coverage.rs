@@ -1,9 +1,12 @@
 //! `cargo xtask coverage`: do intervals hold from run to run, is the same called the same, and the slower slower?
 //!
-//! It repeats an ordinary `round-trip` many times. The truth of a case is the median of its figures over all repeats in the
-//! same state of the machine: those whose probe agrees within 6 %. An interval covers it or does not. Each run is then compared
+//! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over all repeats in the
+//! same state of the machine: those whose probe is within 2 % of its own, and where messages wake another CPU, the time
+//! that takes. An interval covers it or does not. Each run is then compared
 //! with the next by `hairpin compare`, which must call hardly any figure different; and runs with a planted delay are
 //! compared with runs without.
+
+mod recording;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +21,9 @@ use crate::process;
 
 /// No run takes this long.
 const LIMIT: Duration = Duration::from_mins(5);
-/// Runs whose probes differ by less were made in one state of the machine.
-const ONE_STATE: f64 = 1.06;
+/// Runs whose probes differ by less were made in one state of the machine. On one CPU figures go in proportion with the
+/// probe, so a wider state would itself vary by more than an interval.
+const ONE_STATE: f64 = 1.02;
 /// Fewer runs in a state do not tell what its median is.
 const FEWEST_IN_STATE: usize = 5;
 /// Coverage of the p50 over all cases, and of each; and of the p99 over all.
@@ -40,7 +44,7 @@ const PLANTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement",
 pub(crate) struct Asked {
     /// Repeats of the run.
     pub(crate) runs: usize,
-    /// Pairs with a planted delay, of each size.
+    /// Runs with a planted delay, of each size.
     pub(crate) planted: usize,
     /// The time of each run, as `--over` takes it.
     pub(crate) over: String,
@@ -48,6 +52,8 @@ pub(crate) struct Asked {
     pub(crate) transports: String,
     /// Where the runs are kept; those that are there are analysed anew and not measured again.
     pub(crate) out: Option<PathBuf>,
+    /// Where the figures of each round are to stand, for a test that replays them.
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// Measures and prints all of it; answers whether it is within its limits.
@@ -83,15 +89,19 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
             println!("{} of {} runs, {:.0} s", number + 1, asked.runs, started.elapsed().as_secs_f64());
         }
     }
+    if let Some(record) = &asked.record {
+        recording::write(record, &scratch, asked.runs)?;
+    }
     let cases = Case::all(&repeats)?;
     println!("\n{}", table(&cases));
     println!("{}", states(&repeats));
     println!("A/A: {different} of {pairs} adjacent pairs called different in any figure");
     let mut holds = holds(&cases) & (different as f64 <= DIFFERENT * pairs as f64);
-    for planting in [Planting::SmallestDetectable, Planting::Tenth].into_iter().filter(|_| asked.planted > 0) {
-        let found = planted(&hairpin, &scratch, asked, planting)?;
-        println!("{found}");
-        holds &= found.holds();
+    if asked.planted > 0 {
+        for found in planted(&hairpin, &scratch, asked)? {
+            println!("{found}");
+            holds &= found.holds();
+        }
     }
     if asked.out.is_none() {
         process::remove(&scratch)?;
@@ -116,6 +126,8 @@ fn run_in(hairpin: &Path, out: &Path, measure: &mut Command) -> Result<Value> {
 struct Repeat {
     /// What the probe took in the state that the figures stand for.
     probe_ns: f64,
+    /// What waking another CPU took, where messages do.
+    waking_ns: Option<f64>,
     value: f64,
     interval: Option<(f64, f64)>,
     /// The standard deviation of the logarithms of its rounds.
@@ -149,18 +161,23 @@ impl Case {
         Ok(cases.into_iter().map(|((label, figure), repeats)| Self { label, figure, repeats }).collect())
     }
 
-    /// How many of the repeats with an interval cover the median of those in their state, and how many have one; those in
-    /// a state of few repeats are left out.
+    /// The median over the repeats in the same state; `None` where they are few.
+    fn truth(&self, repeat: &Repeat) -> Option<f64> {
+        let is_near = |one: f64, other: f64| (one / other).ln().abs() < ONE_STATE.ln();
+        let is_alike = |other: &&Repeat| {
+            is_near(other.probe_ns, repeat.probe_ns)
+                && other.waking_ns.zip(repeat.waking_ns).is_none_or(|(one, other)| is_near(one, other))
+        };
+        let alike: Vec<f64> = self.repeats.iter().filter(is_alike).map(|other| other.value).collect();
+        if alike.len() < FEWEST_IN_STATE { None } else { median(alike.into_iter()) }
+    }
+
+    /// How many of the repeats with an interval cover their truth, and how many have both.
     fn covered(&self) -> (usize, usize) {
-        let (mut covered, mut told) = (0, 0);
-        for state in in_states(&self.repeats) {
-            let Some(truth) = median(state.iter().map(|repeat| repeat.value)) else { continue };
-            for (low, high) in state.iter().filter_map(|repeat| repeat.interval) {
-                told += 1;
-                covered += usize::from(low <= truth && truth <= high);
-            }
-        }
-        (covered, told)
+        let told = self.repeats.iter().filter_map(|repeat| Some((self.truth(repeat)?, repeat.interval?)));
+        told.fold((0, 0), |(covered, told), (truth, (low, high))| {
+            (covered + usize::from(low <= truth && truth <= high), told + 1)
+        })
     }
 
     fn share_with_interval(&self) -> f64 {
@@ -185,12 +202,10 @@ impl Case {
     /// The share of the variance of rounds that a run of this length does not see: the variance of the repeats within a
     /// state, as a share of that of their rounds. It includes what a run does see, so it is the most that it can be.
     fn slow_share(&self) -> Option<f64> {
-        let shares = in_states(&self.repeats).into_iter().filter_map(|state| {
-            let spread = deviation(&state.iter().map(|repeat| repeat.value.ln()).collect::<Vec<_>>())?;
-            let rounds = median(state.iter().map(|repeat| repeat.deviation))?;
-            (rounds > 0.0).then(|| (spread / rounds).powi(2))
-        });
-        median(shares)
+        let off: Vec<f64> =
+            self.repeats.iter().filter_map(|repeat| Some((repeat.value / self.truth(repeat)?).ln())).collect();
+        let rounds = median(self.repeats.iter().map(|repeat| repeat.deviation)).filter(|rounds| *rounds > 0.0)?;
+        Some((deviation(&off)? / rounds).powi(2))
     }
 }
 
@@ -201,27 +216,14 @@ fn repeat(run: &Value, case: &Value, figure: &'static str) -> Option<Repeat> {
     let points = contract::list(case, "round_points").iter().filter(|point| point["state"].as_u64() == Some(state));
     let key = if figure == "p50" { "p50_ns" } else { "p99_ns" };
     let logarithms: Vec<f64> = points.filter_map(|point| Some(point[key].as_f64()?.ln())).collect();
+    let is_woken = case["case"]["placement"] == "apart" && case["case"]["waiting"] != "spin";
     Some(Repeat {
+        waking_ns: run["machine"]["waking_ns"].as_f64().filter(|_| is_woken),
         probe_ns: contract::list(&run["machine"], "states").get(state as usize)?["probe_ns"].as_f64()?,
         value: told["value"].as_f64()?,
         interval: told["low"].as_f64().zip(told["high"].as_f64()),
         deviation: deviation(&logarithms)?,
     })
-}
-
-/// The repeats by state of the machine, without states of few.
-fn in_states(repeats: &[Repeat]) -> Vec<Vec<Repeat>> {
-    let mut sorted = repeats.to_vec();
-    sorted.sort_by(|one, other| one.probe_ns.total_cmp(&other.probe_ns));
-    let mut states: Vec<Vec<Repeat>> = Vec::new();
-    for repeat in sorted {
-        match states.last_mut() {
-            Some(state) if repeat.probe_ns < ONE_STATE * state[0].probe_ns => state.push(repeat),
-            _ => states.push(vec![repeat]),
-        }
-    }
-    states.retain(|state| state.len() >= FEWEST_IN_STATE);
-    states
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -348,14 +350,37 @@ enum Planting {
 /// What became of a planting.
 struct Found {
     planting: Planting,
+    /// Pairs of which the comparison says that it would find a delay of that size.
     pairs: usize,
     slower: usize,
-    /// Pairs without a size to plant, or whose rounds vary too much for it.
-    left_out: usize,
-    share: f64,
+    /// Pairs in which the machine had another state.
+    unlike: usize,
+    /// Pairs that have no interval, or one too wide for that delay.
+    unsure: usize,
+    /// Runs without a size to plant, or whose rounds vary too much for it.
+    unplanted: usize,
+    /// How large the delays were, as shares of the p50.
+    shares: Vec<f64>,
 }
 
 impl Found {
+    fn none(planting: Planting) -> Self {
+        Self { planting, pairs: 0, slower: 0, unlike: 0, unsure: 0, unplanted: 0, shares: Vec::new() }
+    }
+
+    /// Counts a pair in which a delay of that share of the p50 was planted.
+    fn count(&mut self, share: f64, row: &Row) {
+        if row.verdict == "unlike" {
+            self.unlike += 1;
+        } else if row.smallest_detectable.is_none_or(|smallest| smallest > share) {
+            self.unsure += 1;
+        } else {
+            self.pairs += 1;
+            self.slower += usize::from(row.verdict == "slower");
+            self.shares.push(share);
+        }
+    }
+
     fn holds(&self) -> bool {
         let least = if self.planting == Planting::Tenth { FOUND_TENTH } else { FOUND_SMALLEST };
         self.pairs > 0 && self.slower as f64 >= least * self.pairs as f64
@@ -364,21 +389,24 @@ impl Found {
 
 impl std::fmt::Display for Found {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { planting, pairs, slower, left_out, share } = self;
+        let Self { planting, pairs, slower, unlike, unsure, unplanted, shares } = self;
+        let share = median(shares.iter().copied()).unwrap_or(0.0);
         let what = match planting {
             Planting::SmallestDetectable => "the smallest detectable delay",
             Planting::Tenth => "a delay of a tenth",
         };
         write!(
             out,
-            "planted {what}: found in {slower} of {pairs} pairs, {left_out} left out; +{:.1} % at the median",
+            "planted {what}: found in {slower} of {pairs} pairs that are sure enough for it; +{:.1} % at the median; \
+             {unsure} pairs are not sure enough, {unlike} in other states; in {unplanted} runs nothing was planted",
             100.0 * share
         )
     }
 }
 
-/// Pairs of runs, of which the second has the delay; each size follows from the pair before it.
-fn planted(hairpin: &Path, scratch: &Path, asked: &Asked, planting: Planting) -> Result<Found> {
+/// Runs without a delay, each followed by one with a delay of each size. The sizes follow from that run and the one without
+/// a delay before it.
+fn planted(hairpin: &Path, scratch: &Path, asked: &Asked) -> Result<[Found; 2]> {
     let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
         let mut command = Command::new(hairpin);
@@ -389,30 +417,31 @@ fn planted(hairpin: &Path, scratch: &Path, asked: &Asked, planting: Planting) ->
         let told = run_in(hairpin, &out, &mut command)?;
         Ok((out, told))
     };
-    let (mut pairs, mut slower, mut left_out, mut shares) = (0, 0, 0, Vec::new());
-    for number in 0..asked.planted {
-        let named = |which: &str| format!("{planting:?}-{number}-{which}");
-        let (first, _) = measure(named("first"), None)?;
-        let (second, told) = measure(named("second"), None)?;
+    let mut all = [Planting::SmallestDetectable, Planting::Tenth].map(Found::none);
+    let (mut before, _) = measure("planted-without-0".to_owned(), None)?;
+    for number in 1..=asked.planted {
+        let (without, told) = measure(format!("planted-without-{number}"), None)?;
         let case = contract::list(&told, "cases").first().context("no case")?;
         let Some(repeat) = repeat(&told, case, "p50") else { bail!("the run has no p50") };
-        let rows = compared(hairpin, &first, &second)?;
+        let rows = compared(hairpin, &before, &without)?;
         let of_p50 = rows.iter().find(|row| row.figure == "p50").with_context(|| "no p50 was compared")?;
-        let share = match planting {
-            Planting::SmallestDetectable => of_p50.smallest_detectable,
-            Planting::Tenth => (repeat.deviation <= 0.03).then_some(0.1),
-        };
-        let Some(share) = share else {
-            left_out += 1;
-            continue;
-        };
-        let (third, _) = measure(named("third"), Some(share * repeat.value))?;
-        let rows = compared(hairpin, &second, &third)?;
-        let found = rows.iter().any(|row| row.case == of_p50.case && row.figure == "p50" && row.verdict == "slower");
-        (pairs, slower) = (pairs + 1, slower + usize::from(found));
-        shares.push(share);
+        for found in &mut all {
+            let share = match found.planting {
+                Planting::SmallestDetectable => of_p50.smallest_detectable,
+                Planting::Tenth => (repeat.deviation <= 0.03).then_some(0.1),
+            };
+            let Some(share) = share else {
+                found.unplanted += 1;
+                continue;
+            };
+            let (with, _) = measure(format!("planted-{:?}-{number}", found.planting), Some(share * repeat.value))?;
+            let rows = compared(hairpin, &without, &with)?;
+            let of_p50 = rows.iter().find(|row| row.case == of_p50.case && row.figure == "p50");
+            found.count(share, of_p50.context("the delayed run has no p50")?);
+        }
+        before = without;
     }
-    Ok(Found { planting, pairs, slower, left_out, share: median(shares.into_iter()).unwrap_or(0.0) })
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -425,6 +454,7 @@ mod tests {
             let low = if number < covered { 100.0 } else { 101.0 };
             Repeat {
                 probe_ns: 90_000.0,
+                waking_ns: None,
                 value: 100.5,
                 interval: Some((low, low * (2.0 * width).exp())),
                 deviation: 0.02,
@@ -446,16 +476,44 @@ mod tests {
     }
 
     #[test]
-    fn states_are_told_apart_by_the_probe_and_small_ones_left_out() {
-        let mut repeats = case("p50", 10, 10, 0.01).repeats;
-        repeats.iter_mut().skip(4).for_each(|repeat| repeat.probe_ns = 110_000.0);
-        let states = in_states(&repeats);
-        assert_eq!((states.len(), states[0].len()), (1, 6));
+    fn each_repeat_is_held_against_those_in_its_state() {
+        let mut one = case("p50", 10, 10, 0.01);
+        for repeat in one.repeats.iter_mut().skip(6) {
+            (repeat.probe_ns, repeat.value, repeat.interval) = (110_000.0, 130.0, Some((129.0, 131.0)));
+        }
+        assert_eq!(one.truth(&one.repeats[0]), Some(100.5));
+        assert_eq!((one.truth(&one.repeats[9]), one.covered()), (None, (6, 6)), "four do not tell");
+        one.repeats[5].probe_ns = 112_000.0;
+        assert_eq!((one.truth(&one.repeats[9]), one.covered()), (Some(130.0), (9, 10)), "one of 100.5 is among them");
+        one.repeats[5].probe_ns = 113_000.0;
+        assert_eq!(one.truth(&one.repeats[9]), None, "2.7 % apart");
+    }
+
+    #[test]
+    fn a_pair_counts_that_is_sure_enough_for_its_delay() {
+        let row = |verdict: &str, smallest_detectable| Row {
+            case: "tcp".to_owned(),
+            figure: "p50".to_owned(),
+            verdict: verdict.to_owned(),
+            smallest_detectable,
+        };
+        let mut found = Found::none(Planting::Tenth);
+        for row in [
+            row("slower", Some(0.08)),
+            row("cannot-tell", Some(0.1)),
+            row("cannot-tell", Some(0.11)),
+            row("cannot-tell", None),
+            row("unlike", None),
+        ] {
+            found.count(0.1, &row);
+        }
+        assert_eq!((found.pairs, found.slower, found.unsure, found.unlike), (2, 1, 2, 1));
+        assert!(!found.holds());
     }
 
     #[test]
     fn what_is_planted_has_to_be_found() {
-        let found = |planting, slower| Found { planting, pairs: 40, slower, left_out: 0, share: 0.1 }.holds();
+        let found = |planting, slower| Found { pairs: 40, slower, ..Found::none(planting) }.holds();
         assert!(found(Planting::SmallestDetectable, 32) && !found(Planting::SmallestDetectable, 31));
         assert!(found(Planting::Tenth, 39) && !found(Planting::Tenth, 38));
     }

@@ -83,7 +83,7 @@ enum Chore {
         /// Repeats of the run
         #[arg(long, default_value_t = 201)]
         runs: usize,
-        /// Pairs of runs with a planted delay, of each of two sizes
+        /// Runs with a planted delay, of each of two sizes
         #[arg(long, default_value_t = 40)]
         planted: usize,
         /// The time of each run
@@ -95,6 +95,9 @@ enum Chore {
         /// Keep the runs in this folder, and go on with those that are there
         #[arg(long)]
         out: Option<PathBuf>,
+        /// Write the p50, p99 and probe of each round of tcp and pipe to this file; needs --out
+        #[arg(long, requires = "out")]
+        record: Option<PathBuf>,
     },
     /// What the instrument itself costs
     Overhead,
@@ -148,8 +151,8 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             catalog::run(root, &binary, check).map(says)
         }
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
-        Chore::Coverage { runs, planted, over, transports, out } => {
-            coverage::run(root, &coverage::Asked { runs, planted, over, transports, out })
+        Chore::Coverage { runs, planted, over, transports, out, record } => {
+            coverage::run(root, &coverage::Asked { runs, planted, over, transports, out, record })
         }
         Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),

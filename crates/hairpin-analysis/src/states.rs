@@ -55,7 +55,10 @@ impl States {
         };
         let places: Vec<usize> = of_round.values().copied().collect();
         let switches = places.windows(2).filter(|pair| pair[0] != pair[1]).count() as u64;
-        Self { machine: Machine { states: (0..2).filter_map(state).collect(), switches }, of_round }
+        let waking: Vec<f64> =
+            rounds.iter().filter_map(|round| Some(round.measured()?.client.waking_ns? as f64)).collect();
+        let states = (0..2).filter_map(state).collect();
+        Self { machine: Machine { states, switches, waking_ns: median(&waking) }, of_round }
     }
 
     /// The states, for the saved run.

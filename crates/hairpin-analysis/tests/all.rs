@@ -3,4 +3,5 @@
 mod coverage;
 mod end_to_end;
 mod oracle;
+mod recorded;
 mod support;

@@ -1,7 +1,7 @@
 //! This program, started again with a hidden command: it hears one order on its standard input, and says words on its
 //! standard output, each a line of JSON. Its standard input closing is the sign that it is no longer wanted.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -111,6 +111,20 @@ impl TalkingChild {
         }
     }
 
+    /// Sends it a byte, and waits for its answer.
+    ///
+    /// # Errors
+    /// It answered nothing for so long, or is gone.
+    pub(crate) fn ping(&mut self, patience: Duration) -> Result<(), Failure> {
+        let Some(input) = self.child.stdin.as_mut() else { return Err(self.gone("was released")) };
+        let mut byte = [PING];
+        input.write_all(&byte).map_err(|error| unheard(self.name, &error))?;
+        if self.words.buffer().is_empty() {
+            self.wait_within(patience)?;
+        }
+        self.words.read_exact(&mut byte).map_err(|error| unheard(self.name, &error))
+    }
+
     /// Whether it has said its next word, or has ended.
     pub(crate) fn has_word(&self) -> bool {
         !self.words.buffer().is_empty() || process::readable(self.words.get_ref().as_fd(), 0).unwrap_or(true)
@@ -209,6 +223,17 @@ pub(crate) fn hear_order<Order: DeserializeOwned>() -> Result<Order, String> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line).map_err(|error| format!("cannot read the order: {error}"))?;
     serde_json::from_str(&line).map_err(|error| format!("cannot read the order: {error}"))
+}
+
+/// The byte of a ping and of its answer.
+const PING: u8 = b'.';
+
+/// Waits for a ping and answers it, in the process that is pinged. False where nobody pings any more.
+pub(crate) fn pong() -> bool {
+    let mut byte = [0];
+    let mut output = io::stdout().lock();
+    let answered = io::stdin().lock().read_exact(&mut byte).and_then(|()| output.write_all(&byte));
+    answered.and_then(|()| output.flush()).is_ok()
 }
 
 /// Says a word, in the process that says it.

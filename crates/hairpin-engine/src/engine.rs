@@ -24,10 +24,10 @@ use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
-use crate::ends::EchoEnd;
 use crate::ends::far::{self, EchoOrder};
 use crate::ends::process::EchoProcess;
 use crate::ends::thread::EchoThread;
+use crate::ends::{EchoEnd, is_woken};
 use crate::halves::{Client, Journey, run_client};
 use crate::keep_awake;
 use crate::links::LinkEnd;
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Waits until so many ns of the run are over, or until the user ends the run.
-    fn wait_until(&self, elapsed_ns: u64) {
+    pub(crate) fn wait_until(&self, elapsed_ns: u64) {
         const SLICE_NS: u64 = 20_000_000;
         while !self.stop.load(Ordering::Relaxed) {
             let left_ns = elapsed_ns.saturating_sub(self.elapsed_ns());
@@ -256,8 +256,10 @@ fn near_half(
     let mut wire = opened.map_err(|error| far::unopened("client half", &error))?;
     let options_before = wire.effective();
     far::check_options(End::Near, card, order, &options_before)?;
+    let mut waking_ns = None;
     if let Some(echo) = echo.as_deref_mut() {
         echo.ready()?;
+        waking_ns = is_woken(&order.case).then(|| echo.waking_ns(&engine.clock)).transpose()?;
     }
     let client = Client {
         clock: &engine.clock,
@@ -271,7 +273,7 @@ fn near_half(
     let journey = run_client(&client, observed.wire());
     let report = usage.since(pinned);
     // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
-    let report = EndReport { probe_ns: probing.end(&engine.clock), ..report };
+    let report = EndReport { probe_ns: probing.end(&engine.clock), waking_ns, ..report };
     let noise = before.until(&Reading::now(), engine.clock.now_ns() - begin_ns);
     let trace = if journey.is_ok() { observed.finish() } else { Ok(None) };
     let parting = Parting { clock: &engine.clock, order, card, wire, echo, link, watch };

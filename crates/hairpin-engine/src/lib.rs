@@ -21,6 +21,7 @@ pub mod placement;
 mod probe;
 pub mod realtime;
 pub mod recorder;
+pub mod round_process;
 pub mod store;
 mod system;
 pub mod tracing;

@@ -4,11 +4,12 @@ use std::fs;
 use std::io;
 
 use hairpin_model::case::Placement;
+use serde::{Deserialize, Serialize};
 
 use crate::system::cpu;
 
 /// The CPUs for the two ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpus {
     /// All that this process may use.
     pub allowed: Vec<usize>,

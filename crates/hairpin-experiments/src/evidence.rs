@@ -36,7 +36,7 @@ const WINDOWS: (u64, u64) = (2, 5);
 /// The fewest and the most messages of an evidence round of an open loop, and how long it lasts where it holds others, in
 /// ns. Whether the messages of one connection wait for each other is left to chance, as is when they begin to; once they do
 /// they go on. Of rounds of 50 ms at 2000/s a third stalled, of rounds of 250 ms nine in ten.
-const MESSAGES: (u64, u64) = (3, 1000);
+const MESSAGES: (u64, u64) = (3, 2000);
 const MESSAGES_LAST_NS: u64 = 400_000_000;
 /// Messages further apart than an acknowledgement may be delayed (RFC 1122, 4.2.3.2) never wait for one another, in ns.
 const ALONE_NS: f64 = 500e6;

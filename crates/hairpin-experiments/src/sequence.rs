@@ -11,8 +11,10 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use crate::budget::Blocks;
 use crate::refused::Refused;
 
-/// The most rounds that one plan may hold.
-pub const MOST_ROUNDS: u64 = 100_000;
+/// The most rounds that one plan may hold: as many as every command can read again.
+pub const MOST_ROUNDS: u64 = 20_000;
+/// The most cases.
+pub const MOST_CASES: u64 = 2000;
 
 /// A case and how much to do of it in each round.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use crate::links::{self, LinkChoice};
 use crate::quantity::{DAY_NS, SECOND_NS};
 use crate::refused::Refused;
 use crate::selection;
-use crate::sequence::{Common, MOST_ROUNDS};
+use crate::sequence::{Common, MOST_CASES};
 
 /// Warm-up, in nanoseconds, where a CPU may fall asleep between messages.
 pub const WARM_UP_NS: u64 = 40_000_000;
@@ -288,13 +288,13 @@ pub fn product(lengths: &[usize]) -> u64 {
 /// Refuses a plan before its cases are written out one by one, so that no list of lists fills the memory.
 ///
 /// # Errors
-/// [`Refused`] where there would be more than [`MOST_ROUNDS`].
+/// [`Refused`] where there would be more than [`MOST_CASES`].
 pub fn refuse_too_many(combinations: u64) -> Result<(), Refused> {
-    if combinations <= MOST_ROUNDS {
+    if combinations <= MOST_CASES {
         return Ok(());
     }
     Err(Refused::new(
-        format!("the knobs combine to {combinations} cases, more than {MOST_ROUNDS}"),
+        format!("the knobs combine to {combinations} cases, more than {MOST_CASES}"),
         "sweep fewer values at once",
     ))
 }

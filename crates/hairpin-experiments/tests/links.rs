@@ -248,10 +248,10 @@ fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
     let of = |link: &str| over(&RoundTrip, &[link], &[("transport", "udp"), ("rate", "100")]).only_order().clone();
     assert_eq!(
         (of("bridged-vm").extent, of("bridged-vm").warm_up),
-        (Extent::Count(2000), Extent::DurationNs(40 * MS))
+        (Extent::Count(1250), Extent::DurationNs(40 * MS))
     );
     let warm_up = of("satellite").warm_up;
-    assert_eq!((of("satellite").extent, warm_up), (Extent::Count(2000), Extent::DurationNs(SATELLITE_TRAVEL_NS)));
+    assert_eq!((of("satellite").extent, warm_up), (Extent::Count(1250), Extent::DurationNs(SATELLITE_TRAVEL_NS)));
 }
 
 #[test]

@@ -9,6 +9,9 @@ pub struct Machine {
     pub states: Vec<MachineState>,
     /// How often the state changed from one round to the next.
     pub switches: u64,
+    /// Median over rounds of the round trip of a byte between ends on two CPUs, in ns; null where no round measured it.
+    #[serde(default)]
+    pub waking_ns: Option<f64>,
 }
 
 /// One state.

@@ -129,7 +129,7 @@ mod tests {
         let names = ["a", "b", "c", "d"];
         assert_eq!([joined(&names[..1]), joined(&names[..2]), joined(&names)], ["a", "a and b", "a, b, c and d"]);
         assert_eq!([shortened(&names[..3], 2), shortened(&names, 2)], ["a, b and c", "a, b and 2 others"]);
-        assert_eq!(joined::<&str>(&[]), "");
+        assert_eq!(joined(&[""; 0]), "");
     }
 
     #[test]

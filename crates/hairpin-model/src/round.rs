@@ -190,6 +190,10 @@ pub struct EndReport {
     /// The machine-state probe on its CPU, before the first message and after the last; null in runs without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_ns: Option<Probe>,
+    /// Median round trip of a byte between the ends beside the wire, before the first message, in ns; null at the server,
+    /// and where nothing has to wake another CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waking_ns: Option<u64>,
     /// What it saw in a traced round; the round's trace takes it over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<EndTrace>>,

@@ -151,6 +151,8 @@ const ALL: &[&[Column]] = &[
     EXCHANGES,
     TRACE,
     LINK,
+    STATE,
+    &OTHER_STATE_LATENCY,
 ];
 
 const CASE: &[Column] = &[
@@ -203,6 +205,7 @@ const LATENCY: [Column; 6] = latencies!("latency", latency);
 const SERVICE: [Column; 6] = latencies!("service", service);
 const LATENESS: [Column; 6] = latencies!("lateness", lateness);
 const EXCHANGE_TIME: [Column; 6] = latencies!("exchange", exchange_time);
+const OTHER_STATE_LATENCY: [Column; 6] = latencies!("other_state_latency", other_state_latency);
 
 fn latency(row: &CaseSummary) -> Option<&LatencyFigures> {
     Some(&row.latency_ns)
@@ -218,6 +221,10 @@ fn lateness(row: &CaseSummary) -> Option<&LatencyFigures> {
 
 fn exchange_time(row: &CaseSummary) -> Option<&LatencyFigures> {
     row.exchanges.as_ref().map(|of| &of.exchange_ns)
+}
+
+fn other_state_latency(row: &CaseSummary) -> Option<&LatencyFigures> {
+    row.other_states.first().map(|other| &other.latency_ns)
 }
 
 const RATE: &[Column] = &[
@@ -336,6 +343,16 @@ fn link_lateness(row: &CaseSummary, of: fn(LatenessNs) -> u64) -> String {
     let late = row.link.as_ref().and_then(|link| link.lateness_ns);
     late.map(|late| of(late).to_string()).unwrap_or_default()
 }
+
+/// The state of the machine that the figures stand for, and the other one; empty where there is none.
+const STATE: &[Column] = &[
+    Column::words("state", |row| row.state.map(|state| state.index.to_string()).unwrap_or_default()),
+    Column::number("state_share", Unit::Plain, |row| Some(row.state?.share)),
+    Column::words("other_state", |row| {
+        row.other_states.first().map(|other| other.index.to_string()).unwrap_or_default()
+    }),
+    Column::number("other_state_share", Unit::Plain, |row| Some(row.other_states.first()?.share)),
+];
 
 /// `nodelay=on,sndbuf=4096`.
 fn listed(pairs: impl Iterator<Item = (impl std::fmt::Display, impl std::fmt::Display)>, between: &str) -> String {

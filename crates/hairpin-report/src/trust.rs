@@ -21,7 +21,20 @@ pub(crate) fn machine_states(run: &Run) -> Option<String> {
         some => format!("figures of {} are from these, as too few are from the rest", counted(some, "case")),
     };
     let (times, share) = (slow.probe_ns / fast.probe_ns, quantities::share(slow.share));
-    Some(format!("Machine: slowed {times:.2}x during {share} of rounds (shared core?); {figures}."))
+    let example = example_of_slowed(run).unwrap_or_default();
+    Some(format!("Machine: slowed {times:.2}x during {share} of rounds (shared core?); {figures}.{example}"))
+}
+
+/// What one case takes in both states: the page and `--csv` have all.
+fn example_of_slowed(run: &Run) -> Option<String> {
+    let in_both = |row: &CaseSummary| {
+        let other = row.other_states.first()?;
+        let pair = [row.latency_ns.p50?.value, other.latency_ns.p50?.value];
+        let [faster, slowed] = if other.index == 1 { pair } else { [pair[1], pair[0]] };
+        let [faster, slowed] = [faster, slowed].map(|ns| quantities::duration(ns));
+        Some(format!(" While slowed, {} took {slowed} instead of {faster}.", row.label))
+    };
+    run.cases.iter().find_map(in_both)
 }
 
 /// Why figures have no interval, and what would give one: one line for each reason.

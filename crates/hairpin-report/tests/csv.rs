@@ -36,6 +36,19 @@ fn a_row_a_case_with_units_in_the_names() {
 }
 
 #[test]
+fn the_other_state_of_the_machine_has_columns() {
+    let (header, rows) = table(&summary(&support::slowed_survey()));
+    let column = |name: &str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
+    let names = ["state", "state_share", "other_state", "other_state_share", "other_state_latency_p50_ns"];
+    let cells = |label: &str| {
+        let row = rows.iter().find(|row| &row[column("label")] == label).expect("it is there");
+        names.map(|name| row[column(name)].to_owned())
+    };
+    assert_eq!(cells("tcp block together"), ["0", "0.6", "1", "0.4", "5700"]);
+    assert_eq!(cells("udp block together"), ["0", "0.6", "", "", ""]);
+}
+
+#[test]
 fn exchanges_have_columns_that_are_empty_for_other_cases() {
     let mut run = support::small_writes::run(true);
     run.cases.push(support::survey(1).cases[0].clone());

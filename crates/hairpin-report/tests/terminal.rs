@@ -310,6 +310,14 @@ fn colour_is_there_only_when_asked_for_and_changes_no_text() {
 }
 
 #[test]
+fn a_machine_that_was_slowed_is_said_with_an_example() {
+    let text = render(&support::slowed_survey(), &plain(120)).replace('\n', " ");
+    let expected = "Machine: slowed 1.21x during 40 % of rounds (shared core?); figures are from the rest. While slowed, tcp \
+                    block together took 5.70 us instead of 13.4 us.";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
 fn a_failed_calibration_is_said_aloud() {
     let mut run = support::survey(1);
     run.comparisons[0].verdict = Verdict::Slower;

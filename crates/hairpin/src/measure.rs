@@ -113,7 +113,7 @@ fn run_all(task: &Task<'_>, digest: &mut Digest, run: &mut Run, rounds: &[RoundO
 /// One round: run, figures, saved at once.
 fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundOrder) -> RoundRecord {
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
-    let Finished { mut record, samples, trace } = task.engine.run(number, order);
+    let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
     count_if_it_is_all(&mut record, &run.rounds);
     figure(&mut record, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
     let unsaved = |what: &str, error: StoreError| Failure {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hairpin_analysis::{Digest, answer};
 use hairpin_engine::RunFolder;
-use hairpin_engine::store::StoreError;
+use hairpin_engine::store::{Memory, StoreError};
 use hairpin_model::run::{Run, State};
 
 use crate::measure::{conclude, figure};
@@ -15,7 +15,15 @@ use crate::measure::{conclude, figure};
 /// # Errors
 /// [`StoreError`] when there is no run, or it cannot be read.
 pub fn open(path: &Path) -> Result<(RunFolder, Run), StoreError> {
-    let (folder, mut run) = RunFolder::open(path)?;
+    open_within(path, &mut Memory::default())
+}
+
+/// The same where several runs are in memory at once.
+///
+/// # Errors
+/// As [`open`], and where it does not fit beside those that were opened before.
+pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run), StoreError> {
+    let (folder, mut run) = RunFolder::open_within(path, memory)?;
     if run.state == State::Running {
         analyse(&folder, &mut run)?;
     }

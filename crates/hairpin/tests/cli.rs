@@ -90,7 +90,7 @@ fn impossible_plans_are_refused_before_anything_runs() {
         (&["--port", "65536"], "--port: `65536` is refused (hint: "),
         (&["--seed", "-1"], "--seed: `-1` is refused (hint: "),
         (&["--warmup", "-1"], "--warmup: `-1` "),
-        (&["--size", "1,2,3,4,5,6,7,8,9,10", "--rounds", "10000"], "more than 100000 (hint: "),
+        (&["--size", "1,2,3,4,5,6,7,8,9,10", "--rounds", "10000"], "more than 20000 (hint: "),
         (&["--option", "nodelay=maybe"], "option `nodelay` does not take `maybe` (hint: on or off)"),
         (&["--option", "sndbuf=0"], "option `sndbuf` does not take `0` (hint: "),
         (&["--option", "nodelay"], "option `nodelay` has no value (hint: "),

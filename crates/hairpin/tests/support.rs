@@ -129,7 +129,7 @@ impl Running {
                 self.child.try_wait().expect("it is our child").is_none(),
                 "it ended before a round was under way"
             );
-            let mut halves = children(self.id()).into_iter().filter(|id| *id != last && is_echo_half(*id));
+            let mut halves = descendants(self.id()).into_iter().filter(|id| *id != last && is_echo_half(*id));
             found =
                 halves.find(|id| status(*id, "voluntary_ctxt_switches").is_some_and(|times| times > IN_THE_MIDDLE));
             found.is_some()
@@ -137,9 +137,9 @@ impl Running {
         found.expect("found it just now")
     }
 
-    /// The child of it whose command line, its words apart by blanks, is such.
+    /// The child of it, or of such a child, whose command line, its words apart by blanks, is such.
     pub(crate) fn child(&self, is_such: impl Fn(&str) -> bool) -> Option<u32> {
-        children(self.id()).into_iter().find(|id| is_such(&command_line(*id)))
+        descendants(self.id()).into_iter().find(|id| is_such(&command_line(*id)))
     }
 
     pub(crate) fn end(mut self) -> Ran {
@@ -228,6 +228,13 @@ pub(crate) fn signal(name: &str, id: u32) {
 
 fn kill(name: &str, id: u32) -> std::io::Result<ExitStatus> {
     Command::new("sh").args(["-c", "kill -s \"$0\" \"$1\"", name, &id.to_string()]).status()
+}
+
+/// The children of a process, and theirs: a round is a process, and so is the end that it starts.
+fn descendants(id: u32) -> Vec<u32> {
+    let children = children(id);
+    let theirs: Vec<u32> = children.iter().flat_map(|child| descendants(*child)).collect();
+    [children, theirs].concat()
 }
 
 /// The children of a process, by all of its threads.

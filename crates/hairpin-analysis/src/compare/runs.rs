@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_model::case::{Placement, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
@@ -13,6 +14,7 @@ use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;
 use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm, span_s};
+use crate::statistics::location::mean;
 
 words! {
     /// A figure that runs are compared by.
@@ -116,7 +118,7 @@ impl FigureComparison {
 pub struct Change {
     /// The logarithm of candidate / baseline.
     pub logarithm: Estimate,
-    /// No change below this can be told from the resolution of the figures.
+    /// No change below this can be told: the resolution of the figures, and the change of the machine by its probe.
     pub step: f64,
 }
 
@@ -251,6 +253,13 @@ impl Side<'_> {
         self.run.machine.states.get(state).map(|state| state.probe_ns)
     }
 
+    /// What waking the other CPU took in the run, where its messages do; null in runs without that figure.
+    fn waking_ns(&self) -> Option<f64> {
+        let case = &self.summary.case;
+        let is_woken = case.placement != Placement::Together && case.waiting != Waiting::Spin;
+        self.run.machine.waking_ns.filter(|_| is_woken)
+    }
+
     /// The state whose probe took about as long, or any where either run has no probe.
     fn state_like(&self, probe_ns: Option<f64>) -> Option<usize> {
         let is_like = |own: Option<f64>| match (own, probe_ns) {
@@ -307,6 +316,8 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     let is_alike = alike.is_some();
     let states = alike.unwrap_or_else(|| all().map(|side| side.states()[0]).collect());
     let (of_baselines, of_candidates) = states.split_at(baselines.len());
+    let machine =
+        if is_alike { machine_change([(baselines, of_baselines), (candidates, of_candidates)]) } else { 0.0 };
     let why = |sides: &[&Side<'_>]| sides.iter().flat_map(|side| side.why_invalid()).collect::<Vec<_>>();
     let (baseline_why_invalid, candidate_why_invalid) = (why(baselines), why(candidates));
     let may_be_told = baseline_why_invalid.is_empty() && candidate_why_invalid.is_empty() && is_alike;
@@ -315,7 +326,7 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
             sides.iter().zip(states).map(|(side, state)| side.estimate(*figure, *state)).collect()
         };
         let (one, other) = (estimates(baselines, of_baselines), estimates(candidates, of_candidates));
-        let change = one.as_ref().zip(other.as_ref()).and_then(|(one, other)| change(*figure, one, other));
+        let change = one.as_ref().zip(other.as_ref()).and_then(|(one, other)| change(*figure, one, other, machine));
         let stands = change.as_ref().is_some_and(|change| change.logarithm.p_value(change.step) <= ALPHA);
         let pointwise = match &change {
             Some(change) if may_be_told && figure.has_verdict() => verdict(change.logarithm.value, stands),
@@ -345,8 +356,23 @@ fn compare_case(baselines: &[&Side<'_>], candidates: &[&Side<'_>]) -> CaseCompar
     }
 }
 
-/// The change from some runs to others.
-fn change(figure: Compared, baselines: &[Estimate], candidates: &[Estimate]) -> Option<Change> {
+/// By how much the machine changed from one side to the other, as a logarithm: by the probe of the states compared, or where
+/// messages wake another CPU, by how long that took. The greater counts; 0 where neither is known.
+fn machine_change(sides: [(&[&Side<'_>], &[usize]); 2]) -> f64 {
+    let probe = |side: &Side<'_>, state: usize| side.probe_ns(state);
+    let waking = |side: &Side<'_>, _: usize| side.waking_ns();
+    let change = |of: &dyn Fn(&Side<'_>, usize) -> Option<f64>| {
+        let [one, other] = sides.map(|(runs, states)| {
+            let each = runs.iter().zip(states).map(|(side, state)| of(side, *state).map(f64::ln));
+            mean(&each.collect::<Option<Vec<f64>>>()?)
+        });
+        one.zip(other).map_or(0.0, |(one, other)| (other - one).abs())
+    };
+    change(&probe).max(change(&waking))
+}
+
+/// The change from some runs to others, between which the machine changed by so much.
+fn change(figure: Compared, baselines: &[Estimate], candidates: &[Estimate], machine: f64) -> Option<Change> {
     let (one, other) = (Estimate::mean(baselines)?, Estimate::mean(candidates)?);
     let step = if figure == Compared::Rate { 0.0 } else { step_share(one.value.min(other.value).exp()) };
     let values = |runs: &[Estimate]| runs.iter().map(|run| run.value).collect::<Vec<_>>();
@@ -355,12 +381,13 @@ fn change(figure: Compared, baselines: &[Estimate], candidates: &[Estimate]) -> 
     } else {
         Estimate::welch(&values(baselines), &values(candidates))?
     };
-    Some(Change { logarithm, step })
+    Some(Change { logarithm, step: step + machine })
 }
 
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::machine::MachineState;
 
     use super::*;
     use crate::made_up::MadeUp;
@@ -422,6 +449,25 @@ mod tests {
         spoiled.cases[0].why_invalid = vec!["the relay was late".to_owned()];
         assert_eq!(compared(&fine, &spoiled).candidate_why_invalid, ["the relay was late"]);
         assert!(compared(&fine, &fine).is_valid());
+    }
+
+    #[test]
+    fn what_the_machine_may_have_changed_is_no_difference() {
+        let latencies: Vec<u64> = (0..10).map(|k| 10_000 + 10 * (k * 7 % 10)).collect();
+        let slower: Vec<u64> = latencies.iter().map(|latency| latency * 104 / 100).collect();
+        let at_level = |latencies: &[u64], probe_ns: f64| {
+            let mut run = run(latencies, &["tcp"]);
+            run.machine.states = vec![MachineState { probe_ns, share: 1.0, rounds: 10 }];
+            run
+        };
+        let p50 = |one: f64, other: f64| {
+            let compared = compare_runs(&[&at_level(&latencies, one)], &[&at_level(&slower, other)]);
+            compared.cases[0].figures[0].verdict
+        };
+        assert_eq!(p50(80_000.0, 80_000.0), Verdict::Slower);
+        assert_eq!(p50(80_000.0, 84_000.0), Verdict::CannotTell, "5 % slower by the probe");
+        assert_eq!(p50(84_000.0, 80_000.0), Verdict::CannotTell, "the probe does not say which way figures go");
+        assert_eq!(p50(80_000.0, 86_000.0), Verdict::Unlike);
     }
 
     #[test]

@@ -94,8 +94,8 @@ fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
     let traced = Traced::of(run, case)?;
     let counts: Vec<f64> = traced.rounds.iter().filter_map(|round| Some(round.autocorked? as f64)).collect();
     let counted = median_over(&counts, Over::evidence(0.0))?;
-    let writes = traced.figure("writes", |exchange| Some(exchange.writes as f64))?;
-    let segments = traced.figure("segments", |exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
+    let writes = traced.figure(|exchange| Some(exchange.writes as f64))?;
+    let segments = traced.figure(|exchange| Some(exchange.segments as f64).filter(|some| *some > 0.0))?;
     let fewer = segments.value < PACKED_BELOW * writes.value;
     let share = traced.often(|_, wait| wait.cause == WaitCause::Autocork).share;
     (fewer && counted.value > 0.0).then_some((share, Packed { writes, segments, counted }))

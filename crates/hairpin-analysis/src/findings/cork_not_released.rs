@@ -83,7 +83,7 @@ fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
     }
     let traced = Traced::of(run, case)?;
     let often = traced.often(at_ceiling);
-    let held = traced.figure("corked", |exchange| Some(held_ns(exchange, at_ceiling)).filter(|held| *held > 0.0));
+    let held = traced.figure(|exchange| Some(held_ns(exchange, at_ceiling)).filter(|held| *held > 0.0));
     (often.share >= LEAST).then_some((often.share, Corked { held_ns: held?, often }))
 }
 

@@ -100,7 +100,7 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
         let late = exchange.waits.iter().filter(|wait| is_late(wait)).map(|wait| wait.until_ns - wait.from_ns);
         late.max().map(|delay_ns| delay_ns as f64)
     };
-    let delay_ns = traced.figure("late", longest).filter(|_| enough)?;
+    let delay_ns = traced.figure(longest).filter(|_| enough)?;
     let waited = traced.often(|exchange, wait| {
         let with = |ack: &Wait| is_late(ack) && ack.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS;
         wait.end == End::Near && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)

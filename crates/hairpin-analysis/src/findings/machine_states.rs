@@ -34,7 +34,7 @@ impl Detector for MachineStates {
             cases: Vec::new(),
             summary: format!(
                 "The machine was slowed {times:.2} times during {} of the rounds (a shared core?), and changed {} times: \
-                 the same 1 000 system calls took {} instead of {}.",
+                 100 datagrams of a socket to itself took {} instead of {}.",
                 quantities::share(slow.share),
                 run.machine.switches,
                 quantities::duration(slow.probe_ns),

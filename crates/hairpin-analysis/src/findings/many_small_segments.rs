@@ -92,8 +92,8 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
         evidence(format!("TCP_NODELAY as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
     ];
     if let Some(traced) = Traced::of(run, case) {
-        let writes = traced.figure("writes", |exchange| Some(exchange.writes as f64));
-        let segments = traced.figure("segments", |exchange| Some(exchange.segments as f64));
+        let writes = traced.figure(|exchange| Some(exchange.writes as f64));
+        let segments = traced.figure(|exchange| Some(exchange.segments as f64));
         all.extend(writes.map(|writes| evidence(format!("write calls a request, traced, {label}"), writes, "count")));
         all.extend(segments.map(|segments| {
             evidence(format!("segments that a request left in, traced, {label}"), segments, "count")

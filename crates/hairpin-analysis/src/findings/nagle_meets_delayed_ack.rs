@@ -120,6 +120,7 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
 #[cfg(test)]
 mod tests {
     use hairpin_model::case::Case;
+    use hairpin_model::trace::StampKind;
 
     use super::*;
     use crate::made_up::traces::{self, MS, US, switches, uncaptured};
@@ -219,6 +220,29 @@ mod tests {
             let mut made_up = MadeUp::new();
             traced_rounds(&mut made_up, &case, 510 * US, &trace, options);
             assert_eq!(made_up.findings(CODE), []);
+        }
+    }
+
+    /// The kernel stamps segments that it merges in the receive queue as the last of them: the first seems to have travelled
+    /// for the interval between messages, as long as the answers wait.
+    #[test]
+    fn merged_receive_stamps_hide_no_stall() {
+        let mut trace = traces::messages(500 * US, false);
+        let received = trace.far.stamps.iter_mut().filter(|stamp| stamp.kind == StampKind::Received);
+        let mut first_two: Vec<_> = received.take(2).collect();
+        assert!(first_two[1].at_ns - first_two[0].at_ns > 400 * US);
+        first_two[0].at_ns = first_two[1].at_ns;
+        for trace in [trace.clone(), uncaptured(trace)] {
+            let mut made_up = MadeUp::new();
+            traced_rounds(
+                &mut made_up,
+                &at_rate(Case::ping_pong("tcp"), 2000.0),
+                510 * US,
+                &trace,
+                &switches("off", "off"),
+            );
+            let found = made_up.findings(CODE);
+            assert!(found.first().is_some_and(|finding| finding.share > 0.9), "{found:?}");
         }
     }
 

@@ -106,7 +106,7 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Near);
     let often = traced.often(by_nagle);
-    let held = traced.figure("nagle", |exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
+    let held = traced.figure(|exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
     let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
     let round_trip_ns = fact::number(facts, fact_names::MIN_RTT_US).map(|us| us * 1e3);
     (often.share >= LEAST).then_some((often.share, Held { held_ns: held?, often, round_trip_ns }))

@@ -128,14 +128,17 @@ impl<'t> Direction<'t> {
         left.map(|segment| segment.left_ns.saturating_add(self.travel_ns))
     }
 
-    /// When exactly the segment arrived; null where it was not seen and no receive stamp is of its last byte.
+    /// When exactly the segment arrived; null where it was not seen and no receive stamp is of its last byte alone.
     pub(super) fn exact_arrival_ns(&self, segment: &Segment) -> Option<u64> {
         if self.crosses_link {
             return segment.seen_ns.filter(|seen_ns| *seen_ns >= segment.left_ns);
         }
         let place = self.received.partition_point(|stamp| stamp.end_byte < segment.end_byte);
         let stamp = self.received.get(place).filter(|stamp| stamp.end_byte == segment.end_byte)?;
-        (stamp.at_ns >= segment.left_ns).then_some(stamp.at_ns)
+        // Segments that wait in the receive queue are merged, and all have the stamp of the last one
+        // (net/ipv4/tcp_input.c, `tcp_try_coalesce`).
+        let merged = self.received.get(place + 1).is_some_and(|next| next.at_ns == stamp.at_ns);
+        (stamp.at_ns >= segment.left_ns && !merged).then_some(stamp.at_ns)
     }
 
     /// The segment in which the byte before `end_byte` left first.
@@ -226,8 +229,12 @@ fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
     let answer = |packet: &Packet| {
         // One that a link has lost acknowledges nothing.
         let at_ns = if crosses_link { packet.arrived_ns? } else { packet.at_ns };
-        let left_ns = crosses_link.then_some(packet.at_ns);
-        Some(Came { at_ns, left_ns, end_byte: packet.ack_byte?, bare: packet.end_byte == packet.first_byte })
+        Some(Came {
+            at_ns,
+            left_ns: Some(packet.at_ns),
+            end_byte: packet.ack_byte?,
+            bare: packet.end_byte == packet.first_byte,
+        })
     };
     let mut answers: Vec<Came> = packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
     answers.sort_by_key(|came| came.at_ns);

@@ -12,7 +12,7 @@ use hairpin_model::trace::End;
 use hairpin_transports::{Setup, Transport, Wire, options};
 use serde::{Deserialize, Serialize};
 
-use super::Word;
+use super::{PINGS, Word, is_woken};
 use crate::clock::RealClock;
 use crate::halves::echo::Echo;
 use crate::halves::undamaged::{Undamaged, may_be_damaged};
@@ -42,10 +42,15 @@ pub struct EchoOrder {
 /// still wanted.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Listens, accepts and echoes until the other end closes; `say` carries its words to the client half, and
-/// `is_released` says whether that has let go.
-pub fn serve(order: &EchoOrder, is_released: &(dyn Fn() -> bool + Sync), mut say: impl FnMut(Word)) {
-    match attempt(order, is_released, &mut say) {
+/// Listens, accepts and echoes until the other end closes; `say` carries its words to the client half, `pong` answers its
+/// next ping, and `is_released` says whether that has let go.
+pub fn serve(
+    order: &EchoOrder,
+    is_released: &(dyn Fn() -> bool + Sync),
+    pong: &mut dyn FnMut() -> bool,
+    mut say: impl FnMut(Word),
+) {
+    match attempt(order, is_released, pong, &mut say) {
         Ok(report) => say(Word::Done(Box::new(report))),
         Err(failure) => say(Word::Failed(failure)),
     }
@@ -54,6 +59,7 @@ pub fn serve(order: &EchoOrder, is_released: &(dyn Fn() -> bool + Sync), mut say
 fn attempt(
     order: &EchoOrder,
     is_released: &(dyn Fn() -> bool + Sync),
+    pong: &mut dyn FnMut() -> bool,
     say: &mut impl FnMut(Word),
 ) -> Result<EndReport, Failure> {
     let case = &order.round.case;
@@ -73,8 +79,11 @@ fn attempt(
     let before = wire.effective();
     check_options(End::Far, &card, &order.round, &before)?;
     let mut observed = Observed::begin(&order.round, End::Far, &mut *wire, &order.clock);
-    let usage = Usage::now();
     say(Word::Ready);
+    if is_woken(case) {
+        let _ = (0..PINGS).all(|_| pong());
+    }
+    let usage = Usage::now();
     let echo = Echo { clock: &order.clock, case, boundaries: card.boundaries, is_released };
     let turnaround = if !card.lossless && may_be_damaged(case) {
         echo.run(&mut Undamaged::new(observed.wire(), case))?

@@ -4,8 +4,11 @@ pub mod far;
 pub mod process;
 pub mod thread;
 
+use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::round::{EndReport, Failure};
 use serde::{Deserialize, Serialize};
+
+use crate::clock::Clock;
 
 /// What the echo half says, in this order: `Listening`, `Ready`, `Done`; or `Failed` at any time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +32,12 @@ pub trait EchoEnd {
     /// It failed, is gone, or said nothing in time.
     fn next_word(&mut self) -> Result<Word, Failure>;
 
+    /// Has it answer a byte beside the wire.
+    ///
+    /// # Errors
+    /// It is gone, or does not answer in time.
+    fn ping(&mut self) -> Result<(), Failure>;
+
     /// Whether it has said its next word, or has ended.
     fn has_word(&mut self) -> bool;
 
@@ -47,7 +56,33 @@ fn out_of_turn(word: &Word) -> Failure {
     }
 }
 
+/// So many bytes are answered before the first message where [`is_woken`].
+pub(crate) const PINGS: usize = 24;
+/// Of which the first bring both ends back into their caches.
+const UNCOUNTED_PINGS: usize = 4;
+
+/// Whether a message has to wake another CPU, so that how long that takes now is a state of the machine.
+pub(crate) fn is_woken(case: &Case) -> bool {
+    case.placement != Placement::Together && case.waiting != Waiting::Spin
+}
+
 impl dyn EchoEnd + '_ {
+    /// The median round trip of a byte beside the wire, in ns.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn waking_ns(&mut self, clock: &impl Clock) -> Result<u64, Failure> {
+        let mut took_ns = Vec::with_capacity(PINGS);
+        for _ in 0..PINGS {
+            let began_ns = clock.now_ns();
+            self.ping()?;
+            took_ns.push(clock.now_ns().saturating_sub(began_ns));
+        }
+        let counted = &mut took_ns[UNCOUNTED_PINGS..];
+        counted.sort_unstable();
+        Ok(counted[counted.len() / 2])
+    }
+
     /// Where to connect to.
     ///
     /// # Errors

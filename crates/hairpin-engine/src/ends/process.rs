@@ -59,6 +59,10 @@ impl EchoEnd for EchoProcess {
         self.word_within(self.patience)
     }
 
+    fn ping(&mut self) -> Result<(), Failure> {
+        self.child.ping(self.patience)
+    }
+
     fn has_word(&mut self) -> bool {
         self.child.has_word()
     }
@@ -88,6 +92,6 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     let order: EchoOrder = child::hear_order()?;
     // Nothing follows the order, so what can be read after it is its end.
     let is_released = || process::readable(std::io::stdin().as_fd(), 0).unwrap_or(true);
-    serve(&order, &is_released, |word| child::say(&word));
+    serve(&order, &is_released, &mut child::pong, |word| child::say(&word));
     Ok(())
 }

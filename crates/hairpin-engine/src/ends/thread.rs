@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,8 @@ use crate::child::LOOK;
 /// The thread, and the way its words come.
 pub struct EchoThread {
     words: Receiver<Word>,
+    pings: Sender<()>,
+    pongs: Receiver<()>,
     /// One that was seen and not yet taken.
     waiting: Option<Word>,
     stop: Arc<AtomicBool>,
@@ -30,19 +32,21 @@ impl EchoThread {
     /// The system refuses another thread.
     pub fn start(order: EchoOrder) -> Result<Self, Failure> {
         let (tell, words) = channel();
+        let ((pings, pinged), (answer, pongs)) = (channel(), channel());
         let stop = Arc::new(AtomicBool::new(false));
         let patience = patience(&order);
         let raised = Arc::clone(&stop);
         let serve = move || {
             // The client half may have gone: then nobody is left to hear it.
-            serve(&order, &|| raised.load(Ordering::Relaxed), |word| drop(tell.send(word)));
+            let mut pong = || pinged.recv().is_ok() && answer.send(()).is_ok();
+            serve(&order, &|| raised.load(Ordering::Relaxed), &mut pong, |word| drop(tell.send(word)));
         };
         let thread =
             std::thread::Builder::new().name("hairpin-echo".to_owned()).spawn(serve).map_err(|error| Failure {
                 cause: format!("cannot start the echo half's thread: {error}"),
                 hint: "is a limit on threads (ulimit -u) reached?".to_owned(),
             })?;
-        Ok(Self { words, waiting: None, stop, thread: Some(thread), patience })
+        Ok(Self { words, pings, pongs, waiting: None, stop, thread: Some(thread), patience })
     }
 
     /// Its next word, within its time and before everything is given up.
@@ -80,6 +84,15 @@ impl EchoEnd for EchoThread {
                 hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
             }),
         }
+    }
+
+    fn ping(&mut self) -> Result<(), Failure> {
+        let gone = || Failure {
+            cause: "the echo half's thread did not answer".to_owned(),
+            hint: "is the machine overloaded?".to_owned(),
+        };
+        self.pings.send(()).map_err(|_| gone())?;
+        self.pongs.recv_timeout(self.patience).map_err(|_| gone())
     }
 
     fn has_word(&mut self) -> bool {

@@ -24,6 +24,12 @@ pub struct Traces(Arc<Mutex<BTreeMap<String, Named>>>);
 pub type Named = Vec<(String, String)>;
 
 impl Traces {
+    /// Those of the profile with that line, read elsewhere.
+    #[must_use]
+    pub fn with(line: String, named: Named) -> Self {
+        Self(Arc::new(Mutex::new(BTreeMap::from([(line, named)]))))
+    }
+
     /// As [`read`], where that profile was not asked for before.
     ///
     /// # Errors

@@ -69,7 +69,7 @@ pub struct Folder {
 
 impl Folder {
     /// Opens a folder that is there.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(path, flags, Mode::empty())?;
         Ok(Self { handle: Arc::new(handle), path: path.to_owned() })

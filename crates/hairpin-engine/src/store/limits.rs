@@ -32,7 +32,7 @@ const CASES: usize = 2000;
 const VALUES: usize = 2 << 20;
 /// The most digits of a whole number: in ns eleven days.
 const DIGITS: usize = 15;
-/// What the records of a run may weigh: about their size in memory.
+/// What the runs that are open at once may weigh: about their size in memory.
 const WEIGHT: u64 = 320 << 20;
 /// What a value of a record weighs beside its text.
 const VALUE_WEIGHT: u64 = 24;
@@ -86,16 +86,19 @@ fn too_large(json: &[u8]) -> Option<&str> {
     None
 }
 
-/// What the records that were read weigh together.
+/// The memory that the runs of a command share.
 #[derive(Debug, Default)]
-pub(super) struct Weight(u64);
+pub struct Memory(u64);
 
-impl Weight {
-    /// Takes in a line before it is read.
-    pub(super) fn line(&mut self, line: &[u8]) -> Result<(), String> {
-        values(line)?;
-        self.0 += line.len() as u64 + VALUE_WEIGHT * count(line) as u64;
-        if self.0 > WEIGHT { Err("its rounds are more than can be held in memory".to_owned()) } else { Ok(()) }
+impl Memory {
+    /// Takes in a JSON text before it is parsed.
+    pub(super) fn take(&mut self, json: &[u8]) -> Result<(), String> {
+        values(json)?;
+        self.0 += json.len() as u64 + VALUE_WEIGHT * count(json) as u64;
+        if self.0 > WEIGHT {
+            return Err("with it the runs are more than can be held in memory at once".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -132,6 +135,15 @@ fn most_entries(link: &LinkRecord) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_that_are_open_at_once_share_the_memory() {
+        let line = br#"{"a": [1, 2, 3]}"#;
+        let of_a_line = line.len() as u64 + VALUE_WEIGHT * 4;
+        let mut memory = Memory(WEIGHT - 2 * of_a_line);
+        assert_eq!([memory.take(line), memory.take(line)], [Ok(()), Ok(())]);
+        assert!(memory.take(line).unwrap_err().contains("more than can be held in memory at once"));
+    }
 
     #[test]
     fn a_number_that_nothing_can_have_counted_is_refused_and_a_seed_is_not() {

@@ -26,6 +26,7 @@ use hairpin_model::upgrade::{self, LoadError};
 pub use columns::{Row, Rows};
 pub use evidence::Evidence;
 pub use folder::{Folder, write_named};
+pub use limits::Memory;
 
 const RUN: &str = "run.json";
 const ROUNDS: &str = "rounds.jsonl";
@@ -130,15 +131,23 @@ impl RunFolder {
     /// # Errors
     /// [`StoreError`] when there is no run, it cannot be read, or it is larger than docs/run-format.md allows.
     pub fn open(path: &Path) -> Result<(Self, Run), StoreError> {
+        Self::open_within(path, &mut Memory::default())
+    }
+
+    /// The same where several runs are in memory at once.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and where it does not fit beside those that were opened before.
+    pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(Self, Run), StoreError> {
         let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
         let folder = Self { files: Folder::open(path).map_err(no_run)? };
         let json = folder.files.read(RUN, limits::RUN_BYTES).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => no_run(source),
             _ => folder.error("read", RUN)(source),
         })?;
-        let mut run = folder.head(json)?;
+        let mut run = folder.head(json, memory)?;
         run.rounds = match folder.files.file(ROUNDS, limits::ROUNDS_BYTES) {
-            Ok(file) => read_rounds(BufReader::new(file.take(limits::ROUNDS_BYTES)), run.state)
+            Ok(file) => read_rounds(BufReader::new(file.take(limits::ROUNDS_BYTES)), run.state, memory)
                 .map_err(|cause| folder.damaged(ROUNDS, cause))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(folder.error("read", ROUNDS)(error)),
@@ -147,8 +156,8 @@ impl RunFolder {
         Ok((folder, run))
     }
 
-    fn head(&self, json: Vec<u8>) -> Result<Run, StoreError> {
-        limits::values(&json).map_err(|cause| self.damaged(RUN, cause))?;
+    fn head(&self, json: Vec<u8>, memory: &mut Memory) -> Result<Run, StoreError> {
+        memory.take(&json).map_err(|cause| self.damaged(RUN, cause))?;
         let text = String::from_utf8(json).map_err(|error| self.damaged(RUN, error.utf8_error().to_string()))?;
         let run = upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
         limits::cases(&run).map_err(|cause| self.damaged(RUN, cause))?;
@@ -294,9 +303,8 @@ impl RunFolder {
 }
 
 /// The records; a last line that was cut short belongs to the round in flight when the run was killed.
-fn read_rounds(mut text: impl BufRead, state: State) -> Result<Vec<RoundRecord>, String> {
+fn read_rounds(mut text: impl BufRead, state: State, memory: &mut Memory) -> Result<Vec<RoundRecord>, String> {
     let mut records = Vec::new();
-    let mut weight = limits::Weight::default();
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -308,7 +316,7 @@ fn read_rounds(mut text: impl BufRead, state: State) -> Result<Vec<RoundRecord>,
         if line.len() as u64 > limits::LINE_BYTES {
             return Err(wrong("it is too long".to_owned()));
         }
-        weight.line(&line).map_err(wrong)?;
+        memory.take(&line).map_err(wrong)?;
         match serde_json::from_slice(&line) {
             Ok(record) => {
                 limits::record(&record).map_err(wrong)?;

@@ -29,6 +29,14 @@ pub(crate) fn ignore_interrupts() {
     }
 }
 
+/// Leaves Ctrl-C and a closed terminal to the process that started this one, which passes on what concerns this one.
+pub(crate) fn ignore_the_terminal() {
+    for signal in [libc::SIGINT, libc::SIGHUP] {
+        // SAFETY: SIG_IGN is a valid disposition for these signals.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 /// Puts this process into a session of its own (setsid(2)): a signal to the process group of the one that started it
 /// does not reach it. One that leads a group has been started alone, and stays where it is.
 pub(crate) fn leave_session() {
@@ -72,9 +80,21 @@ impl Process {
 
     /// Kills it.
     pub(crate) fn kill(&self) -> io::Result<()> {
+        self.signal(libc::SIGKILL)
+    }
+
+    /// Asks it to end (SIGTERM). One that has ended is asked for nothing.
+    pub(crate) fn ask_to_end(&self) -> io::Result<()> {
+        match self.signal(libc::SIGTERM) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(()),
+            asked => asked,
+        }
+    }
+
+    fn signal(&self, signal: libc::c_int) -> io::Result<()> {
         let (file, no_details) = (self.0.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
         // SAFETY: takes an open descriptor, a signal, no details and no flags.
-        let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, file, libc::SIGKILL, no_details, 0) };
+        let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, file, signal, no_details, 0) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 

@@ -241,11 +241,7 @@ impl Line<'_> {
             let Some((needs, example)) = word.needs() else { continue };
             if !setting.directions().any(|direction| word.has_what_it_needs(profile.path(direction))) {
                 let problem = format!("`{}` says nothing without {needs}", word.name());
-                return Err(self.fault(
-                    setting.range.clone(),
-                    problem,
-                    format!("add it, for instance {example}"),
-                ));
+                return Err(self.fault(setting.range.clone(), problem, format!("add it, for instance {example}")));
             }
         }
         for path in [&mut profile.up, &mut profile.down] {

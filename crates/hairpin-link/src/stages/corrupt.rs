@@ -7,8 +7,8 @@
 use crate::dice::Dice;
 use crate::packet::InFlight;
 use crate::quantity::{Share, share, shown_share};
-use crate::word::Word;
 use crate::stage::{Card, Outbox, Stage};
+use crate::word::Word;
 
 /// Its entry in the list.
 pub const CARD: Card<Share> = Card {

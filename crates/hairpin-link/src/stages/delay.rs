@@ -18,8 +18,8 @@ use crate::dice::{Dice, Throw};
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, shown_time, time_ns};
-use crate::word::{About, Word};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
+use crate::word::{About, Word};
 
 /// Its entry in the list.
 pub const CARD: Card<Delay> = Card {

@@ -10,11 +10,11 @@
 //! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
 
 use crate::dice::Dice;
-use crate::packet::InFlight;
 use crate::numbers::Numbers;
+use crate::packet::InFlight;
 use crate::quantity::{BadValue, Share, share, shown_share};
-use crate::word::Word;
 use crate::stage::{Card, Contradiction, Outbox, Stage};
+use crate::word::Word;
 
 /// Its entry in the list.
 pub const CARD: Card<Loss> = Card {

@@ -5,8 +5,8 @@
 
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, shown_time, time_ns};
-use crate::word::Word;
 use crate::stage::{Card, Contradiction, Outbox, Stage};
+use crate::word::Word;
 
 /// Its entry in the list.
 pub const CARD: Card<Vec<Outage>> = Card {
@@ -26,9 +26,7 @@ pub const CARD: Card<Vec<Outage>> = Card {
     reasons: &["down"],
     check,
     figures: |outages, _| (!outages.is_empty()).then(|| format!("down {}", shown(outages))),
-    build: |outages, _| {
-        (!outages.is_empty()).then(|| Box::new(Down { outages: outages.clone() }) as Box<dyn Stage>)
-    },
+    build: |outages, _| (!outages.is_empty()).then(|| Box::new(Down { outages: outages.clone() }) as Box<dyn Stage>),
 };
 
 /// The path is down from `from_ns` on, and up again at `until_ns`.

@@ -8,8 +8,8 @@ use crate::dice::Dice;
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, Share, share, shown_share, shown_time, time_ns};
-use crate::word::Word;
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
+use crate::word::Word;
 
 /// Its entry in the list.
 pub const CARD: Card<Option<Reorder>> = Card {

@@ -1,18 +1,18 @@
 //! Random profiles and packets for the tests of this folder.
 
 use hairpin_link::Direction;
-use hairpin_link::packet::Packet;
 use hairpin_link::numbers::Numbers;
-use hairpin_link::quantity::Share;
+use hairpin_link::packet::Packet;
 use hairpin_link::profile::{PathProfile, Profile};
+use hairpin_link::quantity::Share;
 use hairpin_link::simulate::Arrival;
 use hairpin_link::stages::delay::{Delay, Order, Shape};
 use hairpin_link::stages::loss::{GilbertElliott, Loss};
 use hairpin_link::stages::outage::Outage;
 use hairpin_link::stages::queue::codel::Codel;
-use hairpin_link::trace::Trace;
 use hairpin_link::stages::queue::{Bottleneck, Limit};
 use hairpin_link::stages::reorder::Reorder;
+use hairpin_link::trace::Trace;
 use proptest::prelude::*;
 
 /// The smallest packets that a profile of these tests must carry.

@@ -76,7 +76,8 @@ impl Course {
         html.push_str(&reference(row, &axis));
         html.push_str(&self.line(row, &axis));
         for point in points(row) {
-            html.push_str(&self.mark(point, &axis, looks));
+            let is_other = row.state.is_some_and(|state| state.index != point.state);
+            html.push_str(&self.mark(point, is_other, &axis, looks));
         }
         html.push_str("</svg></div></figure>");
         Some(html)
@@ -102,7 +103,7 @@ impl Course {
         )
     }
 
-    fn mark(&self, point: &RoundPoint, axis: &Axis, looks: Looks) -> String {
+    fn mark(&self, point: &RoundPoint, is_other: bool, axis: &Axis, looks: Looks) -> String {
         let time = |ns: f64| tied(&quantities::duration(ns));
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let at = time(point.started_ns as f64);
@@ -114,8 +115,9 @@ impl Course {
             time(point.p99_ns),
             time(point.max_ns)
         );
+        let [class, state] = if is_other { ["mark other", ", machine in its other state"] } else { ["mark", ""] };
         format!(
-            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
+            "<g class=\"{class}\"><title>{}{state}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",
             escape(&words),
             looks.colour,
             percent(self.place(point)),

@@ -7,7 +7,6 @@ use serde::Serialize;
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-
 /// A titled list of names and values.
 #[derive(Serialize)]
 pub(super) struct Section {

@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::{self, Group, Kind};
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::quantities;
+use hairpin_model::summary::{CaseSummary, OtherState};
 
 use crate::columns::{self, Column, Unit};
 use crate::exchanges;
@@ -104,6 +105,23 @@ pub(super) fn first_exchanges(groups: &[Group<'_>]) -> Option<SummaryTable> {
     };
     let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
     Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
+}
+
+/// The figures of rounds in the state of the machine that a case's figures do not stand for; null where no case has any.
+pub(super) fn other_states(groups: &[Group<'_>]) -> Option<SummaryTable> {
+    let all = groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
+    let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
+        let of_state = |other: &OtherState| {
+            let share = Cell::new(&quantities::share(other.share), None, Some(other.share));
+            let latency = &other.latency_ns;
+            let figures = [latency.p50, latency.p90, latency.p99, row.latency_ns.p50].map(Cell::time);
+            table_row(group, row, [share].into_iter().chain(figures).collect())
+        };
+        row.other_states.iter().map(of_state).collect::<Vec<_>>()
+    };
+    let rows: Vec<Row> = all.flat_map(table_row).collect();
+    let titles = ["share of rounds", "p50", "p90", "p99", "p50 above"].map(str::to_owned).to_vec();
+    (!rows.is_empty()).then_some(SummaryTable { title: "Rounds in the machine's other state", titles, rows })
 }
 
 fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {

@@ -14,10 +14,12 @@ use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
 use hairpin_model::ledger::Ledger;
+use hairpin_model::machine::{Machine, MachineState};
 use hairpin_model::options::{Effective, OptionName, Options};
 use hairpin_model::run::{FORMAT, Plan, Run, Skipped, State, Tool};
 use hairpin_model::summary::{
-    CaseSummary, Comparison, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, Role, RoundPoint, Verdict,
+    CaseSummary, Comparison, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, OtherState, Role, RoundPoint,
+    StateShare, Verdict,
 };
 
 /// A small seeded generator (SplitMix64), so that the fixture needs nothing but itself.
@@ -105,7 +107,7 @@ pub fn survey(seed: u64) -> Run {
         command_line: vec!["hairpin".to_owned()],
         started_unix_s: 1_795_257_377,
         duration_ns: 21_340_000_000,
-        machine: hairpin_model::machine::Machine::default(),
+        machine: Machine::default(),
         state: State::Complete,
         seed: 42,
         plan: plan(cases.len() as u64),
@@ -118,6 +120,30 @@ pub fn survey(seed: u64) -> Run {
         unsaved: Vec::new(),
         rounds: Vec::new(),
     }
+}
+
+/// The survey while the machine was slowed in 4 of 10 rounds: TCP on one CPU takes 5.7 us there, and all else its usual time.
+pub fn slowed_survey() -> Run {
+    let mut run = survey(1);
+    run.machine = Machine {
+        states: [(85_000.0, 0.6), (103_000.0, 0.4)]
+            .map(|(probe_ns, share)| MachineState { probe_ns, share, rounds: (share * 360.0) as u64 })
+            .to_vec(),
+        switches: 5,
+        waking_ns: None,
+    };
+    for row in &mut run.cases {
+        row.state = Some(StateShare { index: 0, share: 0.6 });
+        row.round_points.iter_mut().skip(6).for_each(|point| point.state = 1);
+    }
+    let tcp = run.cases.iter_mut().find(|row| row.label == "tcp block together").expect("it is in the survey");
+    let latency_ns = LatencyFigures {
+        p50: Some(Figure::new(5700.0, 5600.0, 5800.0)),
+        p99: Some(Figure::bare(9100.0)),
+        ..LatencyFigures::default()
+    };
+    tcp.other_states = vec![OtherState { index: 1, share: 0.4, latency_ns }];
+    run
 }
 
 fn plan(cases: u64) -> Plan {

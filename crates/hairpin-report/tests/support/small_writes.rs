@@ -70,12 +70,12 @@ pub fn run(captured: bool) -> Run {
     run.comparisons = comparisons(&cases);
     run.findings = findings(&cases);
     run.skipped.clear();
-    run.answer = Answer { pairs: super::pairs(&run.comparisons), ..answer(&cases) };
+    run.answer = Answer { pairs: super::pairs(&run.comparisons), ..answer_of(&cases) };
     run.cases = cases;
     run
 }
 
-fn answer(cases: &[CaseSummary]) -> Answer {
+fn answer_of(cases: &[CaseSummary]) -> Answer {
     let sentences = [
         "By bytes a millisecond no difference found between one-write and writev.",
         "Finding nagle-meets-delayed-ack explains up to 99 % of an exchange.",

@@ -7,6 +7,7 @@ use hairpin_analysis::compare::budget::Kept;
 use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
+use hairpin_engine::store::Memory;
 use hairpin_model::finding::Finding;
 use hairpin_model::printable;
 use hairpin_model::run::Run;
@@ -27,8 +28,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let texts = matches.get_many::<String>("budget").unwrap_or_default();
     let budgets: Vec<Budget> = texts.map(|text| text.parse()).collect::<Result<_, _>>().map_err(Stopped::usage)?;
     let [before, after] = sides(matches)?;
-    let open = |paths: &[PathBuf]| -> Result<Vec<Run>, Stopped> {
-        paths.iter().map(|path| Ok(saved::open(path).map_err(Stopped::usage)?.1)).collect()
+    let mut memory = Memory::default();
+    let mut open = |paths: &[PathBuf]| -> Result<Vec<Run>, Stopped> {
+        paths.iter().map(|path| Ok(saved::open_within(path, &mut memory).map_err(Stopped::usage)?.1)).collect()
     };
     let (baselines, candidates) = (open(&before)?, open(&after)?);
     let unlike = differences(&baselines, &candidates);

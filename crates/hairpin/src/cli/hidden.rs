@@ -1,9 +1,10 @@
-//! Commands that are not for users: the echo half, the link and the echo at its far end, and the recorder's cost.
+//! Commands that are not for users: a round, the echo half, the link and the echo at its far end, and the recorder's cost.
 
 use std::ffi::OsString;
 
 use hairpin_engine::ends::process as echo;
 use hairpin_engine::links::{echo_server, process as link};
+use hairpin_engine::round_process as round;
 
 use super::exit::Exit;
 use super::output;
@@ -16,6 +17,7 @@ const RECORDER_COST: &str = "__recorder-cost";
 pub fn run(arguments: &[OsString]) -> Option<Exit> {
     let word = arguments.get(1)?.to_str()?;
     match word {
+        round::COMMAND => Some(served("the round", round::serve_as_process, arguments.get(2))),
         echo::COMMAND => Some(served("the echo half", echo::serve_as_process, arguments.get(2))),
         link::COMMAND => Some(served("the link", link::serve_as_process, arguments.get(2))),
         echo_server::COMMAND => Some(served("the echo server", echo_server::serve_as_process, arguments.get(2))),

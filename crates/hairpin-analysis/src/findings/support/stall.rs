@@ -67,14 +67,14 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
     let mut ends: Vec<StallAt> = ends.filter_map(|end| stall_at(&traced, case, end)).collect();
     ends.sort_by_key(|at| std::cmp::Reverse(at.exchanges));
     let met = |exchange: &TracedExchange, wait: &Wait| ends.iter().any(|at| met(at.end, exchange, wait));
-    let figure = |name: &str, of: &dyn Fn(&TracedExchange) -> f64| {
+    let figure = |of: &dyn Fn(&TracedExchange) -> f64| {
         let stalled = |exchange: &TracedExchange| exchange.waits.iter().any(|wait| met(exchange, wait));
-        traced.figure(name, |exchange| stalled(exchange).then(|| of(exchange)))
+        traced.figure(|exchange| stalled(exchange).then(|| of(exchange)))
     };
     Some(Stall {
         often: traced.often(met),
-        writes: figure("writes", &|exchange| exchange.writes as f64)?,
-        segments: figure("segments", &|exchange| exchange.segments as f64)?,
+        writes: figure(&|exchange| exchange.writes as f64)?,
+        segments: figure(&|exchange| exchange.segments as f64)?,
         ends,
     })
 }
@@ -82,9 +82,8 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
 fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt> {
     let exchange = case.case.exchange.as_ref();
     let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
-    let figure = |name: &str, of: &dyn Fn(&TracedExchange) -> f64| {
-        traced.figure(&format!("{name} {end}"), |exchange| Some(of(exchange)).filter(|ns| *ns > 0.0))
-    };
+    let figure =
+        |of: &dyn Fn(&TracedExchange) -> f64| traced.figure(|exchange| Some(of(exchange)).filter(|ns| *ns > 0.0));
     let stalled = || traced.exchanges().filter(|(_, exchange)| exchange.waits.iter().any(|wait| met(exchange, wait)));
     let pipeline = exchange.map_or(1, |exchange| exchange.pipeline);
     let in_flight = usize::try_from(pipeline).unwrap_or(usize::MAX).max(1);
@@ -110,8 +109,8 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
     let first = *kinds.first()?;
     Some(StallAt {
         end,
-        held_ns: figure("held", &|exchange| held_ns(exchange, met))?,
-        acknowledged_ns: figure("acknowledged", &|exchange| delay_ns(end, exchange))?,
+        held_ns: figure(&|exchange| held_ns(exchange, met))?,
+        acknowledged_ns: figure(&|exchange| delay_ns(end, exchange))?,
         exchanges: kinds.len(),
         places: stalled().map(|(place, _)| place % in_flight + 1).collect(),
         held: if kinds.iter().all(|kind| *kind == first) { first } else { Held::Some },

@@ -56,7 +56,7 @@ impl<'r> Traced<'r> {
 
     /// The median over rounds, with its interval, of the median of what exchanges of a round say; null where none says
     /// anything.
-    pub(in crate::findings) fn figure(&self, _: &str, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
+    pub(in crate::findings) fn figure(&self, of: impl Fn(&TracedExchange) -> Option<f64>) -> Option<Figure> {
         let each = |round: &Vec<TracedExchange>| median(&round.iter().filter_map(&of).collect::<Vec<_>>());
         let values: Vec<f64> = self.exchanges.iter().filter_map(each).collect();
         median_over(&values, Over::evidence(0.0))

@@ -97,7 +97,8 @@ impl State {
             self.first_above_time_ns = None;
             return (None, false);
         };
-        let below = now_ns.saturating_sub(came_ns) < self.codel.target_ns || waiting.holds().bytes <= self.max_packet_bytes;
+        let below =
+            now_ns.saturating_sub(came_ns) < self.codel.target_ns || waiting.holds().bytes <= self.max_packet_bytes;
         let ok_to_drop = match self.first_above_time_ns {
             _ if below => {
                 self.first_above_time_ns = None;

@@ -11,7 +11,7 @@ const BIT_NS: u64 = 8_000_000_000;
 
 /// A line with a rate.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate {
+pub(super) struct Rate {
     bits_per_s: u64,
     /// When the last packet was through, rounded down.
     through_ns: u64,
@@ -22,7 +22,7 @@ pub struct Rate {
 impl Rate {
     /// A line that has been idle.
     #[must_use]
-    pub fn new(bits_per_s: u64) -> Self {
+    pub(super) fn new(bits_per_s: u64) -> Self {
         Self { bits_per_s: bits_per_s.max(1), through_ns: 0, remainder: 0 }
     }
 }

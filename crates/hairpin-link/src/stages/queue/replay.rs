@@ -11,7 +11,7 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// A trace being replayed.
 #[derive(Clone, Debug)]
-pub struct Replay {
+pub(super) struct Replay {
     trace: Trace,
     /// How often the trace has begun again.
     repeats: u64,
@@ -24,7 +24,7 @@ pub struct Replay {
 impl Replay {
     /// A trace that begins at time 0.
     #[must_use]
-    pub fn new(trace: &Trace) -> Self {
+    pub(super) fn new(trace: &Trace) -> Self {
         Self { trace: trace.clone(), repeats: 0, at: 0, left_bytes: OPPORTUNITY_BYTES }
     }
 

@@ -1,0 +1,151 @@
+//! How often intervals of recorded runs hold the figures of all of them.
+//!
+//! `recording.txt` has the rounds of runs that `cargo xtask coverage` made one after the other for 20 minutes, as its first lines
+//! say. Each run is summarised anew here. The truth of a run is the median of its case over all runs in its state: those whose
+//! probe, and for cases on two CPUs whose time of waking, is within 2 % of its own.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::case::{Case, Placement};
+use hairpin_model::figure::Figure;
+use hairpin_model::round::Probe;
+
+use crate::support::{MadeUp, back_to_back};
+
+const RECORDING: &str = include_str!("recording.txt");
+/// Runs whose probes differ by less were made in one state of the machine.
+const ONE_STATE: f64 = 1.02;
+/// Fewer runs in a state do not tell what its median is.
+const FEWEST_IN_STATE: usize = 5;
+/// The cases of the recording.
+const CASES: usize = 4;
+
+/// A recorded round.
+#[derive(Clone, Copy)]
+struct Round {
+    case: usize,
+    started_ms: u64,
+    probes_ns: [u64; 2],
+    waking_ns: u64,
+    p50_ns: u64,
+    p99_ns: u64,
+}
+
+/// The rounds of each run.
+fn runs() -> BTreeMap<u64, Vec<Round>> {
+    let mut runs: BTreeMap<u64, Vec<Round>> = BTreeMap::new();
+    for line in RECORDING.lines().filter(|line| !line.starts_with('#')) {
+        let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().expect("a number")).collect();
+        let [run, case, started_ms, client, server, waking_ns, p50_ns, p99_ns] = numbers[..] else {
+            panic!("eight numbers: {line}");
+        };
+        let case = usize::try_from(case).expect("a small number");
+        let round = Round { case, started_ms, probes_ns: [client, server], waking_ns, p50_ns, p99_ns };
+        runs.entry(run).or_default().push(round);
+    }
+    runs
+}
+
+fn case(number: usize) -> Case {
+    let placement = [Placement::Together, Placement::Apart][number % 2];
+    Case { placement, ..Case::ping_pong(["tcp", "pipe"][number / 2]) }
+}
+
+/// What a run says of a case.
+#[derive(Clone, Copy)]
+struct Told {
+    probe_ns: f64,
+    waking_ns: Option<f64>,
+    figures: [Option<Figure>; 2],
+}
+
+/// What a run says of each case.
+fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
+    let mut made_up = MadeUp::new();
+    let mut blocks = [0_u32; CASES];
+    for round in rounds {
+        let block = &mut blocks[round.case];
+        // Of 99 messages the last is the p99, and of eleven rounds there are enough for one.
+        let latencies: Vec<u64> = [vec![round.p50_ns; 98], vec![round.p99_ns.max(round.p50_ns)]].concat();
+        made_up.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
+            let probe = |ns: u64| Some(Probe { before: ns, after: ns });
+            (measured.client.probe_ns, measured.client.pinned_cpu) = (probe(round.probes_ns[0]), Some(0));
+            measured.client.waking_ns = Some(round.waking_ns).filter(|ns| *ns > 0);
+            if let Some(server) = &mut measured.echo {
+                (server.probe_ns, server.pinned_cpu) = (probe(round.probes_ns[1]), Some(1));
+            }
+        });
+        made_up.rounds.last_mut().expect("it was just added").started_ns = round.started_ms * 1_000_000;
+        *block += 1;
+    }
+    let run = made_up.run();
+    let of_case = |number: usize| {
+        let id = case(number).id();
+        let summary = run.cases.iter().find(|summary| summary.id == id)?;
+        let probe_ns = run.machine.states.get(summary.state?.index)?.probe_ns;
+        let waking_ns = run.machine.waking_ns.filter(|_| number % 2 == 1);
+        Some((number, Told { probe_ns, waking_ns, figures: [summary.latency_ns.p50, summary.latency_ns.p99] }))
+    };
+    (0..CASES).filter_map(of_case).collect()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
+}
+
+fn is_near(one: f64, other: f64) -> bool {
+    (one / other).ln().abs() < ONE_STATE.ln()
+}
+
+/// Runs with an interval and a truth, those of them that cover it, and all runs.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    runs: usize,
+    with_interval: usize,
+    told: usize,
+    covered: usize,
+}
+
+fn count(of_runs: &[Told], figure: usize) -> Counts {
+    let mut counts = Counts { runs: of_runs.len(), ..Counts::default() };
+    for run in of_runs {
+        let Some((low, high)) = run.figures[figure].and_then(|figure| Some((figure.low?, figure.high?))) else {
+            continue;
+        };
+        counts.with_interval += 1;
+        let alike = |other: &&Told| {
+            is_near(other.probe_ns, run.probe_ns)
+                && other.waking_ns.zip(run.waking_ns).is_none_or(|(one, other)| is_near(one, other))
+        };
+        let alike: Vec<f64> =
+            of_runs.iter().filter(alike).filter_map(|other| Some(other.figures[figure]?.value)).collect();
+        if alike.len() >= FEWEST_IN_STATE {
+            let truth = median(alike);
+            counts.told += 1;
+            // A histogram bucket is a part in a thousand wide.
+            counts.covered += usize::from(low * 0.999 <= truth && truth <= high * 1.001);
+        }
+    }
+    counts
+}
+
+#[test]
+fn intervals_of_recorded_runs_hold_the_figures_of_all_of_them() {
+    let runs: Vec<BTreeMap<usize, Told>> = runs().values().map(|rounds| told(rounds)).collect();
+    assert!(runs.len() >= 100, "{} runs", runs.len());
+    let share = |part: usize, whole: usize| part as f64 / whole.max(1) as f64;
+    for (figure, name, least) in [(0, "p50", 0.92), (1, "p99", 0.90)] {
+        let counts: Vec<Counts> = (0..CASES)
+            .map(|number| count(&runs.iter().filter_map(|run| run.get(&number).copied()).collect::<Vec<_>>(), figure))
+            .collect();
+        let sum = |of: fn(&Counts) -> usize| counts.iter().map(of).sum::<usize>();
+        let pooled = share(sum(|one| one.covered), sum(|one| one.told));
+        assert!(pooled >= least, "{name}: {pooled:.3} {counts:?}");
+        for (number, one) in counts.iter().enumerate().filter(|_| name == "p50") {
+            let label = case(number).label();
+            assert!(share(one.covered, one.told) >= 0.88, "{label} {name}: {one:?}");
+            assert!(share(one.with_interval, one.runs) >= 0.8, "{label} {name}: {one:?}");
+        }
+    }
+}

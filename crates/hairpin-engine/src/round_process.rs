@@ -1,0 +1,432 @@
+//! A round in a process of its own, so that its client is as fresh as its server.
+//!
+//! Where the memory of a program happens to lie changes what its calls cost by some percent for as long as it lives (Mytkowicz,
+//! Diwan, Hauswirth and Sweeney, "Producing wrong data without doing anything obviously wrong!", ASPLOS 2009). If one process
+//! were the client of all rounds of a run, all would have that in common, and no interval over them could know it.
+//!
+//! The process is this program, started again with a hidden command. It reads its job as a line of JSON, says by one byte
+//! that signals find it prepared, runs the round, and writes what came of it. SIGTERM ends the round early.
+
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use hairpin_link::profile::Profile;
+use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::samples::{Fate, Samples, latency_histogram};
+use hairpin_transports::giving_up::has_given_up;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::SIGTERM;
+
+use crate::child::{self, limit};
+use crate::clock::RealClock;
+use crate::engine::Engine;
+use crate::links::traces::{Named, Traces};
+use crate::placement::Cpus;
+use crate::store::Folder;
+use crate::system::ending;
+use crate::system::process::{self, Process};
+
+/// The hidden command that makes the program run a round.
+pub const COMMAND: &str = "__round";
+
+/// How long a wait for what came of a round goes on before it is asked whether the user ended it: signals interrupt it
+/// too, so this is for one that came just before.
+const LOOK_MS: i32 = 1000;
+/// How long a round has for its last words after everything was given up.
+const LAST_WORDS: Duration = Duration::from_millis(700);
+/// How long the process has for its end after its last word.
+const LEAVE: Duration = Duration::from_secs(2);
+/// The most bytes of a record, of a trace, and of a capture.
+const MOST_BYTES: u64 = 1 << 30;
+/// The most rows of samples: the most that `--keep-samples` allows.
+const MOST_ROWS: u64 = 10_000_000;
+/// Rows that are sent at once.
+const ROWS: usize = 8192;
+
+/// What the process is told.
+#[derive(Serialize, Deserialize)]
+struct Job {
+    number: u32,
+    order: RoundOrder,
+    clock: RealClock,
+    cpus: Cpus,
+    /// When the run began, on the clock.
+    started_ns: u64,
+    /// The run folder, where the link's log is to be kept.
+    link_logs: Option<PathBuf>,
+    /// The profile's line and the texts of the traces that it replays.
+    traces: Option<(String, Named)>,
+}
+
+impl Engine {
+    /// Runs one round in a process of its own. Whatever goes wrong is a failed round, never a lost run.
+    #[must_use]
+    pub fn run_apart(&self, number: u32, order: &RoundOrder) -> Finished {
+        self.wait_until(order.not_before_ns);
+        if self.stop.load(Ordering::Relaxed) {
+            return self.run(number, order);
+        }
+        let started_ns = self.elapsed_ns();
+        self.attempt_apart(number, order).unwrap_or_else(|failure| {
+            let outcome = Outcome::Failed(failure);
+            let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
+            Finished { record, samples: None, trace: None }
+        })
+    }
+
+    fn attempt_apart(&self, number: u32, order: &RoundOrder) -> Result<Finished, Failure> {
+        let job = Job {
+            number,
+            order: order.clone(),
+            clock: self.clock,
+            cpus: self.cpus.clone(),
+            started_ns: self.started_ns,
+            link_logs: self.link_logs.as_ref().map(|folder| folder.path().to_owned()),
+            traces: self.traces_of(order)?,
+        };
+        let mut round = RoundProcess::start(self, &job)?;
+        let finished = read_finished(&mut round.answer);
+        finished.map_err(|error| round.failed(&error))
+    }
+
+    /// What the link of the order replays.
+    fn traces_of(&self, order: &RoundOrder) -> Result<Option<(String, Named)>, Failure> {
+        let profile = Some(&order.case.link).filter(|_| order.case.is_emulated());
+        // A line that cannot be read is a failure of the round, which says so.
+        let Some(profile) = profile.and_then(|line| line.parse::<Profile>().ok()) else { return Ok(None) };
+        let traces = self.traces.of(&profile)?;
+        Ok((!traces.is_empty()).then(|| (profile.to_string(), traces)))
+    }
+}
+
+/// The process of a round under way. Dropping it ends it.
+struct RoundProcess<'e> {
+    child: Child,
+    answer: BufReader<Answer<'e>>,
+}
+
+impl<'e> RoundProcess<'e> {
+    fn start(engine: &'e Engine, job: &Job) -> Result<Self, Failure> {
+        let program = &engine.echo_program;
+        let failed = |operation: &str, error: &io::Error| Failure {
+            cause: format!("cannot {operation} the round's process {}: {error}", program.display()),
+            hint: limit(error).to_owned(),
+        };
+        let mut command = Command::new(program);
+        command.args([COMMAND, &std::process::id().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| failed("start", &error))?;
+        let output = child.stdout.take().expect("its standard output is piped");
+        let process = Process::with_id(child.id()).map_err(|error| failed("watch", &error))?;
+        let answer =
+            BufReader::new(Answer { output, process, stop: &engine.stop, is_prepared: false, is_asked: false });
+        let mut this = Self { child, answer };
+        let mut line = serde_json::to_string(job).expect("a job has only string keys");
+        line.push('\n');
+        let mut input = this.child.stdin.take().expect("its standard input is piped");
+        input.write_all(line.as_bytes()).map_err(|error| failed("give its job to", &error))?;
+        Ok(this)
+    }
+
+    /// Why nothing came of the round.
+    fn failed(&mut self, error: &io::Error) -> Failure {
+        let deadline = Instant::now() + Duration::from_millis(100);
+        let mut how = String::new();
+        while how.is_empty() && Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(Some(status)) => how = format!("it ended early ({status})"),
+                _ => std::thread::sleep(Duration::from_millis(2)),
+            }
+        }
+        let cause = match error.kind() {
+            io::ErrorKind::TimedOut => "the round did not end after it was asked to".to_owned(),
+            _ if how.is_empty() => format!("the round's process cannot be read: {error}"),
+            _ => format!("the round's process cannot be read: {how}"),
+        };
+        Failure { cause, hint: "was it ended from outside?".to_owned() }
+    }
+}
+
+impl Drop for RoundProcess<'_> {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + if has_given_up() { Duration::ZERO } else { LEAVE };
+        while Instant::now() < deadline {
+            match self.child.try_wait() {
+                Ok(Some(_)) | Err(_) => return,
+                Ok(None) => std::thread::sleep(Duration::from_micros(200)),
+            }
+        }
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// What the process writes. Reading it passes the user's wish to end on.
+struct Answer<'e> {
+    output: ChildStdout,
+    process: Process,
+    stop: &'e AtomicBool,
+    /// It has said its first byte, so a signal does not kill it.
+    is_prepared: bool,
+    /// It has been asked to end.
+    is_asked: bool,
+}
+
+impl Read for Answer<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut given_up_at = None;
+        loop {
+            let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS };
+            if process::readable(self.output.as_fd(), look_ms)? {
+                self.is_prepared = true;
+                return self.output.read(into);
+            }
+            if self.is_prepared && !self.is_asked && self.stop.load(Ordering::Relaxed) {
+                self.process.ask_to_end()?;
+                self.is_asked = true;
+            }
+            if has_given_up() && given_up_at.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
+/// The program as a round: reads its job, runs it, writes what came of it. `parent` is the id of the process that started it.
+///
+/// # Errors
+/// There is no readable job, or nobody reads what came of it.
+pub fn serve_as_process(parent: u32) -> Result<(), String> {
+    if !process::die_with_parent(parent) {
+        return Err("the process that started this round is gone".to_owned());
+    }
+    process::ignore_the_terminal();
+    let stop = Arc::new(AtomicBool::new(false));
+    let prepared = signal_hook::flag::register(SIGTERM, Arc::clone(&stop)).and_then(|_| ending::bound(&[SIGTERM]));
+    prepared.map_err(|error| format!("cannot prepare for signals: {error}"))?;
+    let Job { number, order, clock, cpus, started_ns, link_logs, traces } = child::hear_order()?;
+    let mut output = BufWriter::new(io::stdout().lock());
+    let unread = |error: io::Error| format!("cannot say what came of the round: {error}");
+    output.write_all(&[READY]).and_then(|()| output.flush()).map_err(unread)?;
+    let program = std::env::current_exe().map_err(|error| format!("cannot tell this program's own file: {error}"))?;
+    let link_logs = link_logs.map(|path| Folder::open(&path)).transpose();
+    let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
+    let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
+    let engine = Engine { clock, cpus, echo_program: program, started_ns, stop, traces, link_logs };
+    let finished = engine.run(number, &order);
+    write_finished(&mut output, &finished).and_then(|()| output.flush()).map_err(unread)
+}
+
+/// The first byte: signals find the process prepared.
+const READY: u8 = b'!';
+
+fn write_finished(to: &mut impl Write, finished: &Finished) -> io::Result<()> {
+    write_part(to, &serde_json::to_vec(&finished.record)?)?;
+    to.write_all(&[u8::from(finished.samples.is_some())])?;
+    if let Some(samples) = &finished.samples {
+        write_samples(to, samples)?;
+    }
+    let Some((trace, capture)) = &finished.trace else { return to.write_all(&[0]) };
+    to.write_all(&[1])?;
+    write_part(to, &serde_json::to_vec(trace)?)?;
+    to.write_all(&[u8::from(capture.is_some())])?;
+    capture.as_ref().map_or(Ok(()), |capture| write_part(to, capture))
+}
+
+fn read_finished(from: &mut impl Read) -> io::Result<Finished> {
+    if read_byte(from)? != READY {
+        return Err(invalid("it does not say that it is ready"));
+    }
+    let record = serde_json::from_slice(&read_part(from)?)?;
+    let samples = if read_byte(from)? == 1 { Some(read_samples(from)?) } else { None };
+    let trace = if read_byte(from)? == 1 {
+        let trace = serde_json::from_slice(&read_part(from)?)?;
+        let capture = if read_byte(from)? == 1 { Some(read_part(from)?) } else { None };
+        Some((trace, capture))
+    } else {
+        None
+    };
+    Ok(Finished { record, samples, trace })
+}
+
+/// The number of rows, the columns one after the other, and the histograms.
+fn write_samples(to: &mut impl Write, samples: &Samples) -> io::Result<()> {
+    let Samples { warm_up, sequence, due_ns, sent_ns, received_ns, fate, latency, service, lateness, measured } =
+        samples;
+    for number in [sequence.len() as u64, *warm_up as u64, *measured] {
+        to.write_all(&number.to_le_bytes())?;
+    }
+    for column in [sequence, due_ns, sent_ns, received_ns] {
+        column.iter().try_for_each(|value| to.write_all(&value.to_le_bytes()))?;
+    }
+    let place = |fate: &Fate| Fate::ALL.iter().position(|known| known == fate).unwrap_or(0);
+    #[expect(clippy::cast_possible_truncation, reason = "there are three fates")]
+    fate.iter().try_for_each(|fate| to.write_all(&[place(fate) as u8]))?;
+    for histogram in [Some(latency), service.as_ref(), lateness.as_ref()] {
+        let mut bytes = Vec::new();
+        if let Some(histogram) = histogram {
+            V2Serializer::new().serialize(histogram, &mut bytes).map_err(io::Error::other)?;
+        }
+        write_part(to, &bytes)?;
+    }
+    Ok(())
+}
+
+fn read_samples(from: &mut impl Read) -> io::Result<Samples> {
+    let [rows, warm_up, measured] = [read_number(from)?, read_number(from)?, read_number(from)?];
+    if rows > MOST_ROWS || warm_up > rows {
+        return Err(invalid("it has more samples than are kept of a round"));
+    }
+    let size = |count: u64| usize::try_from(count).map_err(|_| invalid("it has too many samples"));
+    let (rows, warm_up) = (size(rows)?, size(warm_up)?);
+    let mut column = || read_column(from, rows);
+    let (sequence, due_ns, sent_ns, received_ns) = (column()?, column()?, column()?, column()?);
+    let mut places = vec![0; rows];
+    from.read_exact(&mut places)?;
+    let known = |place: &u8| Fate::ALL.get(usize::from(*place)).copied().ok_or_else(|| invalid("an unknown fate"));
+    let fate = places.iter().map(known).collect::<io::Result<_>>()?;
+    let mut histogram = || read_histogram(from);
+    let (latency, service, lateness) = (histogram()?, histogram()?, histogram()?);
+    let latency = latency.unwrap_or_else(latency_histogram);
+    Ok(Samples { warm_up, sequence, due_ns, sent_ns, received_ns, fate, latency, service, lateness, measured })
+}
+
+fn read_column(from: &mut impl Read, rows: usize) -> io::Result<Vec<u64>> {
+    let mut column = Vec::with_capacity(rows);
+    let mut bytes = vec![0; ROWS.min(rows) * size_of::<u64>()];
+    while column.len() < rows {
+        let length = (rows - column.len()).min(ROWS) * size_of::<u64>();
+        from.read_exact(&mut bytes[..length])?;
+        column.extend(
+            bytes[..length]
+                .chunks_exact(size_of::<u64>())
+                .map(|bytes| u64::from_le_bytes(bytes.try_into().expect("chunks of eight"))),
+        );
+    }
+    Ok(column)
+}
+
+fn read_histogram(from: &mut impl Read) -> io::Result<Option<Histogram<u64>>> {
+    let bytes = read_part(from)?;
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    Deserializer::new()
+        .deserialize(&mut bytes.as_slice())
+        .map(Some)
+        .map_err(|error| io::Error::other(format!("{error:?}")))
+}
+
+fn write_part(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    to.write_all(&(bytes.len() as u64).to_le_bytes()).and_then(|()| to.write_all(bytes))
+}
+
+fn read_part(from: &mut impl Read) -> io::Result<Vec<u8>> {
+    let length = read_number(from)?;
+    if length > MOST_BYTES {
+        return Err(invalid("a part of it is too large"));
+    }
+    let mut bytes = Vec::new();
+    from.take(length).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn read_number(from: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    from.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn read_byte(from: &mut impl Read) -> io::Result<u8> {
+    let mut byte = [0];
+    from.read_exact(&mut byte)?;
+    Ok(byte[0])
+}
+
+fn invalid(problem: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use hairpin_model::case::Case;
+    use hairpin_model::round::{Extent, Purpose};
+    use hairpin_model::trace::RoundTrace;
+
+    use super::*;
+
+    fn finished(rows: u64, open_loop: bool) -> Finished {
+        let order = RoundOrder {
+            case: Case::ping_pong("tcp"),
+            purpose: Purpose::Timed,
+            block: 0,
+            extent: Extent::Count(1),
+            warm_up: Extent::Count(0),
+            timeout_ns: 1,
+            keep_samples: 1,
+            allow_unmet_options: false,
+            port: 0,
+            not_before_ns: 0,
+            link_seed: 0,
+        };
+        let outcome = Outcome::Failed(Failure { cause: "none".to_owned(), hint: String::new() });
+        let record = RoundRecord { number: 7, started_ns: 1, case_id: order.case.id(), order, outcome };
+        let mut latency = latency_histogram();
+        (1..=rows).for_each(|row| latency.record(row * 1000).unwrap());
+        let column = |factor: u64| (0..rows).map(|row| row * factor).collect::<Vec<_>>();
+        let samples = Samples {
+            warm_up: 2,
+            sequence: column(1),
+            due_ns: column(10),
+            sent_ns: column(11),
+            received_ns: column(20),
+            fate: (0..rows).map(|row| Fate::ALL[row as usize % Fate::ALL.len()]).collect(),
+            service: open_loop.then(|| latency.clone()),
+            lateness: open_loop.then(latency_histogram),
+            latency,
+            measured: rows * 2,
+        };
+        Finished { record, samples: Some(samples), trace: None }
+    }
+
+    fn sent(finished: &Finished) -> Vec<u8> {
+        let mut bytes = vec![READY];
+        write_finished(&mut bytes, finished).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_came_of_a_round_is_read_as_it_was_written() {
+        for (rows, open_loop) in [(2, false), (20_000, true)] {
+            let before = finished(rows, open_loop);
+            let after = read_finished(&mut sent(&before).as_slice()).unwrap();
+            assert_eq!(after.record, before.record);
+            let (before, after) = (before.samples.unwrap(), after.samples.unwrap());
+            assert_eq!((after.warm_up, after.measured, &after.fate), (2, rows * 2, &before.fate));
+            assert_eq!((&after.sequence, &after.received_ns), (&before.sequence, &before.received_ns));
+            assert_eq!((&after.due_ns, &after.sent_ns), (&before.due_ns, &before.sent_ns));
+            assert_eq!((after.latency, after.service), (before.latency, before.service));
+            assert_eq!(after.lateness.is_some(), open_loop);
+        }
+        let traced = Finished { trace: Some((RoundTrace::default(), Some(vec![1, 2, 3]))), ..finished(2, false) };
+        let (_, capture) = read_finished(&mut sent(&traced).as_slice()).unwrap().trace.unwrap();
+        assert_eq!(capture, Some(vec![1, 2, 3]));
+    }
+
+    #[test]
+    fn whatever_is_cut_off_or_too_large_is_an_error() {
+        let whole = sent(&finished(20, true));
+        for length in 0..whole.len() {
+            read_finished(&mut &whole[..length]).unwrap_err();
+        }
+        let mut large = vec![READY];
+        large.extend(u64::MAX.to_le_bytes());
+        assert_eq!(read_finished(&mut large.as_slice()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
