@@ -3,6 +3,7 @@
 use hairpin_model::case::Pattern;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
+use hairpin_model::ladder::Kind;
 use hairpin_model::link::{LatenessNs, LinkSummary};
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
@@ -241,18 +242,26 @@ const LEDGER: &[Column] = &[
     Column::count("late", |row| row.ledger.late),
     Column::count("duplicated", |row| row.ledger.duplicated),
     Column::words("unexplained", |row| row.ledger.unexplained.to_string()),
+    Column::count("lost_with_unexplained", lost_with_unexplained).titled("lost", "lost"),
 ];
+
+fn lost_with_unexplained(row: &CaseSummary) -> u64 {
+    row.ledger.lost.values().sum::<u64>() + u64::try_from(row.ledger.unexplained).unwrap_or(0)
+}
 
 const CPU: &[Column] = &[
     Column::number("cpu_client_s", Unit::Plain, |row| Some(row.cpu_seconds.client)),
     Column::number("cpu_echo_s", Unit::Plain, |row| row.cpu_seconds.echo),
-    Column::number("cpu_ns_per_message", Unit::Time, cpu_ns_per_message).titled("CPU per message", "CPU/msg"),
+    Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, Kind::RoundTrips))
+        .titled("CPU per message", "CPU/msg"),
+    Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, Kind::Exchanges))
+        .titled("CPU per exchange", "CPU"),
 ];
 
-/// CPU time of both ends for one answered message, in ns.
-fn cpu_ns_per_message(row: &CaseSummary) -> Option<f64> {
+/// CPU time of both ends for one sample, in ns; null for a case of another kind.
+fn cpu_ns_per_sample(row: &CaseSummary, kind: Kind) -> Option<f64> {
     let seconds = row.cpu_seconds.client + row.cpu_seconds.echo.unwrap_or(0.0);
-    let measured = row.samples > 0 && seconds.is_finite() && seconds > 0.0;
+    let measured = Kind::of(&row.case) == kind && row.samples > 0 && seconds.is_finite() && seconds > 0.0;
     measured.then(|| seconds * 1e9 / row.samples as f64)
 }
 

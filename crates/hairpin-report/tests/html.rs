@@ -570,7 +570,7 @@ fn rounds_in_the_other_state_of_the_machine_are_faint_and_have_a_table() {
     let (_, table) = page.split_once("Rounds in the machine&#x27;s other state</h3>").expect("there is the table");
     let (table, _) = table.split_once("</table>").expect("it ends");
     assert_eq!(table.matches("<tr").count(), 2, "a head and the one case with figures: {table}");
-    assert!(table.contains("40 %") && table.contains("5.70"), "{table}");
+    assert!(table.contains("40\u{a0}%") && table.contains("5.70"), "{table}");
     let slowed = page.matches("class=\"mark other\"").count();
     let slowed_rounds = run.cases.iter().flat_map(|row| &row.round_points).filter(|point| point.state == 1).count();
     assert_eq!(slowed, slowed_rounds);

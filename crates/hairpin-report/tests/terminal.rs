@@ -33,7 +33,9 @@ fn a_survey_at_100_columns() {
 fn a_single_case() {
     let mut run = support::survey(1);
     run.cases.retain(|row| row.label == "tcp block together");
-    run.answer = support::told("tcp block together: p50 13.4 us (95 % interval 13.2-13.6).");
+    run.answer = support::told(
+        "tcp block together: p50 13.4 us (95 % interval 13.2-13.6), p99 15.0 us, 33 921 round trips over 10 rounds.",
+    );
     run.comparisons.clear();
     run.findings.clear();
     run.skipped.clear();

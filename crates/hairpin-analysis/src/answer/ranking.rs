@@ -31,9 +31,10 @@ pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
     neighbours.flat_map(of).collect()
 }
 
-/// The cases among `rows` that may be as fast as `first` by their p50, as no difference was found. Of those below it on
-/// its own ladder the ranking tells, and of the others a comparison of the two: all differences must hold at once, so
-/// that none of them needs a correction.
+/// The cases among `rows` that may be as fast as `first` by their p50, as no difference was found. A case is slower only
+/// where a comparison of the two says so: on a ladder a difference between two others says nothing of the first, whose
+/// interval may be wide. All differences must hold at once, so that none of them needs a correction. The ranking of the
+/// ladder must agree, so that headline and ranking do not contradict each other.
 pub(super) fn as_fast<'r>(
     first: &CaseSummary,
     rows: &[&'r CaseSummary],
@@ -41,9 +42,8 @@ pub(super) fn as_fast<'r>(
     alpha: f64,
 ) -> Vec<&'r CaseSummary> {
     let ranked = ranked_below(&first.id, pairs);
-    let is_slower = |row: &CaseSummary| match ranked.get(row.id.as_str()) {
-        Some(slower) => *slower,
-        None => pointwise(first, row, alpha) == Verdict::Slower,
+    let is_slower = |row: &CaseSummary| {
+        ranked.get(row.id.as_str()) != Some(&false) && pointwise(first, row, alpha) == Verdict::Slower
     };
     rows.iter().copied().filter(|row| row.id != first.id && !is_slower(row)).collect()
 }

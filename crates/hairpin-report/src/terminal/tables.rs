@@ -87,7 +87,7 @@ const SHEETS: &[Sheet] = &[
             value("bare_acks_per_exchange", 0),
             value("system_calls_per_exchange", 0),
             value("first_exchange_ns", 0),
-            value("cpu_ns_per_message", 2),
+            value("cpu_ns_per_exchange", 2),
             value("setup_ns", 3),
             value("samples", 1),
         ],
@@ -104,7 +104,7 @@ const SHEETS: &[Sheet] = &[
             value("latency_p99_ns", 0),
             value("latency_p999_ns", 1),
             value("latency_max_ns", 0),
-            value("lost", 3),
+            value("lost_with_unexplained", 3),
             value("cpu_ns_per_message", 4),
             // Both are columns, or both stand below.
             value("setup_ns", 5),

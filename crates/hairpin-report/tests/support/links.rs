@@ -70,7 +70,10 @@ pub fn run_over(link: &str) -> Run {
     let mut run = run();
     run.cases.retain(|row| row.case.link == link || row.case.link_name.as_deref() == Some(link));
     run.plan.rounds_ordered = run.cases.len() as u64 * u64::from(ROUNDS);
-    run.answer = super::told(&format!("The fastest round trip between two processes over {link} is told here."));
+    run.answer = super::told(&format!(
+        "The fastest round trip between two processes over {link} is tcp (block, together) at p50 47.1 ms (95 % interval \
+         46.7-47.9)."
+    ));
     run
 }
 
