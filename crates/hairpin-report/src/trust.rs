@@ -31,7 +31,7 @@ fn example_of_slowed(run: &Run) -> Option<String> {
         let other = row.other_states.first()?;
         let pair = [row.latency_ns.p50?.value, other.latency_ns.p50?.value];
         let [faster, slowed] = if other.index == 1 { pair } else { [pair[1], pair[0]] };
-        let [faster, slowed] = [faster, slowed].map(|ns| quantities::duration(ns));
+        let [faster, slowed] = [faster, slowed].map(quantities::duration);
         Some(format!(" While slowed, {} took {slowed} instead of {faster}.", row.label))
     };
     run.cases.iter().find_map(in_both)

@@ -53,6 +53,9 @@ fn placed(row: &CaseSummary) -> String {
     format!("{} at p50 {}", words::name(row), words::with_interval(row.latency_ns.p50))
 }
 
+/// Below it a ratio is told in percent: a difference of some thousandths must not read as 1.00x.
+const NEAR: f64 = 1.1;
+
 /// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
 fn beside_tcp(first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
     let tcp: Vec<&CaseSummary> = slower.iter().copied().filter(|row| row.case.transport == "tcp").collect();
@@ -66,7 +69,9 @@ fn beside_tcp(first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
     if found.id == first.id || one <= 0.0 {
         return None;
     }
-    Some(format!("tcp {how}: {} ({}).", quantities::duration(other), quantities::factor(other / one)))
+    let ratio = other / one;
+    let more = if ratio < NEAR { quantities::change(ratio) } else { quantities::factor(ratio) };
+    Some(format!("tcp {how}: {} ({more}).", quantities::duration(other)))
 }
 
 /// The fastest over each path; null where the run has not at least two.

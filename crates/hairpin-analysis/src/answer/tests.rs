@@ -37,6 +37,8 @@ fn the_fastest_is_named_with_tcp_beside_it() {
                     interval 5.0";
     assert!(found.headline.starts_with(headline), "{found:?}");
     assert_eq!(found.sentences, ["tcp with the same waiting and placement: 13.0 us (2.60x)."]);
+    let near = answer_of(&[plain("tcp", 5_150), plain("pipe", 5_000)]);
+    assert_eq!(near.sentences, ["tcp with the same waiting and placement: 5.17 us (+3.0 %)."]);
 }
 
 #[test]
