@@ -6,7 +6,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
 use hairpin_model::link::{LatenessNs, LinkSummary};
 use hairpin_model::quantities::{self, DASH};
-use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
+use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures};
 use hairpin_model::time_sequence::TraceSummary;
 use hairpin_model::trace::Capture;
 
@@ -188,45 +188,26 @@ const ROUNDS: &[Column] = &[
     Column::count("samples", |row| row.samples),
 ];
 
-/// The columns of the latencies that `$figures` gives.
+/// The columns of the latencies that a case has, if any.
 macro_rules! latencies {
-    ($of:literal, $figures:expr) => {
+    ($of:literal, $row:ident => $figures:expr) => {
         [
-            Column::time(concat!($of, "_p50_ns"), "p50", |row| $figures(row)?.p50),
-            Column::time(concat!($of, "_p90_ns"), "p90", |row| $figures(row)?.p90),
-            Column::time(concat!($of, "_p99_ns"), "p99", |row| $figures(row)?.p99),
-            Column::time(concat!($of, "_p999_ns"), "p99.9", |row| $figures(row)?.p999),
-            Column::time(concat!($of, "_max_ns"), "max", |row| $figures(row)?.max),
-            Column::time(concat!($of, "_mean_ns"), "mean", |row| $figures(row)?.mean),
+            Column::time(concat!($of, "_p50_ns"), "p50", |$row| $figures?.p50),
+            Column::time(concat!($of, "_p90_ns"), "p90", |$row| $figures?.p90),
+            Column::time(concat!($of, "_p99_ns"), "p99", |$row| $figures?.p99),
+            Column::time(concat!($of, "_p999_ns"), "p99.9", |$row| $figures?.p999),
+            Column::time(concat!($of, "_max_ns"), "max", |$row| $figures?.max),
+            Column::time(concat!($of, "_mean_ns"), "mean", |$row| $figures?.mean),
         ]
     };
 }
 
-const LATENCY: [Column; 6] = latencies!("latency", latency);
-const SERVICE: [Column; 6] = latencies!("service", service);
-const LATENESS: [Column; 6] = latencies!("lateness", lateness);
-const EXCHANGE_TIME: [Column; 6] = latencies!("exchange", exchange_time);
-const OTHER_STATE_LATENCY: [Column; 6] = latencies!("other_state_latency", other_state_latency);
-
-fn latency(row: &CaseSummary) -> Option<&LatencyFigures> {
-    Some(&row.latency_ns)
-}
-
-fn service(row: &CaseSummary) -> Option<&LatencyFigures> {
-    row.service_ns.as_ref()
-}
-
-fn lateness(row: &CaseSummary) -> Option<&LatencyFigures> {
-    row.lateness_ns.as_ref()
-}
-
-fn exchange_time(row: &CaseSummary) -> Option<&LatencyFigures> {
-    row.exchanges.as_ref().map(|of| &of.exchange_ns)
-}
-
-fn other_state_latency(row: &CaseSummary) -> Option<&LatencyFigures> {
-    row.other_states.first().map(|other| &other.latency_ns)
-}
+const LATENCY: [Column; 6] = latencies!("latency", row => Some(&row.latency_ns));
+const SERVICE: [Column; 6] = latencies!("service", row => row.service_ns);
+const LATENESS: [Column; 6] = latencies!("lateness", row => row.lateness_ns);
+const EXCHANGE_TIME: [Column; 6] = latencies!("exchange", row => row.exchanges.as_ref().map(|of| of.exchange_ns));
+const OTHER_STATE_LATENCY: [Column; 6] =
+    latencies!("other_state_latency", row => row.other_states.first().map(|other| other.latency_ns));
 
 const RATE: &[Column] = &[
     Column::of("rate_per_s", "rate", Value::Figure(Unit::Rate, |row| row.rate_per_s)),

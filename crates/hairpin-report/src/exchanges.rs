@@ -98,7 +98,7 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
         };
         format!("adds {size} to an exchange, {}, on {case}{most}", quantities::change(*ratio))
     } else {
-        format!("what it adds to an exchange cannot be told from the spread of its rounds; on {case} it is {size}")
+        format!("what it adds to an exchange is within round-to-round noise; on {case} it is {size}")
     };
     Some(format!("{said}; it was measured in rounds of its own, and no figure of traced rounds is in the tables"))
 }

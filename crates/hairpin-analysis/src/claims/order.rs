@@ -62,7 +62,7 @@ impl Step<'_> {
                 match verdict {
                     Verdict::Holds => format!("{first} < {second}: {ratio}."),
                     Verdict::DoesNotHold => format!("{first} > {second}: {ratio}."),
-                    _ => format!("{first} and {second} cannot be told apart: {ratio}."),
+                    _ => format!("no difference found between {first} and {second}: {ratio}."),
                 }
             }
         }

@@ -90,7 +90,7 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
     match change.verdict {
         Verdict::CannotTell => {
             format!(
-                "{} ran under {pacing}, which paces; under {name} its p50 cannot be told apart.{more}",
+                "{} ran under {pacing}, which paces; under {name} no difference in p50 was found.{more}",
                 case.label
             )
         }
