@@ -5,8 +5,8 @@ use hairpin_model::samples::{Fate, Samples};
 use hairpin_model::summary::DropFigures;
 
 use crate::links::directions;
+use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
-use crate::summary::SAMPLES_FOR_P99;
 
 /// The tail is the slowest of so many messages.
 const ONE_OF: usize = 100;

@@ -8,7 +8,7 @@ use hairpin_model::round::ExchangeCounts;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
 
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
-use crate::summary::OverRounds;
+use crate::over_rounds::OverRounds;
 
 /// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
 /// other cases: [`fill_speed_ups`].
@@ -50,8 +50,7 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Fig
     let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::None)?;
     let sibling = with_remedy(&case.case.without_twin(), own, Remedy::None);
     // A remedy that merges writes leaves out pauses of `gap`, and its rate against `none` would be that of the pauses.
-    let paused = Exchange { remedy: Remedy::None, ..own.clone() };
-    if own.gap_ns > 0 && own.calls_written() != paused.calls_written() {
+    if own.pauses_left().is_some() {
         return None;
     }
     let none = cases.iter().find(|other| other.case == sibling && other.valid).filter(|_| case.valid)?;

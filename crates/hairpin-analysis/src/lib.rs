@@ -5,10 +5,12 @@
 //! 1. [`round_figures()`]: the samples of one round to its figures, between rounds; [`traced()`]: the same of its trace;
 //! 2. [`Digest`]: rounds to a [`hairpin_model::summary::CaseSummary`] of each case;
 //! 3. [`comparisons`]: which cases differ, with intervals; [`compare_runs`] does so for two runs;
-//! 4. [`findings()`]: what explains the figures.
+//! 4. [`findings()`]: what explains the figures;
+//! 5. [`answer()`]: the headline, which case is faster than which, and the best remedy.
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod claims;
 pub mod compare;
 mod counted;
@@ -17,16 +19,17 @@ pub mod digest;
 mod drops;
 mod exchanges;
 pub mod findings;
-pub mod humane;
 mod links;
 pub mod modes;
 pub mod open_loop;
+mod over_rounds;
 pub mod round_figures;
 pub mod states;
 pub mod statistics;
 mod summary;
 pub mod trace;
 
+pub use answer::answer;
 pub use compare::budget::{Budget, BudgetOutcome};
 pub use compare::cases::comparisons;
 pub use compare::runs::{RunComparison, compare_runs};

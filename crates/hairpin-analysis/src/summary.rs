@@ -3,25 +3,19 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::Case;
-use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::ledger::Ledger;
-use hairpin_model::machine::{OtherState, StateShare};
 use hairpin_model::options::Effective;
+use hairpin_model::quantities::rounded;
 use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::summary::{
-    CaseSummary, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, Percentiles, RoundPoint,
+    CaseSummary, CpuSeconds, CurvePoint, EffectiveOptions, OtherState, RoundPoint, StateShare,
 };
 use hdrhistogram::Histogram;
 
 use crate::open_loop::HeldUp;
+use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
-use crate::statistics::interval::{Over, median_over};
-use crate::{counted, counters, exchanges, humane, links, modes, open_loop, trace};
-
-/// A p99 needs this many samples of the case: ten beyond it.
-pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
-/// A p99.9 needs this many.
-pub(crate) const SAMPLES_FOR_P999: u64 = 10_000;
+use crate::{counted, counters, exchanges, links, modes, open_loop, trace};
 
 /// Transports that may lose messages by their nature, by the first part of their name.
 const MAY_LOSE: &[&str] = &["udp", "icmp"];
@@ -47,7 +41,7 @@ pub(crate) fn summary(
     let samples = measured.iter().map(|measured| measured.figures.samples).sum();
     let by_state = OverRounds::by_state(&kept, states, alpha);
     let reported = reported(&by_state);
-    let none = OverRounds { state: 0, share: 0.0, measured: Vec::new(), over: Over { alpha, ..Over::seconds(0.0) } };
+    let none = OverRounds::none();
     let over_rounds = by_state.get(reported).unwrap_or(&none);
     let latency_ns = over_rounds.latencies(|measured| Some(measured.figures.latency_ns)).unwrap_or_default();
     let others = by_state.iter().enumerate().filter(|(place, _)| *place != reported).map(|(_, other)| OtherState {
@@ -97,85 +91,6 @@ fn failure(round: &RoundRecord) -> Option<String> {
         }
         Outcome::Measured(_) => None,
     }
-}
-
-/// The measured rounds of a case in one state of the machine, in time order, on the way to figures over them.
-pub(crate) struct OverRounds<'r> {
-    state: usize,
-    /// Their share of the rounds of the case.
-    share: f64,
-    measured: Vec<&'r Measured>,
-    over: Over,
-}
-
-/// Fewer rounds of the faster state than this do not speak for the case, where another has more.
-const ENOUGH_IN_STATE: usize = 8;
-
-/// The place of the state that the case's figures stand for: the fastest with enough rounds, else that with the most.
-fn reported(by_state: &[OverRounds<'_>]) -> usize {
-    let rounds = |place: usize| by_state[place].measured.len();
-    let enough = (0..by_state.len()).find(|place| rounds(*place) >= ENOUGH_IN_STATE);
-    enough.or_else(|| (0..by_state.len()).rev().max_by_key(|place| rounds(*place))).unwrap_or(0)
-}
-
-impl<'r> OverRounds<'r> {
-    /// The rounds of each state that the case has rounds of, the fastest state first.
-    fn by_state(kept: &[(&'r RoundRecord, &'r Measured)], states: &States, alpha: f64) -> Vec<Self> {
-        let span_s = span_s(kept.iter().map(|(round, _)| round.started_ns));
-        let of_state = |state: usize| {
-            let within = kept.iter().filter(|(round, _)| states.of_round(round.number) == state);
-            let measured: Vec<&Measured> = within.map(|(_, measured)| *measured).collect();
-            let share = measured.len() as f64 / kept.len() as f64;
-            (!measured.is_empty()).then_some(Self {
-                state,
-                share,
-                measured,
-                over: Over { alpha, ..Over::seconds(span_s * share) },
-            })
-        };
-        (0..states.count().max(1)).filter_map(of_state).collect()
-    }
-
-    /// The median over the rounds that have such a value.
-    pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
-        let values: Vec<f64> = self.measured.iter().filter_map(|measured| of(measured)).collect();
-        let figure = median_over(&values, self.over)?;
-        let why = figure.why.map(|why| match why {
-            NoInterval::TooFewRounds if self.share < 1.0 => NoInterval::TooFewInState,
-            why => why,
-        });
-        Some(Figure { why, ..figure })
-    }
-
-    /// `None` where no round has those percentiles.
-    fn latencies(&self, of: fn(&Measured) -> Option<Percentiles>) -> Option<LatencyFigures> {
-        // A round without an answer has percentiles of nothing.
-        let of = move |measured: &Measured| of(measured).filter(|_| measured.figures.samples > 0);
-        let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(part));
-        let samples: u64 = self.measured.iter().map(|measured| measured.figures.samples).sum();
-        let greatest: Vec<f64> =
-            self.measured.iter().filter_map(|measured| of(measured)).map(|all| all.max).collect();
-        let max = greatest.iter().copied().reduce(f64::max)?;
-        let least = greatest.iter().copied().fold(max, f64::min);
-        Some(LatencyFigures {
-            p50: median(|all| all.p50),
-            p90: median(|all| all.p90),
-            p99: median(|all| all.p99).filter(|_| samples >= SAMPLES_FOR_P99),
-            p999: median(|all| all.p999).filter(|_| samples >= SAMPLES_FOR_P999),
-            max: Some(if greatest.len() > 1 { Figure::new(max, least, max) } else { Figure::bare(max) }),
-            mean: median(|all| all.mean),
-        })
-    }
-}
-
-/// The time over which rounds that began at these times are spread, in s: that between the first and the last, and the
-/// last one's share of it.
-pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
-    let (mut first, mut last, mut count) = (u64::MAX, 0, 0_u64);
-    for started in started_ns {
-        (first, last, count) = (first.min(started), last.max(started), count + 1);
-    }
-    if count < 2 { 0.0 } else { (last - first) as f64 / 1e9 * count as f64 / (count - 1) as f64 }
 }
 
 fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> RoundPoint {
@@ -251,7 +166,7 @@ fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> 
     if let (Some(asked), Some(reached)) = (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))
         && reached < open_loop::SATURATED_BELOW
     {
-        let (sent, asked) = (humane::count(asked * reached), humane::count(asked));
+        let (sent, asked) = (rounded(asked * reached), rounded(asked));
         let sent = format!("it sent {sent} of the {asked} messages a second asked for");
         reasons.push(match open_loop::held_up(case, measured) {
             Some(HeldUp { cause, remedy }) => {

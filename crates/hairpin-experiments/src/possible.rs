@@ -5,9 +5,9 @@ use hairpin_model::case::{Case, CpuIdle, Ends, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities::exact_bytes;
 
 use crate::links;
-use crate::quantity::in_bytes;
 
 /// Whether `case` can be measured on a transport with that card, here.
 ///
@@ -163,7 +163,7 @@ fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyN
     Err(why(
         format!(
             "{pipeline} answers of {} may not fit its buffers while none is read, so both ends could wait for ever",
-            in_bytes(reply)
+            exact_bytes(reply)
         ),
         format!("--pipeline {} is safe with this --reply", most.max(1)),
     ))
@@ -174,8 +174,8 @@ fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let message = if case.exchange.is_some() { "request" } else { "message" };
     for (what, size) in [(message, case.size_bytes), ("answer", case.reply_size_bytes)] {
         if !range.contains(&size) {
-            let hint = format!("{} to {}", in_bytes(card.min_message_bytes), in_bytes(card.max_message_bytes));
-            return Err(why(format!("a {what} of {} does not fit", in_bytes(size)), hint));
+            let hint = format!("{} to {}", exact_bytes(card.min_message_bytes), exact_bytes(card.max_message_bytes));
+            return Err(why(format!("a {what} of {} does not fit", exact_bytes(size)), hint));
         }
     }
     Ok(())

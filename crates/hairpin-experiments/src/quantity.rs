@@ -2,6 +2,7 @@
 
 use hairpin_model::case::Plant;
 use hairpin_model::parse;
+use hairpin_model::quantities::exact_bytes;
 use hairpin_model::round::Extent;
 
 use crate::refused::Refused;
@@ -45,7 +46,7 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     if (min..=max).contains(&number) {
         return Ok(number);
     }
-    Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", in_bytes(min), in_bytes(max))))
+    Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", exact_bytes(min), exact_bytes(max))))
 }
 
 /// A switch: `on` or `off`.
@@ -136,22 +137,6 @@ pub fn plant(text: &str) -> Result<Plant, Refused> {
     Ok(Plant { stall_ns, every, sleeps })
 }
 
-/// Bytes for a message to the user: `1 B`, `64 KiB`, `1 GiB`; exact, never rounded.
-#[must_use]
-pub fn in_bytes(bytes: u64) -> String {
-    const UNITS: &[(u64, &str)] = &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    let unit = UNITS.iter().find(|(scale, _)| bytes >= *scale && bytes.is_multiple_of(*scale));
-    unit.map_or_else(|| format!("{bytes} B"), |(scale, name)| format!("{} {name}", bytes / scale))
-}
-
-/// A duration for a message to the user: `3 s`, `1500 ms`, `40 us`; exact, never rounded.
-#[must_use]
-pub fn in_time(duration_ns: u64) -> String {
-    const UNITS: &[(u64, &str)] = &[(SECOND_NS, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let unit = UNITS.iter().find(|(scale, _)| duration_ns >= *scale && duration_ns.is_multiple_of(*scale));
-    unit.map_or_else(|| format!("{duration_ns} ns"), |(scale, name)| format!("{} {name}", duration_ns / scale))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,12 +158,6 @@ mod tests {
         assert_eq!(extent("0").unwrap(), Extent::Count(0));
         assert!(extent("90000s").is_err(), "more than a day");
         assert!(extent("40 parsecs").is_err());
-    }
-
-    #[test]
-    fn durations_are_said_exactly() {
-        let said = [3_000_000_000, 1_500_000_000, 40_000, 1_001, 0].map(in_time);
-        assert_eq!(said, ["3 s", "1500 ms", "40 us", "1001 ns", "0 ns"]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::digest::digest;
 use crate::exchange::Exchange;
 use crate::options::Options;
-use crate::{parse, words};
+use crate::quantities::{duration_argument, exact_duration};
+use crate::words;
 
 words! {
     /// How an end waits for the next message.
@@ -82,8 +83,8 @@ pub struct Plant {
 impl fmt::Display for Plant {
     /// As the command line takes it: `sleep=40ms/1`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (stall, unit) = parse::exact_duration(self.stall_ns);
-        write!(out, "{}={stall}{unit}/{}", if self.sleeps { "sleep" } else { "busy" }, self.every)
+        let stall = duration_argument(self.stall_ns);
+        write!(out, "{}={stall}/{}", if self.sleeps { "sleep" } else { "busy" }, self.every)
     }
 }
 
@@ -204,7 +205,7 @@ impl Case {
             words.push(exchange.remedy.to_string());
             words.push(format!("{} B", exchange.writes));
             if exchange.gap_ns > 0 {
-                words.push(format!("gap {}", duration(exchange.gap_ns)));
+                words.push(format!("gap {}", exact_duration(exchange.gap_ns)));
             }
             if exchange.pipeline > 1 {
                 words.push(format!("{} in flight", exchange.pipeline));
@@ -228,7 +229,7 @@ impl Case {
             words.push(format!("over {}", self.link_name.as_ref().unwrap_or(&self.link)));
         }
         if let Some(plant) = self.plant {
-            words.push(format!("planted {} every {}", duration(plant.stall_ns), plant.every));
+            words.push(format!("planted {} every {}", exact_duration(plant.stall_ns), plant.every));
         }
         if self.twin != 0 {
             words.push("(again)".to_owned());
@@ -247,12 +248,6 @@ impl Case {
     pub fn without_twin(&self) -> Self {
         Self { twin: 0, ..self.clone() }
     }
-}
-
-/// A duration in words: `1 ms`.
-fn duration(ns: u64) -> String {
-    let (number, unit) = parse::exact_duration(ns);
-    format!("{number} {unit}")
 }
 
 #[cfg(test)]

@@ -39,6 +39,14 @@ impl Exchange {
         if self.remedy == Remedy::Writev { 1 } else { self.sizes_written().len() }
     }
 
+    /// How many of the pauses between writes an exchange has, where the remedy merges writes and so leaves some out; null
+    /// where it has all of them, and where there are none.
+    #[must_use]
+    pub fn pauses_left(&self) -> Option<usize> {
+        let calls = self.calls_written();
+        (self.gap_ns > 0 && calls < self.writes.sizes().len()).then(|| calls.saturating_sub(1))
+    }
+
     /// The sizes of the writes as they leave the program: one-write and batch copy several together first.
     #[must_use]
     pub fn sizes_written(&self) -> Vec<u64> {
@@ -339,6 +347,10 @@ mod tests {
         };
         let remedies = [Remedy::None, Remedy::OneWrite, Remedy::Writev, Remedy::Batch(2)];
         assert_eq!(remedies.map(calls), [5, 1, 1, 3]);
+        let pauses =
+            |gap_ns, remedy| Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy }.pauses_left();
+        assert_eq!(remedies.map(|remedy| pauses(1, remedy)), [None, Some(0), Some(0), Some(2)]);
+        assert_eq!(remedies.map(|remedy| pauses(0, remedy)), [None; 4]);
     }
 
     #[test]

@@ -66,6 +66,18 @@ impl Figure {
         Self { value: change(self.value), low: self.high.map(&change), high: self.low.map(&change), why: self.why }
     }
 
+    /// The value, where it is finite.
+    #[must_use]
+    pub fn finite(self) -> Option<f64> {
+        Some(self.value).filter(|value| value.is_finite())
+    }
+
+    /// Both bounds, where they are finite.
+    #[must_use]
+    pub fn interval(self) -> Option<(f64, f64)> {
+        self.low.zip(self.high).filter(|(low, high)| low.is_finite() && high.is_finite())
+    }
+
     /// Whether the interval lies wholly above or wholly below `reference`; false without an interval.
     #[must_use]
     pub fn excludes(&self, reference: f64) -> bool {

@@ -4,6 +4,7 @@
 //! one; this one depends on none of them.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod card;
 pub mod case;
 pub mod claim;
@@ -17,13 +18,16 @@ pub mod finding;
 pub mod ground;
 pub mod hint;
 pub mod judged_claim;
+pub mod ladder;
 pub mod ledger;
 pub mod link;
 pub mod machine;
 pub mod names;
 pub mod options;
 pub mod parse;
+pub mod path;
 pub mod printable;
+pub mod quantities;
 pub mod round;
 pub mod run;
 pub mod samples;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::words;
+use crate::{quantities, words};
 
 words! {
     /// Which way a packet goes.
@@ -138,18 +138,14 @@ impl LinkRecord {
         }
         let late = self.lateness_ns?;
         let bounds = self.late_bounds_ns;
+        let time = |ns: u64| quantities::duration(ns as f64);
         let over = |what: &str, ns: u64, bound: u64| {
-            (ns > bound).then(|| format!("the relay was late by {} {what}, bound {}", told(ns), told(bound)))
+            (ns > bound).then(|| format!("the relay was late by {} {what}, bound {}", time(ns), time(bound)))
         };
         let packets = self.packets.out;
         let tail = if packets < 100 { format!("for the latest of {packets} packets") } else { "at p99".to_owned() };
         over("at p50", late.p50, bounds.p50).or_else(|| over(&tail, late.p99, bounds.p99))
     }
-}
-
-/// A time in the unit that leaves it at least 1: `140 us`, `2.35 ms`.
-fn told(ns: u64) -> String {
-    if ns < 1_000_000 { format!("{} us", ns / 1000) } else { format!("{:.2} ms", ns as f64 / 1e6) }
 }
 
 /// The links of all rounds of a case.

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::summary::LatencyFigures;
-
 /// The states that the machine was in, whatever was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
@@ -25,24 +23,4 @@ pub struct MachineState {
     pub share: f64,
     /// Its rounds.
     pub rounds: u64,
-}
-
-/// The state that the figures of a case stand for.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StateShare {
-    /// Its place in [`Machine::states`].
-    pub index: usize,
-    /// Its share of the rounds of the case, 0 to 1.
-    pub share: f64,
-}
-
-/// A state of which a case has rounds too, and the figures of these.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct OtherState {
-    /// Its place in [`Machine::states`].
-    pub index: usize,
-    /// Its share of the rounds of the case, 0 to 1.
-    pub share: f64,
-    /// Latency in its rounds.
-    pub latency_ns: LatencyFigures,
 }

@@ -63,6 +63,28 @@ fn similarity(given: &str, name: &str) -> f64 {
     strsim::jaro_winkler(given, name).max(if one_slip { 0.9 } else { 0.0 })
 }
 
+/// All of some names in a sentence: `a, b and c`.
+#[must_use]
+pub fn joined(names: &[impl AsRef<str>]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+/// The first `most` of some names in a sentence: `tcp, udp and 3 others`; all where only one would be left out.
+#[must_use]
+pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
+    match names.len().saturating_sub(most) {
+        0 | 1 => joined(names),
+        others => {
+            let first: Vec<&str> = names[..most].iter().map(AsRef::as_ref).collect();
+            format!("{} and {others} others", first.join(", "))
+        }
+    }
+}
+
 /// Declares an enum whose variants are words of the command line and of the saved run.
 #[macro_export]
 macro_rules! words {
@@ -109,6 +131,14 @@ mod tests {
         let unknown = find("transport", "unix-steam", &["tcp", "unix-stream", "udp"]).unwrap_err();
         assert_eq!(unknown.nearest.as_deref(), Some("unix-stream"));
         assert_eq!(unknown.to_string(), "unknown transport `unix-steam` (hint: did you mean `unix-stream`?)");
+    }
+
+    #[test]
+    fn lists_of_names_read_well() {
+        let names = ["a", "b", "c", "d"];
+        assert_eq!([joined(&names[..1]), joined(&names[..2]), joined(&names)], ["a", "a and b", "a, b, c and d"]);
+        assert_eq!([shortened(&names[..3], 2), shortened(&names, 2)], ["a, b and c", "a, b and 2 others"]);
+        assert_eq!(joined(&[""; 0]), "");
     }
 
     #[test]

@@ -50,14 +50,6 @@ pub fn duration_ns(text: &str) -> Result<u64, BadQuantity> {
     whole(scaled(text, TIME_UNITS, None).map(f64::round)).ok_or_else(bad)
 }
 
-/// A duration in the greatest unit that says it exactly: 1 and `ms`, 1500 and `us`.
-#[must_use]
-pub fn exact_duration(ns: u64) -> (u64, &'static str) {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us"), (1, "ns")];
-    let (scale, unit) = units.into_iter().find(|(scale, _)| ns.is_multiple_of(*scale)).unwrap_or((1, "ns"));
-    (ns / scale, unit)
-}
-
 /// A positive rate a second: `1000`, `1k`, `2.5M`.
 ///
 /// # Errors

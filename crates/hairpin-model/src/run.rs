@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::answer::Answer;
 use crate::case::Case;
 use crate::environment::Environment;
 use crate::finding::Finding;
@@ -129,6 +130,9 @@ pub struct Run {
     pub comparisons: Vec<Comparison>,
     /// What explains the figures, the greatest share first.
     pub findings: Vec<Finding>,
+    /// The answer in words, and which case is faster than which; empty while it runs, and in runs of earlier versions.
+    #[serde(default)]
+    pub answer: Answer,
     /// What was not run.
     pub skipped: Vec<Skipped>,
     /// What was measured but could not be saved, or saved but not in full, with the causes.

@@ -9,7 +9,6 @@ use crate::fact::Fact;
 use crate::figure::Figure;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
-use crate::machine::{OtherState, StateShare};
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
 use crate::words;
@@ -116,6 +115,26 @@ pub struct LatencyFigures {
     pub max: Option<Figure>,
     /// Median over rounds of the rounds' means.
     pub mean: Option<Figure>,
+}
+
+/// The state that the figures of a case stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StateShare {
+    /// Its place in [`crate::machine::Machine::states`].
+    pub index: usize,
+    /// Its share of the rounds of the case, 0 to 1.
+    pub share: f64,
+}
+
+/// A state of which a case has rounds too, and the figures of these.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OtherState {
+    /// Its place in [`crate::machine::Machine::states`].
+    pub index: usize,
+    /// Its share of the rounds of the case, 0 to 1.
+    pub share: f64,
+    /// Latency in its rounds.
+    pub latency_ns: LatencyFigures,
 }
 
 /// A point of the percentile curve of all samples of a case.
@@ -233,6 +252,34 @@ pub struct CaseSummary {
     /// What was traced of it; null where nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
+}
+
+impl CaseSummary {
+    /// The median, in ns.
+    #[must_use]
+    pub fn p50_ns(&self) -> Option<f64> {
+        self.latency_ns.p50.and_then(Figure::finite)
+    }
+
+    /// Bytes of requests a millisecond; null where the case has no exchanges.
+    #[must_use]
+    pub fn bytes_per_ms(&self) -> Option<Figure> {
+        self.exchanges.as_ref()?.bytes_per_ms
+    }
+
+    /// [`CaseSummary::bytes_per_ms`] against that of the same case with remedy `none`.
+    #[must_use]
+    pub fn speed_up(&self) -> Option<Figure> {
+        self.exchanges.as_ref()?.speed_up_against_none.filter(|figure| figure.value.is_finite())
+    }
+
+    /// Whether it moves more bytes a millisecond than the other: their intervals are apart. Where fewer than half of the
+    /// exchanges stall, comparisons, which are of p50, may say the contrary.
+    #[must_use]
+    pub fn moves_more(&self, other: &Self) -> bool {
+        let bounds = |row: &Self| row.bytes_per_ms().and_then(Figure::interval);
+        bounds(self).zip(bounds(other)).is_some_and(|(own, other)| own.0 > other.1)
+    }
 }
 
 /// The figures of a case of exchanges, each over its rounds.

@@ -3,9 +3,9 @@
 use hairpin_model::claim::{Coverage, Published, Value};
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Verdict};
+use hairpin_model::quantities::{self, DASH, counted, thousandths, three_digits};
 use hairpin_model::run::State;
 
-use crate::quantities::{self, DASH};
 use crate::wording;
 
 /// What is published, in a line.
@@ -15,7 +15,7 @@ pub(crate) fn published(of: &Published) -> String {
         Value::Range([from, to]) => format!("{from} to {to} {}", of.unit),
         Value::Order(names) if of.unit.starts_with("order") => names.join(" < "),
         Value::Order(names) => names.join(", "),
-        Value::Table(rows) => format!("{} in {}", wording::counted(rows.len() as u64, "value"), of.unit),
+        Value::Table(rows) => format!("{} in {}", counted(rows.len() as u64, "value"), of.unit),
     }
 }
 
@@ -39,15 +39,14 @@ pub(crate) fn interval(of: &Judgement) -> String {
     }
 }
 
-/// A number with three digits; a share to a thousandth, as one near 0 has no digits beyond it that count.
+/// A number with three digits; a share to a thousandth.
 fn in_unit(value: f64, unit: Option<&str>) -> String {
-    // Adding 0 turns a negative zero into zero.
-    if unit == Some("share") { format!("{:.3}", (value * 1e3).round() / 1e3 + 0.0) } else { number(value) }
+    if unit == Some("share") { thousandths(value) } else { three_digits(value) }
 }
 
 /// measured / published.
 pub(crate) fn ratio(of: &Judgement) -> String {
-    of.ratio.map_or_else(|| DASH.to_owned(), |ratio| format!("{} x", number(ratio)))
+    of.ratio.map_or_else(|| DASH.to_owned(), |ratio| format!("{} x", three_digits(ratio)))
 }
 
 /// Why a verdict was reached, as a sentence.
@@ -107,7 +106,7 @@ fn once_each<'t>(texts: impl Iterator<Item = &'t str>) -> String {
 
 /// The answer in a sentence: the verdicts where claims were tested, else how many can be.
 pub(crate) fn answer(report: &ClaimsReport) -> String {
-    let claims = wording::counted(report.claims.len() as u64, "claim");
+    let claims = counted(report.claims.len() as u64, "claim");
     if report.seed.is_none() {
         let [all, part, none] =
             [Coverage::Covered, Coverage::Partly, Coverage::NotCovered].map(|coverage| report.covered(coverage));
@@ -126,20 +125,6 @@ pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
         .then_some("PARTIAL: the user ended it; claims whose runs were not made could not be run.")
 }
 
-/// A number with three significant digits whatever its size.
-fn number(value: f64) -> String {
-    if !value.is_finite() {
-        return DASH.to_owned();
-    }
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let places = (2.0 - value.abs().log10().floor()).clamp(0.0, 9.0);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 9")]
-    let places = places as usize;
-    format!("{value:.places$}")
-}
-
 /// The machine, the time it took and the seed, in a line; the date alone where nothing was run.
 pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     let mut parts = Vec::new();
@@ -148,8 +133,8 @@ pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
     }
     if let Some(seed) = report.seed {
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-        let took = quantities::duration(report.duration_ns as f64, quantities::Micro::Ascii);
-        parts.push(format!("{} in {took}, seed {seed}", wording::counted(report.runs.len() as u64, "run")));
+        let took = quantities::duration(report.duration_ns as f64);
+        parts.push(format!("{} in {took}, seed {seed}", counted(report.runs.len() as u64, "run")));
     }
     parts
 }
@@ -186,6 +171,5 @@ mod tests {
         assert_eq!([super::measured(&share), interval(&share)], ["-0.001 share", "-0.089 to 0.001"]);
         let none = Judgement::default();
         assert_eq!([measured(&none), interval(&none), ratio(&none)], [DASH; 3]);
-        assert_eq!([number(1710.4), number(0.0), number(f64::NAN)], ["1710", "0", DASH]);
     }
 }

@@ -1,13 +1,11 @@
 //! What is said of findings: in which order, the result of their check, their evidence.
 
 use hairpin_model::finding::{About, Evidence, Finding, Proved};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-use crate::quantities::{self, Micro};
-use crate::wording::range;
-
 /// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. What was saved, the interval too, is told without its sign.
-pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
+pub(crate) fn proof(proved: &Proved) -> String {
     let (how, size) = match proved.effect.value < 0.0 {
         true => ("saved", proved.effect.falling(|effect| -effect)),
         false => ("added", proved.effect),
@@ -18,7 +16,7 @@ pub(crate) fn proof(proved: &Proved, micro: Micro) -> String {
         _ => "Within round-to-round noise",
     };
     let check = if proved.check.is_empty() { String::new() } else { format!("{}. ", proved.check) };
-    format!("{check}{result}: {how} {}{}", quantities::duration(size.value, micro), range(size, micro))
+    format!("{check}{result}: {how} {}", quantities::duration_figure(size))
 }
 
 /// The first sentence of a text.
@@ -34,15 +32,13 @@ pub(crate) fn by_subject(run: &Run) -> [(&'static str, Vec<&Finding>); 2] {
 }
 
 /// The evidence of a finding, one line each.
-pub(crate) fn evidence(finding: &Finding, micro: Micro) -> Vec<String> {
+pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
     let line = |piece: &Evidence| {
-        let value = quantities::in_unit(piece.value.value, &piece.unit, micro);
+        let value = quantities::in_unit(piece.value.value, &piece.unit);
         let range = match (piece.value.low, piece.value.high) {
-            (Some(low), Some(high)) => format!(
-                " ({} .. {})",
-                quantities::in_unit(low, &piece.unit, micro),
-                quantities::in_unit(high, &piece.unit, micro)
-            ),
+            (Some(low), Some(high)) => {
+                format!(" ({} .. {})", quantities::in_unit(low, &piece.unit), quantities::in_unit(high, &piece.unit))
+            }
             _ => String::new(),
         };
         format!("{}: {value}{range}", piece.what)

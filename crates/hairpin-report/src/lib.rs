@@ -14,14 +14,15 @@ pub mod terminal;
 
 pub mod charts;
 pub mod comparison;
-pub mod quantities;
 pub mod time_sequence;
 
+mod chains;
 mod claim_wording;
+mod columns;
 mod exchanges;
 mod findings;
-mod ladder;
 mod links;
+mod page_text;
 mod trust;
 mod wording;
 

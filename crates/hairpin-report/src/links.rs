@@ -2,15 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::Case;
 use hairpin_model::link::{LatenessNs, LinkSummary, PacketCounts};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
-
-use crate::exchanges;
-use crate::ladder;
-use crate::quantities::{self, Micro};
-use crate::wording;
+use hairpin_model::{path, quantities};
 
 /// One link of a run.
 pub(crate) struct Link<'r> {
@@ -29,62 +24,23 @@ pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
         let case = &row.case;
         match links.iter_mut().find(|link| link.line == case.link) {
             Some(link) => link.rows.push(row),
-            None => links.push(Link { name: name(case), line: &case.link, rows: vec![row] }),
+            None => links.push(Link { name: path::name(case), line: &case.link, rows: vec![row] }),
         }
     }
     links
 }
 
-/// The name of a case's link, or its line.
-pub(crate) fn name(case: &Case) -> &str {
-    case.link_name.as_ref().unwrap_or(&case.link)
-}
-
-/// Whether two cases have the same path between their ends.
-pub(crate) fn alike(one: &Case, other: &Case) -> bool {
-    one.link == other.link
-}
-
-/// `over home-uplink`, `over delay=2ms`; null on the loopback.
-pub(crate) fn over(case: &Case) -> Option<String> {
-    case.is_emulated().then(|| format!("over {}", name(case)))
-}
-
-/// The same for a headline: of a long line that has no name only the begin, where no other case of the run has a link
-/// that begins alike.
-pub(crate) fn over_in_short(case: &Case, run: &Run) -> Option<String> {
-    /// Letters that a headline has room for.
-    const LETTERS: usize = 30;
-    let begin = |case: &Case| {
-        let mut begin = String::new();
-        for word in name(case).split(' ') {
-            if !begin.is_empty() && begin.chars().count() + word.chars().count() >= LETTERS {
-                return format!("{begin}and more");
-            }
-            begin.push_str(&format!("{word} "));
-        }
-        begin.trim_end().to_owned()
-    };
-    let unique = !run.cases.iter().any(|row| begin(&row.case) == begin(case) && row.case.link != case.link);
-    over(case).map(|over| if unique { over.replacen(name(case), &begin(case), 1) } else { over })
-}
-
-/// Whether the cases of a run have more than one path, so that each must say which.
-pub(crate) fn several(run: &Run) -> bool {
-    run.cases.windows(2).any(|pair| !alike(&pair[0].case, &pair[1].case))
-}
-
 /// The link that all cases share, in a sentence; null where there are several, and on the loopback.
 pub(crate) fn shared(run: &Run) -> Option<String> {
-    let first = run.cases.first().filter(|row| row.case.is_emulated() && !several(run))?;
+    let first = run.cases.first().filter(|row| row.case.is_emulated() && !path::several(&run.cases))?;
     let all = if run.cases.len() == 1 { "" } else { ", of all cases" };
     let line = first.case.link_name.as_ref().map_or_else(String::new, |_| format!(": {}", first.case.link));
-    Some(format!("{}{all}{line}", name(&first.case)))
+    Some(format!("{}{all}{line}", path::name(&first.case)))
 }
 
 /// What is said of each link below the figures. True with what makes figures unusable.
-pub(crate) fn notes(run: &Run, micro: Micro) -> Vec<(bool, String)> {
-    of(run).iter().filter_map(|link| note(link, micro)).collect()
+pub(crate) fn notes(run: &Run) -> Vec<(bool, String)> {
+    of(run).iter().filter_map(|link| note(link)).collect()
 }
 
 /// What the reader must know before anything else: invalid cases whose link was not what their profile says.
@@ -94,8 +50,8 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
         let whys: Vec<&String> = invalid.filter_map(|row| row.link.as_ref()?.rounds_left_out.first()).collect();
         let (many, first) = (whys.len() as u64, whys.first()?);
         let are = if many == 1 { "is" } else { "are" };
-        let cases = wording::counted(many, "case");
-        let over = over_in_short(&link.rows[0].case, run).unwrap_or_default();
+        let cases = quantities::counted(many, "case");
+        let over = path::over_in_short(&link.rows[0].case, &run.cases).unwrap_or_default();
         Some(format!("{cases} {over} {are} invalid, and the link was not as asked for: {first}."))
     };
     of(run).iter().filter_map(spoiled).collect()
@@ -122,7 +78,7 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
-    let (rounds, do_not) = (wording::counted(all, "round"), if all == 1 { "does not" } else { "do not" });
+    let (rounds, do_not) = (quantities::counted(all, "round"), if all == 1 { "does not" } else { "do not" });
     let why = whys.iter().take(LISTED).copied().collect::<Vec<_>>().join("; ");
     let text = format!("{rounds} {do_not} count: {} ({why}{more})", names.join(", "));
     (all > 0).then(|| (rows.iter().any(|row| !row.valid), text))
@@ -130,8 +86,8 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
 
 /// `home-uplink (seed 7): 2 404 packets in, 2 398 out, dropped 6 (loss 4, queue 2), late 2 us at p50, 71 us at
 /// p99`, and before the packets the rounds that do not count; null where no round was measured.
-fn note(link: &Link<'_>, micro: Micro) -> Option<(bool, String)> {
-    let (closes, account) = account(link, micro)?;
+fn note(link: &Link<'_>) -> Option<(bool, String)> {
+    let (closes, account) = account(link)?;
     let (invalid, left_out) = left_out(link).map_or((false, String::new()), |(invalid, said)| (invalid, said + "; "));
     Some((invalid || !closes, format!("{}: {left_out}{account}", title(link))))
 }
@@ -144,12 +100,12 @@ pub(crate) fn title(link: &Link<'_>) -> String {
 
 /// The packets of all cases over a link, how late they were and what they cost; null where no round was measured. False
 /// where the ledger does not close.
-pub(crate) fn account(link: &Link<'_>, micro: Micro) -> Option<(bool, String)> {
+pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
     let summaries: Vec<&LinkSummary> = link.rows.iter().filter_map(|row| row.link.as_ref()).collect();
     let all = summaries.iter().map(|summary| summary.packets.clone()).reduce(|all, packets| all.plus(&packets))?;
     let mut parts = counts(&all);
-    parts.extend(lateness(&summaries, micro));
-    parts.extend(relay_cpu(&summaries, micro));
+    parts.extend(lateness(&summaries));
+    parts.extend(relay_cpu(&summaries));
     Some((all.unexplained() == 0, parts.join(", ")))
 }
 
@@ -157,7 +113,7 @@ pub(crate) fn account(link: &Link<'_>, micro: Micro) -> Option<(bool, String)> {
 pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
     let count = quantities::count;
     let mut parts =
-        vec![format!("{} in", wording::counted(packets.entered, "packet")), format!("{} out", count(packets.out))];
+        vec![format!("{} in", quantities::counted(packets.entered, "packet")), format!("{} out", count(packets.out))];
     parts.push(match packets.dropped.values().sum() {
         0 => "none dropped".to_owned(),
         all => format!("dropped {} ({})", count(all), by_name(&packets.dropped)),
@@ -183,43 +139,22 @@ pub(crate) fn by_name(counts: &BTreeMap<String, u64>) -> String {
 }
 
 /// How late packets were let go; of several cases the greatest of each figure.
-fn lateness(summaries: &[&LinkSummary], micro: Micro) -> Option<String> {
+fn lateness(summaries: &[&LinkSummary]) -> Option<String> {
     let all: Vec<LatenessNs> = summaries.iter().filter_map(|summary| summary.lateness_ns).collect();
-    let greatest = |of: fn(&LatenessNs) -> u64| Some(time(all.iter().map(of).max()?, micro));
+    let greatest = |of: fn(&LatenessNs) -> u64| Some(time(all.iter().map(of).max()?));
     let up_to = if all.len() > 1 { "up to " } else { "" };
     Some(format!("late {up_to}{} at p50, {} at p99", greatest(|late| late.p50)?, greatest(|late| late.p99)?))
 }
 
 /// `2 us`.
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-pub(crate) fn time(ns: u64, micro: Micro) -> String {
-    quantities::round_duration(ns as f64, micro)
+pub(crate) fn time(ns: u64) -> String {
+    quantities::round_duration(ns as f64)
 }
 
-fn relay_cpu(summaries: &[&LinkSummary], micro: Micro) -> Option<String> {
+fn relay_cpu(summaries: &[&LinkSummary]) -> Option<String> {
     let all: Vec<f64> = summaries.iter().filter_map(|summary| summary.relay_cpu_ns_per_packet).collect();
     let most = all.iter().copied().filter(|ns| ns.is_finite()).reduce(f64::max)?;
     let up_to = if all.len() > 1 { "up to " } else { "" };
-    Some(format!("relay CPU {up_to}{} a packet", quantities::duration(most, micro)))
-}
-
-/// The fastest over each path, in one sentence; null where they are not at least two.
-pub(crate) fn fastest_of_each(run: &Run, fastest: &[&CaseSummary], micro: Micro) -> Option<String> {
-    let first = fastest.first().filter(|_| fastest.len() > 1)?;
-    let who = |row: &CaseSummary| (ladder::row_name(row), row.case.waiting, row.case.placement);
-    let one_for_all = fastest.iter().all(|row| who(row) == who(first));
-    let said = |row: &&CaseSummary| {
-        let p50 = quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
-        let path = over_in_short(&row.case, run).unwrap_or_else(|| "without a link".to_owned());
-        let (name, waiting, placement) = who(row);
-        let whose = if one_for_all { String::new() } else { format!(" ({name}, {waiting}, {placement})") };
-        format!("{p50} {path}{whose}")
-    };
-    let times = exchanges::joined(&fastest.iter().map(said).collect::<Vec<_>>(), "and");
-    let (name, waiting, placement) = who(first);
-    Some(if one_for_all {
-        format!("A round trip of {name} ({waiting}, {placement}) takes, at p50, {times}.")
-    } else {
-        format!("The fastest round trip takes, at p50, {times}.")
-    })
+    Some(format!("relay CPU {up_to}{} a packet", quantities::duration(most)))
 }

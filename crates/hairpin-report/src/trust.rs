@@ -2,11 +2,10 @@
 //! another winner.
 
 use hairpin_model::figure::NoInterval;
+use hairpin_model::names::shortened;
+use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
-
-use crate::quantities::{self, Micro};
-use crate::wording::counted;
 
 /// That the run is a quick one.
 pub(crate) fn quick(run: &Run) -> Option<String> {
@@ -32,7 +31,7 @@ fn example_of_slowed(run: &Run) -> Option<String> {
         let other = row.other_states.first()?;
         let pair = [row.latency_ns.p50?.value, other.latency_ns.p50?.value];
         let [faster, slowed] = if other.index == 1 { pair } else { [pair[1], pair[0]] };
-        let [faster, slowed] = [faster, slowed].map(|ns| quantities::duration(ns, Micro::Ascii));
+        let [faster, slowed] = [faster, slowed].map(quantities::duration);
         Some(format!(" While slowed, {} took {slowed} instead of {faster}.", row.label))
     };
     run.cases.iter().find_map(in_both)
@@ -43,12 +42,8 @@ pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     let of = |reason: NoInterval| {
         let is_so = |row: &&CaseSummary| row.latency_ns.p50.is_some_and(|p50| p50.why == Some(reason));
         let labels: Vec<&str> = run.cases.iter().filter(is_so).map(|row| row.label.as_str()).collect();
-        let which = match labels.as_slice() {
-            [] => return None,
-            [one] => (*one).to_owned(),
-            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
-        };
-        Some(format!("No interval for {which}: {}", why_no_interval(reason)))
+        (!labels.is_empty())
+            .then(|| format!("No interval for {}: {}", shortened(&labels, 1), why_no_interval(reason)))
     };
     NoInterval::ALL.iter().filter_map(|reason| of(*reason)).collect()
 }

@@ -2,158 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_model::case::{Case, Ends, Pattern, Waiting};
 use hairpin_model::environment::Environment;
-use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::options::Effective;
+use hairpin_model::quantities::{self, counted};
 use hairpin_model::round::Purpose;
 use hairpin_model::run::{Plan, Run, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-use crate::exchanges;
-use crate::ladder::{self, Kind};
 use crate::links;
-use crate::quantities::{self, Micro};
-
-/// The answer to the question that the run asked.
-pub(crate) struct Answer {
-    /// One sentence.
-    pub(crate) lead: String,
-    /// Sentences that put it in proportion.
-    pub(crate) more: Vec<String>,
-}
-
-/// The code of the finding that the answer quotes.
-const WAKE_UP: &str = "wake-up-dominated";
-
-/// The answer first: the fastest round trip, TCP beside it, and what the waiting costs.
-pub(crate) fn answer(run: &Run, micro: Micro) -> Answer {
-    let spoken: Vec<&CaseSummary> = run.cases.iter().filter(|row| ladder::speaks_for_the_machine(row)).collect();
-    if let [only] = run.cases.as_slice() {
-        return Answer { lead: single(only, micro), more: wake_up(run).into_iter().collect() };
-    }
-    if let Some(lead) = links::fastest_of_each(run, &fastest_over_each_path(&spoken), micro) {
-        return Answer { lead, more: wake_up(run).into_iter().collect() };
-    }
-    let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
-    let of_processes = fastest(spoken.iter().copied().filter(between_processes));
-    let Some(first) = of_processes.or_else(|| fastest(spoken.iter().copied())) else {
-        return exchanges::answer(run, micro).unwrap_or_else(|| Answer { lead: nothing(run), more: Vec::new() });
-    };
-    let between = if of_processes.is_some() { " between two processes" } else { "" };
-    let path = links::over_in_short(&first.case, run).unwrap_or_else(|| "here".to_owned());
-    let lead = format!("The fastest round trip{between} {path} is {}.", placed(first, micro));
-    let more = [beside_tcp(first, &spoken, micro), wake_up(run)].into_iter().flatten().collect();
-    Answer { lead, more }
-}
-
-fn fastest<'r>(rows: impl Iterator<Item = &'r CaseSummary>) -> Option<&'r CaseSummary> {
-    let p50 = |row: &CaseSummary| ladder::p50_ns(row).unwrap_or(f64::INFINITY);
-    rows.min_by(|a, b| p50(a).total_cmp(&p50(b)))
-}
-
-/// The fastest case over each path, in the order of the plan.
-fn fastest_over_each_path<'r>(rows: &[&'r CaseSummary]) -> Vec<&'r CaseSummary> {
-    let mut paths: Vec<&CaseSummary> = Vec::new();
-    for row in rows {
-        if !paths.iter().any(|known| links::alike(&known.case, &row.case)) {
-            paths.push(row);
-        }
-    }
-    let over = |path: &&CaseSummary| {
-        let case = path.case.clone();
-        fastest(rows.iter().copied().filter(|row| links::alike(&row.case, &case)))
-    };
-    paths.iter().filter_map(over).collect()
-}
-
-/// `shm (spin, apart) at p50 142 ns (95 % interval 140-145)`.
-fn placed(row: &CaseSummary, micro: Micro) -> String {
-    let (name, waiting, placement) = (ladder::row_name(row), row.case.waiting, row.case.placement);
-    format!("{name} ({waiting}, {placement}) at p50 {}", with_interval(row.latency_ns.p50, micro))
-}
-
-/// `13.4 us (95 % interval 12.9-14.1)`.
-pub(crate) fn with_interval(figure: Option<Figure>, micro: Micro) -> String {
-    match (ladder::finite(figure), ladder::interval(figure)) {
-        (Some(value), Some((low, high))) => format!(
-            "{} (95 % interval {})",
-            quantities::duration(value, micro),
-            quantities::bounds(value, low, high, micro)
-        ),
-        (Some(value), None) => quantities::duration(value, micro),
-        (None, _) => quantities::DASH.to_owned(),
-    }
-}
-
-fn single(row: &CaseSummary, micro: Micro) -> String {
-    if ladder::p50_ns(row).is_none() {
-        return format!("Nothing was measured of {}.", row.label);
-    }
-    let p99 = ladder::finite(row.latency_ns.p99)
-        .map(|p99| format!(", p99 {}", quantities::duration(p99, micro)))
-        .unwrap_or_default();
-    let made = format!("{} over {}", counted(row.samples, Kind::of(&row.case).thing()), counted(row.rounds, "round"));
-    let invalid = if row.valid { "" } else { " These figures must not be used: see below." };
-    format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, with_interval(row.latency_ns.p50, micro))
-}
-
-fn nothing(run: &Run) -> String {
-    match (run.cases.len(), run.failed_rounds()) {
-        (0, _) => "Nothing was measured: no case could be run.".to_owned(),
-        _ if run.cases.iter().any(|row| row.valid) => speaks_for_nothing(run),
-        (_, 0) => "No case has figures that may be used.".to_owned(),
-        (_, failed) => format!("No case has figures that may be used: {} failed.", counted(failed as u64, "round")),
-    }
-}
-
-/// Why no case with figures that may be used speaks for the machine.
-pub(crate) fn speaks_for_nothing(run: &Run) -> String {
-    let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
-    let open = rests_on(|case| matches!(case.pattern, Pattern::Paced { .. }));
-    let planted = rests_on(|case| case.plant.is_some());
-    let why = match (open, planted) {
-        (true, false) => "An open loop answers for its own rate only: no",
-        (false, true) => "A fault is planted: no",
-        (true, true) => {
-            "An open loop answers for its own rate only, and a planted fault is no part of the machine: no"
-        }
-        (false, false) => "No",
-    };
-    format!("{why} case here speaks for the machine as a whole.")
-}
-
-/// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
-fn beside_tcp(first: &CaseSummary, spoken: &[&CaseSummary], micro: Micro) -> Option<String> {
-    let tcp = || spoken.iter().copied().filter(|row| row.case.transport == "tcp");
-    let alike =
-        |row: &&CaseSummary| (row.case.waiting, row.case.placement) == (first.case.waiting, first.case.placement);
-    let (found, how) = match fastest(tcp().filter(alike)) {
-        Some(row) => (row, "with the same waiting and placement".to_owned()),
-        None => fastest(tcp()).map(|row| (row, format!("({}, {})", row.case.waiting, row.case.placement)))?,
-    };
-    let (one, other) = (ladder::p50_ns(first)?, ladder::p50_ns(found)?);
-    if found.id == first.id || one <= 0.0 {
-        return None;
-    }
-    let (took, times) = (quantities::duration(other, micro), quantities::times(other / one));
-    Some(format!("On the ladder tcp {how} takes {took}: {times} that."))
-}
-
-/// What a finding says of waking, if there is one; blocking first, as it is what most programs do.
-fn wake_up(run: &Run) -> Option<String> {
-    let finding = run.findings.iter().find(|finding| finding.code == WAKE_UP && finding.share > 0.0)?;
-    // What its own counter-experiment did not confirm is no headline.
-    if finding.proved.as_ref().is_some_and(|proved| proved.verdict != "confirmed") {
-        return None;
-    }
-    let blocking = |id: &String| run.case(id).is_some_and(|row| row.case.waiting == Waiting::Block);
-    let trip = if finding.cases.iter().any(blocking) { "blocking round trip apart" } else { "round trip apart" };
-    let part = if finding.share > 0.5 { "Most of a" } else { "Part of a" };
-    let share = quantities::share(finding.share);
-    Some(format!("{part} {trip}, up to {share}, is waking the peer's CPU (finding {WAKE_UP})."))
-}
 
 /// A run that is not complete says so before anything else.
 pub(crate) fn partial(run: &Run) -> Option<String> {
@@ -260,26 +117,12 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
             format!("A/A: {name} against itself: difference {difference} ({rests}): too few rounds for an interval")
         }
         Verdict::CannotTell => {
-            format!("A/A: {name} against itself: cannot tell apart, difference {difference} ({rests}): calibrated")
+            format!("A/A: {name} against itself: no difference found, {difference} ({rests}): calibrated")
         }
         verdict => format!(
             "A/A: {name} against itself is called {verdict}, difference {difference} ({rests}): NOT calibrated, \
              smaller differences than this mean nothing here"
         ),
-    }
-}
-
-/// The interval of a difference in ns, after a blank: ` (52.0-56.3)` where neither bound is negative, else
-/// ` (-1.20 us .. 3.40 us)`; empty without an interval.
-pub(crate) fn range(difference: Figure, micro: Micro) -> String {
-    match (difference.low, difference.high) {
-        (Some(low), Some(high)) if low >= 0.0 && high >= 0.0 => {
-            format!(" ({})", quantities::bounds(difference.value, low, high, micro))
-        }
-        (Some(low), Some(high)) => {
-            format!(" ({} .. {})", quantities::duration(low, micro), quantities::duration(high, micro))
-        }
-        _ => String::new(),
     }
 }
 
@@ -453,11 +296,6 @@ pub(crate) fn repeated(command_line: &[String], seed: u64) -> String {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
     hairpin_model::shell::command(&words)
-}
-
-/// `1 round`, `2 rounds`.
-pub(crate) fn counted(number: u64, thing: &str) -> String {
-    format!("{} {thing}{}", quantities::count(number), if number == 1 { "" } else { "s" })
 }
 
 /// What is going to be measured: `26 cases, 208 rounds, about 19 s`.

@@ -23,6 +23,9 @@ fn a_row_a_case_with_units_in_the_names() {
     assert_eq!(tcp[column("latency_p50_ns_low")].parse().ok(), p50.low);
     assert_eq!(tcp[column("latency_p50_ns_high")].parse().ok(), p50.high);
     assert_eq!(&tcp[column("pattern")], "ping-pong");
+    let cpu_ns = ["cpu_client_s", "cpu_echo_s"].map(|name| tcp[column(name)].parse::<f64>().unwrap() * 1e9);
+    let each_ns = cpu_ns.iter().sum::<f64>() / tcp[column("samples")].parse::<f64>().unwrap();
+    assert!((tcp[column("cpu_ns_per_message")].parse::<f64>().unwrap() - each_ns).abs() < 0.001);
     let lossy = rows.iter().find(|row| &row[column("label")] == "udp block apart 1000/s").expect("it is there");
     assert_eq!(&lossy[column("latency_p99_ns")], "", "null is an empty cell");
     assert_eq!(&lossy[column("lost_by_cause")], "receive-buffer-overflow=2");

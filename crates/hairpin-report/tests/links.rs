@@ -1,6 +1,5 @@
 //! What a person sees of links: in the terminal, on the page, in the tables and in the JSON.
 
-use crate::support;
 use crate::support::links::{HOME_UPLINK, TYPED, run, run_over};
 use hairpin_model::run::Run;
 use hairpin_report::terminal::{Look, render};
@@ -107,28 +106,6 @@ fn a_case_over_a_link_that_was_never_measured_has_no_account() {
     run.cases[0].link = None;
     let said = text(&run);
     assert!(!said.contains("bridged-vm (seed") && said.contains("Link: bridged-vm: delay=2ms"), "{said}");
-}
-
-#[test]
-fn exchanges_over_a_link_are_compared_with_those_over_the_same_link() {
-    let mut run = support::small_writes::run(false);
-    let near = run.cases.clone();
-    for row in run.cases.iter_mut().filter(|row| row.case.transport == "tcp") {
-        row.case.link = "delay=2ms".to_owned();
-        row.case.link_name = Some("bridged-vm".to_owned());
-        row.id = row.case.id();
-    }
-    run.cases.retain(|row| row.case.transport == "tcp");
-    run.findings.clear();
-    let over = "An exchange of 100x2 B by tcp over bridged-vm takes 43.8 ms at p50 with nothing done";
-    assert!(text(&run).starts_with(over), "{}", text(&run));
-    run.cases.extend(near.into_iter().filter(|row| row.case.transport == "tcp"));
-    let said = text(&run);
-    assert!(
-        said.contains("Without a link it takes 43.8 ms with nothing done, and 24.1 us with one-write."),
-        "{said}"
-    );
-    assert!(said.contains("tcp 100x2 B, block, together, over bridged-vm one-write 24.1 us"), "{said}");
 }
 
 #[test]

@@ -84,6 +84,17 @@ pub fn faults(run: &Value) -> Vec<String> {
     for name in ["cases", "findings", "skipped"] {
         faults.need(run, "", name, Kind::List);
     }
+    let answer = faults.need(run, "", "answer", Kind::Object);
+    faults.need(answer, "answer", "headline", Kind::Text);
+    for (place, pair) in list(answer, "pairs").iter().enumerate() {
+        for name in ["figure", "a", "b", "verdict"] {
+            faults.need(pair, &format!("answer.pairs[{place}]"), name, Kind::Text);
+        }
+        figure_faults(&mut faults, &format!("answer.pairs[{place}].ratio"), pair.get("ratio"), true);
+        let known = |id: &Value| list(run, "cases").iter().any(|case| case["id"] == *id);
+        let names_cases = known(&pair["a"]) && known(&pair["b"]);
+        faults.unless(names_cases, &format!("answer.pairs[{place}]"), "names a case that is not there");
+    }
     faults.unless(!list(run, "cases").is_empty(), "cases", "is empty");
     for (number, case) in list(run, "cases").iter().enumerate() {
         case_faults(&mut faults, &format!("cases[{number}]"), case);
@@ -280,6 +291,8 @@ pub fn example() -> Value {
                 "packets": {"in": 10, "out": 9, "dropped": {"loss": 2}, "duplicated": 1, "reordered": 0, "inside": 0}},
         }],
         "comparisons": [{"role": "a-a", "verdict": "cannot-tell", "ratio": {"value": 1.0}}],
+        "answer": {"headline": "tcp takes 10 ns.", "pairs": [{"figure": "p50", "a": "1", "b": "1",
+            "verdict": "cannot-tell", "ratio": {"value": 1.0, "low": null, "high": null}}]},
         "findings": [{"code": "drift", "severity": "note", "cases": ["1"], "evidence": [{"value": figure(1.5)}],
             "advice": "wait"}],
         "skipped": [{"transport": "icmp", "reason": "no permission"}],
@@ -312,6 +325,8 @@ mod tests {
         let figure = |value: f64| json!({"value": value, "low": null, "high": null});
         for (pointer, value, expected) in [
             ("/seed", json!(null), "seed: is not a count"),
+            ("/answer/headline", json!(""), "answer.headline: is not a text"),
+            ("/answer/pairs/0/b", json!("2"), "answer.pairs[0]: names a case that is not there"),
             ("/cases", json!([]), "cases: is empty"),
             ("/tool/version", json!(1), "tool.version: is not a text"),
             ("/findings/0/advice", json!(""), "findings[0].advice: is not a text"),

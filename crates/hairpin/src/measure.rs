@@ -1,8 +1,8 @@
-//! The one loop: plan, rounds, samples, summaries, findings. It prints nothing.
+//! The one loop: plan, rounds, samples, summaries, findings and answer. It prints nothing.
 
 use std::sync::atomic::Ordering;
 
-use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};
+use hairpin_analysis::{Digest, States, answer, comparisons, findings, round_figures, traced};
 use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
@@ -157,7 +157,7 @@ pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace:
     }
 }
 
-/// From rounds to summaries, comparisons and findings.
+/// From rounds to summaries, comparisons, findings and the answer.
 pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     let plan_order = plan_order(run);
     let states = States::of(&run.rounds);
@@ -165,6 +165,7 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     run.machine = states.machine().clone();
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);
+    run.answer = answer(run);
 }
 
 /// The cases in the order of the plan; a killed run's plan stands in its head too.

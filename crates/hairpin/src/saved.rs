@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
-use hairpin_analysis::Digest;
+use hairpin_analysis::{Digest, answer};
 use hairpin_engine::RunFolder;
 use hairpin_engine::store::{Memory, StoreError};
 use hairpin_model::run::{Run, State};
 
 use crate::measure::{conclude, figure};
 
-/// Opens a run. One that was killed has no summaries: they are computed from what it saved.
+/// Opens a run. One that was killed has no summaries: they are computed from what it saved. One of an earlier version has
+/// no answer: that is computed from its summaries.
 ///
 /// # Errors
 /// [`StoreError`] when there is no run, or it cannot be read.
@@ -26,10 +27,13 @@ pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(RunFolder, Run),
     if run.state == State::Running {
         analyse(&folder, &mut run)?;
     }
+    if run.answer.headline.is_empty() {
+        run.answer = answer(&run);
+    }
     Ok((folder, run))
 }
 
-/// Computes figures, summaries, comparisons and findings anew, one round's samples and trace in memory at a time.
+/// Computes figures, summaries, comparisons, findings and the answer anew, one round's samples and trace in memory at a time.
 ///
 /// # Errors
 /// [`StoreError`] when samples or a trace cannot be read.

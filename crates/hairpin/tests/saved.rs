@@ -226,6 +226,18 @@ fn analysing_again_finds_the_same_figures() {
     assert_eq!(place.json(&["report", "run"]), printed, "and it is saved");
 }
 
+#[test]
+fn a_run_of_an_earlier_version_is_answered_when_it_is_opened() {
+    let place = Place::new();
+    let printed = finished(&place, "--quiet");
+    let saved = place.json(&["report", "run"]);
+    edit_json(&place.path("run/run.json"), |run| {
+        run.as_object_mut().expect("an object").remove("answer").expect("it is saved");
+    });
+    assert_eq!(place.json(&["report", "run"]), saved);
+    assert_eq!(place.hairpin(&["report", "run"]).with_code(0).stdout, printed);
+}
+
 /// What a command says of a run that is damaged in one place; the run stays as it is.
 fn says(command: &[&str], damage: impl FnOnce(&Path)) -> String {
     let place = Place::new();

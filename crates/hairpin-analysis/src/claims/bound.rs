@@ -6,7 +6,8 @@ use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
 use super::figures::measure;
-use super::{Place, without, words};
+use super::place::{Place, without};
+use super::words;
 
 /// The side on which the figure must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use hairpin_model::round::{ExchangeCounts, Measured as MeasuredRound};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
+use super::place::without;
 use super::selection::select;
-use super::without;
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points, step_share, widened};
 use crate::counted;
 use crate::open_loop::{asked_per_s, sent_per_s};

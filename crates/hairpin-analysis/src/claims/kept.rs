@@ -2,11 +2,12 @@
 
 use hairpin_model::claim::{Kept, Selector};
 use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::names::joined;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
+use super::place::without;
 use super::selection::select;
-use super::{without, words};
 use crate::counted;
 
 pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Judgement {
@@ -15,7 +16,7 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Judgement {
         Err(absent) => return absent,
     };
     let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| holds(**kind, case, run));
-    let told = |kinds: &[Kept]| words::list(&kinds.iter().map(|kind| in_words(*kind)).collect::<Vec<_>>());
+    let told = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| in_words(*kind)).collect::<Vec<_>>());
     let what = match (held.as_slice(), absent.as_slice()) {
         (held, []) => format!("reports {}", told(held)),
         ([], absent) => format!("does not report {}", told(absent)),

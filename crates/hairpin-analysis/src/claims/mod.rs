@@ -10,6 +10,7 @@ mod kept;
 mod order;
 mod packets;
 mod pattern;
+mod place;
 mod range;
 mod selection;
 mod share;
@@ -20,9 +21,10 @@ mod words;
 use std::collections::BTreeMap;
 
 use hairpin_model::claim::{Claim, Means, Row, Rule, Test};
-use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{JudgedClaim, JudgedRow, Judgement, Verdict};
 use hairpin_model::run::Run;
+
+use place::without;
 
 pub use figures::fits_unit;
 
@@ -122,53 +124,6 @@ fn undecided(judgement: Judgement, test: &Test) -> Judgement {
             ..judgement
         },
         _ => judgement,
-    }
-}
-
-/// A verdict without a measured figure.
-fn without(verdict: Verdict, why: impl Into<String>) -> Judgement {
-    Judgement { verdict: Some(verdict), why: why.into(), ..Judgement::default() }
-}
-
-/// Where an interval lies against the bounds that a rule sets; a side without a bound is infinite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    Inside,
-    Below,
-    Above,
-    Across,
-    /// One round gives no interval.
-    Unknown,
-}
-
-impl Place {
-    fn of(figure: &Figure, from: f64, to: f64) -> Self {
-        match (figure.low, figure.high) {
-            (Some(low), Some(high)) if low >= from && high <= to => Self::Inside,
-            (Some(_), Some(high)) if high < from => Self::Below,
-            (Some(low), Some(_)) if low > to => Self::Above,
-            (Some(low), Some(high)) if low.is_finite() && high.is_finite() => Self::Across,
-            _ => Self::Unknown,
-        }
-    }
-
-    fn verdict(self) -> Verdict {
-        match self {
-            Self::Inside => Verdict::Holds,
-            Self::Below | Self::Above => Verdict::DoesNotHold,
-            Self::Across | Self::Unknown => Verdict::CannotTell,
-        }
-    }
-
-    /// `4.52 ms is within a factor of 2 of 5 ms.`, with the verb that the place calls for.
-    fn sentence(self, what: &str, bounds: &str) -> String {
-        match self {
-            Self::Inside => format!("{what} is {bounds}."),
-            Self::Below => format!("{what} is not {bounds}: it is less."),
-            Self::Above => format!("{what} is not {bounds}: it is more."),
-            Self::Across => format!("{what} is only in part of its interval {bounds}."),
-            Self::Unknown => format!("{what} has no interval: it takes three rounds, and not too unlike ones."),
-        }
     }
 }
 

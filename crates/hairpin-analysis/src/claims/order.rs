@@ -6,8 +6,9 @@ use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
 use super::figures::{Measured, TIMES, in_words, ratio};
+use super::place::{Place, without};
 use super::selection::select;
-use super::{Place, without, words};
+use super::words;
 
 pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published, run: &Run) -> Judgement {
     let Value::Order(names) = &published.value else {
@@ -61,7 +62,7 @@ impl Step<'_> {
                 match verdict {
                     Verdict::Holds => format!("{first} < {second}: {ratio}."),
                     Verdict::DoesNotHold => format!("{first} > {second}: {ratio}."),
-                    _ => format!("{first} and {second} cannot be told apart: {ratio}."),
+                    _ => format!("no difference found between {first} and {second}: {ratio}."),
                 }
             }
         }

@@ -2,13 +2,15 @@
 
 use hairpin_model::claim::Selector;
 use hairpin_model::judged_claim::{Judgement, Verdict};
+use hairpin_model::names::joined;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{EventKind, Source, TimeSequence};
 use hairpin_model::trace::Capture;
 
+use super::place::without;
 use super::selection::select;
-use super::{without, words};
+use super::words;
 
 pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Judgement {
     let case = match select(run, case) {
@@ -25,13 +27,13 @@ pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Judgeme
         match rest.find(|event| event.kind == *kind) {
             Some(event) => seen.push(format!("{} at {}", packet(*kind), words::milliseconds(event.at_ns))),
             None => {
-                let after = if seen.is_empty() { String::new() } else { format!(" after {}", words::list(&seen)) };
+                let after = if seen.is_empty() { String::new() } else { format!(" after {}", joined(&seen)) };
                 let why = format!("A capture of an exchange of {} shows no {}{after}.", case.label, packet(*kind));
                 return without(Verdict::DoesNotHold, why);
             }
         }
     }
-    let seen = words::list(&seen);
+    let seen = joined(&seen);
     let why = format!("A capture of an exchange of {} shows, counted from its first write, {seen}.", case.label);
     without(Verdict::Holds, why)
 }

@@ -8,8 +8,9 @@ use hairpin_model::run::Run;
 use hairpin_model::time_sequence::{Event, EventKind};
 use hairpin_model::trace::End;
 
+use super::place::without;
 use super::selection::select;
-use super::{without, words};
+use super::words;
 
 pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Judgement {
     let case = match select(run, case) {

@@ -5,7 +5,7 @@ use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::CaseSummary;
 
-use super::without;
+use super::place::without;
 
 /// The one case that the selector means, with figures that may be used; or the verdict that its absence gives.
 pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Judgement> {

@@ -5,8 +5,9 @@ use hairpin_model::judged_claim::Judgement;
 use hairpin_model::run::Run;
 
 use super::figures::{Measured, in_words, ratio};
+use super::place::Place;
 use super::selection::select;
-use super::{Place, words};
+use super::words;
 
 /// The unit of shares.
 const SHARE: &str = "share";

@@ -5,7 +5,8 @@ use hairpin_model::judged_claim::{Judgement, Verdict};
 use hairpin_model::run::Run;
 
 use super::figures::measure;
-use super::{Place, without, words};
+use super::place::{Place, without};
+use super::words;
 
 pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Judgement {
     let Value::Number(number) = published.value else {

@@ -99,6 +99,12 @@ impl<'c> Compared<'c> {
     }
 }
 
+/// The verdict on two cases of one run by their p50, by the interval of their ratio alone.
+pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: f64) -> Verdict {
+    let pair = (Role::CounterExperiment, baseline, candidate);
+    changed(&pair, None, alpha).map_or(Verdict::CannotTell, |(changed, _)| changed.pointwise())
+}
+
 /// One figure of a pair, and how many blocks it rests on; `None` where one of them lacks it.
 fn changed((_, baseline, candidate): &Pair<'_>, tail: Option<Tail>, alpha: f64) -> Option<(Changed, u64)> {
     let figure = |case: &CaseSummary| match tail {

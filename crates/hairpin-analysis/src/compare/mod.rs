@@ -12,9 +12,8 @@ use std::collections::BTreeMap;
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use crate::statistics::interval::{Estimate, Over, SAYS_NOTHING_FROM};
+use crate::statistics::interval::{Estimate, Over, SAYS_NOTHING_FROM, span_s};
 use crate::statistics::location::median;
-use crate::summary::span_s;
 
 /// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
 /// can be told, however alike the rounds. Buckets are 1 ns wide below 2 048 ns, and 1/1024 of a power of two above.

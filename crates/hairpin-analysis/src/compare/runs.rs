@@ -13,9 +13,8 @@ use super::keys::{DifferentLinks, Keys};
 use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;
-use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm};
+use crate::statistics::interval::{ALPHA, Estimate, FEWEST, Over, holm, span_s};
 use crate::statistics::location::mean;
-use crate::summary::span_s;
 
 words! {
     /// A figure that runs are compared by.

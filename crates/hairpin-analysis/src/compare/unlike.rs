@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hairpin_model::case::Case;
+use hairpin_model::quantities;
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -137,7 +138,7 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
             Extent::DurationNs(ns) => durations.insert(ns),
         };
     }
-    let mut words: Vec<String> = durations.iter().map(|ns| crate::humane::duration(*ns as f64)).collect();
+    let mut words: Vec<String> = durations.iter().map(|ns| quantities::duration(*ns as f64)).collect();
     words.dedup();
     words.extend(counts.iter().map(u64::to_string));
     let unit = match counts.iter().next_back() {

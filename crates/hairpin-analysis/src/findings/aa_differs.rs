@@ -7,12 +7,11 @@
 //! Advice: quiet the machine and take more rounds.
 
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Comparison, Role, Verdict};
 
-use super::Detector;
-use super::support::{blank, counter_experiment, evidence};
-use crate::humane;
+use super::support::{Detector, blank, counter_experiment, evidence};
 
 pub(super) struct AaDiffers;
 
@@ -46,7 +45,7 @@ impl Detector for AaDiffers {
              rounds, or this is the one time in twenty that chance allows.",
             case.label,
             worst.verdict,
-            humane::share(distance(worst)),
+            quantities::share(distance(worst)),
             different.len(),
             pairs.len()
         );

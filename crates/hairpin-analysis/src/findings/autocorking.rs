@@ -9,13 +9,12 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::WaitCause;
 
-use super::Detector;
-use super::support::{Hits, Traced, blank, counter_experiment, evidence};
-use crate::humane;
+use super::support::{Detector, Hits, Traced, blank, counter_experiment, evidence};
 use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
@@ -58,9 +57,9 @@ impl Detector for Autocorking {
             summary: format!(
                 "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments, and the kernel counted \
                  {} times that it kept one back while an earlier packet was in the device's queue.{}",
-                humane::count(packed.writes.value),
-                humane::count(packed.segments.value),
-                humane::count(packed.counted.value),
+                quantities::rounded(packed.writes.value),
+                quantities::rounded(packed.segments.value),
+                quantities::rounded(packed.counted.value),
                 if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
             ),
             evidence: vec![

@@ -9,13 +9,12 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
 use crate::compare::over_points;
-use crate::humane;
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
 
@@ -53,7 +52,7 @@ impl Detector for ColdStarts {
         let Some(first) = hits.first() else { return Vec::new() };
         let (cold, label) = (&first.with, &first.case.label);
         let message = cold.first.map_or(String::new(), |first| {
-            format!(" The first message of a connection takes {}.", humane::duration_figure(&first))
+            format!(" The first message of a connection takes {}.", quantities::duration_figure(first))
         });
         // A thousand, or as many as take a second.
         let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
@@ -69,8 +68,8 @@ impl Detector for ColdStarts {
             summary: format!(
                 "{label}: the warm-up was too short. The first tenth of each round takes {} a message, the last half {}.\
                  {message}{}",
-                humane::duration_figure(&cold.early),
-                humane::duration(cold.steady.value),
+                quantities::duration_figure(cold.early),
+                quantities::duration(cold.steady.value),
                 hits.others()
             ),
             evidence,

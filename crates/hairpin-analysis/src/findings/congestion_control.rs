@@ -8,12 +8,11 @@
 use hairpin_model::case::Case;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::Detector;
-use super::support::{Change, Hits, blank, change, counter_experiment, evidence, options, paired};
-use crate::humane;
+use super::support::{Change, Detector, Hits, blank, change, counter_experiment, evidence, options, paired};
 
 pub(super) struct CongestionControl;
 
@@ -91,14 +90,14 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
     match change.verdict {
         Verdict::CannotTell => {
             format!(
-                "{} ran under {pacing}, which paces; under {name} its p50 cannot be told apart.{more}",
+                "{} ran under {pacing}, which paces; under {name} no difference in p50 was found.{more}",
                 case.label
             )
         }
         verdict => format!(
             "{} ran under {pacing}, which paces what it sends; under {name} it is {verdict} by {}: a ratio of {:.2}.{more}",
             case.label,
-            humane::duration(change.difference_ns.value.abs()),
+            quantities::duration(change.difference_ns.value.abs()),
             change.ratio.value
         ),
     }

@@ -9,14 +9,13 @@ use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::Detector;
-use super::support::{Hits, Often, Traced, blank, evidence, held_ns, other_remedy};
-use crate::humane;
+use super::support::{Detector, Hits, Often, Traced, blank, evidence, held_ns, other_remedy};
 use crate::trace::switch;
 
 pub(super) struct CorkNotReleased;
@@ -61,7 +60,7 @@ impl Detector for CorkNotReleased {
             summary: format!(
                 "{label}: the socket is corked and never released, so that what is written stays for {} until the \
                  kernel lets it go by itself. {}{}",
-                humane::duration_figure(&corked.held_ns),
+                quantities::duration_figure(corked.held_ns),
                 corked.often.told(),
                 hits.others()
             ),

@@ -9,14 +9,13 @@
 use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::Detector;
-use super::support::{Hits, Often, Traced, blank, evidence, other_remedy, stall};
-use crate::humane;
+use super::support::{Detector, Hits, Often, Traced, blank, evidence, other_remedy, stall};
 
 pub(super) struct DelayedAck;
 
@@ -65,7 +64,7 @@ impl Detector for DelayedAck {
         let waits = match late.waited {
             waited if waited > 0.0 => format!(
                 "writes stayed until then, {} of the time of all traced ones, for a reason that the trace does not show",
-                humane::share(waited)
+                quantities::share(waited)
             ),
             _ => "nothing waited for them".to_owned(),
         };
@@ -75,7 +74,7 @@ impl Detector for DelayedAck {
             summary: format!(
                 "{label}: in {some} of {all} traced exchanges the far end acknowledged {} after the data had arrived; \
                  {waits}.{others}",
-                humane::duration_figure(&late.delay_ns)
+                quantities::duration_figure(late.delay_ns)
             ),
             evidence: all_evidence,
             advice: "Nothing needs to be done while nothing waits for them. A program that writes in several parts \

@@ -11,13 +11,12 @@
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
 use crate::compare::over_points;
-use crate::humane;
 use crate::statistics::interval::{Estimate, FEWEST};
 use crate::statistics::location::mean;
 use crate::statistics::trend::trend;
@@ -75,7 +74,7 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
         cases: hits.ids(),
         summary: format!(
             "{what} did not stay the same: {words} {direction} by {}.{}",
-            humane::share(change.abs()),
+            quantities::share(change.abs()),
             hits.others()
         ),
         advice:

@@ -9,13 +9,12 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, Turnaround};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
-use crate::humane;
+use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
 
 pub(super) struct EchoStalled;
 
@@ -58,16 +57,16 @@ impl Detector for EchoStalled {
         let (stalls, label) = (&first.with, &first.case.label);
         let others = match stalls.typical_ns {
             typical if 2.0 * stalls.count as f64 >= stalls.of as f64 || typical >= ALWAYS_NS => String::new(),
-            typical => format!(", where it holds half of them less than {}", humane::duration(typical)),
+            typical => format!(", where it holds half of them less than {}", quantities::duration(typical)),
         };
         let summary = format!(
             "{label}: the echo half held {} of {} messages for about {} each (the longest {}){others}: {} of all \
              round-trip time is these stalls.{}",
-            humane::count(stalls.count as f64),
-            humane::count(stalls.of as f64),
-            humane::duration(stalls.held_ns / stalls.count as f64),
-            humane::duration(stalls.longest_ns),
-            humane::share(first.share),
+            quantities::count(stalls.count),
+            quantities::count(stalls.of),
+            quantities::duration(stalls.held_ns / stalls.count as f64),
+            quantities::duration(stalls.longest_ns),
+            quantities::share(first.share),
             hits.others()
         );
         let severity = match first.share {

@@ -10,12 +10,12 @@
 use hairpin_model::case::{CpuIdle, Waiting};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
-use crate::{humane, open_loop};
+use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::open_loop;
 
 pub(super) struct GeneratorLate;
 
@@ -55,7 +55,7 @@ impl Detector for GeneratorLate {
         let ranked = if open_loop::is_too_late_to_rank(first.case) {
             format!(
                 " Above {} of the median latency a case is in no ranking.",
-                humane::share(open_loop::RANKED_UP_TO)
+                quantities::share(open_loop::RANKED_UP_TO)
             )
         } else {
             String::new()
@@ -65,9 +65,9 @@ impl Detector for GeneratorLate {
             cases: hits.ids(),
             summary: format!(
                 "{label}: messages left {} late on average, {} of their mean latency of {}.{ranked}{}",
-                humane::duration_figure(&late.lateness),
-                humane::share(first.share),
-                humane::duration(late.latency.value),
+                quantities::duration_figure(late.lateness),
+                quantities::share(first.share),
+                quantities::duration(late.latency.value),
                 hits.others()
             ),
             evidence: facts,

@@ -10,13 +10,12 @@
 use hairpin_model::case::{Case, CpuIdle};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hit, Hits, blank, counter_experiment, evidence, gone, paired, sibling_of};
+use super::support::{Detector, Hit, Hits, blank, counter_experiment, evidence, gone, paired, sibling_of};
 use crate::compare::{by_block, difference_by_block, over_points};
-use crate::humane;
 use crate::statistics::interval::median_over;
 
 pub(super) struct LinkLate;
@@ -103,9 +102,9 @@ fn summary(first: &Hit<'_, Late>) -> String {
     format!(
         "{}: the relay let packets go {} later than due at the median, which is {} of the p50 or more, and {} at p99.",
         first.case.label,
-        humane::duration_figure(&late.p50_ns),
-        humane::share(late.share),
-        humane::duration(late.p99_ns.value)
+        quantities::duration_figure(late.p50_ns),
+        quantities::share(late.share),
+        quantities::duration(late.p99_ns.value)
     )
 }
 
@@ -244,10 +243,7 @@ mod tests {
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.06).abs() < 0.001, "{}", found[0].share);
         let summary = &found[0].summary;
-        assert!(
-            summary.contains("30.0 us (30.0 us to 30.0 us) later than due at the median, which is 6.0 %"),
-            "{summary}"
-        );
+        assert!(summary.contains("30.0 us (30.0-30.0) later than due at the median, which is 6.0 %"), "{summary}");
         assert!(!summary.contains("left out"), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(

@@ -9,12 +9,11 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hit, Hits, blank, evidence, rounds_of, without_stage};
-use crate::humane;
+use super::support::{Detector, Hit, Hits, blank, evidence, rounds_of, without_stage};
 
 pub(super) struct LinkSaturated;
 
@@ -109,19 +108,19 @@ fn summary(first: &Hit<'_, Saturated>) -> String {
         0 => "It dropped none.".to_owned(),
         dropped => format!(
             "It had no room for {} of {} packets ({}).",
-            humane::count(dropped as f64),
-            humane::count(worst.entered as f64),
-            humane::share(worst.share_dropped())
+            quantities::count(dropped),
+            quantities::count(worst.entered),
+            quantities::share(worst.share_dropped())
         ),
     };
     format!(
         "{}: the link's rate is the limit. On the way {way} a packet is {} in the queue and being sent ({}); both ways \
          that is {} of the mean latency. The queue held up to {} packets. {dropped}",
         first.case.label,
-        humane::duration(worst.wait_ns()),
+        quantities::duration(worst.wait_ns()),
         worst.figures,
-        humane::share(*share_of_latency),
-        humane::count(worst.most_packets as f64)
+        quantities::share(*share_of_latency),
+        quantities::count(worst.most_packets)
     )
 }
 

@@ -7,11 +7,10 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 
-use super::Detector;
-use super::support::{blank, evidence};
-use crate::humane;
+use super::support::{Detector, blank, evidence};
 
 pub(super) struct MachineStates;
 
@@ -36,10 +35,10 @@ impl Detector for MachineStates {
             summary: format!(
                 "The machine was slowed {times:.2} times during {} of the rounds (a shared core?), and changed {} times: \
                  100 datagrams of a socket to itself took {} instead of {}.",
-                humane::share(slow.share),
+                quantities::share(slow.share),
                 run.machine.switches,
-                humane::duration(slow.probe_ns),
-                humane::duration(fast.probe_ns)
+                quantities::duration(slow.probe_ns),
+                quantities::duration(fast.probe_ns)
             ),
             evidence: vec![
                 probe("faster", fast.probe_ns),

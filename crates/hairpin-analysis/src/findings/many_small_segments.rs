@@ -9,13 +9,12 @@ use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::{fact, fact_names};
 
-use super::Detector;
-use super::support::{Hits, Traced, blank, evidence, other_remedy};
-use crate::humane;
+use super::support::{Detector, Hits, Traced, blank, evidence, other_remedy};
 use crate::trace::switch;
 
 pub(super) struct ManySmallSegments;
@@ -68,8 +67,8 @@ impl Detector for ManySmallSegments {
             summary: format!(
                 "{}: an exchange takes {} segments with payload, where {} would do.{}",
                 first.case.label,
-                humane::count(many.segments.value),
-                humane::count(many.needed),
+                quantities::rounded(many.segments.value),
+                quantities::rounded(many.needed),
                 if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
             ),
             evidence: all_evidence(run, first.case, many),

@@ -10,6 +10,7 @@ use hairpin_model::run::Run;
 
 mod support;
 
+pub use support::Detector;
 use support::REFUTED;
 
 mod aa_differs;
@@ -33,15 +34,6 @@ mod rate_not_reached;
 mod retransmission;
 mod unexplained_loss;
 mod wake_up_dominated;
-
-/// Looks for one cause in a run.
-pub trait Detector: Sync {
-    /// Its code, what it says, and why that matters.
-    fn card(&self) -> FindingCard;
-
-    /// What it finds; few findings over many cases rather than one for each.
-    fn detect(&self, run: &Run) -> Vec<Finding>;
-}
 
 /// Every detector.
 pub const ALL: &[&dyn Detector] = &[

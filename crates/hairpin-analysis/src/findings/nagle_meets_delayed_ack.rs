@@ -15,8 +15,7 @@ use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
-use super::Detector;
-use super::support::{Hit, Hits, Stall, blank, checked_on, evidence, stall, without_nagle};
+use super::support::{Detector, Hit, Hits, Stall, blank, checked_on, evidence, stall, without_nagle};
 
 pub(super) struct NagleMeetsDelayedAck;
 

@@ -10,15 +10,14 @@
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
-use super::Detector;
-use super::support::{Hit, Hits, Often, Traced, blank, evidence, held_ns, stall, without_nagle};
-use crate::humane;
+use super::support::{Detector, Hit, Hits, Often, Traced, blank, evidence, held_ns, stall, without_nagle};
 use crate::trace::switch;
 
 pub(super) struct NagleWaits;
@@ -68,7 +67,7 @@ impl Detector for NagleWaits {
 fn summary(first: &Hit<'_, Held>) -> String {
     let Held { held_ns, often, round_trip_ns } = &first.with;
     let round_trip = round_trip_ns
-        .map_or(String::new(), |ns| format!(" (TCP measured a round trip of {} and more)", humane::duration(ns)));
+        .map_or(String::new(), |ns| format!(" (TCP measured a round trip of {} and more)", quantities::duration(ns)));
     let what = match first.case.case.exchange {
         Some(_) => "a part of each request at the client",
         None => "messages",
@@ -77,7 +76,7 @@ fn summary(first: &Hit<'_, Held>) -> String {
         "{}: Nagle's algorithm keeps {what} for {} until what left before is acknowledged. \
          The other end does not delay that: it is on its way{round_trip}. {}",
         first.case.label,
-        humane::duration_figure(held_ns),
+        quantities::duration_figure(*held_ns),
         often.told()
     )
 }

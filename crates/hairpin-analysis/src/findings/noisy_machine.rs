@@ -11,12 +11,11 @@
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 
-use super::Detector;
-use super::support::{blank, counter_experiment, evidence, rounds_of};
-use crate::humane;
+use super::support::{Detector, blank, counter_experiment, evidence, rounds_of};
 use crate::statistics::location::median;
 
 pub(super) struct NoisyMachine;
@@ -153,7 +152,7 @@ fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Op
     let effect = match effect {
         Some(ratio) => format!(
             " Their median is {} {} than that of quiet rounds.",
-            humane::share((ratio - 1.0).abs()),
+            quantities::share((ratio - 1.0).abs()),
             if ratio >= 1.0 { "longer" } else { "shorter" }
         ),
         None => " No round was quiet, so what it did to the figures cannot be told.".to_owned(),

@@ -8,14 +8,13 @@
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::Measured;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
 use crate::compare::over_points;
-use crate::humane;
 use crate::statistics::interval::median_over;
 
 pub(super) struct PlacementLottery;
@@ -65,7 +64,9 @@ impl Detector for PlacementLottery {
         let places: Vec<String> = first
             .with
             .iter()
-            .map(|place| format!("{} {} in {} rounds", humane::duration(place.p50.value), place.words, place.rounds))
+            .map(|place| {
+                format!("{} {} in {} rounds", quantities::duration(place.p50.value), place.words, place.rounds)
+            })
             .collect();
         let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
         vec![Finding {
@@ -74,7 +75,7 @@ impl Detector for PlacementLottery {
                 "{label}: the scheduler put the ends at different places in different rounds: {}. The difference is {} \
                  of the slower.{}",
                 places.join(", "),
-                humane::share(first.share),
+                quantities::share(first.share),
                 hits.others()
             ),
             evidence: first

@@ -8,13 +8,13 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use crate::open_loop;
 use crate::open_loop::HeldUp;
-use crate::{humane, open_loop};
 
 pub(super) struct RateNotReached;
 
@@ -87,9 +87,9 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
             "{}: of {} messages a second asked for, {who} {} a second ({} too few). Its figures are not of that \
              rate.{waited}{others}",
             first.case.label,
-            humane::count(asked),
-            humane::count(reached),
-            humane::share(first.share)
+            quantities::rounded(asked),
+            quantities::rounded(reached),
+            quantities::share(first.share)
         ),
         evidence: vec![
             evidence("messages a second asked for", Figure::bare(asked), "per s"),
@@ -98,7 +98,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
         advice: format!(
             "{helps}Ask for at most {} messages a second here, or let the ends spin on CPUs of their own (--waiting spin \
              --placement apart).",
-            humane::count(reached * 0.8)
+            quantities::rounded(reached * 0.8)
         ),
         counter_experiment: Some(counter_experiment(
             "four fifths of the rate that was reached",

@@ -14,17 +14,17 @@ use std::collections::BTreeMap;
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, DropFigures, RoundFigures};
 use hairpin_model::{fact, fact_names};
 
-use super::Detector;
-use super::support::{Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
+use super::support::{Detector, Hit, Hits, blank, evidence, gone, rounds_of, sibling_of, without_stage};
 use crate::compare::{by_block, difference_by_block, over_points};
-use crate::humane;
 use crate::links::directions;
+use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
-use crate::summary::{SAMPLES_FOR_P99, lossless};
+use crate::summary::lossless;
 
 pub(super) struct Retransmission;
 
@@ -198,10 +198,10 @@ fn summary(first: &Hit<'_, Again>) -> String {
         Some(How { fast, probes, time_outs, after_time_out }) => format!(
             ": {} by fast retransmit, {} when a retransmission time-out ran out and {} more to recover from one; {} tail loss \
              probes were sent",
-            humane::count(*fast),
-            humane::count(*time_outs),
-            humane::count(*after_time_out),
-            humane::count(*probes)
+            quantities::rounded(*fast),
+            quantities::rounded(*time_outs),
+            quantities::rounded(*after_time_out),
+            quantities::rounded(*probes)
         ),
         None => String::new(),
     };
@@ -212,7 +212,7 @@ fn summary(first: &Hit<'_, Again>) -> String {
     format!(
         "{}: {} segments were sent again in {} rounds, warm-up included{how}.{cost}",
         first.case.label,
-        humane::count(counted.segments),
+        quantities::rounded(counted.segments),
         first.case.rounds
     )
 }
@@ -225,19 +225,19 @@ impl Hurt {
         let hit = match (self.hit_ns, self.other_ns) {
             (Some(hit), Some(other)) => format!(
                 " take {} at the median, the others {}: {} of the time of all",
-                humane::duration(hit),
-                humane::duration(other),
-                humane::share(self.share)
+                quantities::duration(hit),
+                quantities::duration(other),
+                quantities::share(self.share)
             ),
             _ => " have no others to be held against".to_owned(),
         };
         let tail = self.share_of_tail.map_or(String::new(), |share| {
-            format!(", and {} of the slowest hundredth are such", humane::share(share))
+            format!(", and {} of the slowest hundredth are such", quantities::share(share))
         });
         format!(
             " The link dropped {} packets with payload. The {} messages on their way then{hit}{tail}.",
-            humane::count(self.dropped as f64),
-            humane::count(self.hit as f64)
+            quantities::count(self.dropped),
+            quantities::count(self.hit)
         )
     }
 }

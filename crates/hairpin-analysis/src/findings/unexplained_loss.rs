@@ -7,12 +7,11 @@
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::Detector;
-use super::support::{Hits, blank, counter_experiment, evidence};
-use crate::humane;
+use super::support::{Detector, Hits, blank, counter_experiment, evidence};
 use crate::summary::lossless;
 
 pub(super) struct UnexplainedLoss;
@@ -48,8 +47,8 @@ impl Detector for UnexplainedLoss {
             summary: format!(
                 "{}: of {} messages sent, {what} ({}).{}",
                 case.label,
-                humane::count(case.ledger.sent as f64),
-                humane::share(first.share),
+                quantities::count(case.ledger.sent),
+                quantities::share(first.share),
                 hits.others()
             ),
             evidence: vec![

@@ -11,14 +11,14 @@
 
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
 use hairpin_model::finding::{About, CounterExperiment, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use super::Detector;
 use super::support::{
-    CONFIRMED, Change, Hit, Hits, REFUTED, blank, change, checked_on, counter_experiment, evidence, paired, proved,
+    CONFIRMED, Change, Detector, Hit, Hits, REFUTED, blank, change, checked_on, counter_experiment, evidence, paired,
+    proved,
 };
-use crate::humane;
 
 pub(super) struct WakeUpDominated;
 
@@ -87,7 +87,7 @@ impl Detector for WakeUpDominated {
         let deep_idle = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
             Some(change) => format!(
                 " Keeping the CPUs awake saves {} of {}: deep idle is not the cause.",
-                humane::duration_figure(&change.saved_ns()),
+                quantities::duration_figure(change.saved_ns()),
                 tried.case.label
             ),
             None => String::new(),
@@ -129,11 +129,11 @@ fn summary(first: &Hit<'_, Waking<'_>>) -> String {
     format!(
         "{}: {} of its {} round trip, {}, is waking the other end: {} it takes {}.",
         first.case.label,
-        humane::duration_figure(&without.change.saved_ns()),
-        humane::duration(p50(first.case)),
-        humane::share_figure(&without.change.saved_share()),
+        quantities::duration_figure(without.change.saved_ns()),
+        quantities::duration(p50(first.case)),
+        quantities::share_figure(without.change.saved_share()),
         without.words,
-        humane::duration(p50(without.case))
+        quantities::duration(p50(without.case))
     )
 }
 

@@ -78,6 +78,16 @@ impl Over {
     }
 }
 
+/// The time over which rounds that began at these times are spread, in s: that between the first and the last, and the
+/// last one's share of it.
+pub(crate) fn span_s(started_ns: impl Iterator<Item = u64>) -> f64 {
+    let (mut first, mut last, mut count) = (u64::MAX, 0, 0_u64);
+    for started in started_ns {
+        (first, last, count) = (first.min(started), last.max(started), count + 1);
+    }
+    if count < 2 { 0.0 } else { (last - first) as f64 / 1e9 * count as f64 / (count - 1) as f64 }
+}
+
 /// The median over rounds, in time order, with its interval. `None` of nothing.
 #[must_use]
 pub fn median_over(values: &[f64], over: Over) -> Option<Figure> {

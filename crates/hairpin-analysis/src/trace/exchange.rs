@@ -6,7 +6,7 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::direction::{Ack, Direction, Segment, other};
-use super::{LEAST_WAIT_NS, LEAST_WAIT_OF_MESSAGES_NS, Reading};
+use super::reading::{LEAST_WAIT_NS, LEAST_WAIT_OF_MESSAGES_NS, Reading};
 
 /// An acknowledgement that comes later than this after its data is a delayed one, in ns. RFC 1122 (4.2.3.2) allows
 /// 500 ms; Linux waits 40 to 200 ms (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).

@@ -7,6 +7,8 @@
 mod direction;
 mod exchange;
 mod hold;
+mod reading;
+mod sending;
 mod sequence;
 mod summary;
 #[cfg(test)]
@@ -20,30 +22,11 @@ use hairpin_model::trace::{Capture, End, RoundTrace};
 use hairpin_model::{fact, fact_names};
 
 use direction::Direction;
-use hold::Sending;
+use reading::Reading;
+use sending::Sending;
 
-pub(crate) use hold::switch;
+pub(crate) use sending::switch;
 pub(crate) use summary::summary;
-
-/// A wait is at least so long, in ns, and ten times what a kernel's time may be off.
-const LEAST_WAIT_NS: u64 = 1_000_000;
-/// The same of the messages of an open loop, which may wait for no longer than until the next of them is due.
-const LEAST_WAIT_OF_MESSAGES_NS: u64 = 20_000;
-/// What happens because of an event happens within so long after it, in ns, and what a kernel's time may be off.
-const AT_ONCE_NS: u64 = 1_000_000;
-
-/// A trace, read in both directions.
-struct Reading<'t> {
-    trace: &'t RoundTrace,
-    source: Source,
-    /// From the client half to the echo half, and back.
-    directions: [Direction<'t>; 2],
-    /// How each of them sends.
-    sending: [Sending; 2],
-    autocorked: Option<u64>,
-    /// Messages of an open loop; else exchanges.
-    of_messages: bool,
-}
 
 /// What the trace of a round says. `client` and `echo` are the options granted to the ends, and `exchange` what the
 /// case's exchanges are; null of an

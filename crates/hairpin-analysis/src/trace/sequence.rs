@@ -3,9 +3,9 @@
 use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TracedExchange};
 use hairpin_model::trace::{Call, CallKind, End, Packet};
 
-use super::Reading;
 use super::direction::{Direction, end_of, other};
 use super::exchange::{Extent, Waited};
+use super::reading::Reading;
 use crate::statistics::location::median;
 
 /// Durations within this share of the median are typical.

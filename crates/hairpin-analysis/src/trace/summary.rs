@@ -7,8 +7,7 @@ use hairpin_model::trace::Capture;
 
 use crate::compare::{as_ratio, by_block, difference_by_block, logarithms_by_block};
 use crate::counted;
-use crate::statistics::interval::Over;
-use crate::summary::span_s;
+use crate::statistics::interval::{Over, span_s};
 
 /// The summary of a case's traced rounds; null where none was traced.
 pub(crate) fn summary(rounds: &[&RoundRecord]) -> Option<TraceSummary> {

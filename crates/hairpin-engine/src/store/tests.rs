@@ -35,6 +35,7 @@ fn run(state: State) -> Run {
         comparisons: Vec::new(),
         findings: Vec::new(),
         skipped: Vec::new(),
+        answer: hairpin_model::answer::Answer::default(),
         unsaved: Vec::new(),
         rounds: Vec::new(),
     }

@@ -19,6 +19,7 @@ use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
 use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities::exact_duration;
 use hairpin_model::round::Extent;
 use hairpin_model::run::Skipped;
 
@@ -29,7 +30,7 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
-use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS, MOST_MESSAGES, in_time};
+use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS, MOST_MESSAGES};
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
@@ -256,8 +257,8 @@ impl Asked {
         if self.gap_ns >= timeout_ns {
             let what = format!(
                 "a gap of {} is not shorter than the time-out of {}, so the echo half would give up",
-                in_time(self.gap_ns),
-                in_time(timeout_ns)
+                exact_duration(self.gap_ns),
+                exact_duration(timeout_ns)
             );
             return Err(Refused::new(what, "raise --timeout, or lower --gap"));
         }
@@ -276,7 +277,7 @@ impl Asked {
             let one_ns = pauses_ns(&Exchange { writes: writes.clone(), gap_ns, pipeline: self.pipeline, remedy });
             if one_ns.saturating_mul(exchanges) > DAY_NS {
                 let pauses = (writes.sizes().len() as u64 - 1).saturating_mul(exchanges);
-                let what = format!("{pauses} pauses of {} in one round take more than 24 h", in_time(gap_ns));
+                let what = format!("{pauses} pauses of {} in one round take more than 24 h", exact_duration(gap_ns));
                 return Err(Refused::new(what, "lower --gap, or give fewer --writes, --exchanges or --pipeline"));
             }
         }

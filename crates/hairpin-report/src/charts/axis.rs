@@ -1,6 +1,7 @@
 //! Axes: where a value stands, and which values are worth a label.
 
-use crate::quantities::{self, Micro};
+use crate::page_text::tied;
+use hairpin_model::quantities;
 
 /// How values are spread over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +88,7 @@ impl Axis {
     /// Ticks for an axis of nanoseconds, `at_most` of them or a few more.
     #[must_use]
     pub fn time_ticks(&self, at_most: usize) -> Vec<Tick> {
-        self.ticks(at_most, |ns| quantities::round_duration(ns, Micro::Sign))
+        self.ticks(at_most, |ns| tied(&quantities::round_duration(ns)))
     }
 
     /// Ticks with labels of their own, `at_most` of them or a few more.

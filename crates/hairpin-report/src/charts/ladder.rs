@@ -4,24 +4,26 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::{self, Group};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::axis::{Axis, Tick};
 use super::series::Looks;
 use super::svg::{escape, percent};
-use crate::ladder::{self, Group};
-use crate::quantities::{self, Micro};
+use crate::page_text::tied;
 
 /// The chart of all groups, or null where no case has a p50.
 pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String> {
-    let shown = run.cases.iter().filter(|row| ladder::p50_ns(row).is_some());
+    let shown = run.cases.iter().filter(|row| row.p50_ns().is_some());
     let axis = Axis::log(shown.flat_map(marks_ns))?;
     let ticks = axis.time_ticks(9);
     let grid = grid(&ticks);
     let mut html = String::from("<div class=\"ladder\" role=\"list\">");
     html.push_str(&scale(&ticks, "top"));
-    for group in ladder::groups(run) {
+    for group in ladder::groups(&run.cases) {
         group_lanes(&mut html, &group, &axis, &grid, looks);
     }
     html.push_str(&scale(&ticks, "bottom"));
@@ -32,9 +34,11 @@ pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String
 /// Everything of a case that is drawn, in ns.
 fn marks_ns(row: &CaseSummary) -> Vec<f64> {
     let latency = &row.latency_ns;
-    let mut marks: Vec<f64> =
-        [latency.p50, latency.p99, latency.max].into_iter().filter_map(ladder::finite).collect();
-    if let Some((low, high)) = ladder::interval(latency.p50) {
+    let mut marks: Vec<f64> = [latency.p50, latency.p99, latency.max]
+        .into_iter()
+        .filter_map(|figure| figure.and_then(Figure::finite))
+        .collect();
+    if let Some((low, high)) = latency.p50.and_then(Figure::interval) {
         marks.extend([low, high]);
     }
     marks
@@ -44,7 +48,7 @@ fn group_lanes(html: &mut String, group: &Group<'_>, axis: &Axis, grid: &str, lo
     let _ = write!(html, "<h3 class=\"lane-group\">{}</h3>", escape(&group.name));
     for row in &group.rows {
         let name = ladder::row_name(row);
-        let Some(p50) = ladder::p50_ns(row) else {
+        let Some(p50) = row.p50_ns() else {
             let _ = write!(html, "<p class=\"lane-empty\">{}: no figures</p>", escape(&name));
             continue;
         };
@@ -59,7 +63,7 @@ fn group_lanes(html: &mut String, group: &Group<'_>, axis: &Axis, grid: &str, lo
             "<div class=\"lane-row{invalid}\" role=\"listitem\"><span class=\"lane-name\">{warning}{head}{details}\
              </span>{}<span class=\"lane-value\">{}</span></div>",
             lane(row, p50, axis, grid, &classes),
-            quantities::duration(p50, Micro::Sign)
+            tied(&quantities::duration(p50))
         );
     }
 }
@@ -80,15 +84,15 @@ fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> 
         let x = at(ns);
         format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"-{half}\" y2=\"{half}\"/>")
     };
-    if let Some(max) = ladder::finite(row.latency_ns.max) {
+    if let Some(max) = row.latency_ns.max.and_then(Figure::finite) {
         svg.push_str(&line(p50, max, "to-max"));
         svg.push_str(&tick(max, "max", 4));
     }
-    if let Some(p99) = ladder::finite(row.latency_ns.p99) {
+    if let Some(p99) = row.latency_ns.p99.and_then(Figure::finite) {
         svg.push_str(&line(p50, p99, "to-p99"));
         svg.push_str(&tick(p99, "p99", 6));
     }
-    if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
+    if let Some((low, high)) = row.latency_ns.p50.and_then(Figure::interval) {
         let width = percent((axis.place(high) - axis.place(low)).max(0.0));
         let _ = write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
     }
@@ -98,13 +102,13 @@ fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> 
 
 /// `tcp block together: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
 fn in_words(row: &CaseSummary, p50: f64) -> String {
-    let mut words = format!("{}: p50 {}", row.label, quantities::duration(p50, Micro::Sign));
-    if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
-        let _ = write!(words, " (95 % interval {})", quantities::bounds(p50, low, high, Micro::Sign));
+    let mut words = format!("{}: p50 {}", row.label, tied(&quantities::duration(p50)));
+    if let Some((low, high)) = row.latency_ns.p50.and_then(Figure::interval) {
+        let _ = write!(words, " (95 % interval {})", quantities::bounds(p50, low, high).replace('-', "\u{2013}"));
     }
     for (name, figure) in [("p99", row.latency_ns.p99), ("p99.9", row.latency_ns.p999), ("max", row.latency_ns.max)] {
-        if let Some(value) = ladder::finite(figure) {
-            let _ = write!(words, ", {name} {}", quantities::duration(value, Micro::Sign));
+        if let Some(value) = figure.and_then(Figure::finite) {
+            let _ = write!(words, ", {name} {}", tied(&quantities::duration(value)));
         }
     }
     words

@@ -4,11 +4,11 @@
 use std::fmt::Write as _;
 
 use hairpin_model::link::{Direction, DirectionRecord, StageRecord};
+use hairpin_model::quantities;
 
 use super::svg::escape;
 use crate::links;
-use crate::quantities::{self, Micro};
-use crate::wording;
+use crate::page_text::tied;
 
 /// The names of the ends.
 const ENDS: [&str; 2] = ["near end", "far end"];
@@ -22,7 +22,7 @@ pub(crate) fn chart(direction: Direction, record: &DirectionRecord) -> String {
     let end =
         |name: &str, count: String| format!("<li class=\"end\"><b>{name}</b><small>{}</small></li>", escape(&count));
     let mut html = format!("<ol class=\"link-path {direction}\" aria-label=\"{from} to {to}\">");
-    html.push_str(&end(from, format!("{} in", wording::counted(record.packets.entered, "packet"))));
+    html.push_str(&end(from, format!("{} in", quantities::counted(record.packets.entered, "packet"))));
     record.stages.iter().for_each(|stage| html.push_str(&one(stage)));
     html.push_str(&end(to, format!("{} out", quantities::count(record.packets.out))));
     html.push_str("</ol>");
@@ -38,7 +38,7 @@ fn one(stage: &StageRecord) -> String {
     if stage.time_inside_ns > 0 && stage.out > 0 {
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let mean_ns = stage.time_inside_ns as f64 / stage.out as f64;
-        let _ = write!(html, "<small>inside for {} (mean)</small>", quantities::duration(mean_ns, Micro::Sign));
+        let _ = write!(html, "<small>inside for {} (mean)</small>", tied(&quantities::duration(mean_ns)));
     }
     if !stage.dropped.is_empty() {
         let _ = write!(html, "<small class=\"bad\">dropped: {}</small>", escape(&links::by_name(&stage.dropped)));

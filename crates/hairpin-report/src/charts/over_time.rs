@@ -4,10 +4,11 @@
 use std::fmt::Write as _;
 
 use hairpin_model::link::DirectionRecord;
+use hairpin_model::quantities;
 
 use super::axis::{Axis, Tick};
 use super::svg::{down, escape, percent, trimmed};
-use crate::quantities::{self, Micro};
+use crate::page_text::tied;
 
 /// Height of a plot, in pixels.
 pub(super) const HEIGHT: f64 = 110.0;
@@ -58,7 +59,7 @@ impl Span {
     /// When the interval of that place begins, in words.
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(super) fn begins(&self, place: usize) -> String {
-        quantities::round_duration(place as f64 * self.interval_ns, Micro::Sign)
+        tied(&quantities::round_duration(place as f64 * self.interval_ns))
     }
 
     /// The middle of the interval of that place, 0 to 1.
@@ -75,7 +76,7 @@ impl Span {
 
     /// The length of an interval, in words.
     pub(super) fn interval(&self) -> String {
-        quantities::round_duration(self.interval_ns, Micro::Sign)
+        tied(&quantities::round_duration(self.interval_ns))
     }
 
     /// Values as steps: the corners of a line, each value as wide as its interval.

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::link::{DirectionRecord, DroppedPacket};
+use hairpin_model::quantities;
 
 use super::over_time::{Span, looks_of_stage};
-use crate::quantities::{self, Micro};
-use crate::wording;
+use crate::page_text::tied;
 
 /// Height of a lane, in pixels.
 const LANE: f64 = 30.0;
@@ -63,7 +63,7 @@ fn at_one_place<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&
 /// `packet 411, 1500 B with payload: came in at 274 ms, dropped at 1.02 s by loss: random`.
 fn in_words(drops: &[&DroppedPacket]) -> String {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    let time = |ns: u64| quantities::duration(ns as f64, Micro::Sign);
+    let time = |ns: u64| tied(&quantities::duration(ns as f64));
     let payload = |drop: &DroppedPacket| if drop.carries_data { "with payload" } else { "without payload" };
     match drops {
         [] => String::new(),
@@ -92,7 +92,7 @@ fn in_words(drops: &[&DroppedPacket]) -> String {
             reasons.dedup();
             format!(
                 "{}, numbers {from} to {to}, {sizes}: dropped from {} to {} by {}: {}",
-                wording::counted(drops.len() as u64, "packet"),
+                quantities::counted(drops.len() as u64, "packet"),
                 time(first.dropped_ns),
                 time(last.dropped_ns),
                 first.stage,

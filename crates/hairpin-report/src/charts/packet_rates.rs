@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use hairpin_model::link::DirectionRecord;
+use hairpin_model::quantities;
 
 use super::axis::Axis;
 use super::over_time::{Span, legend, looks_of_stage};
-use crate::quantities;
 
 /// The chart, or null where no packet came.
 pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Option<String> {

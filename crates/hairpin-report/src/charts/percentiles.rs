@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hairpin_model::ladder::{self, Group};
+use hairpin_model::quantities;
 use hairpin_model::summary::{CaseSummary, CurvePoint};
 
 use super::axis::{Axis, Nines, Tick};
 use super::series::Looks;
 use super::svg::{down, escape, percent, trimmed};
-use crate::ladder::{self, Group};
-use crate::quantities::{self, Micro};
+use crate::page_text::tied;
 
 /// Height of the plot, in pixels.
 const HEIGHT: f64 = 360.0;
@@ -135,7 +136,7 @@ fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) 
         if last.as_ref() == Some(&here) {
             continue;
         }
-        let words = format!("{name}: {label} {}", quantities::duration(point.latency_ns, Micro::Sign));
+        let words = format!("{name}: {label} {}", tied(&quantities::duration(point.latency_ns)));
         let _ = write!(
             html,
             "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{}\" y=\"{}\"/></g>",

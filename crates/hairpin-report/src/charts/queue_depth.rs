@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use hairpin_model::link::DirectionRecord;
+use hairpin_model::quantities;
 
 use super::axis::Axis;
 use super::over_time::{Span, legend};
 use super::svg::down;
-use crate::quantities;
 
 /// The stage whose depth is seen.
 const QUEUE: &str = "queue";
@@ -38,7 +38,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let in_words = |bytes: u64| quantities::bytes(bytes as f64);
     let packets = timeline.queue_packets_max.get(deepest).copied().unwrap_or(0);
-    let packets = crate::wording::counted(packets, "packet");
+    let packets = quantities::counted(packets, "packet");
     let words = format!("deepest at {}: {} in {packets}", span.begins(deepest), in_words(most_bytes));
     frame.mark((0, "s0 d0"), span.middle(deepest), axis.place(shown(most_bytes)), &words);
     let limit = match (limit_bytes, near) {

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::{self, Group};
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, RoundPoint};
 
@@ -10,8 +13,7 @@ use super::axis::Axis;
 use super::percentiles::swatch;
 use super::series::Looks;
 use super::svg::{down, escape, percent, trimmed};
-use crate::ladder::{self, Group};
-use crate::quantities::{self, Micro};
+use crate::page_text::tied;
 
 /// Height of a panel's plot, in pixels.
 const HEIGHT: f64 = 84.0;
@@ -56,7 +58,7 @@ impl Course {
     }
 
     fn panel(&self, row: &CaseSummary, looks: Looks) -> Option<String> {
-        let centre = ladder::p50_ns(row).or_else(|| points(row).next().map(|point| point.p50_ns))?;
+        let centre = row.p50_ns().or_else(|| points(row).next().map(|point| point.p50_ns))?;
         let axis = Axis::log_around(centre, AT_LEAST, points(row).map(|point| point.p50_ns))?;
         let name = escape(&ladder::row_name(row));
         let label = escape(&format!("p50 of each round of {} over the run", row.label));
@@ -67,7 +69,7 @@ impl Course {
              aria-label=\"{label}\">{}",
             looks.classes(),
             swatch(looks),
-            quantities::duration(centre, Micro::Sign),
+            tied(&quantities::duration(centre)),
             self.bands
         );
         html.push_str(&self.scales(&axis));
@@ -102,7 +104,7 @@ impl Course {
     }
 
     fn mark(&self, point: &RoundPoint, is_other: bool, axis: &Axis, looks: Looks) -> String {
-        let time = |ns: f64| quantities::duration(ns, Micro::Sign);
+        let time = |ns: f64| tied(&quantities::duration(ns));
         #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let at = time(point.started_ns as f64);
         let words = format!(
@@ -125,7 +127,7 @@ impl Course {
 
     /// The ends of both axes.
     fn scales(&self, axis: &Axis) -> String {
-        let time = |ns: f64| escape(&quantities::duration(ns, Micro::Sign));
+        let time = |ns: f64| escape(&tied(&quantities::duration(ns)));
         let below = HEIGHT + 15.0;
         let ticks = self.time.time_ticks(3);
         let label = |place: f64, text: &str| {
@@ -148,7 +150,7 @@ fn points(row: &CaseSummary) -> impl Iterator<Item = &RoundPoint> {
 /// The case's p50 over all rounds, and its interval.
 fn reference(row: &CaseSummary, axis: &Axis) -> String {
     let mut html = String::new();
-    if let Some((low, high)) = ladder::interval(row.latency_ns.p50) {
+    if let Some((low, high)) = row.latency_ns.p50.and_then(Figure::interval) {
         let (above, below) = (1.0 - axis.place(high), 1.0 - axis.place(low));
         let _ = write!(
             html,
@@ -157,7 +159,7 @@ fn reference(row: &CaseSummary, axis: &Axis) -> String {
             trimmed((below - above).max(0.0) * HEIGHT)
         );
     }
-    if let Some(p50) = ladder::p50_ns(row) {
+    if let Some(p50) = row.p50_ns() {
         let y = down(axis.place(p50), HEIGHT);
         let _ = write!(html, "<line class=\"median\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>");
     }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_model::ladder;
 use hairpin_model::run::Run;
-
-use crate::ladder;
 
 /// How many colours there are; style.css has one variable for each.
 pub(crate) const COLOURS: usize = 8;

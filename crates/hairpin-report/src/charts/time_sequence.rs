@@ -11,11 +11,10 @@ use hairpin_model::time_sequence::{EventKind, TimeSequence, Wait};
 use hairpin_model::trace::End;
 
 use super::svg::{escape, trimmed};
-use crate::quantities::Micro;
+use crate::page_text::tied;
 use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
 use crate::time_sequence::words::{self, Clock};
 
-const MICRO: Micro = Micro::Sign;
 /// Height of the names of the ends.
 const TOP: f64 = 30.0;
 /// Height of a call, of a packet, of a line of words, and of what surrounds words in a gap, in pixels.
@@ -36,7 +35,7 @@ const LETTERS: usize = 38;
 /// The chart, its description in words included.
 pub(crate) fn chart(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let lines = lines::of(sequence);
-    let clock = Clock::of(sequence, MICRO);
+    let clock = Clock::of(sequence).on_page();
     let mut drawing = Drawing::new(&lines.lines, sequence, clock);
     for line in &lines.lines {
         match line {
@@ -69,10 +68,10 @@ fn described(lines: &[Line], sequence: &TimeSequence, clock: &Clock) -> String {
                 words::events(events, clock)
             )),
             Line::Gap(gap) => {
-                said.extend(words::left_out(gap, MICRO));
+                said.extend(words::left_out(gap).map(|text| tied(&text)));
                 let waits = gap.waits.iter();
                 said.extend(
-                    waits.map(|wait| format!("{}: {}", words::end(wait.end), words::wait(wait, sequence, MICRO))),
+                    waits.map(|wait| format!("{}: {}", words::end(wait.end), tied(&words::wait(wait, sequence)))),
                 );
             }
         }
@@ -241,9 +240,9 @@ impl<'s> Drawing<'s> {
     }
 
     fn gap(&mut self, gap: &Gap) {
-        let left_out = words::left_out(gap, MICRO);
+        let left_out = words::left_out(gap).map(|text| tied(&text));
         let texts: Vec<(End, Vec<String>)> =
-            gap.waits.iter().map(|wait| (wait.end, broken(&words::wait(wait, self.sequence, MICRO)))).collect();
+            gap.waits.iter().map(|wait| (wait.end, broken(&tied(&words::wait(wait, self.sequence))))).collect();
         let words: usize =
             texts.iter().map(|(_, lines)| lines.len()).sum::<usize>() + usize::from(left_out.is_some());
         #[expect(clippy::cast_precision_loss, reason = "a few lines")]
@@ -313,7 +312,7 @@ impl<'s> Drawing<'s> {
                 trimmed(shift),
                 trimmed(from),
                 trimmed((until - from).max(4.0)),
-                escape(&words::wait(wait, self.sequence, MICRO))
+                escape(&tied(&words::wait(wait, self.sequence)))
             );
         }
         html + &self.above

@@ -1,10 +1,11 @@
 //! The page of tested claims: published against measured, text by text.
 
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, TestRun};
+use hairpin_model::quantities::{counted, utc};
 use serde::Serialize;
 
-use super::{SCRIPT, STYLE, rendered, tied};
-use crate::quantities;
+use super::template::{SCRIPT, STYLE, rendered};
+use crate::page_text::tied;
 use crate::{claim_wording, wording};
 
 const PAGE: &str = include_str!("claims.html");
@@ -70,7 +71,7 @@ struct RunView<'r> {
 }
 
 pub(super) fn render(report: &ClaimsReport) -> String {
-    let mut subtitle = vec![quantities::utc(report.started_unix_s)];
+    let mut subtitle = vec![utc(report.started_unix_s)];
     subtitle.extend(claim_wording::footer(report));
     let view = View {
         style_html: STYLE,
@@ -137,7 +138,7 @@ fn row(of: &JudgedRow) -> RowView<'_> {
 }
 
 fn run(of: &TestRun) -> RunView<'_> {
-    let failed = (of.failed_rounds > 0).then(|| format!("{} failed", wording::counted(of.failed_rounds, "round")));
+    let failed = (of.failed_rounds > 0).then(|| format!("{} failed", counted(of.failed_rounds, "round")));
     RunView {
         name: &of.name,
         command: &of.command,

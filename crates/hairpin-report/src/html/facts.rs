@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
-
-use crate::quantities;
 
 /// A titled list of names and values.
 #[derive(Serialize)]

@@ -4,15 +4,14 @@
 use serde::Serialize;
 
 use hairpin_model::link::{Direction, DirectionRecord, LinkSummary, PacketCounts, ShownLink, StageRecord};
+use hairpin_model::quantities::{self, DASH};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::{MICRO, tied};
 use crate::charts::over_time::Span;
 use crate::charts::{link_path, packet_fates, packet_rates, queue_depth};
 use crate::links::{self, Link};
-use crate::quantities::{self, DASH};
-use crate::wording;
+use crate::page_text::{tied, words};
 
 /// The cases whose rounds are drawn, of all links: a page must stay small.
 const MOST_SHOWN: usize = 12;
@@ -95,15 +94,15 @@ fn view(link: &Link<'_>, left: &mut usize) -> LinkView {
     let drawn = shown.len().min(*left);
     *left -= drawn;
     let row = |row: &&CaseSummary| Some(case_row(row, row.link.as_ref()?));
-    let tied = |(flag, text): (bool, String)| (flag, tied(&text));
+    let told = |(flag, text): (bool, String)| (flag, tied(&text));
     let bounds = link.rows.iter().find_map(|row| Some(row.link.as_ref()?.late_bounds_ns)).unwrap_or_default();
     LinkView {
         title: links::title(link),
-        line: if link.name == link.line { Vec::new() } else { super::words(link.line) },
-        account: links::account(link, MICRO).map(tied),
-        left_out: links::left_out(link).map(tied),
+        line: if link.name == link.line { Vec::new() } else { words(link.line) },
+        account: links::account(link).map(told),
+        left_out: links::left_out(link).map(told),
         cases: link.rows.iter().filter_map(row).collect(),
-        bounds: [bounds.p50, bounds.p99].map(|ns| links::time(ns, MICRO)),
+        bounds: [bounds.p50, bounds.p99].map(|ns| tied(&links::time(ns))),
         shown: shown.iter().take(drawn).map(|one| one_round(*one)).collect(),
         not_shown: shown.len() - drawn,
     }
@@ -119,7 +118,7 @@ fn all_dropped(packets: &PacketCounts) -> u64 {
 
 fn case_row(row: &CaseSummary, link: &LinkSummary) -> CaseRow {
     let (packets, bounds) = (&link.packets, link.late_bounds_ns);
-    let late = |ns: u64, bound_ns: u64| (links::time(ns, MICRO), ns > bound_ns);
+    let late = |ns: u64, bound_ns: u64| (tied(&links::time(ns)), ns > bound_ns);
     CaseRow {
         name: row.case.without_link().label(),
         valid: row.valid,
@@ -132,7 +131,7 @@ fn case_row(row: &CaseSummary, link: &LinkSummary) -> CaseRow {
             Some(ns) => vec![late(ns.p50, bounds.p50), late(ns.p99, bounds.p99), late(ns.max, u64::MAX)],
             None => vec![(DASH.to_owned(), false); 3],
         },
-        relay_cpu: link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| quantities::duration(ns, MICRO)),
+        relay_cpu: link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| tied(&quantities::duration(ns))),
     }
 }
 
@@ -170,7 +169,7 @@ fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSumma
     notes.extend(record.timeline.is_none().then(|| "Nobody saw what happened when.".to_owned()));
     notes.extend((all_dropped(&record.packets) == 0).then(|| "Nothing was dropped.".to_owned()));
     if record.drops_unlisted > 0 {
-        let more = wording::counted(record.drops_unlisted, "later drop");
+        let more = quantities::counted(record.drops_unlisted, "later drop");
         notes.push(format!("{more} not marked: only the first are listed one by one."));
     }
     DirectionView {

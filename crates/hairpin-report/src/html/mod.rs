@@ -7,29 +7,24 @@ mod claims;
 mod facts;
 mod links;
 mod table;
+mod template;
 mod time_sequence;
 
-use minijinja::Environment;
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
 use serde::Serialize;
 
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
-use hairpin_model::printable;
+use hairpin_model::ladder;
+use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
+use crate::chains::{Step, chains};
 use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
-use crate::exchanges;
-use crate::findings;
-use crate::ladder;
-use crate::quantities::{self, Micro};
-use crate::{trust, wording};
+use crate::page_text::{tied, words};
+use crate::{exchanges, findings, trust, wording};
+use template::{SCRIPT, STYLE, rendered};
 
-const MICRO: Micro = Micro::Sign;
 const PAGE: &str = include_str!("page.html");
-const STYLE: &str = include_str!("style.css");
-const SCRIPT: &str = include_str!("script.js");
 
 /// What the template gets. Fields that end in `_html` are markup, everything else is text and is escaped.
 #[derive(Serialize)]
@@ -137,20 +132,9 @@ pub fn render_claims(report: &ClaimsReport) -> String {
     claims::render(report)
 }
 
-fn rendered(name: &'static str, page: &'static str, view: &impl Serialize) -> String {
-    let mut environment = Environment::new();
-    let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
-    environment.set_syntax(blocks.expect("the usual delimiters"));
-    environment.add_template(name, page).expect("the template is part of this crate");
-    let template = environment.get_template(name).expect("it was just added");
-    let page = template.render(Serde(view)).expect("the template knows its view");
-    // The page's own lines are broken by line feeds alone.
-    page.replace(|letter| printable::steers(letter) && letter != '\n', "\u{fffd}")
-}
-
 fn view(run: &Run) -> View {
     let looks = series::assign(run);
-    let groups = ladder::groups(run);
+    let groups = ladder::groups(&run.cases);
     let course = rounds::Course::of(run);
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
         chart.map(|chart_html| Panel { group: group.name.clone(), chart_html })
@@ -160,7 +144,6 @@ fn view(run: &Run) -> View {
         .iter()
         .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
         .collect();
-    let answer = wording::answer(run, MICRO);
     let (sequences, sequences_left_out) = time_sequence::of(run);
     let calibration = |(good, text): (bool, String)| Calibration { good, text: tied(&text) };
     View {
@@ -171,8 +154,8 @@ fn view(run: &Run) -> View {
         question: run.plan.question.clone(),
         subtitle: subtitle(run),
         partial: wording::partial(run).into_iter().collect(),
-        lead: tied(&answer.lead),
-        more: answer.more.iter().map(|sentence| tied(sentence)).collect(),
+        lead: tied(&run.answer.headline),
+        more: run.answer.sentences.iter().map(|sentence| tied(sentence)).collect(),
         cautions: trust::quick(run)
             .into_iter()
             .chain(wording::cautions(run))
@@ -182,7 +165,7 @@ fn view(run: &Run) -> View {
             .map(|said| tied(&said))
             .collect(),
         calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
-        things: ladder::things(run),
+        things: ladder::things(&run.cases),
         by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
         ladder_html: ladder_chart::chart(run, &looks),
         shared_link: crate::links::shared(run),
@@ -190,7 +173,7 @@ fn view(run: &Run) -> View {
         curves,
         no_curve: tied(&wording::no_curve(run)),
         courses,
-        chains: chains(run, &groups),
+        chains: chains(run).iter().map(chain).collect(),
         findings: run.findings.iter().map(|finding| card(run, finding)).collect(),
         tables: table::of(&groups),
         gap_note: exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
@@ -228,60 +211,27 @@ fn tab_rules(tabs: usize) -> String {
     (1..=tabs).map(rule).collect()
 }
 
-/// The text as a page has it: blanks that do not break between a number and its unit, and between the thousands of a
-/// number; µs for us.
-fn tied(text: &str) -> String {
-    let words: Vec<&str> = text.split(' ').collect();
-    let mut tied = String::with_capacity(text.len());
-    for (place, word) in words.iter().enumerate() {
-        if let Some(before) = place.checked_sub(1).map(|before| words[before]) {
-            let bare = word.trim_end_matches(|last: char| ",;.:)".contains(last));
-            let unit =
-                matches!(bare, "ns" | "us" | "ms" | "s" | "%" | "B" | "KiB" | "MiB" | "GiB" | "/s" | "k/s" | "M/s");
-            let thousands = bare.len() == 3 && bare.bytes().all(|byte| byte.is_ascii_digit());
-            let number = before.ends_with(|last: char| last.is_ascii_digit());
-            tied.push(if number && (unit || thousands) { '\u{a0}' } else { ' ' });
-            if number && bare == "us" {
-                tied.push_str(&word.replacen("us", "µs", 1));
-                continue;
-            }
-        }
-        tied.push_str(word);
-    }
-    tied
-}
-
-/// The words of a command, none of which is broken at a hyphen.
-fn words(command: &str) -> Vec<String> {
-    command.split(' ').map(str::to_owned).collect()
-}
-
 fn subtitle(run: &Run) -> Vec<String> {
     let mut parts = vec![quantities::utc(run.started_unix_s), wording::machine_line(run)];
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     if run.duration_ns > 0 {
-        parts.push(format!("took {}", quantities::duration(run.duration_ns as f64, MICRO)));
+        parts.push(tied(&format!("took {}", quantities::duration(run.duration_ns as f64))));
     }
     parts.retain(|part| !part.is_empty());
     parts
 }
 
-fn chains(run: &Run, groups: &[ladder::Group<'_>]) -> Vec<Chain> {
-    let step = |(step, row): (ladder::Step, &hairpin_model::summary::CaseSummary)| {
-        (step.sign(), step.meaning(), ladder::row_name(row))
-    };
-    let chain = |group: &ladder::Group<'_>| {
-        let chain = ladder::chain(run, group);
-        let note = exchanges::beyond_p50(&chain);
-        Chain { group: group.name.clone(), steps: chain.into_iter().map(step).collect(), note }
-    };
-    groups.iter().map(chain).filter(|chain| chain.steps.len() > 1).collect()
+fn chain(chain: &crate::chains::Chain<'_>) -> Chain {
+    let first = ("", "", ladder::row_name(chain.first));
+    let step = |step: &Step<'_>| (step.sign(), step.meaning(), ladder::row_name(step.row));
+    let steps = std::iter::once(first).chain(chain.steps.iter().map(step)).collect();
+    Chain { group: chain.group.clone(), steps, note: chain.beyond_p50() }
 }
 
 fn card(run: &Run, finding: &Finding) -> Card {
     let experiment = finding.counter_experiment.as_ref();
     let proof =
-        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", findings::proof(proved, MICRO));
+        |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", tied(&findings::proof(proved)));
     let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
     Card {
         code: finding.code.clone(),
@@ -295,7 +245,7 @@ fn card(run: &Run, finding: &Finding) -> Card {
             .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
         summary: tied(&finding.summary),
         cases: findings::case_labels(run, &finding.cases),
-        evidence: findings::evidence(finding, MICRO),
+        evidence: findings::evidence(finding).iter().map(|line| tied(line)).collect(),
         advice: tied(&finding.advice),
         change: experiment.map(|experiment| tied(&experiment.change)),
         command: experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),
@@ -305,7 +255,7 @@ fn card(run: &Run, finding: &Finding) -> Card {
 
 /// What tracing costs and what was captured; true with what is missing.
 fn evidence(run: &Run) -> Vec<(bool, String)> {
-    let cost = exchanges::tracing_cost(run, MICRO).map(|cost| (false, format!("Tracing: {cost}.")));
+    let cost = exchanges::tracing_cost(run).map(|cost| (false, tied(&format!("Tracing: {cost}."))));
     let captures = exchanges::captures(run).into_iter().map(|(lost, note)| (lost, format!("Capture: {note}")));
     cost.into_iter().chain(captures).collect()
 }
@@ -318,6 +268,6 @@ fn first_left_out(groups: &[ladder::Group<'_>]) -> Option<String> {
 }
 
 fn failures(run: &Run) -> Vec<(String, String, String)> {
-    let row = |(label, times, cause)| (label, wording::counted(times, "round"), cause);
+    let row = |(label, times, cause)| (label, counted(times, "round"), cause);
     wording::failures(run).into_iter().map(row).collect()
 }

@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use hairpin_model::figure::Figure;
-use hairpin_model::machine::OtherState;
-use hairpin_model::summary::{CaseSummary, ExchangeFigures};
+use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::quantities;
+use hairpin_model::summary::{CaseSummary, OtherState};
 
-use super::MICRO;
+use crate::columns::{self, Column, Unit};
 use crate::exchanges;
-use crate::ladder::{self, Group, Kind};
-use crate::quantities::{self, DASH};
+use crate::page_text::tied;
 
 /// A table of the cases that measure the same kind of thing.
 #[derive(Serialize)]
@@ -39,56 +39,55 @@ struct Cell {
     key: Option<f64>,
 }
 
-/// A column of figures: its title and its cell.
-type Column = (&'static str, fn(&CaseSummary) -> Cell);
-
-const ROUND_TRIPS: &[Column] = &[
-    ("p50", |row| time_cell(row.latency_ns.p50)),
-    ("p90", |row| time_cell(row.latency_ns.p90)),
-    ("p99", |row| time_cell(row.latency_ns.p99)),
-    ("p99.9", |row| time_cell(row.latency_ns.p999)),
-    ("max", |row| time_cell(row.latency_ns.max)),
-    ("mean", |row| time_cell(row.latency_ns.mean)),
-    ("rate", |row| cell(row.rate_per_s, quantities::rate, quantities::rate_bounds)),
-    ("lost", |row| count_cell(ladder::lost(row))),
-    ("CPU per message", |row| time_cell(ladder::cpu_ns_per_message(row).map(Figure::bare))),
-    ("set-up", |row| time_cell(row.setup_ns)),
-    ("first message", |row| time_cell(row.first_message_ns)),
-    ("rounds", |row| count_cell(row.rounds)),
-    ("round trips", |row| count_cell(row.samples)),
+/// The columns of each kind of case, by their names in the list of columns.
+const ROUND_TRIPS: &[&str] = &[
+    "latency_p50_ns",
+    "latency_p90_ns",
+    "latency_p99_ns",
+    "latency_p999_ns",
+    "latency_max_ns",
+    "latency_mean_ns",
+    "rate_per_s",
+    "lost_with_unexplained",
+    "cpu_ns_per_message",
+    "setup_ns",
+    "first_message_ns",
+    "rounds",
+    "samples",
 ];
 
-const EXCHANGES: &[Column] = &[
-    ("p50", |row| time_cell(row.latency_ns.p50)),
-    ("p90", |row| time_cell(row.latency_ns.p90)),
-    ("p99", |row| time_cell(row.latency_ns.p99)),
-    ("max", |row| time_cell(row.latency_ns.max)),
-    ("bytes/ms", |row| number_cell(row, |of| of.bytes_per_ms)),
-    ("speed-up against none", |row| number_cell(row, |of| of.speed_up_against_none)),
-    ("segments", |row| number_cell(row, |of| of.segments_per_exchange)),
-    ("bare ACKs", |row| number_cell(row, |of| of.bare_acks_per_exchange)),
-    ("system calls", |row| number_cell(row, |of| of.system_calls_per_exchange)),
-    ("first exchange", |row| time_cell(row.exchanges.as_ref().and_then(|of| of.first_exchange_ns))),
-    ("CPU per exchange", |row| time_cell(ladder::cpu_ns_per_message(row).map(Figure::bare))),
-    ("set-up", |row| time_cell(row.setup_ns)),
-    ("rounds", |row| count_cell(row.rounds)),
-    ("exchanges", |row| count_cell(row.samples)),
+const EXCHANGES: &[&str] = &[
+    "latency_p50_ns",
+    "latency_p90_ns",
+    "latency_p99_ns",
+    "latency_max_ns",
+    "bytes_per_ms",
+    "speed_up_against_none",
+    "segments_per_exchange",
+    "bare_acks_per_exchange",
+    "system_calls_per_exchange",
+    "first_exchange_ns",
+    "cpu_ns_per_exchange",
+    "setup_ns",
+    "rounds",
+    "samples",
 ];
 
 /// A table for each kind that the run has, its rows in the order of the ladder.
 pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
     let of_kind = |kind: Kind| {
-        let columns = match kind {
+        let names = match kind {
             Kind::RoundTrips => ROUND_TRIPS,
             Kind::Exchanges => EXCHANGES,
         };
+        let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).collect();
         let rows: Vec<Row> = groups
             .iter()
             .filter(|group| group.kind == kind)
             .flat_map(|group| group.rows.iter().map(move |row| (group, *row)))
-            .map(|(group, row)| table_row(group, row, columns.iter().map(|(_, cell)| cell(row)).collect()))
+            .map(|(group, row)| table_row(group, row, columns.iter().map(|column| Cell::of(column, row)).collect()))
             .collect();
-        let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
+        let titles = columns.iter().map(|column| column.title.to_owned()).collect();
         SummaryTable { title: kind.title(), titles, rows }
     };
     Kind::ALL.map(of_kind).into_iter().filter(|table| !table.rows.is_empty()).collect()
@@ -98,14 +97,11 @@ pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
 pub(super) fn first_exchanges(groups: &[Group<'_>]) -> Option<SummaryTable> {
     let all = || groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let rows = || all().filter(|(_, row)| exchanges::first_differ(row));
-    let early =
-        |row: &CaseSummary| row.exchanges.as_ref().map(|of| of.early_exchanges_ns.clone()).unwrap_or_default();
-    let most = rows().map(|(_, row)| early(row).len()).max()?;
+    let most = rows().map(|(_, row)| exchanges::early(row).len()).max()?;
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
-        let early = early(row);
-        let cells =
-            (0..most).map(|place| time_cell(early.get(place).copied())).chain([time_cell(row.latency_ns.p50)]);
-        table_row(group, row, cells.collect())
+        let early = exchanges::early(row);
+        let times = (0..most).map(|place| early.get(place).copied()).chain([row.latency_ns.p50]);
+        table_row(group, row, times.map(Cell::time).collect())
     };
     let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
     Some(SummaryTable { title: "First exchanges of a connection", titles, rows: rows().map(table_row).collect() })
@@ -116,9 +112,9 @@ pub(super) fn other_states(groups: &[Group<'_>]) -> Option<SummaryTable> {
     let all = groups.iter().flat_map(|group| group.rows.iter().map(move |row| (group, *row)));
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let of_state = |other: &OtherState| {
-            let share = Cell { text: quantities::share(other.share), interval: None, key: Some(other.share) };
+            let share = Cell::new(&quantities::share(other.share), None, Some(other.share));
             let latency = &other.latency_ns;
-            let figures = [latency.p50, latency.p90, latency.p99, row.latency_ns.p50].map(time_cell);
+            let figures = [latency.p50, latency.p90, latency.p99, row.latency_ns.p50].map(Cell::time);
             table_row(group, row, [share].into_iter().chain(figures).collect())
         };
         row.other_states.iter().map(of_state).collect::<Vec<_>>()
@@ -138,7 +134,7 @@ fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     words.extend(group.path.clone());
     Row {
         name,
-        details: super::tied(&words.join(" ")),
+        details: tied(&words.join(" ")),
         waiting: case.waiting.to_string(),
         placement: case.placement.to_string(),
         valid: row.valid,
@@ -146,29 +142,17 @@ fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     }
 }
 
-fn number_cell(row: &CaseSummary, of: fn(&ExchangeFigures) -> Option<Figure>) -> Cell {
-    let figure = row.exchanges.as_ref().and_then(of);
-    let value = ladder::finite(figure).unwrap_or(f64::NAN);
-    cell(figure, quantities::number, |low, high| quantities::number_bounds(value, low, high, MICRO))
-}
-
-fn time_cell(figure: Option<Figure>) -> Cell {
-    let value = ladder::finite(figure).unwrap_or(f64::NAN);
-    let between = |low, high| quantities::bounds(value, low, high, MICRO);
-    cell(figure, |ns| quantities::duration(ns, MICRO), between)
-}
-
-fn cell(figure: Option<Figure>, text: fn(f64) -> String, between: impl Fn(f64, f64) -> String) -> Cell {
-    let key = ladder::finite(figure);
-    Cell {
-        text: key.map_or_else(|| DASH.to_owned(), text),
-        interval: key.and(ladder::interval(figure)).map(|(low, high)| between(low, high)),
-        key,
+impl Cell {
+    fn of(column: &Column, row: &CaseSummary) -> Self {
+        Self::new(&column.text(row), column.bounds(row), column.number_of(row))
     }
-}
 
-fn count_cell(number: u64) -> Cell {
-    #[expect(clippy::cast_precision_loss, reason = "a sort key")]
-    let key = Some(number as f64);
-    Cell { text: quantities::count(number), interval: None, key }
+    fn time(figure: Option<Figure>) -> Self {
+        let key = figure.and_then(Figure::finite);
+        Self::new(&Unit::Time.text(key), Unit::Time.bounds(figure), key)
+    }
+
+    fn new(text: &str, interval: Option<String>, key: Option<f64>) -> Self {
+        Self { text: tied(text), interval: interval.map(|bounds| tied(&bounds).replace('-', "\u{2013}")), key }
+    }
 }

@@ -6,8 +6,8 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::TimeSequence;
 
-use super::MICRO;
 use crate::charts::time_sequence as chart;
+use crate::page_text::tied;
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{lines, traced};
 
@@ -39,13 +39,13 @@ pub(super) fn of(run: &Run) -> (Vec<Sequence>, usize) {
 }
 
 fn one(row: &CaseSummary, sequence: &TimeSequence) -> Sequence {
-    let clock = Clock::of(sequence, MICRO);
+    let clock = Clock::of(sequence).on_page();
     let lines = lines::of(sequence);
     Sequence {
         label: row.label.clone(),
-        about: words::about(sequence, MICRO),
+        about: tied(&words::about(sequence)),
         how_to_read: words::how_to_read(sequence, &clock),
-        drawn_from: words::drawn_from(row, sequence, MICRO),
+        drawn_from: tied(&words::drawn_from(row, sequence)),
         chart_html: chart::chart(row, sequence),
         unit: clock.unit(),
         events: events(sequence, &clock),

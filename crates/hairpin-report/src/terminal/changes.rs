@@ -1,14 +1,12 @@
 //! Two runs compared: what is unlike first, then the figures, then the budgets.
 
 use hairpin_model::figure::Figure;
+use hairpin_model::quantities::{self, DASH, counted};
 use hairpin_model::summary::Verdict;
 
-use super::MICRO;
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::comparison::{ComparisonReport, ComparisonRow, InvalidCase};
-use crate::quantities::{self, DASH};
-use crate::wording;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     page.paragraph(0, LEAD, &answer(report));
@@ -38,14 +36,14 @@ fn answer(report: &ComparisonReport) -> String {
     };
     let budgets = |kept: Option<bool>| report.budgets.iter().filter(|budget| budget.kept == kept).count() as u64;
     let (broken, untold) = (budgets(Some(false)), budgets(None));
-    let compared = wording::counted(usable().count() as u64, "figure");
+    let compared = counted(usable().count() as u64, "figure");
     let budget = match (report.budgets.len(), broken, untold) {
         (0, _, _) => String::new(),
         (_, 0, 0) => " Every budget was kept.".to_owned(),
         (_, 0, untold) => {
-            format!(" No budget was broken; of {} it cannot be told.", wording::counted(untold, "budget"))
+            format!(" No budget was broken; of {} it cannot be told.", counted(untold, "budget"))
         }
-        (_, broken, _) => format!(" {} NOT kept.", wording::counted(broken, "budget")),
+        (_, broken, _) => format!(" {} NOT kept.", counted(broken, "budget")),
     };
     if report.rows.is_empty() {
         return format!("The two runs have no figure in common.{budget}");
@@ -145,7 +143,7 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
 }
 
 fn cells(row: &ComparisonRow) -> [String; 5] {
-    let shown = |figure: Figure| quantities::in_unit(figure.value, &row.unit, MICRO);
+    let shown = |figure: Figure| quantities::in_unit(figure.value, &row.unit);
     let verdict = match row.verdict {
         _ if !row.valid => "invalid".to_owned(),
         Verdict::CannotTell => "no difference".to_owned(),
@@ -153,19 +151,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
         verdict => verdict.to_string(),
     };
     let smallest = row.smallest_detectable.map_or_else(|| DASH.to_owned(), |share| quantities::change(1.0 + share));
-    [shown(row.baseline), shown(row.candidate), change(row.ratio), smallest, verdict]
-}
-
-/// `+5.3 % (+4.1 .. +6.6)`.
-fn change(ratio: Figure) -> String {
-    let value = quantities::change(ratio.value);
-    match (ratio.low, ratio.high) {
-        (Some(low), Some(high)) if value != DASH => {
-            let bound = |ratio: f64| quantities::change(ratio).trim_end_matches(" %").to_owned();
-            format!("{value} ({} .. {})", bound(low), bound(high))
-        }
-        _ => value,
-    }
+    [shown(row.baseline), shown(row.candidate), quantities::change_figure(row.ratio), smallest, verdict]
 }
 
 fn budgets(page: &mut Page, report: &ComparisonReport) {
@@ -181,7 +167,8 @@ fn budgets(page: &mut Page, report: &ComparisonReport) {
             (None, _) => (PLAIN, "cannot tell".to_owned()),
         };
         let allowed = quantities::change(1.0 + budget.allowed_share);
-        let changed = budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), change);
+        let changed =
+            budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), quantities::change_figure);
         let text = format!("{} {}: {changed}, {allowed} allowed: {word}", budget.case, budget.figure);
         page.item("  ", style, &text);
     }

@@ -3,10 +3,11 @@
 use anstyle::Style;
 use hairpin_model::claim::Coverage;
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Source, Verdict};
+use hairpin_model::quantities::counted;
 
 use super::page::{BAD, DIM, GOOD, HEADING, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::{Block, GAP};
-use crate::{claim_wording, wording};
+use crate::claim_wording;
 
 pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
     page.paragraph(0, LEAD, &claim_wording::answer(report));
@@ -221,7 +222,7 @@ fn problems(page: &mut Page, report: &ClaimsReport) {
             page.heading("Runs that failed", "");
         }
         let what = run.problem.clone();
-        let what = what.unwrap_or_else(|| format!("{} failed", wording::counted(run.failed_rounds, "round")));
+        let what = what.unwrap_or_else(|| format!("{} failed", counted(run.failed_rounds, "round")));
         page.item(&format!("  {}: ", run.name), BAD, &what);
     }
 }

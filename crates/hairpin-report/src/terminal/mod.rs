@@ -5,39 +5,26 @@
 
 mod changes;
 mod claims;
+mod look;
 mod page;
 mod tables;
 mod time_sequence;
 
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
+use hairpin_model::ladder;
+use hairpin_model::path;
+use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
+use crate::chains::{self, Step, chains};
 use crate::comparison::ComparisonReport;
-use crate::quantities::{self, Micro};
-use crate::{exchanges, findings, ladder, links, trust, wording};
+use crate::{exchanges, findings, links, trust, wording};
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
+pub use look::Look;
 pub use time_sequence::render_time_sequences;
-
-/// How the text should look: the binary decides from the terminal and from `NO_COLOR`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// Columns; from 40 on.
-    pub width: usize,
-    /// Whether ANSI styles are used.
-    pub colour: bool,
-}
-
-impl Default for Look {
-    /// 100 columns without colour.
-    fn default() -> Self {
-        Self { width: 100, colour: false }
-    }
-}
-
-const MICRO: Micro = Micro::Ascii;
 
 /// The run as text. The binary adds the paths of the run folder and of the page below it.
 #[must_use]
@@ -84,11 +71,8 @@ fn answer(page: &mut Page, run: &Run) {
         page.paragraph(0, BAD, &alarm);
         page.gap();
     }
-    let answer = wording::answer(run, MICRO);
-    page.paragraph(0, LEAD, &answer.lead);
-    if !answer.more.is_empty() {
-        page.paragraph(0, page::PLAIN, &answer.more.join(" "));
-    }
+    page.paragraph(0, LEAD, &run.answer.headline);
+    page.paragraph(0, page::PLAIN, &run.answer.sentences.join(" "));
     if let Some(quick) = trust::quick(run) {
         page.paragraph(0, WARN, &quick);
     }
@@ -118,13 +102,13 @@ fn below_the_ladder(page: &mut Page, run: &Run) {
     for (label, why) in wording::invalid(run) {
         page.item("! ", BAD, &format!("{label} {why}"));
     }
-    for (unusable, line) in links::notes(run, MICRO) {
+    for (unusable, line) in links::notes(run) {
         page.item("Link: ", if unusable { BAD } else { page::PLAIN }, &line);
     }
     for line in wording::ledger_lines(run) {
         page.item("Ledger: ", WARN, &line);
     }
-    if let Some(cost) = exchanges::tracing_cost(run, MICRO) {
+    if let Some(cost) = exchanges::tracing_cost(run) {
         page.item("Tracing: ", DIM, &cost);
     }
     for (lost, note) in exchanges::captures(run) {
@@ -142,7 +126,7 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
         let changed = |(one, other): (&CaseSummary, &CaseSummary)| {
             one.case.options != other.case.options
                 || one.case.cpu_idle != other.case.cpu_idle
-                || !links::alike(&one.case, &other.case)
+                || !path::alike(&one.case, &other.case)
         };
         comparison.role == Role::CounterExperiment && pair.is_some_and(changed)
     };
@@ -153,16 +137,12 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     page.heading("One thing changed", "p50 of the second against the first, with its 95 % interval");
     for comparison in comparisons {
         let label = |id: &str| run.case(id).map_or_else(|| id.to_owned(), |case| case.label.clone());
-        let ratio = comparison.ratio;
-        let bounds = ratio.low.zip(ratio.high).map_or_else(String::new, |(low, high)| {
-            format!(" ({} .. {})", quantities::change(low), quantities::change(high))
-        });
         let verdict = match comparison.verdict {
-            Verdict::CannotTell => "cannot tell apart".to_owned(),
+            Verdict::CannotTell => "no difference found".to_owned(),
             verdict => verdict.to_string(),
         };
         let (one, other) = (label(&comparison.baseline), label(&comparison.candidate));
-        let text = format!("{one} -> {other}: {verdict}, {}{bounds}", quantities::change(ratio.value));
+        let text = format!("{one} -> {other}: {verdict}, {}", quantities::change_figure(comparison.ratio));
         page.item("  ", page::PLAIN, &text);
     }
 }
@@ -171,26 +151,23 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
 const LABEL: usize = 2;
 
 fn neighbours(page: &mut Page, run: &Run) {
-    let chains: Vec<_> = ladder::groups(run)
-        .into_iter()
-        .map(|group| (ladder::chain(run, &group), group.name))
-        .filter(|(chain, _)| chain.len() > 1)
-        .collect();
+    let chains = chains(run);
     if chains.is_empty() {
         return;
     }
-    page.heading("Who is faster at p50", "a < b: a is faster; a ~ b: cannot tell apart; a ? b: not compared");
-    let widest = chains.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
+    page.heading("Who is faster at p50", chains::LEGEND);
+    let widest = chains.iter().map(|chain| chain.group.chars().count()).max().unwrap_or(0);
     let beside = LABEL * (widest + 2) <= page.width();
-    for (chain, name) in chains {
-        let label = if beside { format!("{name:<widest$}  ") } else { "  ".to_owned() };
+    for chain in chains {
+        let label = if beside { format!("{:<widest$}  ", chain.group) } else { "  ".to_owned() };
         if !beside {
-            page.paragraph(0, LEAD, &name);
+            page.paragraph(0, LEAD, &chain.group);
         }
         let room = page.width() - label.chars().count();
-        let steps: Vec<String> = chain.iter().map(|(step, row)| one_step(*step, row, room)).collect();
-        page.item(&label, page::PLAIN, &steps.join(" "));
-        if let Some(note) = exchanges::beyond_p50(&chain) {
+        let first = fitting(ladder::row_name(chain.first), room);
+        let steps = chain.steps.iter().map(|step| one_step(step, room));
+        page.item(&label, page::PLAIN, &std::iter::once(first).chain(steps).collect::<Vec<_>>().join(" "));
+        if let Some(note) = chain.beyond_p50() {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
         }
     }
@@ -199,9 +176,12 @@ fn neighbours(page: &mut Page, run: &Run) {
     }
 }
 
-/// A step of a chain, which is broken only where it has no room.
-fn one_step(step: ladder::Step, row: &CaseSummary, room: usize) -> String {
-    let text = format!("{} {}", step.sign(), ladder::row_name(row)).trim_start().to_owned();
+fn one_step(step: &Step<'_>, room: usize) -> String {
+    fitting(format!("{} {}", step.sign(), ladder::row_name(step.row)), room)
+}
+
+/// What is broken only where it has no room.
+fn fitting(text: String, room: usize) -> String {
     if text.chars().count() <= room { text.replace(' ', page::NO_BREAK) } else { text }
 }
 
@@ -249,7 +229,7 @@ fn one_finding(page: &mut Page, finding: &Finding) {
     match (&finding.proved, &finding.counter_experiment) {
         (Some(proved), _) => {
             let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
-            page.item("  check  ", style, &findings::proof(proved, MICRO));
+            page.item("  check  ", style, &findings::proof(proved));
         }
         (None, Some(experiment)) => {
             page.item("  check  ", page::PLAIN, &experiment.change);
@@ -266,7 +246,7 @@ fn failures(page: &mut Page, run: &Run) {
     }
     page.heading("Failed rounds", "");
     for (label, times, cause) in failures {
-        page.item("  ", page::PLAIN, &format!("{label}: {} failed: {cause}", wording::counted(times, "round")));
+        page.item("  ", page::PLAIN, &format!("{label}: {} failed: {cause}", counted(times, "round")));
     }
 }
 
@@ -285,7 +265,7 @@ fn footer(page: &mut Page, run: &Run) {
     page.gap();
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let took = if run.duration_ns > 0 {
-        format!(" in {}", quantities::duration(run.duration_ns as f64, MICRO))
+        format!(" in {}", quantities::duration(run.duration_ns as f64))
     } else {
         String::new()
     };

@@ -2,8 +2,9 @@
 
 use anstyle::{AnsiColor, Effects, Style};
 use hairpin_model::printable;
+use hairpin_model::quantities::{is_thousands, is_unit};
 
-use super::Look;
+use super::look::Look;
 
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const LEAD: Style = Style::new().effects(Effects::BOLD);
@@ -153,17 +154,6 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
         }
     }
     lines
-}
-
-/// The last three digits of a count: `200` of `41 200`.
-fn is_thousands(word: &str) -> bool {
-    let word = word.trim_end_matches(|last: char| ",;.:)".contains(last));
-    word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn is_unit(word: &str) -> bool {
-    let word = word.trim_end_matches(|last: char| ",;.:)".contains(last));
-    matches!(word, "ns" | "us" | "ms" | "s" | "%" | "B" | "KiB" | "MiB" | "GiB" | "/s" | "k/s" | "M/s" | "x")
 }
 
 #[cfg(test)]

@@ -4,32 +4,56 @@ use anstyle::Style;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use hairpin_model::figure::Figure;
+use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::quantities::{self, DASH};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, ExchangeFigures};
+use hairpin_model::summary::CaseSummary;
 
-use super::MICRO;
 use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
-use crate::exchanges;
-use crate::ladder::{self, Group, Kind};
-use crate::links;
-use crate::quantities::{self, DASH};
+use crate::columns::{self, Unit, Value};
+use crate::{exchanges, links};
 
 /// A table over all groups of a kind.
 struct Sheet {
     of: Kind,
     title: &'static str,
     remark: &'static str,
-    columns: &'static [Column],
+    columns: &'static [Shown],
     /// What follows it, given its groups and the titles of the columns that were shown.
     below: fn(&mut Page, &[&Group<'_>], &[&str]),
 }
 
-/// A column: its title, its text, and when it is left out.
-struct Column {
-    title: &'static str,
-    text: fn(&CaseSummary) -> String,
+/// A column of a table.
+struct Shown {
+    /// Its name in the list of columns.
+    name: &'static str,
+    /// Whether its interval is shown, not its value.
+    interval: bool,
     /// The greatest is left out first where the width does not suffice; 0 never.
     spare: u8,
+}
+
+const fn value(name: &'static str, spare: u8) -> Shown {
+    Shown { name, interval: false, spare }
+}
+
+const fn interval(name: &'static str, spare: u8) -> Shown {
+    Shown { name, interval: true, spare }
+}
+
+impl Shown {
+    fn title(&self) -> &'static str {
+        if self.interval { "95 %" } else { columns::named(self.name).short }
+    }
+
+    fn text(&self, row: &CaseSummary) -> String {
+        let column = columns::named(self.name);
+        match column.value {
+            _ if self.interval => column.bounds(row).unwrap_or_else(|| DASH.to_owned()),
+            Value::Count(of) => quantities::short_count(of(row)),
+            _ => column.text(row),
+        }
+    }
 }
 
 const SHEETS: &[Sheet] = &[
@@ -39,13 +63,13 @@ const SHEETS: &[Sheet] = &[
         remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against none, the median of \
                  ratios paired round by round, so not always the ratio of two lines; 95 %: intervals over rounds",
         columns: &[
-            Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
-            Column { title: "95 %", text: p50_bounds, spare: 2 },
-            Column { title: "p99", text: |row| time(ladder::finite(row.latency_ns.p99)), spare: 3 },
-            Column { title: "max", text: |row| time(ladder::finite(row.latency_ns.max)), spare: 4 },
-            Column { title: "bytes/ms", text: |row| number(row, |of| of.bytes_per_ms), spare: 0 },
-            Column { title: "speed-up", text: speed_up, spare: 0 },
-            Column { title: "95 %", text: speed_up_bounds, spare: 1 },
+            value("latency_p50_ns", 0),
+            interval("latency_p50_ns", 2),
+            value("latency_p99_ns", 3),
+            value("latency_max_ns", 4),
+            value("bytes_per_ms", 0),
+            value("speed_up_against_none", 0),
+            interval("speed_up_against_none", 1),
         ],
         below: |page, groups, _| {
             if let Some(note) = exchanges::gap_note(groups) {
@@ -59,13 +83,13 @@ const SHEETS: &[Sheet] = &[
         remark: "segments and bare ACKs of both directions; system calls of the client; first: the first exchange of a \
                  connection; medians over rounds",
         columns: &[
-            Column { title: "segments", text: |row| number(row, |of| of.segments_per_exchange), spare: 0 },
-            Column { title: "bare ACKs", text: |row| number(row, |of| of.bare_acks_per_exchange), spare: 0 },
-            Column { title: "calls", text: |row| number(row, |of| of.system_calls_per_exchange), spare: 0 },
-            Column { title: "first", text: first_exchange, spare: 0 },
-            Column { title: "CPU", text: |row| time(ladder::cpu_ns_per_message(row)), spare: 2 },
-            Column { title: "set-up", text: |row| time(ladder::finite(row.setup_ns)), spare: 3 },
-            Column { title: "samples", text: |row| quantities::short_count(row.samples), spare: 1 },
+            value("segments_per_exchange", 0),
+            value("bare_acks_per_exchange", 0),
+            value("system_calls_per_exchange", 0),
+            value("first_exchange_ns", 0),
+            value("cpu_ns_per_exchange", 2),
+            value("setup_ns", 3),
+            value("samples", 1),
         ],
         below: |page, groups, _| first_exchanges(page, groups),
     },
@@ -74,53 +98,24 @@ const SHEETS: &[Sheet] = &[
         title: "Round trips",
         remark: "latency of a round trip; 95 %: interval of p50 over rounds; CPU of both ends",
         columns: &[
-            Column { title: "p50", text: |row| time(ladder::p50_ns(row)), spare: 0 },
-            Column { title: "95 %", text: p50_bounds, spare: 2 },
-            Column { title: "p90", text: |row| time(ladder::finite(row.latency_ns.p90)), spare: 4 },
-            Column { title: "p99", text: |row| time(ladder::finite(row.latency_ns.p99)), spare: 0 },
-            Column { title: "p99.9", text: |row| time(ladder::finite(row.latency_ns.p999)), spare: 1 },
-            Column { title: "max", text: |row| time(ladder::finite(row.latency_ns.max)), spare: 0 },
-            Column { title: "lost", text: |row| quantities::short_count(ladder::lost(row)), spare: 3 },
-            Column { title: "CPU/msg", text: |row| time(ladder::cpu_ns_per_message(row)), spare: 4 },
+            value("latency_p50_ns", 0),
+            interval("latency_p50_ns", 2),
+            value("latency_p90_ns", 4),
+            value("latency_p99_ns", 0),
+            value("latency_p999_ns", 1),
+            value("latency_max_ns", 0),
+            value("lost_with_unexplained", 3),
+            value("cpu_ns_per_message", 4),
             // Both are columns, or both stand below.
-            Column { title: "set-up", text: |row| time(ladder::finite(row.setup_ns)), spare: 5 },
-            Column { title: "first", text: |row| time(ladder::finite(row.first_message_ns)), spare: 5 },
+            value("setup_ns", 5),
+            value("first_message_ns", 5),
         ],
         below: set_up,
     },
 ];
 
-fn time(ns: Option<f64>) -> String {
-    ns.map_or_else(|| DASH.to_owned(), |ns| quantities::duration(ns, MICRO))
-}
-
-fn p50_bounds(row: &CaseSummary) -> String {
-    match (ladder::p50_ns(row), ladder::interval(row.latency_ns.p50)) {
-        (Some(value), Some((low, high))) => quantities::bounds(value, low, high, MICRO),
-        _ => DASH.to_owned(),
-    }
-}
-
-/// A figure of a case of exchanges, without a unit.
-fn number(row: &CaseSummary, of: fn(&ExchangeFigures) -> Option<Figure>) -> String {
-    let figure = row.exchanges.as_ref().and_then(of);
-    ladder::finite(figure).map_or_else(|| DASH.to_owned(), quantities::number)
-}
-
-fn speed_up(row: &CaseSummary) -> String {
-    exchanges::speed_up(row).map_or_else(|| DASH.to_owned(), |figure| quantities::factor(figure.value))
-}
-
-fn speed_up_bounds(row: &CaseSummary) -> String {
-    let bounds = |figure: Figure| {
-        let (low, high) = ladder::interval(Some(figure))?;
-        Some(quantities::number_bounds(figure.value, low, high, MICRO))
-    };
-    exchanges::speed_up(row).and_then(bounds).unwrap_or_else(|| DASH.to_owned())
-}
-
-fn first_exchange(row: &CaseSummary) -> String {
-    time(row.exchanges.as_ref().and_then(|figures| ladder::finite(figures.first_exchange_ns)))
+fn time(figure: Option<Figure>) -> String {
+    Unit::Time.text(figure.and_then(Figure::finite))
 }
 
 /// Blanks between columns.
@@ -135,7 +130,7 @@ pub(super) fn tables(page: &mut Page, run: &Run) {
         page.gap();
         page.item("Link: ", PLAIN, &link);
     }
-    let groups = ladder::groups(run);
+    let groups = ladder::groups(&run.cases);
     let of = |kind: Kind| groups.iter().filter(move |group| group.kind == kind).collect::<Vec<_>>();
     for sheet in SHEETS {
         let groups = of(sheet.of);
@@ -150,12 +145,12 @@ impl Sheet {
     /// Shows it, one block a group; gives the titles of the columns that fit.
     fn show(&self, page: &mut Page, groups: &[&Group<'_>]) -> Vec<&'static str> {
         page.heading(self.title, self.remark);
-        let texts = |row: &&CaseSummary| self.columns.iter().map(|column| (column.text)(row)).collect();
+        let texts = |row: &&CaseSummary| self.columns.iter().map(|column| column.text(row)).collect();
         let cells: Vec<Vec<Vec<String>>> =
             groups.iter().map(|group| group.rows.iter().map(texts).collect()).collect();
         let chosen = self.fitting(&cells, page.width().saturating_sub(least_name(groups)));
         let shown: usize = chosen.iter().map(|column| GAP + self.width_of(&cells, *column)).sum();
-        let mut block = Block::new(chosen.iter().map(|column| self.columns[*column].title.to_owned()));
+        let mut block = Block::new(chosen.iter().map(|column| self.columns[*column].title().to_owned()));
         let room = page.width().saturating_sub(shown).max(NAME);
         for (group, rows) in groups.iter().zip(&cells) {
             block.title(&group.name);
@@ -165,13 +160,13 @@ impl Sheet {
             }
         }
         block.show(page);
-        chosen.into_iter().map(|column| self.columns[column].title).collect()
+        chosen.into_iter().map(|column| self.columns[column].title()).collect()
     }
 
     /// The columns with a value that fit into `room`, in their order; those that are equally spare go together.
     fn fitting(&self, cells: &[Vec<Vec<String>>], room: usize) -> Vec<usize> {
         let has_values = |column: &usize| {
-            self.columns[*column].title == "p50" || cells.iter().flatten().any(|row| row[*column] != DASH)
+            self.columns[*column].name == "latency_p50_ns" || cells.iter().flatten().any(|row| row[*column] != DASH)
         };
         let mut chosen: Vec<usize> = (0..self.columns.len()).filter(has_values).collect();
         let needed =
@@ -188,7 +183,7 @@ impl Sheet {
 
     fn width_of(&self, cells: &[Vec<Vec<String>>], column: usize) -> usize {
         let texts = cells.iter().flatten().map(|row| row[column].chars().count());
-        texts.max().unwrap_or(0).max(self.columns[column].title.chars().count())
+        texts.max().unwrap_or(0).max(self.columns[column].title().chars().count())
     }
 }
 
@@ -234,7 +229,7 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     page.heading("First exchanges of a connection", "");
     page.paragraph(0, DIM, exchanges::WHY_FIRST);
     let rows = || found.iter().flat_map(|(_, rows)| rows);
-    let most = rows().map(|row| exchanges::early_ns(row).len()).max().unwrap_or(0);
+    let most = rows().map(|row| exchanges::early(row).len()).max().unwrap_or(0);
     let room = page.width().saturating_sub(least_name(groups) + GAP + FIRST);
     let shown = most.min(room / (GAP + FIRST));
     let titles = (1..=shown).map(|number| number.to_string()).chain(["p50".to_owned()]);
@@ -242,9 +237,9 @@ fn first_exchanges(page: &mut Page, groups: &[&Group<'_>]) {
     for (group, rows) in &found {
         block.title(&group.name);
         for row in rows {
-            let early = exchanges::early_ns(row);
-            let times = (0..shown).map(|place| time(early.get(place).copied().filter(|ns| ns.is_finite())));
-            let figures = times.chain([time(ladder::p50_ns(row))]);
+            let early = exchanges::early(row);
+            let times = (0..shown).map(|place| time(early.get(place).copied()));
+            let figures = times.chain([time(row.latency_ns.p50)]);
             block.row(PLAIN, &name_lines(row, least_name(groups)), figures);
         }
     }
@@ -303,8 +298,7 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
 /// The set-up time and the first message of the row of that name.
 fn set_up_of(group: &Group<'_>, name: &str) -> Option<String> {
     let row = group.rows.iter().find(|row| ladder::row_name(row) == name)?;
-    let (set_up, first) = (ladder::finite(row.setup_ns), ladder::finite(row.first_message_ns));
-    Some(format!("{:>7} {:>8}", time(set_up), time(first)))
+    Some(format!("{:>7} {:>8}", time(row.setup_ns), time(row.first_message_ns)))
 }
 
 /// Names in the table of set-up times: longer ones have their details below.

@@ -8,8 +8,8 @@ use hairpin_model::trace::End;
 
 use anstyle::Style;
 
+use super::look::Look;
 use super::page::{CODE, DIM, PLAIN, Page, WARN, clean, wrapped};
-use super::{Look, MICRO};
 use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{chosen, traced};
@@ -65,8 +65,8 @@ struct Canvas<'p> {
 
 fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     let lines = lines::of(sequence);
-    let clock = Clock::of(sequence, MICRO);
-    page.paragraph(0, DIM, &words::about(sequence, MICRO));
+    let clock = Clock::of(sequence);
+    page.paragraph(0, DIM, &words::about(sequence));
     page.paragraph(0, DIM, &words::how_to_read(sequence, &clock));
     page.gap();
     let time_width = |line: &Line| match line {
@@ -89,7 +89,7 @@ fn draw(page: &mut Page, row: &CaseSummary, sequence: &TimeSequence) {
     if lines.waits_left_out > 0 {
         page.paragraph(0, DIM, &format!("{} shorter waits are not named.", lines.waits_left_out));
     }
-    page.paragraph(0, DIM, &words::drawn_from(row, sequence, MICRO));
+    page.paragraph(0, DIM, &words::drawn_from(row, sequence));
 }
 
 fn blanks(columns: usize) -> String {
@@ -137,7 +137,7 @@ impl Canvas<'_> {
         let side = if gap.pause { ':' } else { '|' };
         let length = self.clock.time(gap.until_ns.saturating_sub(gap.from_ns));
         let mut time = if gap.pause { format!("+{length}") } else { String::new() };
-        if let Some(left_out) = words::left_out(gap, MICRO).map(|text| cut(&text, self.between)) {
+        if let Some(left_out) = words::left_out(gap).map(|text| cut(&text, self.between)) {
             self.line(&time, side, &format!("{left_out:^width$}", width = self.between), side, DIM);
             time.clear();
         }
@@ -145,7 +145,7 @@ impl Canvas<'_> {
         let both = of(End::Near).next().is_some() && of(End::Far).next().is_some();
         let room = if both { (self.between - APART) / 2 } else { self.between - APART } - 1;
         let texts = |end: End| -> Vec<String> {
-            of(end).flat_map(|wait| marked(&wrapped(&words::wait(wait, self.sequence, MICRO), room - 2))).collect()
+            of(end).flat_map(|wait| marked(&wrapped(&words::wait(wait, self.sequence), room - 2))).collect()
         };
         let (near, far) = (texts(End::Near), texts(End::Far));
         let width = self.between - 1;

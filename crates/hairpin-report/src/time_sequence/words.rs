@@ -1,13 +1,12 @@
 //! What the lines of a time sequence say.
 
+use hairpin_model::quantities;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, Wait, WaitCause};
 use hairpin_model::trace::{Capture, End};
 
 use super::lines::{Events, Gap};
 use super::waited_ns;
-use crate::quantities::{self, Micro};
-use crate::wording;
 
 /// The kernel's ceiling on a corked socket (tcp(7)).
 const CORK_CEILING_NS: i64 = 200_000_000;
@@ -21,8 +20,8 @@ pub(crate) struct Clock {
 
 impl Clock {
     #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-    pub(crate) fn of(sequence: &TimeSequence, micro: Micro) -> Self {
-        let unit = quantities::time_unit(sequence.duration_ns as f64, micro);
+    pub(crate) fn of(sequence: &TimeSequence) -> Self {
+        let unit = quantities::time_unit(sequence.duration_ns as f64);
         let decimals = match unit.ns {
             size if size < 1e3 => 0,
             size if size < 1e6 => 1,
@@ -30,6 +29,12 @@ impl Clock {
             _ => 6,
         };
         Self { unit, decimals }
+    }
+
+    /// The same as a page has it, with `µs` for `us`.
+    pub(crate) fn on_page(self) -> Self {
+        let name = if self.unit.name == "us" { "µs" } else { self.unit.name };
+        Self { unit: quantities::TimeUnit { name, ..self.unit }, ..self }
     }
 
     /// `us`.
@@ -46,8 +51,8 @@ impl Clock {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-fn duration(ns: i64, micro: Micro) -> String {
-    quantities::duration(ns as f64, micro)
+fn duration(ns: i64) -> String {
+    quantities::duration(ns as f64)
 }
 
 /// `client`, `echo half`.
@@ -95,8 +100,8 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
 }
 
 /// Why it waited and how long; what it waited for is an arrow of its sequence.
-pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence, micro: Micro) -> String {
-    let waited = duration(waited_ns(wait), micro);
+pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
+    let waited = duration(waited_ns(wait));
     match wait.cause {
         WaitCause::Nagle => {
             let awaited = awaited(wait, sequence).map_or_else(
@@ -149,8 +154,8 @@ pub(crate) fn cause(cause: WaitCause) -> &'static str {
 }
 
 /// What is not drawn in a gap: `exchanges 1 to 11, 482 ms`; null where nothing is left out.
-pub(crate) fn left_out(gap: &Gap, micro: Micro) -> Option<String> {
-    let took = duration(gap.until_ns.saturating_sub(gap.from_ns), micro);
+pub(crate) fn left_out(gap: &Gap) -> Option<String> {
+    let took = duration(gap.until_ns.saturating_sub(gap.from_ns));
     match gap.before_exchange? {
         2 => Some(format!("exchange 1 is not drawn ({took})")),
         exchange => Some(format!("exchanges 1 to {} are not drawn ({took})", exchange - 1)),
@@ -158,11 +163,11 @@ pub(crate) fn left_out(gap: &Gap, micro: Micro) -> Option<String> {
 }
 
 /// `Exchange 12 of its connection took 44.0 ms, traced.`
-pub(crate) fn about(sequence: &TimeSequence, micro: Micro) -> String {
+pub(crate) fn about(sequence: &TimeSequence) -> String {
     format!(
         "Exchange {} of a traced connection, {}: evidence, in no figure of the tables.",
         quantities::count(sequence.exchange),
-        duration(sequence.duration_ns, micro)
+        duration(sequence.duration_ns)
     )
 }
 
@@ -179,8 +184,8 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
 }
 
 /// What it was drawn from, the clock's error, and the capture's file or why there is none.
-pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence, micro: Micro) -> String {
-    let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX), micro);
+pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
+    let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX));
     let off = format!("; their times may be off by {error} against those of the calls.");
     let from = match (sequence.source, stamped(sequence)) {
         (Source::Capture, _) => format!("Drawn from the packets that were captured on the interface{off}"),
@@ -220,12 +225,12 @@ fn stamped(sequence: &TimeSequence) -> [bool; 2] {
 fn capture(row: &CaseSummary) -> String {
     match row.trace.as_ref().map(|trace| &trace.capture) {
         Some(Capture::Saved { file, packets, .. }) if file.is_empty() => {
-            format!(" Its capture of {} was not saved.", wording::counted(*packets, "packet"))
+            format!(" Its capture of {} was not saved.", quantities::counted(*packets, "packet"))
         }
         Some(Capture::Saved { file, packets, dropped }) => {
             let lost =
                 if *dropped > 0 { format!(", {} dropped", quantities::count(*dropped)) } else { String::new() };
-            format!(" Capture: {file} ({}{lost}).", wording::counted(*packets, "packet"))
+            format!(" Capture: {file} ({}{lost}).", quantities::counted(*packets, "packet"))
         }
         Some(Capture::Skipped { reason }) => format!(" No capture: {}.", reason.trim_end_matches('.')),
         None => String::new(),

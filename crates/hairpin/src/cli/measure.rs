@@ -12,12 +12,14 @@ use hairpin_engine::links::namespace;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
 use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Step, evidence, experiments};
+use hairpin_model::answer::Answer;
 use hairpin_model::case::Case;
 use hairpin_model::environment::{Environment, NetworkNamespace};
 use hairpin_model::ground::Ground;
 use hairpin_model::machine::Machine;
+use hairpin_model::quantities;
 use hairpin_model::run::{FORMAT, Plan, Run, State};
-use hairpin_report::{quantities, time_sequence};
+use hairpin_report::time_sequence;
 
 use super::exit::{Exit, Stopped};
 use super::output;
@@ -192,6 +194,7 @@ pub(super) fn measured(
         comparisons: Vec::new(),
         findings: Vec::new(),
         skipped: Vec::new(),
+        answer: Answer::default(),
         unsaved: Vec::new(),
         rounds: Vec::new(),
     };

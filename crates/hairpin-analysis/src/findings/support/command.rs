@@ -3,7 +3,7 @@
 use hairpin_model::case::{Case, CpuIdle, Ends, Pattern, Plant};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
-use hairpin_model::parse::exact_duration;
+use hairpin_model::quantities::duration_argument;
 use hairpin_model::shell;
 
 /// A counter-experiment: the command that runs `cases` again with other values for one knob.
@@ -90,11 +90,10 @@ fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
     let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.exchange.as_ref().map(word));
     let unless = |plain: bool, word: String| if plain { Vec::new() } else { vec![word] };
     let reply = cases.first().map_or(4, |case| case.reply_size_bytes);
-    let (gap, unit) = exact_duration(strongest.gap_ns);
     vec![
         ("writes", of(|exchange| exchange.writes.to_string())),
         ("remedy", of(|exchange| exchange.remedy.to_string())),
-        ("gap", unless(strongest.gap_ns == 0, format!("{gap}{unit}"))),
+        ("gap", unless(strongest.gap_ns == 0, duration_argument(strongest.gap_ns))),
         ("reply", unless(reply == 4, reply.to_string())),
         ("pipeline", unless(strongest.pipeline == 1, strongest.pipeline.to_string())),
     ]

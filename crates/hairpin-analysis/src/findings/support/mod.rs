@@ -9,6 +9,7 @@ mod traced;
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Evidence, Finding, FindingCard, Proved, Severity};
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
@@ -18,7 +19,16 @@ pub(super) use self::command::{counter_experiment, link_word, options, paired};
 pub(super) use self::gone::gone;
 pub(super) use self::stall::{Stall, stall};
 pub(super) use self::traced::{Often, Traced, held_ns};
-use crate::{counted, humane};
+use crate::counted;
+
+/// Looks for one cause in a run.
+pub trait Detector: Sync {
+    /// Its code, what it says, and why that matters.
+    fn card(&self) -> FindingCard;
+
+    /// What it finds; few findings over many cases rather than one for each.
+    fn detect(&self, run: &Run) -> Vec<Finding>;
+}
 
 /// A finding to be filled in with `..`.
 pub(super) fn blank(card: &FindingCard, severity: Severity) -> Finding {
@@ -84,10 +94,10 @@ impl<'r, T> Hits<'r, T> {
     pub(super) fn others(&self) -> String {
         match self.0.get(1..) {
             None | Some([]) => String::new(),
-            Some([one]) => format!(" In {} it is {}.", one.case.label, humane::share(one.share)),
+            Some([one]) => format!(" In {} it is {}.", one.case.label, quantities::share(one.share)),
             Some(others) => {
                 let (most, least) = (others[0].share, others[others.len() - 1].share);
-                let (least, most) = (humane::share(least), humane::share(most));
+                let (least, most) = (quantities::share(least), quantities::share(most));
                 let range = if least == most { most } else { format!("{least} to {most}") };
                 format!(" In {} other cases it is {range}.", others.len())
             }

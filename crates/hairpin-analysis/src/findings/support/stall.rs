@@ -5,14 +5,15 @@ use std::collections::BTreeSet;
 
 use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
+use hairpin_model::names;
 use hairpin_model::options::OptionName;
+use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
 use super::{Often, Traced, held_ns};
-use crate::humane;
 use crate::trace::switch;
 
 /// The acknowledgement came and the bytes left within so long of each other, in ns.
@@ -156,8 +157,8 @@ impl Stall {
 
 impl StallAt {
     fn told(&self, in_flight: u64, writes: &Figure) -> String {
-        let held = humane::duration_figure(&self.held_ns);
-        let delay = humane::duration(self.acknowledged_ns.value);
+        let held = quantities::duration_figure(self.held_ns);
+        let delay = quantities::duration(self.acknowledged_ns.value);
         let (what, at, other) = match self.end {
             End::Near => ("request", "the client", "the far end"),
             End::Far => ("answer", "the echo half", "the client's end"),
@@ -166,7 +167,7 @@ impl StallAt {
             return format!(
                 "of the {} writes of a request only the first leaves at once. Nagle's algorithm keeps the rest for \
                  {held} until the first is acknowledged, and {other} delays that by {delay}.",
-                humane::count(writes.value)
+                quantities::rounded(writes.value)
             );
         }
         let several = in_flight > 1 && self.places.len() > 1;
@@ -180,8 +181,8 @@ impl StallAt {
 
     /// The same of an open loop.
     fn told_of_messages(&self) -> String {
-        let held = humane::duration_figure(&self.held_ns);
-        let delay = humane::duration(self.acknowledged_ns.value);
+        let held = quantities::duration_figure(self.held_ns);
+        let delay = quantities::duration(self.acknowledged_ns.value);
         match self.end {
             End::Near => format!(
                 "messages wait at the client for {held}: Nagle's algorithm keeps each until the one before it is \
@@ -204,7 +205,7 @@ impl StallAt {
             }
             [one] => format!("{what} {one}"),
             [first, .., last] if numbers.len() > 2 && self.without_gaps() => format!("{what}s {first} to {last}"),
-            _ => format!("{what}s {}", humane::names(&numbers)),
+            _ => format!("{what}s {}", names::shortened(&numbers, 2)),
         };
         format!("{ones} of each {in_flight} in flight{}", if whole { "" } else { ", whole or in part," })
     }

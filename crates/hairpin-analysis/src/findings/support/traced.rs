@@ -2,13 +2,13 @@
 
 use hairpin_model::case::{Case, Pattern};
 use hairpin_model::figure::Figure;
+use hairpin_model::quantities;
 use hairpin_model::round::{Measured, Purpose};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TraceFigures, TracedExchange, Wait};
 
 use crate::counted;
-use crate::humane;
 use crate::statistics::interval::{Over, median_over};
 use crate::statistics::location::median;
 
@@ -127,7 +127,7 @@ impl Often {
         } else {
             format!("{} of {}", self.some, self.all)
         };
-        let (of_some, steady) = (humane::share(self.share_of_some), humane::share(self.share));
+        let (of_some, steady) = (quantities::share(self.share_of_some), quantities::share(self.share));
         format!("Seen in {seen} traced exchanges, {of_some} of their time; {steady} of what the timed ones take.")
     }
 }

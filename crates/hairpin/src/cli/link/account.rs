@@ -5,7 +5,7 @@ use std::process::Command;
 
 use hairpin_engine::links::addresses::{FAR, NEAR_V4, NEAR_V6};
 use hairpin_model::link::{DirectionRecord, LatenessNs, LinkRecord};
-use hairpin_report::quantities::{self, Micro};
+use hairpin_model::quantities;
 use serde_json::Value;
 
 /// A link and its addresses, as the programs at both ends are told of them.
@@ -51,7 +51,7 @@ impl Addresses<'_> {
 pub(super) fn after(record: &LinkRecord) -> String {
     let mut text = format!("up    {}\ndown  {}", packets(&record.up), packets(&record.down));
     if let Some(LatenessNs { p50, p99, max }) = record.lateness_ns {
-        let [p50, p99, max] = [p50, p99, max].map(|ns| quantities::duration(ns as f64, Micro::Ascii));
+        let [p50, p99, max] = [p50, p99, max].map(|ns| quantities::duration(ns as f64));
         write!(text, "\nlate  released after they were due: p50 {p50}, p99 {p99}, max {max}")
             .expect("a String takes any text");
     }

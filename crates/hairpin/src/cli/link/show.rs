@@ -4,7 +4,7 @@ use clap::ArgMatches;
 use hairpin_link::profile::Profile;
 use hairpin_link::trace::Trace;
 use hairpin_model::link::Direction;
-use hairpin_report::quantities::{self, Micro};
+use hairpin_model::quantities;
 
 use super::super::exit::{Exit, Stopped};
 use super::super::lines::Lines;
@@ -51,7 +51,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 
 fn round_trip(profile: &Profile) -> String {
     let ns = profile.up.delay.base_ns.saturating_add(profile.down.delay.base_ns);
-    format!("a round trip takes {}", quantities::round_duration(ns as f64, Micro::Ascii))
+    format!("a round trip takes {}", quantities::round_duration(ns as f64))
 }
 
 /// What a trace gives, in words.
@@ -60,7 +60,7 @@ fn trace(text: &str) -> String {
         Ok(trace) => format!(
             "{} Mbit/s in the mean, begins again after {}",
             quantities::number(trace.mean_bits_per_s() as f64 / 1e6),
-            quantities::round_duration(trace.period_ms() as f64 * 1e6, Micro::Ascii),
+            quantities::round_duration(trace.period_ms() as f64 * 1e6),
         ),
         Err(bad) => bad.to_string(),
     }

@@ -1,33 +1,8 @@
 //! Quantities for people: three significant digits and the unit that keeps them readable.
 //!
-//! Everything takes plain numbers in base units (ns, bytes, 1/s) and gives text. What is not finite becomes a dash.
+//! Everything takes plain numbers in base units (ns, bytes, 1/s) and gives ASCII text. What is not finite becomes a dash.
 
-/// How a microsecond is written: `us` where only ASCII is sure, `µs` on a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Micro {
-    /// `us`.
-    Ascii,
-    /// `µs`.
-    Sign,
-}
-
-impl Micro {
-    /// What stands between a number and its unit: on a page they are never parted at the end of a line.
-    fn blank(self) -> char {
-        match self {
-            Self::Ascii => ' ',
-            Self::Sign => '\u{a0}',
-        }
-    }
-
-    /// What stands between two bounds.
-    fn to(self) -> char {
-        match self {
-            Self::Ascii => '-',
-            Self::Sign => '\u{2013}',
-        }
-    }
-}
+use crate::figure::Figure;
 
 /// What stands where there is no figure.
 pub const DASH: &str = "-";
@@ -37,60 +12,81 @@ pub const DASH: &str = "-";
 pub struct TimeUnit {
     /// Nanoseconds in one.
     pub ns: f64,
-    /// `ns`, `us` (or `µs`), `ms` or `s`.
+    /// `ns`, `us`, `ms` or `s`.
     pub name: &'static str,
 }
 
 /// The unit in which `ns` nanoseconds read best: three significant digits before a further unit is needed.
 #[must_use]
-pub fn time_unit(ns: f64, micro: Micro) -> TimeUnit {
-    let size = ns.abs();
-    let microsecond = match micro {
-        Micro::Ascii => "us",
-        Micro::Sign => "µs",
-    };
-    match size {
-        _ if size < 999.5 => TimeUnit { ns: 1.0, name: "ns" },
-        _ if size < 999.5e3 => TimeUnit { ns: 1e3, name: microsecond },
-        _ if size < 999.5e6 => TimeUnit { ns: 1e6, name: "ms" },
+pub fn time_unit(ns: f64) -> TimeUnit {
+    match ns.abs() {
+        size if size < 999.5 => TimeUnit { ns: 1.0, name: "ns" },
+        size if size < 999.5e3 => TimeUnit { ns: 1e3, name: "us" },
+        size if size < 999.5e6 => TimeUnit { ns: 1e6, name: "ms" },
         _ => TimeUnit { ns: 1e9, name: "s" },
     }
 }
 
 /// `870 ns`, `12.3 us`, `4.56 ms`.
 #[must_use]
-pub fn duration(ns: f64, micro: Micro) -> String {
+pub fn duration(ns: f64) -> String {
     if !ns.is_finite() {
         return DASH.to_owned();
     }
-    let unit = time_unit(ns, micro);
-    format!("{}{}{}", significant(ns / unit.ns), micro.blank(), unit.name)
+    let unit = time_unit(ns);
+    format!("{} {}", significant(ns / unit.ns), unit.name)
 }
 
-/// A duration without needless zeros, for axes: `10 µs`, `2.5 ms`, `0`.
+/// A duration with its interval: `54.1 us (52.0-56.3)`, `5.90 us (-64.0 us .. 150 us)` where a bound is negative.
 #[must_use]
-pub fn round_duration(ns: f64, micro: Micro) -> String {
+pub fn duration_figure(ns: Figure) -> String {
+    let value = duration(ns.value);
+    match ns.interval() {
+        Some((low, high)) if low >= 0.0 => format!("{value} ({})", bounds(ns.value, low, high)),
+        Some((low, high)) => format!("{value} ({} .. {})", duration(low), duration(high)),
+        None => value,
+    }
+}
+
+/// A duration without needless zeros, for axes: `10 us`, `2.5 ms`, `0`.
+#[must_use]
+pub fn round_duration(ns: f64) -> String {
     if ns == 0.0 {
         return "0".to_owned();
     }
-    let shown = duration(ns, micro);
-    match shown.split_once(micro.blank()) {
+    let shown = duration(ns);
+    match shown.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
-            format!("{}{}{unit}", number.trim_end_matches('0').trim_end_matches('.'), micro.blank())
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
         }
         _ => shown,
     }
 }
 
+/// A duration exactly, in the greatest unit that has no decimals: `1 ms`, `1500 us`, `0 ns`.
+#[must_use]
+pub fn exact_duration(ns: u64) -> String {
+    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
+    let unit = units.into_iter().find(|(scale, _)| ns > 0 && ns.is_multiple_of(*scale));
+    let (scale, unit) = unit.unwrap_or((1, "ns"));
+    format!("{} {unit}", ns / scale)
+}
+
+/// The same as the command line takes it: `1500us`.
+#[must_use]
+pub fn duration_argument(ns: u64) -> String {
+    exact_duration(ns).replace(' ', "")
+}
+
 /// The two bounds in the unit of `of_ns` and as precise as it: `12.9-14.1` beside `13.4 us`.
 #[must_use]
-pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64, micro: Micro) -> String {
+pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64) -> String {
     if !(of_ns.is_finite() && low_ns.is_finite() && high_ns.is_finite()) {
         return DASH.to_owned();
     }
-    let unit = time_unit(of_ns, micro);
+    let unit = time_unit(of_ns);
     let places = decimals(of_ns / unit.ns);
-    format!("{:.places$}{}{:.places$}", low_ns / unit.ns, micro.to(), high_ns / unit.ns)
+    format!("{:.places$}-{:.places$}", low_ns / unit.ns, high_ns / unit.ns)
 }
 
 /// The two bounds of a rate, in the unit of the second: `98.1-102 k/s`.
@@ -98,7 +94,7 @@ pub fn bounds(of_ns: f64, low_ns: f64, high_ns: f64, micro: Micro) -> String {
 pub fn rate_bounds(low_per_s: f64, high_per_s: f64) -> String {
     let (size, unit) = rate_unit(high_per_s);
     let number = |per_s: f64| if per_s.is_finite() { significant(per_s / size) } else { DASH.to_owned() };
-    format!("{}\u{2013}{} {unit}", number(low_per_s), number(high_per_s))
+    format!("{}-{} {unit}", number(low_per_s), number(high_per_s))
 }
 
 fn rate_unit(per_s: f64) -> (f64, &'static str) {
@@ -129,6 +125,15 @@ pub fn bytes(count: f64) -> String {
     if number.fract() == 0.0 { format!("{number:.0} {unit}") } else { format!("{} {unit}", significant(number)) }
 }
 
+/// A number of bytes exactly: `1 B`, `64 KiB`, `1500 B`.
+#[must_use]
+pub fn exact_bytes(count: u64) -> String {
+    let steps = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let step = steps.into_iter().find(|(size, _)| count >= *size && count.is_multiple_of(*size));
+    let (size, unit) = step.unwrap_or((1, "B"));
+    format!("{} {unit}", count / size)
+}
+
 /// A share of one as a percentage: `83 %`, `5.2 %`, `0.41 %`.
 #[must_use]
 pub fn share(of_one: f64) -> String {
@@ -142,6 +147,24 @@ pub fn share(of_one: f64) -> String {
     }
 }
 
+/// A share with its interval: `83 % (81-84)`.
+#[must_use]
+pub fn share_figure(of_one: Figure) -> String {
+    let bound = |bound: f64| share(bound).trim_end_matches(" %").to_owned();
+    match of_one.interval() {
+        Some((low, high)) if low >= 0.0 => format!("{} ({}-{})", share(of_one.value), bound(low), bound(high)),
+        Some((low, high)) => format!("{} ({} .. {})", share(of_one.value), share(low), share(high)),
+        None => share(of_one.value),
+    }
+}
+
+/// A share to a thousandth: one near 0 has no digits beyond it that count.
+#[must_use]
+pub fn thousandths(of_one: f64) -> String {
+    // Adding 0 turns a negative zero into zero.
+    format!("{:.3}", (of_one * 1e3).round() / 1e3 + 0.0)
+}
+
 /// A ratio as a signed change: 1.008 is `+0.8 %`.
 #[must_use]
 pub fn change(ratio: f64) -> String {
@@ -153,17 +176,17 @@ pub fn change(ratio: f64) -> String {
     }
 }
 
-/// How many times: `58 times`, `1.8 times`.
+/// A ratio as a signed change with its interval: `+5.3 % (+4.1 .. +6.6)`.
 #[must_use]
-pub fn times(ratio: f64) -> String {
-    match ratio {
-        _ if !ratio.is_finite() => DASH.to_owned(),
-        _ if ratio < 9.95 => format!("{ratio:.1} times"),
-        _ => format!("{ratio:.0} times"),
+pub fn change_figure(ratio: Figure) -> String {
+    let bound = |bound: f64| change(bound).trim_end_matches(" %").to_owned();
+    match ratio.interval() {
+        Some((low, high)) => format!("{} ({} .. {})", change(ratio.value), bound(low), bound(high)),
+        None => change(ratio.value),
     }
 }
 
-/// How many times in a narrow column: `0.21x`, `58.1x`, `839x`.
+/// How many times: `0.21x`, `58.1x`, `839x`.
 #[must_use]
 pub fn factor(ratio: f64) -> String {
     if ratio.is_finite() { format!("{}x", significant(ratio)) } else { DASH.to_owned() }
@@ -180,14 +203,24 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A number with three significant digits whatever its size: `0.0134`, `4.52`, `1710`.
+#[must_use]
+pub fn three_digits(value: f64) -> String {
+    match value {
+        _ if !value.is_finite() => DASH.to_owned(),
+        0.0 => "0".to_owned(),
+        _ => format!("{value:.*}", (2.0 - value.abs().log10().floor()).clamp(0.0, 12.0) as usize),
+    }
+}
+
 /// The two bounds of a number without a unit, as precise as it: `812-861` beside `839`; whole where all three are.
 #[must_use]
-pub fn number_bounds(of: f64, low: f64, high: f64, micro: Micro) -> String {
+pub fn number_bounds(of: f64, low: f64, high: f64) -> String {
     if !(of.is_finite() && low.is_finite() && high.is_finite()) {
         return DASH.to_owned();
     }
     let places = if [of, low, high].iter().all(|number| number.fract() == 0.0) { 0 } else { decimals(of) };
-    format!("{low:.places$}{}{high:.places$}", micro.to())
+    format!("{low:.places$}-{high:.places$}")
 }
 
 /// A count with its thousands apart: `1 204 311`.
@@ -204,9 +237,20 @@ pub fn count(number: u64) -> String {
     text
 }
 
+/// What was counted: `1 round`, `1 204 rounds`.
+#[must_use]
+pub fn counted(number: u64, thing: &str) -> String {
+    format!("{} {thing}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// An estimate of a count: `950`, `12 300`.
+#[must_use]
+pub fn rounded(number: f64) -> String {
+    if number.is_finite() { count(number.round() as u64) } else { DASH.to_owned() }
+}
+
 /// A count in a narrow column: `987`, `12.3k`, `4.56M`.
 #[must_use]
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub fn short_count(number: u64) -> String {
     match number {
         0..10_000 => number.to_string(),
@@ -217,12 +261,12 @@ pub fn short_count(number: u64) -> String {
 
 /// A figure of evidence in its own unit: times and shares get theirs, anything else is a number and the unit's name.
 #[must_use]
-pub fn in_unit(value: f64, unit: &str, micro: Micro) -> String {
+pub fn in_unit(value: f64, unit: &str) -> String {
     match unit {
         _ if !value.is_finite() => DASH.to_owned(),
-        "ns" => duration(value, micro),
-        "us" => duration(value * 1e3, micro),
-        "s" => duration(value * 1e9, micro),
+        "ns" => duration(value),
+        "us" => duration(value * 1e3),
+        "s" => duration(value * 1e9),
         "share" => share(value),
         "bytes" => bytes(value),
         "per_s" | "1/s" => rate(value),
@@ -250,6 +294,25 @@ pub fn utc(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
+/// Whether a word is a unit of this file, punctuation at its end aside: it stays on the line of the number before it.
+#[must_use]
+pub fn is_unit(word: &str) -> bool {
+    let word = word.trim_end_matches(PUNCTUATION);
+    let units = [
+        "ns", "us", "ms", "s", "%", "B", "KiB", "MiB", "GiB", "/s", "k/s", "M/s", "G/s", "kB/s", "MB/s", "GB/s", "x",
+    ];
+    units.contains(&word)
+}
+
+/// Whether a word is the last three digits of a count, as `200` of `41 200`.
+#[must_use]
+pub fn is_thousands(word: &str) -> bool {
+    let word = word.trim_end_matches(PUNCTUATION);
+    word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+const PUNCTUATION: &[char] = &[',', ';', '.', ':', ')'];
+
 /// A number without a unit: whole numbers whole, others with three significant digits.
 fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { significant(value) }
@@ -275,39 +338,67 @@ mod tests {
 
     #[test]
     fn times_have_three_digits_in_the_unit_that_suits_them() {
-        let text = |ns: f64| duration(ns, Micro::Ascii);
         let given = [0.0, 8.5, 99.96, 870.0, 999.4, 999.6, 12_345.0, 99_960.0, 4_560_000.0, 999_600_000.0, 12.5e9];
-        let shown = given.map(text);
+        let shown = given.map(duration);
         let expected = [
             "0 ns", "8.50 ns", "100 ns", "870 ns", "999 ns", "1.00 us", "12.3 us", "100 us", "4.56 ms", "1.00 s",
             "12.5 s",
         ];
         assert_eq!(shown, expected);
-        assert_eq!(duration(12_345.0, Micro::Sign), "12.3\u{a0}µs");
-        assert_eq!(text(-1500.0), "-1.50 us");
+        assert_eq!(duration(-1500.0), "-1.50 us");
     }
 
     #[test]
     fn bounds_share_unit_and_precision_with_their_figure() {
-        assert_eq!(bounds(13_400.0, 12_900.0, 14_080.0, Micro::Ascii), "12.9-14.1");
-        assert_eq!(bounds(1020.0, 980.0, 12_300.0, Micro::Ascii), "0.98-12.30");
-        assert_eq!(bounds(140.0, 139.0, 142.0, Micro::Sign), "139\u{2013}142");
-        assert_eq!(number_bounds(2.0, 2.0, 3.0, Micro::Ascii), "2-3");
-        assert_eq!(number_bounds(2.0, 1.996, 2.5, Micro::Ascii), "2.00-2.50");
+        assert_eq!(bounds(13_400.0, 12_900.0, 14_080.0), "12.9-14.1");
+        assert_eq!(bounds(1020.0, 980.0, 12_300.0), "0.98-12.30");
+        assert_eq!(number_bounds(2.0, 2.0, 3.0), "2-3");
+        assert_eq!(number_bounds(2.0, 1.996, 2.5), "2.00-2.50");
+    }
+
+    #[test]
+    fn figures_are_told_with_their_interval() {
+        let told = |value, low, high| duration_figure(Figure::new(value, low, high));
+        assert_eq!(told(54_100.0, 52_000.0, 56_300.0), "54.1 us (52.0-56.3)");
+        assert_eq!(told(5900.0, -64_000.0, 150_000.0), "5.90 us (-64.0 us .. 150 us)");
+        assert_eq!(duration_figure(Figure::bare(54_100.0)), "54.1 us");
+        assert_eq!(share_figure(Figure::new(0.83, 0.81, 0.84)), "83 % (81-84)");
+        assert_eq!(change_figure(Figure::new(1.053, 1.041, 1.066)), "+5.3 % (+4.1 .. +6.6)");
+    }
+
+    #[test]
+    fn exact_forms_round_nothing() {
+        let durations = [1_000_000, 1_500_000, 3_000_000_000, 1001, 0].map(exact_duration);
+        assert_eq!(durations, ["1 ms", "1500 us", "3 s", "1001 ns", "0 ns"]);
+        assert_eq!(duration_argument(1_500_000), "1500us");
+        assert_eq!([0, 1500, 65_536, 1 << 30].map(exact_bytes), ["0 B", "1500 B", "64 KiB", "1 GiB"]);
+    }
+
+    #[test]
+    fn three_digits_whatever_the_size() {
+        let texts = [0.0134, 0.25, 4.518, 44.0, 1710.4, 0.0, f64::NAN].map(three_digits);
+        assert_eq!(texts, ["0.0134", "0.250", "4.52", "44.0", "1710", "0", DASH]);
+        assert_eq!([-0.0002, 0.0893].map(thousandths), ["0.000", "0.089"]);
+    }
+
+    #[test]
+    fn a_unit_and_the_thousands_stay_with_their_number() {
+        assert!(is_unit("us,") && is_unit("k/s)") && !is_unit("tcp") && !is_unit("uss"));
+        assert!(is_thousands("200.") && !is_thousands("1200") && !is_thousands("20a"));
     }
 
     #[test]
     fn what_is_not_finite_is_a_dash() {
         for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             let texts = [
-                duration(number, Micro::Ascii),
+                duration(number),
                 rate(number),
                 bytes(number),
                 share(number),
                 change(number),
-                times(number),
-                bounds(1.0, number, 2.0, Micro::Ascii),
-                in_unit(number, "count", Micro::Ascii),
+                factor(number),
+                bounds(1.0, number, 2.0),
+                in_unit(number, "count"),
             ];
             assert!(texts.iter().all(|text| text == DASH), "{texts:?}");
         }
@@ -320,6 +411,10 @@ mod tests {
         assert_eq!([share(0.83), share(0.052), share(0.0041), share(0.0)], ["83 %", "5.2 %", "0.41 %", "0 %"]);
         assert_eq!([change(1.008), change(0.988), change(1.25)], ["+0.8 %", "-1.2 %", "+25 %"]);
         assert_eq!([count(7), count(1000), count(1_204_311)], ["7", "1 000", "1 204 311"]);
+        assert_eq!(
+            [counted(1, "round"), counted(1200, "round"), rounded(12_299.7)],
+            ["1 round", "1 200 rounds", "12 300"]
+        );
         assert_eq!([short_count(9999), short_count(12_345), short_count(4_560_000)], ["9999", "12.3k", "4.56M"]);
     }
 

@@ -1,0 +1,243 @@
+//! The answer to exchanges of small writes: what they take with default options, and which remedy moves most.
+
+use hairpin_model::answer::{Answer, BestRemedy};
+use hairpin_model::exchange::Remedy;
+use hairpin_model::figure::Figure;
+use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::ladder::{self, Group, Kind, row_name};
+use hairpin_model::names::joined;
+use hairpin_model::path;
+use hairpin_model::quantities::{counted, duration, factor, number, number_bounds, share};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::words::{self, p50};
+
+/// The answer. Of several groups it speaks of the first in which remedies were compared with `none`; null where no case
+/// speaks. Cases with a planted fault do so only where there are no others, and then that is said first.
+pub(super) fn answer(run: &Run) -> Option<Answer> {
+    let with = |planted: bool| -> Vec<Group<'_>> {
+        let speaks = |row: &&CaseSummary| {
+            row.valid && row.p50_ns().is_some() && row.case.twin == 0 && row.case.plant.is_some() == planted
+        };
+        let mut groups = ladder::groups(&run.cases);
+        groups.retain(|group| group.kind == Kind::Exchanges);
+        groups.iter_mut().for_each(|group| group.rows.retain(speaks));
+        groups.retain(|group| !group.rows.is_empty());
+        groups
+    };
+    if let Some(answer) = of_groups(run, &with(false)) {
+        return Some(answer);
+    }
+    let planted = of_groups(run, &with(true))?;
+    let sentences = std::iter::once(planted.headline).chain(planted.sentences).collect();
+    Some(Answer { headline: words::speaks_for_nothing(run), sentences, ..planted })
+}
+
+fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
+    let compared = |group: &&Group<'_>| group.rows.iter().any(|row| row.speed_up().is_some());
+    let group = groups.iter().find(compared).or(groups.first())?;
+    let none = none(group);
+    let best = best(group, none);
+    let sentences = [
+        none.and_then(|_| no_difference(&best)),
+        without_pauses(group),
+        none.and_then(|none| cause(run, none)),
+        none.and_then(|none| slower(group, none)),
+        none.and_then(|none| elsewhere(groups, none)),
+        other_paths(groups, group),
+    ];
+    let best_remedy = best.split_first().map(|(first, ties)| BestRemedy {
+        case: first.id.clone(),
+        no_difference: ties.iter().map(|row| row.id.clone()).collect(),
+        speed_up: first.speed_up(),
+    });
+    Some(Answer {
+        headline: headline(group, none, &best),
+        sentences: sentences.into_iter().flatten().collect(),
+        best_remedy,
+        ..Answer::default()
+    })
+}
+
+fn remedy(row: &CaseSummary) -> Option<Remedy> {
+    row.case.exchange.as_ref().map(|exchange| exchange.remedy)
+}
+
+/// The case with default options.
+fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
+    group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::None))
+}
+
+/// How many of the pauses of `--gap` an exchange has, where it has not all of them.
+fn pauses_left(row: &CaseSummary) -> Option<usize> {
+    row.case.exchange.as_ref()?.pauses_left()
+}
+
+/// The remedy that moves most bytes a millisecond, and those from which no difference was found. Where `none` was measured
+/// only those whose speed-up against it excludes 1; and of those that pause as `none` does, where there are any.
+fn best<'r>(group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
+    let proved = |row: &&CaseSummary| {
+        none.is_none() || row.speed_up().is_some_and(|figure| figure.value > 1.0 && figure.excludes(1.0))
+    };
+    // A remedy that merges writes has not the pauses of --gap: held against one that pauses it would win by those alone.
+    let pauses = |row: &CaseSummary| pauses_left(row).is_none();
+    let any_pauses = group.rows.iter().copied().any(|row| pauses(row) && remedy(row) != Some(Remedy::None));
+    let mut rows = group.rows.iter().copied().filter(proved).filter(|row| !any_pauses || pauses(row));
+    let Some(first) = rows.next() else { return Vec::new() };
+    std::iter::once(first).chain(rows.filter(|row| !first.moves_more(row))).collect()
+}
+
+fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]) -> String {
+    let case = &group.rows[0].case;
+    let request = case.exchange.as_ref().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
+    let what = match path::over(case) {
+        Some(over) => format!("exchange of {request} by {} {over}", case.transport),
+        None => format!("exchange of {request} over {}", case.transport),
+    };
+    match (none, best) {
+        (Some(none), [first, ties @ ..]) => {
+            let most = if ties.is_empty() && first.id == group.rows[0].id { ", which moves most" } else { "" };
+            let gain = first
+                .speed_up()
+                .map(|figure| format!("{} the bytes a millisecond{}", factor(figure.value), interval(figure)));
+            format!(
+                "An {what} takes {} at p50 with default options, and {} with {}{}{most}: {}.",
+                p50(none),
+                p50(first),
+                row_name(first),
+                unpaused(first),
+                gain.unwrap_or_default()
+            )
+        }
+        (Some(none), []) => {
+            let tried = group.rows.len() > 1;
+            let unproved = if tried { "; no remedy was found to be faster" } else { "" };
+            format!(
+                "An {what} takes {} at p50 with default options{unproved}.",
+                words::with_interval(none.latency_ns.p50)
+            )
+        }
+        (None, [first, ties @ ..]) => {
+            let (name, took) = (row_name(first), words::with_interval(first.latency_ns.p50));
+            let moved = first
+                .bytes_per_ms()
+                .map(|figure| format!("{} bytes a millisecond{}", number(figure.value), interval(figure)));
+            let moved = moved.unwrap_or_default();
+            match ties {
+                _ if group.rows.len() == 1 => format!("An {what} takes {took} at p50 with {name}: {moved}."),
+                [] => format!(
+                    "The fastest remedy for an {what} is {name}{}: it moves {moved}, at p50 in {took}.",
+                    unpaused(first)
+                ),
+                _ => format!(
+                    "No difference found between the fastest remedies for an {what}: {}. {name} moves {moved}, at p50 in {took}.",
+                    names(best)
+                ),
+            }
+        }
+        (None, []) => format!("No remedy for an {what} has figures that may be used."),
+    }
+}
+
+fn names(rows: &[&CaseSummary]) -> String {
+    joined(&rows.iter().map(|row| row_name(row)).collect::<Vec<_>>())
+}
+
+/// That the first has not all pauses of the others, in brackets after a blank; empty where it has.
+fn unpaused(first: &CaseSummary) -> &'static str {
+    match pauses_left(first) {
+        Some(0) => " (without the pauses of --gap, which are between writes)",
+        Some(_) => " (with fewer pauses of --gap, which are between writes)",
+        None => "",
+    }
+}
+
+/// The interval of a figure without a unit, after a blank; empty where it has none.
+fn interval(figure: Figure) -> String {
+    figure.interval().map_or_else(String::new, |(low, high)| {
+        format!(" (95 % interval {})", number_bounds(figure.value, low, high))
+    })
+}
+
+/// The remedies from which the first was found to be no different.
+fn no_difference(best: &[&CaseSummary]) -> Option<String> {
+    (best.len() > 1).then(|| format!("By bytes a millisecond no difference found between {}.", names(best)))
+}
+
+/// What is not compared, as it has not the pauses of `--gap`.
+fn without_pauses(group: &Group<'_>) -> Option<String> {
+    let row = group.rows.iter().copied().find(|row| pauses_left(row) == Some(0))?;
+    let exchange = row.case.exchange.as_ref()?;
+    let pauses = exchange.writes.sizes().len().saturating_sub(1);
+    let gap_ns = exchange.gap_ns as f64;
+    Some(format!(
+        "{} ({}) is not compared: it leaves out the {} of {} that --gap makes in a request, {} of work that the program may \
+         need anyhow.",
+        row_name(row),
+        p50(row),
+        counted(pauses as u64, "pause"),
+        duration(gap_ns),
+        duration(gap_ns * pauses as f64)
+    ))
+}
+
+/// Remedies that are proved to be slower than default options.
+fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
+    let told = |row: &CaseSummary| {
+        let figure = row.speed_up().filter(|figure| figure.value < 1.0 && figure.excludes(1.0))?;
+        Some(format!("{} ({} the bytes a millisecond)", row_name(row), factor(figure.value)))
+    };
+    let rows: Vec<String> = group.rows.iter().filter(|row| row.id != none.id).filter_map(|row| told(row)).collect();
+    let is = if rows.len() == 1 { "is" } else { "are" };
+    (!rows.is_empty()).then(|| format!("{} {is} slower than default options.", joined(&rows)))
+}
+
+/// The same writes with default options over the other transports.
+fn elsewhere(groups: &[Group<'_>], none: &CaseSummary) -> Option<String> {
+    let alike = |row: &&CaseSummary| {
+        row.case.transport != none.case.transport
+            && row.case.exchange == none.case.exchange
+            && (row.case.waiting, row.case.placement) == (none.case.waiting, none.case.placement)
+            && path::alike(&row.case, &none.case)
+    };
+    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.transport);
+    let rows: Vec<String> = groups.iter().flat_map(|group| &group.rows).copied().filter(alike).map(told).collect();
+    (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows)))
+}
+
+/// The same exchange over the other paths of the run: with default options, and with what moves most.
+fn other_paths(groups: &[Group<'_>], group: &Group<'_>) -> Option<String> {
+    let told = |other: &Group<'_>| {
+        let none = none(other)?;
+        let best = best(other, Some(none));
+        let best =
+            best.first().map_or_else(String::new, |first| format!(", and {} with {}", p50(first), row_name(first)));
+        Some(format!("{} it takes {} with default options{best}", other.path.as_ref()?, p50(none)))
+    };
+    let others = groups.iter().filter(|other| other.ends == group.ends && other.path != group.path);
+    let rows: Vec<String> = others.filter_map(told).collect();
+    (!rows.is_empty()).then(|| capitalised(&format!("{}.", rows.join("; "))))
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A cause explains at least this part of an exchange, or it is no headline.
+const MUCH: f64 = 0.1;
+
+/// The finding that explains most of an exchange with default options and that no counter-experiment refuted.
+fn cause(run: &Run, none: &CaseSummary) -> Option<String> {
+    let speaks_of_it = |finding: &&Finding| {
+        finding.share >= MUCH
+            && finding.severity != Severity::Note
+            && finding.cases.contains(&none.id)
+            && finding.proved.as_ref().is_none_or(|proved| proved.verdict == "confirmed")
+    };
+    let finding = run.findings.iter().find(speaks_of_it)?;
+    // The share of a finding is that of the case it explains best.
+    let to = if finding.cases.len() > 1 { "up to " } else { "" };
+    Some(format!("Finding {} explains {to}{} of an exchange.", finding.code, share(finding.share)))
+}

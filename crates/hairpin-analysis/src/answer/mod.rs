@@ -1,0 +1,70 @@
+//! The answer to the question that a run asked: the headline, which case is faster than which, and the best remedy
+//! against stalls.
+//!
+//! A winner is named only where a difference was found from every other case that the headline is about.
+
+mod exchanges;
+mod ranking;
+mod round_trips;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use hairpin_model::answer::Answer;
+use hairpin_model::case::Waiting;
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::Kind;
+use hairpin_model::quantities::{self, counted};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+/// The answer of `run`, whose cases, comparisons and findings are filled in.
+#[must_use]
+pub fn answer(run: &Run) -> Answer {
+    let pairs = ranking::pairs(&run.comparisons);
+    let found = match run.cases.as_slice() {
+        [only] => Some(words::headline(single(only))),
+        _ => round_trips::answer(run, &pairs),
+    };
+    let found =
+        found.map(|found| Answer { sentences: found.sentences.into_iter().chain(wake_up(run)).collect(), ..found });
+    let found = found.or_else(|| exchanges::answer(run)).unwrap_or_else(|| words::headline(nothing(run)));
+    Answer { pairs, ..found }
+}
+
+fn single(row: &CaseSummary) -> String {
+    if row.p50_ns().is_none() {
+        return format!("Nothing was measured of {}.", row.label);
+    }
+    let p99 = row.latency_ns.p99.and_then(Figure::finite);
+    let p99 = p99.map(|p99| format!(", p99 {}", quantities::duration(p99))).unwrap_or_default();
+    let made = format!("{} over {}", counted(row.samples, Kind::of(&row.case).thing()), counted(row.rounds, "round"));
+    let invalid = if row.valid { "" } else { " These figures must not be used: see below." };
+    format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, words::with_interval(row.latency_ns.p50))
+}
+
+fn nothing(run: &Run) -> String {
+    match (run.cases.len(), run.failed_rounds()) {
+        (0, _) => "Nothing was measured: no case could be run.".to_owned(),
+        _ if run.cases.iter().any(|row| row.valid) => words::speaks_for_nothing(run),
+        (_, 0) => "No case has figures that may be used.".to_owned(),
+        (_, failed) => format!("No case has figures that may be used: {} failed.", counted(failed as u64, "round")),
+    }
+}
+
+/// The code of the finding that the answer to round trips quotes.
+const WAKE_UP: &str = "wake-up-dominated";
+
+/// What a finding says of waking, if there is one; blocking first, as it is what most programs do.
+fn wake_up(run: &Run) -> Option<String> {
+    let finding = run.findings.iter().find(|finding| finding.code == WAKE_UP && finding.share > 0.0)?;
+    // What its own counter-experiment did not confirm is no headline.
+    if finding.proved.as_ref().is_some_and(|proved| proved.verdict != "confirmed") {
+        return None;
+    }
+    let blocking = |id: &String| run.case(id).is_some_and(|row| row.case.waiting == Waiting::Block);
+    let trip = if finding.cases.iter().any(blocking) { "blocking round trip apart" } else { "round trip apart" };
+    let part = if finding.share > 0.5 { "Most of a" } else { "Part of a" };
+    let share = quantities::share(finding.share);
+    Some(format!("{part} {trip}, up to {share}, is waking the peer's CPU (finding {WAKE_UP})."))
+}

@@ -1,0 +1,65 @@
+//! Which of two cases is faster, and which cases may be as fast as the fastest.
+
+use std::collections::BTreeMap;
+
+use hairpin_model::answer::{Pair, RankedBy};
+use hairpin_model::figure::Figure;
+use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
+
+use crate::compare::cases::pointwise;
+
+/// Neighbours on each ladder by every figure that both have.
+pub(super) fn pairs(comparisons: &[Comparison]) -> Vec<Pair> {
+    let neighbours = comparisons.iter().filter(|comparison| comparison.role == Role::Neighbours);
+    let of = |comparison: &Comparison| {
+        let pair = |figure: RankedBy, verdict: Verdict, ratio: Figure| Pair {
+            figure,
+            a: comparison.baseline.clone(),
+            b: comparison.candidate.clone(),
+            verdict,
+            ratio,
+        };
+        let tails = comparison.tails.iter().map(|tail| {
+            let figure = match tail.figure {
+                Tail::P90 => RankedBy::P90,
+                Tail::P99 => RankedBy::P99,
+            };
+            pair(figure, tail.verdict, tail.ratio)
+        });
+        std::iter::once(pair(RankedBy::P50, comparison.verdict, comparison.ratio)).chain(tails).collect::<Vec<_>>()
+    };
+    neighbours.flat_map(of).collect()
+}
+
+/// The cases among `rows` that may be as fast as `first` by their p50, as no difference was found. A case is slower only
+/// where a comparison of the two says so: on a ladder a difference between two others says nothing of the first, whose
+/// interval may be wide. All differences must hold at once, so that none of them needs a correction. The ranking of the
+/// ladder must agree, so that headline and ranking do not contradict each other.
+pub(super) fn as_fast<'r>(
+    first: &CaseSummary,
+    rows: &[&'r CaseSummary],
+    pairs: &[Pair],
+    alpha: f64,
+) -> Vec<&'r CaseSummary> {
+    let ranked = ranked_below(&first.id, pairs);
+    let is_slower = |row: &CaseSummary| {
+        ranked.get(row.id.as_str()) != Some(&false) && pointwise(first, row, alpha) == Verdict::Slower
+    };
+    rows.iter().copied().filter(|row| row.id != first.id && !is_slower(row)).collect()
+}
+
+/// The cases after `first` on its ladder, each with whether one of the steps down to it is a difference.
+fn ranked_below<'p>(first: &'p str, pairs: &'p [Pair]) -> BTreeMap<&'p str, bool> {
+    let by_p50 = pairs.iter().filter(|pair| pair.figure == RankedBy::P50);
+    let after: BTreeMap<&str, &Pair> = by_p50.map(|pair| (pair.a.as_str(), pair)).collect();
+    let (mut at, mut slower, mut below) = (first, false, BTreeMap::new());
+    while let Some(pair) = after.get(at) {
+        slower |= pair.verdict == Verdict::Slower;
+        // A saved run may say anything, also that cases are ranked in a circle.
+        if below.insert(pair.b.as_str(), slower).is_some() {
+            break;
+        }
+        at = &pair.b;
+    }
+    below
+}

@@ -1,0 +1,112 @@
+//! The answer to round trips: the fastest, TCP beside it; over several paths the fastest over each.
+
+use hairpin_model::answer::{Answer, Pair};
+use hairpin_model::case::{Ends, Pattern};
+use hairpin_model::names::{joined, shortened};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+use hairpin_model::{path, quantities};
+
+use super::ranking::as_fast;
+use super::words;
+
+/// The answer; null where no case speaks for the machine.
+pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
+    let spoken: Vec<&CaseSummary> = run.cases.iter().filter(|row| speaks_for_the_machine(row)).collect();
+    over_each_path(run, &spoken, pairs).or_else(|| of_all(run, &spoken, pairs))
+}
+
+/// A case that the answer may name: valid, measured, closed loop, nothing planted, no second of a pair.
+fn speaks_for_the_machine(row: &CaseSummary) -> bool {
+    let case = &row.case;
+    let plain = case.pattern == Pattern::PingPong && case.plant.is_none() && case.twin == 0;
+    plain && row.valid && row.p50_ns().is_some()
+}
+
+fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
+    let p50 = |row: &CaseSummary| row.p50_ns().unwrap_or(f64::INFINITY);
+    rows.iter().copied().min_by(|a, b| p50(a).total_cmp(&p50(b)))
+}
+
+/// Of all cases between two processes, or else of all.
+fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> {
+    let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
+    let of_processes: Vec<&CaseSummary> = spoken.iter().copied().filter(between_processes).collect();
+    let (rows, between) =
+        if of_processes.is_empty() { (spoken, "") } else { (&of_processes[..], " between two processes") };
+    let first = fastest(rows)?;
+    let as_fast = as_fast(first, rows, pairs, run.plan.alpha);
+    let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
+    let headline = if as_fast.is_empty() {
+        format!("The fastest round trip{between} {path} is {}.", placed(first))
+    } else {
+        let names: Vec<String> = std::iter::once(first).chain(as_fast.iter().copied()).map(placed).collect();
+        format!("No difference found between the fastest round trips{between} {path}: {}.", shortened(&names, 2))
+    };
+    let slower: Vec<&CaseSummary> =
+        spoken.iter().copied().filter(|row| !as_fast.iter().any(|tie| tie.id == row.id)).collect();
+    Some(Answer { headline, sentences: beside_tcp(first, &slower).into_iter().collect(), ..Answer::default() })
+}
+
+/// `shm (spin, apart) at p50 142 ns (95 % interval 140-145)`.
+fn placed(row: &CaseSummary) -> String {
+    format!("{} at p50 {}", words::name(row), words::with_interval(row.latency_ns.p50))
+}
+
+/// Below it a ratio is told in percent: a difference of some thousandths must not read as 1.00x.
+const NEAR: f64 = 1.1;
+
+/// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
+fn beside_tcp(first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
+    let tcp: Vec<&CaseSummary> = slower.iter().copied().filter(|row| row.case.transport == "tcp").collect();
+    let conditions = |row: &CaseSummary| (row.case.waiting, row.case.placement);
+    let alike: Vec<&CaseSummary> = tcp.iter().copied().filter(|row| conditions(row) == conditions(first)).collect();
+    let (found, how) = match fastest(&alike) {
+        Some(row) => (row, "with the same waiting and placement".to_owned()),
+        None => fastest(&tcp).map(|row| (row, format!("({}, {})", row.case.waiting, row.case.placement)))?,
+    };
+    let (one, other) = (first.p50_ns()?, found.p50_ns()?);
+    if found.id == first.id || one <= 0.0 {
+        return None;
+    }
+    let ratio = other / one;
+    let more = if ratio < NEAR { quantities::change(ratio) } else { quantities::factor(ratio) };
+    Some(format!("tcp {how}: {} ({more}).", quantities::duration(other)))
+}
+
+/// The fastest over each path; null where the run has not at least two.
+fn over_each_path(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> {
+    let mut paths: Vec<Vec<&CaseSummary>> = Vec::new();
+    for row in spoken {
+        match paths.iter_mut().find(|rows| path::alike(&rows[0].case, &row.case)) {
+            Some(rows) => rows.push(row),
+            None => paths.push(vec![row]),
+        }
+    }
+    let fastest: Vec<(&CaseSummary, &[&CaseSummary])> =
+        paths.iter().filter_map(|rows| Some((fastest(rows)?, rows.as_slice()))).collect();
+    let (first, _) = fastest.first().filter(|_| fastest.len() > 1)?;
+    let who = words::name(first);
+    let one_for_all = fastest.iter().all(|(row, _)| words::name(row) == who);
+    let said = |(row, rows): &(&CaseSummary, &[&CaseSummary])| {
+        let over = path::over_in_short(&row.case, &run.cases).unwrap_or_else(|| "without a link".to_owned());
+        let whose = if one_for_all { String::new() } else { whose(row, rows, pairs, run.plan.alpha) };
+        format!("{} {over}{whose}", words::p50(row))
+    };
+    let times = joined(&fastest.iter().map(said).collect::<Vec<_>>());
+    Some(words::headline(if one_for_all {
+        format!("A round trip of {who} takes, at p50, {times}.")
+    } else {
+        format!("The fastest round trip takes, at p50, {times}.")
+    }))
+}
+
+/// Which case is the fastest over its path, after a blank; or between which no difference was found.
+fn whose(row: &CaseSummary, rows: &[&CaseSummary], pairs: &[Pair], alpha: f64) -> String {
+    let mut names = vec![words::name(row)];
+    names.extend(as_fast(row, rows, pairs, alpha).into_iter().map(words::name));
+    match names.as_slice() {
+        [one] => format!(" with {one}"),
+        several => format!(" (no difference found between {})", shortened(several, 2)),
+    }
+}

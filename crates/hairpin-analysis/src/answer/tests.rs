@@ -1,0 +1,291 @@
+//! Answers to runs whose figures are known.
+
+use hairpin_model::answer::{Answer, RankedBy};
+use hairpin_model::case::{Case, Placement, Plant, Waiting};
+use hairpin_model::exchange::Exchange;
+use hairpin_model::finding::{About, Finding, Proved, Severity};
+use hairpin_model::run::Run;
+use hairpin_model::summary::{Role, Verdict};
+
+use super::answer;
+use crate::made_up::links::over;
+use crate::made_up::{MadeUp, at_rate, back_to_back, paced, small_writes};
+
+/// Rounds that scatter by half a percent.
+fn steady(latency: u64) -> [u64; 12] {
+    [2, 5, 0, 3, 1, 4, 2, 5, 0, 3, 1, 4].map(|k| latency + latency * k / 1000)
+}
+
+fn run_of(cases: &[(Case, u64)]) -> Run {
+    let mut made_up = MadeUp::new();
+    cases.iter().for_each(|(case, latency)| made_up.rounds_of(case, &steady(*latency)));
+    made_up.run()
+}
+
+fn answer_of(cases: &[(Case, u64)]) -> Answer {
+    answer(&run_of(cases))
+}
+
+fn plain(transport: &str, latency: u64) -> (Case, u64) {
+    (Case::ping_pong(transport), latency)
+}
+
+#[test]
+fn the_fastest_is_named_with_tcp_beside_it() {
+    let found = answer_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 10_000)]);
+    let headline = "The fastest round trip between two processes here is pipe (block, together) at p50 5.01 us (95 % \
+                    interval 5.0";
+    assert!(found.headline.starts_with(headline), "{found:?}");
+    assert_eq!(found.sentences, ["tcp with the same waiting and placement: 13.0 us (2.60x)."]);
+    let near = answer_of(&[plain("tcp", 5_150), plain("pipe", 5_000)]);
+    assert_eq!(near.sentences, ["tcp with the same waiting and placement: 5.17 us (+3.0 %)."]);
+}
+
+#[test]
+fn where_no_difference_was_found_no_winner_is_named() {
+    let found = answer_of(&[plain("pipe", 5_000), plain("fifo", 5_000), plain("tcp", 13_000)]);
+    let none =
+        "No difference found between the fastest round trips between two processes here: pipe (block, together) at";
+    assert!(found.headline.starts_with(none), "{found:?}");
+    assert!(found.headline.contains(" and fifo (block, together) at p50 5.01 us"), "{found:?}");
+    assert!(!found.headline.contains("tcp"), "{found:?}");
+    assert_eq!(found.sentences, ["tcp with the same waiting and placement: 13.0 us (2.60x)."]);
+    assert_eq!(found.pairs[0].verdict, Verdict::CannotTell, "the ranking says the same");
+
+    let found = answer_of(&[plain("tcp", 13_000), plain("udp", 13_000)]);
+    assert!(found.headline.starts_with("No difference found"), "{found:?}");
+    assert_eq!(found.sentences, [""; 0], "tcp is not put beside itself");
+}
+
+#[test]
+fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
+    let mut made_up = MadeUp::new();
+    made_up.rounds_of(&Case::ping_pong("pipe"), &steady(5_000));
+    made_up.rounds_of(&Case::ping_pong("fifo"), &steady(5_200));
+    let scattered = [4_100, 7_300, 5_400, 4_300, 7_900, 5_500, 4_200, 7_500, 5_600, 4_400, 7_700, 5_300];
+    made_up.rounds_of(&Case::ping_pong("tcp"), &scattered);
+    let found = answer(&made_up.run());
+    let by_p50: Vec<_> = found.pairs.iter().filter(|pair| pair.figure == RankedBy::P50).collect();
+    assert_eq!(by_p50.iter().map(|pair| pair.verdict).collect::<Vec<_>>(), [Verdict::Slower, Verdict::CannotTell]);
+    assert!(found.headline.starts_with("No difference found"), "{found:?}");
+    assert!(found.headline.contains("pipe (") && found.headline.contains("tcp ("), "{found:?}");
+    assert!(!found.headline.contains("fifo"), "{found:?}");
+}
+
+#[test]
+fn rivals_on_other_ladders_count_too() {
+    let spin =
+        |latency| (Case { waiting: Waiting::Spin, placement: Placement::Apart, ..Case::ping_pong("tcp") }, latency);
+    let found = answer_of(&[plain("tcp", 13_000), spin(13_000)]);
+    assert!(found.headline.starts_with("No difference found"), "{found:?}");
+    let found = answer_of(&[plain("tcp", 13_000), spin(8_000)]);
+    let headline = "The fastest round trip between two processes here is tcp (spin, apart) at p50 8.0";
+    assert!(found.headline.starts_with(headline), "{found:?}");
+}
+
+#[test]
+fn too_few_rounds_for_an_interval_show_no_winner() {
+    let mut made_up = MadeUp::new();
+    made_up.rounds_of(&Case::ping_pong("pipe"), &[5_000, 5_010]);
+    made_up.rounds_of(&Case::ping_pong("tcp"), &[13_000, 13_010]);
+    let found = answer(&made_up.run());
+    assert!(found.headline.starts_with("No difference found"), "{found:?}");
+}
+
+#[test]
+fn neighbours_are_ranked_by_every_figure_that_both_have() {
+    let run = run_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 13_000)]);
+    let pairs = answer(&run).pairs;
+    let transport = |id: &str| run.case(id).unwrap().case.transport.clone();
+    let told: Vec<_> =
+        pairs.iter().map(|pair| (pair.figure, transport(&pair.a), transport(&pair.b), pair.verdict)).collect();
+    let pair = |figure, a: &str, b: &str, verdict| (figure, a.to_owned(), b.to_owned(), verdict);
+    let figures = RankedBy::ALL.iter().copied();
+    let expected: Vec<_> = figures
+        .clone()
+        .map(|figure| pair(figure, "pipe", "tcp", Verdict::Slower))
+        .chain(figures.map(|figure| pair(figure, "tcp", "udp", Verdict::CannotTell)))
+        .collect();
+    assert_eq!(told, expected);
+    assert!((pairs[0].ratio.value - 2.6).abs() < 0.01 && pairs[0].ratio.excludes(2.5), "{:?}", pairs[0]);
+}
+
+#[test]
+fn a_saved_run_that_ranks_in_a_circle_is_answered_all_the_same() {
+    let mut run = run_of(&[plain("pipe", 5_000), plain("tcp", 13_000)]);
+    let back = run.comparisons.iter().find(|pair| pair.role == Role::Neighbours).unwrap().clone();
+    let (baseline, candidate) = (back.candidate.clone(), back.baseline.clone());
+    run.comparisons.push(hairpin_model::summary::Comparison { baseline, candidate, ..back });
+    assert!(answer(&run).headline.contains("pipe (block, together)"));
+}
+
+#[test]
+fn one_case_is_told_by_its_figures_and_no_case_by_its_lack() {
+    let found = answer_of(&[plain("tcp", 13_000)]);
+    assert!(found.headline.starts_with("tcp block together: p50 13.0 us (95 % interval 13.0"), "{found:?}");
+    assert!(found.headline.ends_with(", p99 13.0 us, 1 200 round trips over 12 rounds."), "{found:?}");
+    let found = answer_of(&[(small_writes("none"), 44_000_000)]);
+    assert!(found.headline.starts_with("tcp block together none 100x2 B: p50 44.1 ms"), "{found:?}");
+    assert!(found.headline.ends_with("1 200 exchanges over 12 rounds."), "{found:?}");
+    assert_eq!(answer_of(&[]).headline, "Nothing was measured: no case could be run.");
+}
+
+#[test]
+fn an_open_loop_and_a_planted_fault_do_not_speak_for_the_machine() {
+    let mut made_up = MadeUp::new();
+    for (block, transport) in [(0, "tcp"), (0, "udp"), (1, "tcp"), (1, "udp")] {
+        made_up.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &paced(1_000_000, &[(0, 10_000); 100]));
+    }
+    let headline = answer(&made_up.run()).headline;
+    assert_eq!(
+        headline,
+        "An open loop answers for its own rate only: no case here speaks for the machine as a whole."
+    );
+}
+
+#[test]
+fn over_several_paths_each_has_its_own_figure() {
+    let slow = |transport: &str, latency| (over("delay=2ms", Case::ping_pong(transport)), latency);
+    let found = answer_of(&[plain("tcp", 13_000), slow("tcp", 4_000_000)]);
+    let of_one =
+        "A round trip of tcp (block, together) takes, at p50, 13.0 us without a link and 4.01 ms over delay=2ms.";
+    assert_eq!(found.headline, of_one);
+    let found =
+        answer_of(&[plain("tcp", 13_000), plain("udp", 10_000), slow("tcp", 4_000_000), slow("udp", 4_100_000)]);
+    let of_two = "The fastest round trip takes, at p50, 10.0 us without a link with udp (block, together) and 4.01 ms over \
+                  delay=2ms with tcp (block, together).";
+    assert_eq!(found.headline, of_two);
+    let found =
+        answer_of(&[plain("tcp", 13_000), plain("udp", 10_000), slow("tcp", 4_000_000), slow("udp", 4_000_000)]);
+    let tie = "4.01 ms over delay=2ms (no difference found between tcp (block, together) and udp (block, together)).";
+    assert!(found.headline.ends_with(tie), "{found:?}");
+}
+
+fn exchanges(remedies: &[(&str, u64)]) -> Vec<(Case, u64)> {
+    remedies.iter().map(|(remedy, latency)| (small_writes(remedy), *latency)).collect()
+}
+
+const REMEDIES: &[(&str, u64)] =
+    &[("none", 44_000_000), ("nodelay", 550_000), ("one-write", 24_000), ("cork-forgotten", 208_000_000)];
+
+#[test]
+fn the_remedy_that_moves_most_is_named_and_what_is_slower_than_none() {
+    let run = run_of(&exchanges(REMEDIES));
+    let found = answer(&run);
+    let headline = "An exchange of 100x2 B over tcp takes 44.1 ms at p50 with default options, and 24.1 us with one-write, \
+                    which moves most: 1833x the bytes a millisecond (95 % interval 18";
+    assert!(found.headline.starts_with(headline), "{found:?}");
+    assert_eq!(found.sentences, ["cork-forgotten (0.212x the bytes a millisecond) is slower than default options."]);
+    let best = found.best_remedy.expect("one is proved");
+    assert_eq!((best.case, best.no_difference), (small_writes("one-write").id(), Vec::new()));
+    assert!((best.speed_up.expect("none was measured").value - 1833.0).abs() < 10.0);
+}
+
+#[test]
+fn remedies_that_move_alike_are_no_winners() {
+    let found = answer_of(&exchanges(&[("none", 44_000_000), ("writev", 24_000), ("one-write", 24_000)]));
+    assert!(!found.headline.contains("most"), "{found:?}");
+    assert_eq!(found.sentences, ["By bytes a millisecond no difference found between writev and one-write."]);
+    assert_eq!(found.best_remedy.expect("both are proved").no_difference, [small_writes("one-write").id()]);
+}
+
+#[test]
+fn no_remedy_is_called_faster_unless_that_is_proved() {
+    let found = answer_of(&exchanges(&[("none", 44_000_000), ("nodelay", 44_000_000)]));
+    assert!(found.headline.ends_with("with default options; no remedy was found to be faster."), "{found:?}");
+    assert_eq!((found.sentences, found.best_remedy), (Vec::new(), None));
+}
+
+#[test]
+fn stalls_in_fewer_than_half_of_the_exchanges_count_though_the_p50_does_not_show_them() {
+    let mut made_up = MadeUp::new();
+    for (block, latency) in (0..).zip(steady(100_000)) {
+        let some_stall = [[latency / 4; 60].as_slice(), &[40_000_000; 40]].concat();
+        made_up.round(&small_writes("none"), block, &back_to_back(&[], &[44_000_000; 100]));
+        made_up.round(&small_writes("nodelay"), block, &back_to_back(&[], &some_stall));
+        made_up.round(&small_writes("more"), block, &back_to_back(&[], &[latency; 100]));
+    }
+    let headline = answer(&made_up.run()).headline;
+    assert!(headline.contains("and 100 us with more, which moves most: 439x"), "{headline}");
+}
+
+#[test]
+fn without_none_remedies_are_compared_with_each_other() {
+    let found = answer_of(&exchanges(&[("nodelay", 550_000), ("one-write", 24_000)]));
+    let fastest = "The fastest remedy for an exchange of 100x2 B over tcp is one-write: it moves 8";
+    assert!(found.headline.starts_with(fastest), "{found:?}");
+    let found = answer_of(&exchanges(&[("writev", 24_000), ("one-write", 24_000)]));
+    let none =
+        "No difference found between the fastest remedies for an exchange of 100x2 B over tcp: writev and one-write.";
+    assert!(found.headline.starts_with(none), "{found:?}");
+}
+
+fn with_gap(remedy: &str) -> Case {
+    let case = small_writes(remedy);
+    Case { exchange: case.exchange.clone().map(|exchange| Exchange { gap_ns: 1_000_000, ..exchange }), ..case }
+}
+
+#[test]
+fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
+    let paused = [("none", 143_000_000), ("nodelay", 99_600_000), ("one-write", 24_000)];
+    let cases: Vec<(Case, u64)> = paused.iter().map(|(remedy, latency)| (with_gap(remedy), *latency)).collect();
+    let found = answer_of(&cases);
+    assert!(found.headline.contains(" with nodelay: 1.44x the bytes"), "it is not first of all: {found:?}");
+    let apart = "one-write (24.1 us) is not compared: it leaves out the 99 pauses of 1.00 ms that --gap makes in a request, \
+                 99.0 ms of work that the program may need anyhow.";
+    assert_eq!(found.sentences, [apart]);
+}
+
+#[test]
+fn a_planted_fault_is_said_first_unless_other_cases_speak() {
+    let planted = |remedy: &str| Case {
+        plant: Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true }),
+        ..small_writes(remedy)
+    };
+    let mut cases: Vec<(Case, u64)> = vec![(planted("none"), 44_000_000), (planted("nodelay"), 5_000_000)];
+    let found = answer_of(&cases);
+    assert_eq!(found.headline, "A fault is planted: no case here speaks for the machine as a whole.");
+    let told = "An exchange of 100x2 B, planted 4 ms every 1 over tcp takes 44.1 ms at p50 with default options";
+    assert!(found.sentences[0].starts_with(told), "{found:?}");
+    cases.extend(exchanges(REMEDIES));
+    assert!(answer_of(&cases).headline.starts_with("An exchange of 100x2 B over tcp takes 44.1 ms"));
+}
+
+#[test]
+fn other_transports_and_paths_stand_beside_the_first() {
+    let elsewhere = Case { transport: "unix-stream".to_owned(), ..small_writes("none") };
+    let cases = [exchanges(&REMEDIES[..3]), vec![(elsewhere, 102_000)]].concat();
+    assert_eq!(answer_of(&cases).sentences, ["The same writes take 102 us over unix-stream."]);
+    let slow = |remedy: &str, latency| (over("delay=2ms", small_writes(remedy)), latency);
+    let cases = [exchanges(&REMEDIES[..3]), vec![slow("none", 48_000_000), slow("one-write", 4_000_000)]].concat();
+    let beside = "Over delay=2ms it takes 48.1 ms with default options, and 4.01 ms with one-write.";
+    assert_eq!(answer_of(&cases).sentences, [beside]);
+}
+
+#[test]
+fn the_cause_is_quoted_unless_its_check_did_not_confirm_it() {
+    let mut run = run_of(&exchanges(REMEDIES));
+    run.findings = vec![Finding {
+        code: "nagle-waits".to_owned(),
+        about: About::Cause,
+        severity: Severity::Warning,
+        cases: vec![run.cases[0].id.clone()],
+        summary: String::new(),
+        evidence: Vec::new(),
+        advice: String::new(),
+        counter_experiment: None,
+        proved: None,
+        share: 0.987,
+    }];
+    let quoted = "Finding nagle-waits explains 99 % of an exchange.".to_owned();
+    assert!(answer(&run).sentences.contains(&quoted), "{:?}", answer(&run));
+    let proved = |verdict: &str| Proved {
+        check: "change it".to_owned(),
+        verdict: verdict.to_owned(),
+        effect: hairpin_model::figure::Figure::bare(0.0),
+    };
+    run.findings[0].proved = Some(proved("confirmed"));
+    assert!(answer(&run).sentences.contains(&quoted));
+    run.findings[0].proved = Some(proved("refuted"));
+    assert!(!answer(&run).sentences.contains(&quoted));
+}

@@ -1,0 +1,51 @@
+//! The sentences that the answers to round trips and to exchanges share.
+
+use hairpin_model::answer::Answer;
+use hairpin_model::case::{Case, Pattern};
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder;
+use hairpin_model::quantities::{DASH, bounds, duration};
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+/// An answer of one sentence.
+pub(super) fn headline(headline: String) -> Answer {
+    Answer { headline, ..Answer::default() }
+}
+
+/// `13.4 us (95 % interval 12.9-14.1)`.
+pub(super) fn with_interval(figure: Option<Figure>) -> String {
+    match (figure.and_then(Figure::finite), figure.and_then(Figure::interval)) {
+        (Some(value), Some((low, high))) => {
+            format!("{} (95 % interval {})", duration(value), bounds(value, low, high))
+        }
+        (Some(value), None) => duration(value),
+        (None, _) => DASH.to_owned(),
+    }
+}
+
+/// The median in words.
+pub(super) fn p50(row: &CaseSummary) -> String {
+    row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
+}
+
+/// `shm (spin, apart)`.
+pub(super) fn name(row: &CaseSummary) -> String {
+    format!("{} ({}, {})", ladder::row_name(row), row.case.waiting, row.case.placement)
+}
+
+/// Why no case with figures that may be used speaks for the machine.
+pub(super) fn speaks_for_nothing(run: &Run) -> String {
+    let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
+    let open = rests_on(|case| matches!(case.pattern, Pattern::Paced { .. }));
+    let planted = rests_on(|case| case.plant.is_some());
+    let why = match (open, planted) {
+        (true, false) => "An open loop answers for its own rate only: no",
+        (false, true) => "A fault is planted: no",
+        (true, true) => {
+            "An open loop answers for its own rate only, and a planted fault is no part of the machine: no"
+        }
+        (false, false) => "No",
+    };
+    format!("{why} case here speaks for the machine as a whole.")
+}

@@ -1,0 +1,51 @@
+//! Where a measured interval lies against the bounds of a rule, and the verdict that follows.
+
+use hairpin_model::figure::Figure;
+use hairpin_model::judged_claim::{Judgement, Verdict};
+
+/// A verdict without a measured figure.
+pub(super) fn without(verdict: Verdict, why: impl Into<String>) -> Judgement {
+    Judgement { verdict: Some(verdict), why: why.into(), ..Judgement::default() }
+}
+
+/// Where an interval lies against the bounds that a rule sets; a side without a bound is infinite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Inside,
+    Below,
+    Above,
+    Across,
+    /// One round gives no interval.
+    Unknown,
+}
+
+impl Place {
+    pub(super) fn of(figure: &Figure, from: f64, to: f64) -> Self {
+        match (figure.low, figure.high) {
+            (Some(low), Some(high)) if low >= from && high <= to => Self::Inside,
+            (Some(_), Some(high)) if high < from => Self::Below,
+            (Some(low), Some(_)) if low > to => Self::Above,
+            (Some(low), Some(high)) if low.is_finite() && high.is_finite() => Self::Across,
+            _ => Self::Unknown,
+        }
+    }
+
+    pub(super) fn verdict(self) -> Verdict {
+        match self {
+            Self::Inside => Verdict::Holds,
+            Self::Below | Self::Above => Verdict::DoesNotHold,
+            Self::Across | Self::Unknown => Verdict::CannotTell,
+        }
+    }
+
+    /// `4.52 ms is within a factor of 2 of 5 ms.`, with the verb that the place calls for.
+    pub(super) fn sentence(self, what: &str, bounds: &str) -> String {
+        match self {
+            Self::Inside => format!("{what} is {bounds}."),
+            Self::Below => format!("{what} is not {bounds}: it is less."),
+            Self::Above => format!("{what} is not {bounds}: it is more."),
+            Self::Across => format!("{what} is only in part of its interval {bounds}."),
+            Self::Unknown => format!("{what} has no interval: it takes three rounds, and not too unlike ones."),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Figures of a case over its rounds.
+
+use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::round::{Measured, RoundRecord};
+use hairpin_model::summary::{LatencyFigures, Percentiles};
+
+use crate::states::States;
+use crate::statistics::interval::{Over, median_over, span_s};
+
+/// A p99 needs this many samples of the case: ten beyond it.
+pub(crate) const SAMPLES_FOR_P99: u64 = 1_000;
+/// A p99.9 needs this many.
+pub(crate) const SAMPLES_FOR_P999: u64 = 10_000;
+
+/// The measured rounds of a case in one state of the machine, in time order, on the way to figures over them.
+pub(crate) struct OverRounds<'r> {
+    /// The state: its place in `Machine::states`.
+    pub(crate) state: usize,
+    /// Their share of the rounds of the case.
+    pub(crate) share: f64,
+    measured: Vec<&'r Measured>,
+    over: Over,
+}
+
+/// Fewer rounds of the faster state than this do not speak for the case, where another has more.
+const ENOUGH_IN_STATE: usize = 8;
+
+/// The place of the state that the case's figures stand for: the fastest with enough rounds, else that with the most.
+pub(crate) fn reported(by_state: &[OverRounds<'_>]) -> usize {
+    let rounds = |place: usize| by_state[place].measured.len();
+    let enough = (0..by_state.len()).find(|place| rounds(*place) >= ENOUGH_IN_STATE);
+    enough.or_else(|| (0..by_state.len()).rev().max_by_key(|place| rounds(*place))).unwrap_or(0)
+}
+
+impl<'r> OverRounds<'r> {
+    /// Of a case that was never measured.
+    pub(crate) fn none() -> Self {
+        Self { state: 0, share: 0.0, measured: Vec::new(), over: Over::seconds(0.0) }
+    }
+
+    /// The rounds of each state that the case has rounds of, the fastest state first.
+    pub(crate) fn by_state(kept: &[(&'r RoundRecord, &'r Measured)], states: &States, alpha: f64) -> Vec<Self> {
+        let span_s = span_s(kept.iter().map(|(round, _)| round.started_ns));
+        let of_state = |state: usize| {
+            let within = kept.iter().filter(|(round, _)| states.of_round(round.number) == state);
+            let measured: Vec<&Measured> = within.map(|(_, measured)| *measured).collect();
+            let share = measured.len() as f64 / kept.len() as f64;
+            (!measured.is_empty()).then_some(Self {
+                state,
+                share,
+                measured,
+                over: Over { alpha, ..Over::seconds(span_s * share) },
+            })
+        };
+        (0..states.count().max(1)).filter_map(of_state).collect()
+    }
+
+    /// The median over the rounds that have such a value.
+    pub(crate) fn median(&self, of: impl Fn(&Measured) -> Option<f64>) -> Option<Figure> {
+        let values: Vec<f64> = self.measured.iter().filter_map(|measured| of(measured)).collect();
+        let figure = median_over(&values, self.over)?;
+        let why = figure.why.map(|why| match why {
+            NoInterval::TooFewRounds if self.share < 1.0 => NoInterval::TooFewInState,
+            why => why,
+        });
+        Some(Figure { why, ..figure })
+    }
+
+    /// `None` where no round has those percentiles.
+    pub(crate) fn latencies(&self, of: fn(&Measured) -> Option<Percentiles>) -> Option<LatencyFigures> {
+        // A round without an answer has percentiles of nothing.
+        let of = move |measured: &Measured| of(measured).filter(|_| measured.figures.samples > 0);
+        let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(part));
+        let samples: u64 = self.measured.iter().map(|measured| measured.figures.samples).sum();
+        let greatest: Vec<f64> =
+            self.measured.iter().filter_map(|measured| of(measured)).map(|all| all.max).collect();
+        let max = greatest.iter().copied().reduce(f64::max)?;
+        let least = greatest.iter().copied().fold(max, f64::min);
+        Some(LatencyFigures {
+            p50: median(|all| all.p50),
+            p90: median(|all| all.p90),
+            p99: median(|all| all.p99).filter(|_| samples >= SAMPLES_FOR_P99),
+            p999: median(|all| all.p999).filter(|_| samples >= SAMPLES_FOR_P999),
+            max: Some(if greatest.len() > 1 { Figure::new(max, least, max) } else { Figure::bare(max) }),
+            mean: median(|all| all.mean),
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! How an end sends: what was granted, and when it was corked.
+
+use hairpin_model::options::{Effective, OptionName};
+use hairpin_model::trace::{Call, CallKind};
+
+/// How an end sends: what was granted, and when it was corked.
+pub(super) struct Sending {
+    /// `TCP_NODELAY`; null where it is not known or was changed meanwhile.
+    pub(super) nodelay: Option<bool>,
+    corked: Vec<Corked>,
+}
+
+/// Between these two it was corked.
+pub(super) struct Corked {
+    from_ns: u64,
+    /// The call that ended it.
+    pub(super) release: Option<Call>,
+}
+
+impl Sending {
+    /// `more` is the size of requests whose every write but the last was sent with `MSG_MORE`, which corks until the
+    /// next write without it.
+    pub(super) fn new(calls: &[Call], options: &[Effective], more: Option<u64>) -> Self {
+        let mut corked = Vec::new();
+        let mut from_ns = (switch(options, OptionName::Cork) == Some(true)).then_some(0);
+        for call in calls {
+            let (begins, ends) = match call.kind {
+                CallKind::Cork => (true, false),
+                CallKind::Uncork => (false, true),
+                CallKind::Write => more.map_or((false, false), |request_bytes| {
+                    let last = request_bytes == 0 || call.end_byte.is_multiple_of(request_bytes);
+                    (!last, last)
+                }),
+                CallKind::Read | CallKind::Quickack => (false, false),
+            };
+            if begins {
+                from_ns = from_ns.or(Some(call.began_ns));
+            } else if ends && let Some(from_ns) = from_ns.take() {
+                corked.push(Corked { from_ns, release: Some(*call) });
+            }
+        }
+        corked.extend(from_ns.map(|from_ns| Corked { from_ns, release: None }));
+        Self { nodelay: switch(options, OptionName::Nodelay), corked }
+    }
+
+    /// The cork that was on at that time.
+    pub(super) fn corked_at(&self, at_ns: u64) -> Option<&Corked> {
+        let held = |corked: &&Corked| corked.release.is_none_or(|release| release.ended_ns > at_ns);
+        self.corked.iter().find(|corked| corked.from_ns <= at_ns && held(corked))
+    }
+}
+
+/// Whether the switch was on for the whole round, or off; null where neither is known.
+pub(crate) fn switch(options: &[Effective], name: OptionName) -> Option<bool> {
+    let option = options.iter().find(|option| option.name == name).filter(|option| option.before == option.after)?;
+    match option.before.as_str() {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! The ladder: the cases of a run by path, waiting and placement, the fastest first, and what each is called there.
+
+use std::cmp::Ordering;
+
+use crate::case::{Case, Placement, Waiting};
+use crate::exchange::Exchange;
+use crate::figure::Figure;
+use crate::path;
+use crate::summary::CaseSummary;
+
+/// What the rows of a group measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A message and its answer.
+    RoundTrips,
+    /// A request of several writes and its answer.
+    Exchanges,
+}
+
+impl Kind {
+    /// Round trips first.
+    pub const ALL: [Self; 2] = [Self::RoundTrips, Self::Exchanges];
+
+    /// That of one case.
+    #[must_use]
+    pub fn of(case: &Case) -> Self {
+        if case.exchange.is_some() { Self::Exchanges } else { Self::RoundTrips }
+    }
+
+    /// One of what is measured.
+    #[must_use]
+    pub fn thing(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "round trip",
+            Self::Exchanges => "exchange",
+        }
+    }
+
+    /// The same with its article.
+    #[must_use]
+    pub fn a_thing(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "a round trip",
+            Self::Exchanges => "an exchange",
+        }
+    }
+
+    /// Several of them.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::RoundTrips => "Round trips",
+            Self::Exchanges => "Exchanges",
+        }
+    }
+}
+
+/// What the cases measure: `a round trip`, or `a round trip or an exchange`.
+#[must_use]
+pub fn things(cases: &[CaseSummary]) -> String {
+    let has = |kind: &Kind| cases.iter().any(|row| Kind::of(&row.case) == *kind);
+    let things: Vec<&str> = Kind::ALL.iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
+    things.join(" or ")
+}
+
+/// The cases with one path, one waiting and one placement; of exchanges also with one transport and one request.
+pub struct Group<'r> {
+    /// `block, together`, or `tcp 100x2 B, block, together, over home-uplink`. The path is in it where there are several.
+    pub name: String,
+    /// The same without the path.
+    pub ends: String,
+    /// The path alone, where there are several.
+    pub path: Option<String>,
+    /// What its rows measure.
+    pub kind: Kind,
+    /// The fastest first: round trips by p50, exchanges by bytes a millisecond. Cases without the figure are last, in the
+    /// order of the plan.
+    pub rows: Vec<&'r CaseSummary>,
+}
+
+/// The groups by path in the order of the plan, then in that of the words (block, poll, spin; together, apart, free),
+/// then in that of the plan.
+#[must_use]
+pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
+    let several = path::several(cases);
+    let mut paths: Vec<Option<String>> = Vec::new();
+    let mut groups: Vec<((usize, Waiting, Placement), Group<'_>)> = Vec::new();
+    for summary in cases {
+        let case = &summary.case;
+        let path = several.then(|| path::over(case).unwrap_or_else(|| "without a link".to_owned()));
+        let ends = match &case.exchange {
+            Some(exchange) => {
+                format!("{} {}, {}, {}", case.transport, request(case, exchange), case.waiting, case.placement)
+            }
+            None => format!("{}, {}", case.waiting, case.placement),
+        };
+        if !paths.contains(&path) {
+            paths.push(path.clone());
+        }
+        match groups.iter_mut().find(|(_, group)| (&group.ends, &group.path) == (&ends, &path)) {
+            Some((_, group)) => group.rows.push(summary),
+            None => {
+                let place = paths.iter().position(|known| *known == path).unwrap_or(0);
+                let name = [Some(ends.clone()), path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+                let group = Group { name, ends, path, kind: Kind::of(case), rows: vec![summary] };
+                groups.push(((place, case.waiting, case.placement), group));
+            }
+        }
+    }
+    groups.sort_by_key(|(words, _)| *words);
+    let mut groups: Vec<Group<'_>> = groups.into_iter().map(|(_, group)| group).collect();
+    for group in &mut groups {
+        match group.kind {
+            Kind::RoundTrips => group.rows.sort_by(|a, b| by_p50(a, b)),
+            Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
+        }
+    }
+    groups
+}
+
+fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
+    let place = |row: &CaseSummary| row.p50_ns().unwrap_or(f64::INFINITY);
+    place(one).total_cmp(&place(other))
+}
+
+/// Where some exchanges stall and most do not, the p50 shows only one sort of them; what is moved shows both.
+fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
+    let place = |row: &CaseSummary| row.bytes_per_ms().and_then(Figure::finite).unwrap_or(f64::NEG_INFINITY);
+    place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
+}
+
+/// What is written and answered, whatever is done against its stalling, and the fault planted in the answer, if any:
+/// `100x2 B`, `4,3210 B, gap 1 ms, 4 in flight`.
+#[must_use]
+pub fn request(case: &Case, exchange: &Exchange) -> String {
+    let mut words = exchange_words(case, exchange);
+    words.remove(0);
+    words.join(", ")
+}
+
+/// The remedy, and the words of [`request`]: those that a case of exchanges has beyond one of round trips.
+fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
+    let bare = Case { exchange: Some(exchange.clone()), plant: case.plant, ..Case::ping_pong(&case.transport) };
+    let sized = Case { size_bytes: case.size_bytes, reply_size_bytes: case.reply_size_bytes, ..bare };
+    sized.details()
+}
+
+/// The case within its group: the transport (of exchanges the remedy) and what sets it apart, but for its path.
+#[must_use]
+pub fn row_name(summary: &CaseSummary) -> String {
+    row_words(summary).join(" ")
+}
+
+/// The words of [`row_name`]; there is at least one.
+#[must_use]
+pub fn row_words(summary: &CaseSummary) -> Vec<String> {
+    let case = &summary.case;
+    let (head, shared) = match &case.exchange {
+        Some(exchange) => (exchange.remedy.to_string(), exchange_words(case, exchange)),
+        None => (case.transport.clone(), Vec::new()),
+    };
+    let details = case.without_link().details().into_iter().filter(|word| !shared.contains(word));
+    std::iter::once(head).chain(details).collect()
+}

@@ -1,0 +1,48 @@
+//! The path between the ends of a case, in words.
+
+use crate::case::Case;
+use crate::summary::CaseSummary;
+
+/// The name of a case's link, or its line of figures where it has none.
+#[must_use]
+pub fn name(case: &Case) -> &str {
+    case.link_name.as_ref().unwrap_or(&case.link)
+}
+
+/// Whether two cases have the same path between their ends.
+#[must_use]
+pub fn alike(one: &Case, other: &Case) -> bool {
+    one.link == other.link
+}
+
+/// Whether the cases have more than one path, so that each must say which.
+#[must_use]
+pub fn several(cases: &[CaseSummary]) -> bool {
+    cases.windows(2).any(|pair| !alike(&pair[0].case, &pair[1].case))
+}
+
+/// `over home-uplink`, `over delay=2ms`; null on the loopback.
+#[must_use]
+pub fn over(case: &Case) -> Option<String> {
+    case.is_emulated().then(|| format!("over {}", name(case)))
+}
+
+/// The same for a headline: of a long line that has no name only the begin, where no other of `cases` has a link that
+/// begins alike.
+#[must_use]
+pub fn over_in_short(case: &Case, cases: &[CaseSummary]) -> Option<String> {
+    /// Letters that a headline has room for.
+    const LETTERS: usize = 30;
+    let begin = |case: &Case| {
+        let mut begin = String::new();
+        for word in name(case).split(' ') {
+            if !begin.is_empty() && begin.chars().count() + word.chars().count() >= LETTERS {
+                return format!("{begin}and more");
+            }
+            begin.push_str(&format!("{word} "));
+        }
+        begin.trim_end().to_owned()
+    };
+    let unique = !cases.iter().any(|row| begin(&row.case) == begin(case) && row.case.link != case.link);
+    over(case).map(|over| if unique { over.replacen(name(case), &begin(case), 1) } else { over })
+}

@@ -1,0 +1,349 @@
+//! The columns of a case: the one list that the terminal, the page and the CSV table take theirs from.
+
+use hairpin_model::case::Pattern;
+use hairpin_model::exchange::Exchange;
+use hairpin_model::figure::Figure;
+use hairpin_model::ladder::Kind;
+use hairpin_model::link::{LatenessNs, LinkSummary};
+use hairpin_model::quantities::{self, DASH};
+use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures};
+use hairpin_model::time_sequence::TraceSummary;
+use hairpin_model::trace::Capture;
+
+/// A column.
+pub(crate) struct Column {
+    /// Its name in the CSV table; a quantity's ends in its unit.
+    pub(crate) name: &'static str,
+    /// What stands above it in a table for people.
+    pub(crate) title: &'static str,
+    /// The same where there is little room.
+    pub(crate) short: &'static str,
+    pub(crate) value: Value,
+}
+
+/// What stands in a column, read from a case.
+pub(crate) enum Value {
+    Words(fn(&CaseSummary) -> String),
+    Count(fn(&CaseSummary) -> u64),
+    /// Without an interval.
+    Number(Unit, fn(&CaseSummary) -> Option<f64>),
+    /// With its interval.
+    Figure(Unit, fn(&CaseSummary) -> Option<Figure>),
+}
+
+/// The unit of a quantity.
+#[derive(Clone, Copy)]
+pub(crate) enum Unit {
+    /// Nanoseconds.
+    Time,
+    /// A second.
+    Rate,
+    /// One quantity over another.
+    Times,
+    /// None, or one that its name says.
+    Plain,
+}
+
+impl Unit {
+    /// The value as people read it.
+    pub(crate) fn text(self, value: Option<f64>) -> String {
+        let shown = |value| match self {
+            Self::Time => quantities::duration(value),
+            Self::Rate => quantities::rate(value),
+            Self::Times => quantities::factor(value),
+            Self::Plain => quantities::number(value),
+        };
+        value.map_or_else(|| DASH.to_owned(), shown)
+    }
+
+    /// The interval in the unit of the value; null without one.
+    pub(crate) fn bounds(self, figure: Option<Figure>) -> Option<String> {
+        let value = figure.and_then(Figure::finite)?;
+        let (low, high) = figure.and_then(Figure::interval)?;
+        Some(match self {
+            Self::Time => quantities::bounds(value, low, high),
+            Self::Rate => quantities::rate_bounds(low, high),
+            Self::Times | Self::Plain => quantities::number_bounds(value, low, high),
+        })
+    }
+}
+
+impl Column {
+    const fn of(name: &'static str, title: &'static str, value: Value) -> Self {
+        Self { name, title, short: title, value }
+    }
+
+    const fn words(name: &'static str, of: fn(&CaseSummary) -> String) -> Self {
+        Self::of(name, name, Value::Words(of))
+    }
+
+    const fn count(name: &'static str, of: fn(&CaseSummary) -> u64) -> Self {
+        Self::of(name, name, Value::Count(of))
+    }
+
+    const fn time(name: &'static str, title: &'static str, of: fn(&CaseSummary) -> Option<Figure>) -> Self {
+        Self::of(name, title, Value::Figure(Unit::Time, of))
+    }
+
+    const fn plain(name: &'static str, title: &'static str, of: fn(&CaseSummary) -> Option<Figure>) -> Self {
+        Self::of(name, title, Value::Figure(Unit::Plain, of))
+    }
+
+    const fn number(name: &'static str, unit: Unit, of: fn(&CaseSummary) -> Option<f64>) -> Self {
+        Self::of(name, name, Value::Number(unit, of))
+    }
+
+    const fn titled(self, title: &'static str, short: &'static str) -> Self {
+        Self { title, short, ..self }
+    }
+
+    /// The number in it, where it has one.
+    pub(crate) fn number_of(&self, row: &CaseSummary) -> Option<f64> {
+        match self.value {
+            Value::Words(_) => None,
+            Value::Count(of) => Some(of(row) as f64),
+            Value::Number(_, of) => of(row).filter(|number| number.is_finite()),
+            Value::Figure(_, of) => of(row).and_then(Figure::finite),
+        }
+    }
+
+    /// What people read in it.
+    pub(crate) fn text(&self, row: &CaseSummary) -> String {
+        match self.value {
+            Value::Words(of) => of(row),
+            Value::Count(of) => quantities::count(of(row)),
+            Value::Number(unit, _) | Value::Figure(unit, _) => unit.text(self.number_of(row)),
+        }
+    }
+
+    /// Its interval as people read it; null where it has none.
+    pub(crate) fn bounds(&self, row: &CaseSummary) -> Option<String> {
+        match self.value {
+            Value::Figure(unit, of) => unit.bounds(of(row)),
+            _ => None,
+        }
+    }
+}
+
+/// All columns, in the order of the CSV table.
+pub(crate) fn all() -> impl Iterator<Item = &'static Column> {
+    ALL.iter().copied().flatten()
+}
+
+/// The column of that name.
+///
+/// # Panics
+/// There is none: names stand in the program.
+pub(crate) fn named(name: &str) -> &'static Column {
+    all().find(|column| column.name == name).expect("the names of columns stand in this crate")
+}
+
+const ALL: &[&[Column]] = &[
+    CASE,
+    ROUNDS,
+    &LATENCY,
+    &SERVICE,
+    &LATENESS,
+    RATE,
+    LEDGER,
+    CPU,
+    EXCHANGE,
+    &EXCHANGE_TIME,
+    EXCHANGES,
+    TRACE,
+    LINK,
+    STATE,
+    &OTHER_STATE_LATENCY,
+];
+
+const CASE: &[Column] = &[
+    Column::words("case_id", |row| row.id.clone()),
+    Column::words("label", |row| row.label.clone()),
+    Column::words("transport", |row| row.case.transport.clone()),
+    Column::words("waiting", |row| row.case.waiting.to_string()),
+    Column::words("placement", |row| row.case.placement.to_string()),
+    Column::words("ends", |row| row.case.ends.to_string()),
+    Column::count("size_bytes", |row| row.case.size_bytes),
+    Column::count("reply_size_bytes", |row| row.case.reply_size_bytes),
+    Column::words("options", |row| listed(row.case.options.iter(), ",")),
+    Column::words("link", |row| row.case.link.clone()),
+    Column::words("pattern", |row| match row.case.pattern {
+        Pattern::PingPong => "ping-pong".to_owned(),
+        Pattern::Paced { .. } => "paced".to_owned(),
+        Pattern::SmallWrites => "small-writes".to_owned(),
+    }),
+    Column::number("asked_rate_per_s", Unit::Rate, |row| match row.case.pattern {
+        Pattern::Paced { rate_per_s } => Some(rate_per_s),
+        Pattern::PingPong | Pattern::SmallWrites => None,
+    }),
+    Column::words("cpu_idle", |row| row.case.cpu_idle.to_string()),
+    Column::count("twin", |row| u64::from(row.case.twin)),
+];
+
+const ROUNDS: &[Column] = &[
+    Column::words("valid", |row| row.valid.to_string()),
+    Column::words("why_invalid", |row| row.why_invalid.join("; ")),
+    Column::count("rounds", |row| row.rounds),
+    Column::count("failed_rounds", |row| row.failed_rounds.len() as u64),
+    Column::count("samples", |row| row.samples),
+];
+
+/// The columns of the latencies that a case has, if any.
+macro_rules! latencies {
+    ($of:literal, $row:ident => $figures:expr) => {
+        [
+            Column::time(concat!($of, "_p50_ns"), "p50", |$row| $figures?.p50),
+            Column::time(concat!($of, "_p90_ns"), "p90", |$row| $figures?.p90),
+            Column::time(concat!($of, "_p99_ns"), "p99", |$row| $figures?.p99),
+            Column::time(concat!($of, "_p999_ns"), "p99.9", |$row| $figures?.p999),
+            Column::time(concat!($of, "_max_ns"), "max", |$row| $figures?.max),
+            Column::time(concat!($of, "_mean_ns"), "mean", |$row| $figures?.mean),
+        ]
+    };
+}
+
+const LATENCY: [Column; 6] = latencies!("latency", row => Some(&row.latency_ns));
+const SERVICE: [Column; 6] = latencies!("service", row => row.service_ns);
+const LATENESS: [Column; 6] = latencies!("lateness", row => row.lateness_ns);
+const EXCHANGE_TIME: [Column; 6] = latencies!("exchange", row => row.exchanges.as_ref().map(|of| of.exchange_ns));
+const OTHER_STATE_LATENCY: [Column; 6] =
+    latencies!("other_state_latency", row => row.other_states.first().map(|other| other.latency_ns));
+
+const RATE: &[Column] = &[
+    Column::of("rate_per_s", "rate", Value::Figure(Unit::Rate, |row| row.rate_per_s)),
+    Column::time("setup_ns", "set-up", |row| row.setup_ns),
+    Column::time("first_message_ns", "first message", |row| row.first_message_ns).titled("first message", "first"),
+];
+
+const LEDGER: &[Column] = &[
+    Column::count("sent", |row| row.ledger.sent),
+    Column::count("received", |row| row.ledger.received),
+    Column::count("lost", |row| row.ledger.lost.values().sum()),
+    Column::words("lost_by_cause", |row| listed(row.ledger.lost.iter(), "; ")),
+    Column::count("late", |row| row.ledger.late),
+    Column::count("duplicated", |row| row.ledger.duplicated),
+    Column::words("unexplained", |row| row.ledger.unexplained.to_string()),
+    Column::count("lost_with_unexplained", lost_with_unexplained).titled("lost", "lost"),
+];
+
+fn lost_with_unexplained(row: &CaseSummary) -> u64 {
+    row.ledger.lost.values().sum::<u64>() + u64::try_from(row.ledger.unexplained).unwrap_or(0)
+}
+
+const CPU: &[Column] = &[
+    Column::number("cpu_client_s", Unit::Plain, |row| Some(row.cpu_seconds.client)),
+    Column::number("cpu_echo_s", Unit::Plain, |row| row.cpu_seconds.echo),
+    Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, Kind::RoundTrips))
+        .titled("CPU per message", "CPU/msg"),
+    Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, Kind::Exchanges))
+        .titled("CPU per exchange", "CPU"),
+];
+
+/// CPU time of both ends for one sample, in ns; null for a case of another kind.
+fn cpu_ns_per_sample(row: &CaseSummary, kind: Kind) -> Option<f64> {
+    let seconds = row.cpu_seconds.client + row.cpu_seconds.echo.unwrap_or(0.0);
+    let measured = Kind::of(&row.case) == kind && row.samples > 0 && seconds.is_finite() && seconds > 0.0;
+    measured.then(|| seconds * 1e9 / row.samples as f64)
+}
+
+/// Empty for a case without exchanges.
+const EXCHANGE: &[Column] = &[
+    Column::words("writes", |row| exchange(row, |exchange| exchange.writes.to_string())),
+    Column::words("gap_ns", |row| exchange(row, |exchange| exchange.gap_ns.to_string())),
+    Column::words("pipeline", |row| exchange(row, |exchange| exchange.pipeline.to_string())),
+    Column::words("remedy", |row| exchange(row, |exchange| exchange.remedy.to_string())),
+];
+
+fn exchange(row: &CaseSummary, of: fn(&Exchange) -> String) -> String {
+    row.case.exchange.as_ref().map(of).unwrap_or_default()
+}
+
+/// The same of their figures.
+const EXCHANGES: &[Column] = &[
+    Column::time("first_exchange_ns", "first exchange", |row| row.exchanges.as_ref()?.first_exchange_ns)
+        .titled("first exchange", "first"),
+    Column::number("exchange_1_ns", Unit::Time, |row| early(row, 0)),
+    Column::number("exchange_2_ns", Unit::Time, |row| early(row, 1)),
+    Column::number("exchange_3_ns", Unit::Time, |row| early(row, 2)),
+    Column::number("exchange_4_ns", Unit::Time, |row| early(row, 3)),
+    Column::number("exchange_5_ns", Unit::Time, |row| early(row, 4)),
+    Column::number("exchange_6_ns", Unit::Time, |row| early(row, 5)),
+    Column::number("exchange_7_ns", Unit::Time, |row| early(row, 6)),
+    Column::number("exchange_8_ns", Unit::Time, |row| early(row, 7)),
+    Column::plain("bytes_per_ms", "bytes/ms", CaseSummary::bytes_per_ms),
+    Column::plain("segments_per_exchange", "segments", |row| figures(row)?.segments_per_exchange),
+    Column::plain("bare_acks_per_exchange", "bare ACKs", |row| figures(row)?.bare_acks_per_exchange),
+    Column::plain("system_calls_per_exchange", "system calls", |row| figures(row)?.system_calls_per_exchange)
+        .titled("system calls", "calls"),
+    Column::of("speed_up_against_none", "speed-up against none", Value::Figure(Unit::Times, CaseSummary::speed_up))
+        .titled("speed-up against none", "speed-up"),
+];
+
+const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its column");
+
+fn figures(row: &CaseSummary) -> Option<&ExchangeFigures> {
+    row.exchanges.as_ref()
+}
+
+fn early(row: &CaseSummary, place: usize) -> Option<f64> {
+    figures(row)?.early_exchanges_ns.get(place).map(|figure| figure.value)
+}
+
+/// Empty for a case that was not traced.
+const TRACE: &[Column] = &[
+    Column::time("tracing_cost_ns", "cost of tracing", |row| trace(row)?.cost_ns),
+    Column::plain("tracing_cost_ratio", "cost of tracing", |row| trace(row)?.cost_ratio),
+    Column::words("capture_file", |row| match trace(row).map(|trace| &trace.capture) {
+        Some(Capture::Saved { file, .. }) => file.clone(),
+        _ => String::new(),
+    }),
+];
+
+fn trace(row: &CaseSummary) -> Option<&TraceSummary> {
+    row.trace.as_ref()
+}
+
+/// Empty for a case on the loopback, and for one that was never measured.
+const LINK: &[Column] = &[
+    Column::words("link_name", |row| row.case.link_name.clone().unwrap_or_default()),
+    Column::words("link_seed", |row| link(row, |link| link.seed.to_string())),
+    Column::words("link_lateness_p50_ns", |row| link_lateness(row, |late| late.p50)),
+    Column::words("link_lateness_p99_ns", |row| link_lateness(row, |late| late.p99)),
+    Column::words("link_lateness_max_ns", |row| link_lateness(row, |late| late.max)),
+    Column::words("link_packets_in", |row| link(row, |link| link.packets.entered.to_string())),
+    Column::words("link_packets_out", |row| link(row, |link| link.packets.out.to_string())),
+    Column::words("link_packets_dropped", |row| {
+        link(row, |link| link.packets.dropped.values().sum::<u64>().to_string())
+    }),
+    Column::words("link_packets_dropped_by_stage", |row| link(row, |link| listed(link.packets.dropped.iter(), "; "))),
+    Column::words("link_packets_duplicated", |row| link(row, |link| link.packets.duplicated.to_string())),
+    Column::words("link_packets_reordered", |row| link(row, |link| link.packets.reordered.to_string())),
+    Column::words("link_packets_corrupted", |row| link(row, |link| link.packets.corrupted.to_string())),
+    Column::words("link_packets_inside", |row| link(row, |link| link.packets.inside.to_string())),
+    Column::words("link_rounds_left_out", |row| link(row, |link| link.rounds_left_out.len().to_string())),
+    Column::number("link_relay_cpu_ns_per_packet", Unit::Time, |row| row.link.as_ref()?.relay_cpu_ns_per_packet),
+];
+
+fn link(row: &CaseSummary, of: fn(&LinkSummary) -> String) -> String {
+    row.link.as_ref().map(of).unwrap_or_default()
+}
+
+fn link_lateness(row: &CaseSummary, of: fn(LatenessNs) -> u64) -> String {
+    let late = row.link.as_ref().and_then(|link| link.lateness_ns);
+    late.map(|late| of(late).to_string()).unwrap_or_default()
+}
+
+/// The state of the machine that the figures stand for, and the other one; empty where there is none.
+const STATE: &[Column] = &[
+    Column::words("state", |row| row.state.map(|state| state.index.to_string()).unwrap_or_default()),
+    Column::number("state_share", Unit::Plain, |row| Some(row.state?.share)),
+    Column::words("other_state", |row| {
+        row.other_states.first().map(|other| other.index.to_string()).unwrap_or_default()
+    }),
+    Column::number("other_state_share", Unit::Plain, |row| Some(row.other_states.first()?.share)),
+];
+
+/// `nodelay=on,sndbuf=4096`.
+fn listed(pairs: impl Iterator<Item = (impl std::fmt::Display, impl std::fmt::Display)>, between: &str) -> String {
+    pairs.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(between)
+}

@@ -1,0 +1,25 @@
+//! What every page of this crate has: its style, its script, and how it is filled in.
+
+use hairpin_model::printable;
+use minijinja::Environment;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+pub(super) const STYLE: &str = include_str!("style.css");
+pub(super) const SCRIPT: &str = include_str!("script.js");
+
+/// The page of that name filled in from what the template is given.
+///
+/// # Panics
+/// Never: each template is part of this crate and a test renders it.
+pub(super) fn rendered(name: &'static str, page: &'static str, view: &impl Serialize) -> String {
+    let mut environment = Environment::new();
+    let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(blocks.expect("the usual delimiters"));
+    environment.add_template(name, page).expect("the template is part of this crate");
+    let template = environment.get_template(name).expect("it was just added");
+    let page = template.render(Serde(view)).expect("the template knows its view");
+    // The page's own lines are broken by line feeds alone.
+    page.replace(|letter| printable::steers(letter) && letter != '\n', "\u{fffd}")
+}

@@ -1,0 +1,28 @@
+//! Text as a page has it.
+
+use hairpin_model::quantities::{is_thousands, is_unit};
+
+/// The text with blanks that do not break between a number and its unit, and between the thousands of a number; and with
+/// µs for us.
+pub(crate) fn tied(text: &str) -> String {
+    let mut tied = String::with_capacity(text.len());
+    let mut before: Option<&str> = None;
+    for word in text.split(' ') {
+        let after_number = before.is_some_and(|before| before.ends_with(|last: char| last.is_ascii_digit()));
+        if before.is_some() {
+            tied.push(if after_number && (is_unit(word) || is_thousands(word)) { '\u{a0}' } else { ' ' });
+        }
+        if after_number && is_unit(word) && word.starts_with("us") {
+            tied.push_str(&word.replacen("us", "µs", 1));
+        } else {
+            tied.push_str(word);
+        }
+        before = Some(word);
+    }
+    tied
+}
+
+/// The words of a command, none of which is broken at a hyphen.
+pub(crate) fn words(command: &str) -> Vec<String> {
+    command.split(' ').map(str::to_owned).collect()
+}
