@@ -350,7 +350,7 @@ mod tests {
             ("/cases/0/rate_per_s", json!({"value": 1.0}), "cases[0].rate_per_s: has no `low` or no `high`"),
             ("/cases/0/cpu_seconds/echo", json!("0"), "cases[0].cpu_seconds.echo: is neither a number nor null"),
             ("/cases/0/ledger/sent", json!(401), "cases[0].ledger: does not close: 1 are left, not 0"),
-            ("/cases/0/samples", json!(300), "cases[0].ledger: 300 samples, but 398 received"),
+            ("/cases/0/samples", json!(450), "cases[0].ledger: 450 samples, but 398 received"),
         ] {
             let found = faults(&with(pointer, value));
             assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:?}");
