@@ -16,6 +16,9 @@ use hairpin_model::case::{Case, Pattern};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;
+use hairpin_transports::Cookie;
+
+const COOKIE: Cookie = Cookie([7; 16]);
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -69,7 +72,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(&case.transport).expect("it is known");
     let card = transport.card();
-    let listening = transport.listen(&opening::setup(&order, End::Far)).expect("it can listen");
+    let listening = transport.listen(&opening::setup(&order, End::Far, COOKIE)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
@@ -78,7 +81,8 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
             let mut wire = listening.accept().expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });
-        let mut wire = transport.connect(&address, &opening::setup(&order, End::Near)).expect("it can connect");
+        let mut wire =
+            transport.connect(&address, &opening::setup(&order, End::Near, COOKIE)).expect("it can connect");
         let client = Client { clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
         let client = allocations_of(|| {
             let journey = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");

@@ -10,6 +10,7 @@ use hairpin_engine::clock::{Clock, RealClock};
 use hairpin_engine::realtime::{Bracket, RealtimeMap};
 use hairpin_model::trace::{Capture, End, Packet};
 use hairpin_testing::{or_skip, program, works};
+use hairpin_transports::HELLO_BYTES;
 
 /// Bytes of the request's writes: more than a segment of loopback holds in the last.
 const WRITES: [usize; 3] = [2, 198, 100_000];
@@ -30,6 +31,7 @@ fn talk(listener: &TcpListener) -> Talk {
     let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut far, _) = listener.accept().unwrap();
     let reader = std::thread::spawn(move || {
+        far.read_exact(&mut [0; HELLO_BYTES]).unwrap();
         let mut request = vec![0; usize::try_from(REQUEST_BYTES).unwrap()];
         far.read_exact(&mut request).unwrap();
         far.write_all(&[7; 4]).unwrap();
@@ -37,6 +39,8 @@ fn talk(listener: &TcpListener) -> Talk {
         assert_eq!(far.read(&mut request).unwrap(), 0);
     });
     near.set_nodelay(true).unwrap();
+    // What stands in place of the hello is no message.
+    near.write_all(&[4; HELLO_BYTES]).unwrap();
     for bytes in WRITES {
         near.write_all(&vec![1; bytes]).unwrap();
     }

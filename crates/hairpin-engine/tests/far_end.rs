@@ -14,6 +14,7 @@ use hairpin_engine::halves::{Client, Journey, run_client};
 use hairpin_model::case::{Case, Pattern, Waiting};
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
+use hairpin_transports::{Cookie, HELLO_BYTES, is_hello};
 
 /// Bytes of a message and of its answer.
 const SIZE: usize = 12;
@@ -81,7 +82,7 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
         let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
         let client =
             Client { clock: &clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
-        let wire = transport.connect(&address, &opening::setup(&order, End::Near));
+        let wire = transport.connect(&address, &opening::setup(&order, End::Near, Cookie([7; 16])));
         let journey = match wire {
             Ok(mut wire) => run_client(&client, &mut *wire, &mut Alone),
             Err(error) => Err(opening::unopened(End::Near, &error)),
@@ -102,7 +103,11 @@ fn cause(transport: &'static str, address: &str, pattern: Pattern) -> String {
 fn tcp_peer(serve: impl FnOnce(TcpStream) + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
-    std::thread::spawn(move || serve(listener.accept().expect("somebody connects").0));
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("somebody connects");
+        stream.read_exact(&mut [0; HELLO_BYTES]).expect("it says hello");
+        serve(stream);
+    });
     address
 }
 
@@ -176,21 +181,25 @@ fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").to_string()
 }
 
-/// The greetings of datagram sockets, as they are on the wire.
-const HELLO: [u8; 16] = 0xb51e_7c0f_93d2_48a6_8f6b_d10e_2a75_c43d_u128.to_be_bytes();
-const WELCOME: [u8; 16] = 0xc2a9_04e8_5d37_b61f_e470_196c_8bd3_f52a_u128.to_be_bytes();
+/// The first byte of what a server of datagrams answers to a hello: a challenge, and a welcome once that is confirmed.
+const CHALLENGE: u8 = 5;
+const WELCOME: u8 = 7;
 
-/// A UDP socket that answers a hello with `welcome`, and then serves whoever said it.
-fn udp_peer(welcome: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) + Send + 'static) -> String {
+/// A UDP socket that answers a hello so far, and then serves whoever said it.
+fn udp_peer(answers: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) + Send + 'static) -> String {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
     let address = socket.local_addr().expect("it is bound").to_string();
     socket.set_read_timeout(Some(LIMIT)).expect("it may have one");
     std::thread::spawn(move || {
-        let mut greeting = [0; 100];
-        let (bytes, from) = socket.recv_from(&mut greeting).expect("somebody says hello");
-        assert_eq!(greeting[..bytes], HELLO);
-        if !welcome.is_empty() {
-            socket.send_to(welcome, from).expect("it is answered");
+        let mut hello = [0; 100];
+        let (bytes, mut from) = socket.recv_from(&mut hello).expect("somebody says hello");
+        assert!(is_hello(&hello[..bytes]) && bytes == HELLO_BYTES);
+        for kind in answers {
+            hello[0] = *kind;
+            socket.send_to(&hello[..HELLO_BYTES], from).expect("it is answered");
+            if *kind == CHALLENGE {
+                from = socket.recv_from(&mut hello).expect("the challenge is confirmed").1;
+            }
         }
         serve(&socket, from);
     });
@@ -199,7 +208,7 @@ fn udp_peer(welcome: &'static [u8], serve: impl FnOnce(&UdpSocket, SocketAddr) +
 
 /// One that answers every message with what it makes of it, and says nothing where that is nothing.
 fn answering_udp_peer(answer: Answer) -> String {
-    udp_peer(&WELCOME, move |socket, from| {
+    udp_peer(&[CHALLENGE, WELCOME], move |socket, from| {
         let mut message = [0; 100];
         while let Ok(bytes) = socket.recv(&mut message) {
             // Said again, a hello is still no message.
@@ -242,7 +251,7 @@ fn a_udp_peer_that_answers_nothing_is_loss() {
 #[test]
 fn a_udp_peer_that_goes_away_is_gone() {
     for pattern in PATTERNS {
-        let cause = cause("udp", &udp_peer(&WELCOME, |_, _| ()), pattern);
+        let cause = cause("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), pattern);
         assert!(cause.contains("the other end closed the connection or is gone"), "{pattern:?}: {cause}");
     }
 }
@@ -253,7 +262,7 @@ fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
         let mut hello = [0; 100];
         while socket.recv(&mut hello).is_ok() && socket.send_to(b"good day", from).is_ok() {}
     };
-    for address in [udp_peer(b"", greets_wrongly), udp_peer(b"good day", greets_wrongly)] {
+    for address in [udp_peer(&[], greets_wrongly), udp_peer(&[CHALLENGE], greets_wrongly)] {
         let cause = cause("udp", &address, Pattern::PingPong);
         assert_eq!(cause, "client: nobody answered within 300 ms");
     }

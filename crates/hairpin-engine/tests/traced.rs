@@ -12,6 +12,7 @@ use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Extent, Measured, Outcome, Purpose, RoundOrder};
 use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, RoundTrace, StampKind};
 use hairpin_testing::skip;
+use hairpin_transports::HELLO_BYTES;
 
 use crate::common::{COUNT, WARM_UP, engine, order};
 
@@ -245,6 +246,7 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     let told = dies.clone();
     let far = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("somebody connects");
+        stream.read_exact(&mut [0; HELLO_BYTES]).expect("it says hello");
         let mut request = [0; 10];
         stream.read_exact(&mut request).expect("a request comes");
         stream.write_all(&request[..4]).expect("it is answered");

@@ -33,6 +33,8 @@ fact_names! {
         DELIVERED_CE = "tcp_info.delivered_ce",
         /// Messages thrown away because the receive buffer was full (`SK_MEMINFO_DROPS`).
         SOCKET_DROPS = "socket.drops",
+        /// Connections or datagrams that came before the client and did not know the round's hello.
+        IGNORED = "hello.ignored",
         /// Times that a sleeping end of `shm` was woken by its time-out and not by its peer.
         SHM_LATE_WAKES = "shm.late_wakes",
         /// Messages of an open loop that were due and had to wait, because as many were unanswered as their numbers

@@ -13,7 +13,8 @@ mod wires;
 
 pub use transports::{ALL, find};
 pub use wire::{
-    Accept, FarAddresses, KernelStamps, RawStamp, Segments, Setup, Stream, Transport, TransportError, Wire, WireError,
+    Accept, Cookie, FarAddresses, KernelStamps, RawStamp, Segments, Setup, Stream, Transport, TransportError, Wire,
+    WireError,
 };
 #[cfg(target_os = "linux")]
-pub use wires::hello::is_greeting;
+pub use wires::hello::{HELLO_BYTES, is_hello};

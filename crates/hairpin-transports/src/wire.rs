@@ -11,6 +11,8 @@ use hairpin_model::hint::Hint;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::trace::StampKind;
 
+use crate::system::random;
+
 /// A way to carry bytes between two ends.
 pub trait Transport: Sync {
     /// Its name and its promises.
@@ -205,8 +207,25 @@ pub struct Setup {
     pub largest_message: usize,
     /// The port to listen on; 0 for any.
     pub port: u16,
+    /// What a client must know: see [`Cookie`].
+    pub cookie: Cookie,
     /// The addresses of the far end; none where both ends are on this host, at the loopback address.
     pub far: Option<FarAddresses>,
+}
+
+/// 16 random bytes that both ends of a round know, and nobody else. A connection or a datagram flow begins with a hello that has
+/// it, so that whoever else comes is ignored; pipes, shared memory and what the kernel answers have no hello.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cookie(pub [u8; 16]);
+
+impl Cookie {
+    /// Draws one.
+    ///
+    /// # Errors
+    /// The kernel gives no random bytes.
+    pub fn draw() -> std::io::Result<Self> {
+        random::bytes().map(Self)
+    }
 }
 
 /// How long opening may take at least across a link: its round trips are long, and what opens a connection may be lost
@@ -264,7 +283,7 @@ pub enum TransportError {
         name: OptionName,
     },
     /// Nobody connected, or nobody answered, in time.
-    #[error("nobody {what} within {} ms (hint: is the other half running?)", .after.as_millis())]
+    #[error("nobody {what} within {} ms (hint: is the server running?)", .after.as_millis())]
     TimedOut {
         /// `connected` or `answered`.
         what: &'static str,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::Waiting;
 use hairpin_model::options::{OptionName, Options};
-use hairpin_transports::{ALL, Setup, Transport, Wire};
+use hairpin_transports::{ALL, Cookie, Setup, Transport, Wire};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -111,7 +111,8 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let timeout = Duration::from_secs(20);
     let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
     let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("an option that there is");
-    let setup = Setup { options, waiting, timeout, largest_message: SIZE, port: 0, far: None };
+    let setup =
+        Setup { options, waiting, timeout, largest_message: SIZE, port: 0, cookie: Cookie([1; 16]), far: None };
     if transport.card().answered_by == AnsweredBy::Kernel {
         let mut wire = transport.connect("127.0.0.1", &setup).expect("connect");
         return (client(&mut *wire), None);

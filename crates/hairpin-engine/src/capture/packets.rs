@@ -1,6 +1,7 @@
 //! From captured segments to the connection's packets: bytes counted from 0 in each direction.
 
 use hairpin_model::trace::{End, Packet};
+use hairpin_transports::HELLO_BYTES;
 
 use super::crossing::Crossing;
 use super::headers::{Segment, segment};
@@ -25,15 +26,15 @@ pub(super) fn crossed<'f>(
     let one = |Crossing { frame, arrived_realtime_ns }: Crossing<'_>| {
         let segment = segment(&frame.bytes, frame.length_bytes)?;
         let ports = (segment.source_port, segment.destination_port);
-        let (from, own, other) = if ports == (near_port, far_port) {
-            (End::Near, &mut near, &mut far)
+        let (from, hello_bytes, own, other) = if ports == (near_port, far_port) {
+            (End::Near, HELLO_BYTES, &mut near, &mut far)
         } else if ports == (far_port, near_port) {
-            (End::Far, &mut far, &mut near)
+            (End::Far, 0, &mut far, &mut near)
         } else {
             return None;
         };
         if segment.syn {
-            own.get_or_insert_with(|| Direction::beginning(segment.sequence));
+            own.get_or_insert_with(|| Direction::beginning(segment.sequence, hello_bytes));
         }
         let (first_byte, end_byte) = own.as_mut()?.range(&segment);
         Some(Packet {
@@ -59,7 +60,7 @@ fn acknowledged(segment: &Segment, other: Option<&Direction>) -> Option<u64> {
 
 /// How far one direction of the connection has got.
 struct Direction {
-    /// The sequence number of the byte that counts as 0: the one after the SYN (RFC 9293, section 3.4).
+    /// The sequence number of the byte that counts as 0: the one after the SYN (RFC 9293, section 3.4) and the hello.
     zero: u32,
     /// End of the highest byte seen, from which the sequence numbers of 32 bits are told apart.
     end: u64,
@@ -68,11 +69,12 @@ struct Direction {
 }
 
 impl Direction {
-    fn beginning(syn: u32) -> Self {
-        Self { zero: syn.wrapping_add(1), end: 0, closed_at: None }
+    fn beginning(syn: u32, hello_bytes: usize) -> Self {
+        let hello_bytes = u32::try_from(hello_bytes).expect("a hello is short");
+        Self { zero: syn.wrapping_add(1).wrapping_add(hello_bytes), end: 0, closed_at: None }
     }
 
-    /// The byte with that sequence number: of all that wrap to it, the one nearest to where the direction has got.
+    /// The byte with that sequence number, 0 within the hello: of all that wrap to it, the one nearest to where the direction has got.
     fn byte(&self, sequence: u32) -> u64 {
         #[expect(clippy::cast_possible_truncation, reason = "sequence numbers are the low 32 bits")]
         let here = self.zero.wrapping_add(self.end as u32);
@@ -82,8 +84,10 @@ impl Direction {
 
     /// First byte and end of the segment's payload.
     fn range(&mut self, segment: &Segment) -> (u64, u64) {
-        let first = self.byte(segment.sequence.wrapping_add(u32::from(segment.syn)));
-        let end = first.saturating_add(segment.payload_bytes);
+        let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));
+        let first = self.byte(sequence);
+        #[expect(clippy::cast_possible_truncation, reason = "a packet has less than 64 KiB")]
+        let end = self.byte(sequence.wrapping_add(segment.payload_bytes as u32));
         // A reset may carry any sequence number.
         if !segment.rst {
             self.end = self.end.max(end);

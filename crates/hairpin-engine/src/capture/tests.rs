@@ -60,6 +60,9 @@ fn map() -> RealtimeMap {
     RealtimeMap::between(bracket(0), bracket(1 << 40), 0)
 }
 
+/// Bytes of a hello.
+const HELLO: u16 = 40;
+
 /// Who sent it, which bytes, and up to where it acknowledges.
 fn told(frames: &[Frame]) -> Vec<(End, u64, u64, Option<u64>)> {
     let one = |packet: &Packet| (packet.from, packet.first_byte, packet.end_byte, packet.ack_byte);
@@ -102,17 +105,18 @@ fn a_segment_is_read_from_both_internet_protocols() {
 }
 
 #[test]
-fn bytes_count_from_the_syn_in_each_direction() {
+fn bytes_count_from_the_syn_and_the_hello_in_each_direction() {
     let frames = [
         sent(true, SYN, 100, 0, 0),
         sent(false, SYN | ACK, 900, 101, 0),
         sent(true, ACK, 101, 901, 0),
-        sent(true, ACK, 101, 901, 2),
-        sent(true, ACK, 103, 901, 198),
-        sent(false, ACK, 901, 301, 4),
-        sent(true, FIN | ACK, 301, 905, 0),
-        sent(false, FIN | ACK, 905, 302, 0),
-        sent(true, ACK, 302, 906, 0),
+        sent(true, ACK, 101, 901, HELLO),
+        sent(true, ACK, 141, 901, 2),
+        sent(true, ACK, 143, 901, 198),
+        sent(false, ACK, 901, 341, 4),
+        sent(true, FIN | ACK, 341, 905, 0),
+        sent(false, FIN | ACK, 905, 342, 0),
+        sent(true, ACK, 342, 906, 0),
     ];
     use End::{Far, Near};
     assert_eq!(
@@ -120,6 +124,7 @@ fn bytes_count_from_the_syn_in_each_direction() {
         [
             (Near, 0, 0, None),
             (Far, 0, 0, Some(0)),
+            (Near, 0, 0, Some(0)),
             (Near, 0, 0, Some(0)),
             (Near, 0, 2, Some(0)),
             (Near, 2, 200, Some(0)),
@@ -130,13 +135,14 @@ fn bytes_count_from_the_syn_in_each_direction() {
         ]
     );
     let all = packets(&frames, 5, 4000, &map());
-    assert!(all[0].syn && all[6].fin && !all[3].syn && all.iter().all(|packet| packet.at_ns == 1_000));
-    assert_eq!([all[0].length_bytes, all[4].length_bytes], [54, 252], "the link header is counted");
+    assert!(all[0].syn && all[7].fin && !all[3].syn && all.iter().all(|packet| packet.at_ns == 1_000));
+    assert_eq!([all[0].length_bytes, all[5].length_bytes], [54, 252], "the link header is counted");
 }
 
 #[test]
 fn sequence_numbers_wrap_and_old_bytes_come_again() {
-    let start = u32::MAX - 1;
+    // The byte after the hello is at the last number.
+    let start = u32::MAX - 1 - u32::from(HELLO);
     let frames = [
         sent(true, SYN, start, 0, 0),
         sent(false, SYN | ACK, 7, start.wrapping_add(1), 0),
@@ -165,7 +171,7 @@ fn sequence_numbers_wrap_and_old_bytes_come_again() {
 fn other_connections_and_directions_without_a_beginning_are_left_out() {
     let mut stranger = sent(true, SYN, 1, 0, 0);
     stranger.bytes[34..36].copy_from_slice(&6_u16.to_be_bytes());
-    let frames = [stranger, sent(false, ACK, 900, 101, 4), sent(true, SYN, 100, 0, 0), sent(true, ACK, 101, 901, 2)];
+    let frames = [stranger, sent(false, ACK, 900, 101, 4), sent(true, SYN, 100, 0, 0), sent(true, ACK, 141, 901, 2)];
     assert_eq!(told(&frames), [(End::Near, 0, 0, None), (End::Near, 0, 2, None)]);
 }
 

@@ -14,7 +14,7 @@ use hairpin_model::fact::Fact;
 use hairpin_model::round::{EndReport, Failure, Noise, Purpose, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::giving_up::has_given_up;
-use hairpin_transports::{Transport, Wire};
+use hairpin_transports::{Cookie, Transport, Wire};
 
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::start::Server;
@@ -74,8 +74,9 @@ impl Client<'_> {
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
         let (before, begin_ns) = (Reading::now(), clock.now_ns());
+        let cookie = Cookie::draw().map_err(|error| no_cookie(&error))?;
         let address = match &mut self.server {
-            Some(server) => server.listening(order)?,
+            Some(server) => server.listening(order, cookie)?,
             None if order.case.is_emulated() => FAR.v4.to_string(),
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
@@ -83,7 +84,7 @@ impl Client<'_> {
         let probing = Probing::begin(clock);
         let far = self.link.as_ref().map(Link::far);
         let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, far));
-        let setup = setup(order, End::Near);
+        let setup = setup(order, End::Near, cookie);
         let connect_ns = clock.now_ns();
         let opened = self.transport.connect(&address, &setup);
         let setup_ns = clock.now_ns() - connect_ns;
@@ -154,6 +155,13 @@ impl Client<'_> {
             facts = facts_of(&*wire);
         }
         Ok(Ended { journey, facts, server: report, watched, link })
+    }
+}
+
+fn no_cookie(error: &std::io::Error) -> Failure {
+    Failure {
+        cause: format!("the client: cannot draw random bytes for the hello: {error}"),
+        hint: "allow getrandom(2) in this sandbox".to_owned(),
     }
 }
 

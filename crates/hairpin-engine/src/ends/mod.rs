@@ -24,6 +24,8 @@ use crate::placement::{Cpus, place};
 pub struct EndOrder {
     /// The round.
     pub round: RoundOrder,
+    /// What the client will say when it comes: see [`hairpin_transports::Cookie`].
+    pub cookie: [u8; 16],
 }
 
 /// The machine that an end runs on, as far as its order leaves that open.

@@ -8,7 +8,7 @@ use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::{Setup, Transport, Wire, options};
+use hairpin_transports::{Cookie, Setup, Transport, Wire, options};
 
 use crate::links::addresses;
 use crate::netstat;
@@ -33,7 +33,7 @@ pub fn asked(case: &Case, end: End) -> Options {
 
 /// What an end is told when it opens.
 #[must_use]
-pub fn setup(round: &RoundOrder, end: End) -> Setup {
+pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
     let case = &round.case;
     let largest = case.size_bytes.max(case.reply_size_bytes);
     Setup {
@@ -42,6 +42,7 @@ pub fn setup(round: &RoundOrder, end: End) -> Setup {
         timeout: Duration::from_nanos(round.timeout_ns),
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,
+        cookie,
         far: case.is_emulated().then_some(addresses::FAR),
     }
 }

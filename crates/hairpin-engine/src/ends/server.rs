@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hairpin_model::round::{EndReport, Failure};
 use hairpin_model::trace::End;
+use hairpin_transports::Cookie;
 
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
@@ -34,12 +35,12 @@ pub fn run(control: &mut dyn Control, host: &Host) {
 
 fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure> {
     let order = heard_order(control).map_err(|error| error.failure("the client"))?;
-    let EndOrder { round } = order;
+    let EndOrder { round, cookie } = order;
     let case = &round.case;
     let transport = opening::transport(&case.transport)?;
     let card = transport.card();
     let pinned = host.settle(case.placement, End::Far)?;
-    let mut setup = setup(&round, End::Far);
+    let mut setup = setup(&round, End::Far, Cookie(cookie));
     if case.is_emulated() && !card.lossless {
         setup.timeout = setup.timeout.min(SILENCE);
     }

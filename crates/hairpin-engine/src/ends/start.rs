@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use hairpin_model::case::Ends;
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
+use hairpin_transports::Cookie;
 
 use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::limit;
@@ -69,12 +70,12 @@ impl Server {
     ///
     /// # Errors
     /// It speaks another version, cannot listen, or is gone.
-    pub fn listening(&mut self, round: &RoundOrder) -> Result<String, Failure> {
+    pub fn listening(&mut self, round: &RoundOrder, cookie: Cookie) -> Result<String, Failure> {
         let patience = self.patience;
         let agreed = agree(self.channel()?, patience);
         agreed.map_err(|error| self.explained(&error))?;
-        self.tell(&Message::Order(Box::new(EndOrder { round: round.clone() })))?;
-        match self.next()? {
+        self.tell(&Message::Order(Box::new(EndOrder { round: round.clone(), cookie: cookie.0 })))?;
+        match self.receive()? {
             Message::Listening(address) => Ok(address),
             other => Err(unexpected(&other)),
         }
@@ -85,7 +86,7 @@ impl Server {
     /// # Errors
     /// It failed, is gone, or says something else.
     pub fn expect(&mut self, expected: &Message) -> Result<(), Failure> {
-        match self.next()? {
+        match self.receive()? {
             message if message == *expected => Ok(()),
             other => Err(unexpected(&other)),
         }
@@ -114,7 +115,7 @@ impl Server {
     /// It failed meanwhile, or is gone.
     pub fn report(&mut self) -> Result<EndReport, Failure> {
         loop {
-            match self.next()? {
+            match self.receive()? {
                 Message::Report(report) => return Ok(*report),
                 // It began to measure when the client had given up waiting for that.
                 Message::Measuring | Message::Progress(_) => {}
@@ -140,12 +141,12 @@ impl Server {
     ///
     /// # Errors
     /// It failed, is gone, or says nothing in time.
-    pub fn next(&mut self) -> Result<Message, Failure> {
+    pub fn receive(&mut self) -> Result<Message, Failure> {
         let patience = self.patience;
-        self.next_within(patience)
+        self.receive_within(patience)
     }
 
-    fn next_within(&mut self, patience: Duration) -> Result<Message, Failure> {
+    fn receive_within(&mut self, patience: Duration) -> Result<Message, Failure> {
         match self.channel()?.receive(patience) {
             Ok(Message::Failed(failure)) => {
                 self.has_failed = true;
@@ -156,7 +157,7 @@ impl Server {
         }
     }
 
-    /// Whether [`Server::next`] would not wait.
+    /// Whether [`Server::receive`] would not wait.
     pub fn is_ready(&mut self) -> bool {
         self.channel.as_mut().is_none_or(Control::is_ready)
     }
@@ -169,7 +170,7 @@ impl Server {
         let deadline = Instant::now() + OWN_CAUSE;
         while Instant::now() < deadline {
             if self.is_ready() {
-                return self.next_within(OWN_CAUSE).err();
+                return self.receive_within(OWN_CAUSE).err();
             }
             std::thread::sleep(Duration::from_millis(1));
         }

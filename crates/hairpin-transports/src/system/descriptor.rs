@@ -54,6 +54,16 @@ pub(crate) fn poll_events(on: BorrowedFd<'_>, events: i16, at_most: Duration) ->
         .map(|_| polled.revents)
 }
 
+/// The same of several descriptors: of each whether anything is there.
+pub(crate) fn poll_all(on: &[BorrowedFd<'_>], events: i16, at_most: Duration) -> io::Result<Vec<bool>> {
+    let polled = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events, revents: 0 };
+    let mut polled: Vec<libc::pollfd> = on.iter().map(polled).collect();
+    let (count, at_most) = (polled.len() as libc::nfds_t, timespec(at_most));
+    // SAFETY: so many `pollfd`s and one `timespec`, all alive during the call; no signal mask.
+    counted(unsafe { libc::ppoll(polled.as_mut_ptr(), count, &raw const at_most, std::ptr::null()) } as isize)?;
+    Ok(polled.iter().map(|polled| polled.revents != 0).collect())
+}
+
 /// A duration as the kernel takes it; what is too long for it becomes the longest that it takes.
 pub(crate) fn timespec(duration: Duration) -> libc::timespec {
     libc::timespec {

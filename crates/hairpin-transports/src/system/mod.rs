@@ -7,6 +7,7 @@ pub(crate) mod futex;
 pub(crate) mod map;
 pub(crate) mod pipe;
 pub(crate) mod process;
+pub(crate) mod random;
 pub(crate) mod socket;
 pub(crate) mod sockopt;
 pub(crate) mod timestamping;

@@ -70,8 +70,7 @@ impl Transport for Shm {
             .split_once(':')
             .and_then(|(pid, number)| Some((pid.parse::<u32>().ok()?, number.parse::<i32>().ok()?)))
             .ok_or_else(|| bad_address(address, "PID:fd"))?;
-        let error =
-            |source| failed("connect to", address, source, "is the other half running, and as the same user?");
+        let error = |source| failed("connect to", address, source, "is the server running, and as the same user?");
         let (map, layout) = open_ring(pid, number).map_err(error)?;
         if layout.message_bytes() < setup.largest_message {
             let text = format!("the far end at {address} takes messages of {} bytes at most", layout.message_bytes());

@@ -1,96 +1,303 @@
-//! How two datagram sockets come to know each other: the near end says hello, the far end connects to whoever said it
-//! and answers.
+//! The hello with which a connection or a datagram flow begins.
 //!
-//! Both datagrams may be lost on the way, so hello is said again until it is answered; what then arrives twice is
-//! recognised by its contents and never reaches a caller.
+//! A server tells its client from anybody else by a cookie of 16 random bytes, which the order of the round brought it. So the
+//! client says it first. Over a stream it says so once. Over datagrams, whose sender's address may be forged, the server answers
+//! with a challenge, which only who receives at that address can confirm, and a welcome ends it (as QUIC validates an address,
+//! RFC 9000, section 8.1). A hello is as long as each answer to it, so that a server never sends more than it was sent.
+//!
+//! Its first byte lies between those of STUN and DTLS (RFC 7983, section 7), so that one port can serve other protocols too.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use socket2::{SockAddr, Socket};
 
 use super::{Deadline, failed, slice};
-use crate::system::descriptor::{READABLE, poll};
-use crate::system::socket;
-use crate::wire::TransportError;
+use crate::system::descriptor::{READABLE, poll, poll_all};
+use crate::system::{random, socket};
+use crate::wire::{Cookie, TransportError};
 
-/// The near end's first datagram: 16 random bytes that no message is.
-pub(crate) const HELLO: [u8; 16] = 0xb51e_7c0f_93d2_48a6_8f6b_d10e_2a75_c43d_u128.to_be_bytes();
-/// The far end's answer.
-pub(crate) const WELCOME: [u8; 16] = 0xc2a9_04e8_5d37_b61f_e470_196c_8bd3_f52a_u128.to_be_bytes();
-
-/// Whether a datagram is one by which two ends come to know each other, and so no message.
-#[must_use]
-pub fn is_greeting(datagram: &[u8]) -> bool {
-    datagram == HELLO || datagram == WELCOME
+/// What a hello is, in its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The client: it knows the cookie.
+    Hello = 4,
+    /// The server of datagrams: prove that you receive at that address.
+    Challenge = 5,
+    /// The client of datagrams: with the nonce of the challenge.
+    Confirm = 6,
+    /// The server of datagrams: it is connected.
+    Welcome = 7,
 }
 
-/// Says hello on a connected socket until it is answered.
-pub(crate) fn say(
-    socket: &Socket,
-    address: &str,
-    timeout: Duration,
-    again_after: Duration,
-) -> Result<(), TransportError> {
-    let error = |operation| {
-        move |source| failed(operation, address, source, "is the other half running, and is this its address?")
-    };
+/// The second byte.
+const VERSION: u8 = 1;
+/// The last bytes, by which a link knows a hello whose cookie it does not know.
+const MARK: [u8; 6] = *b"hrpn\xb5\x1e";
+/// The length of each hello: kind, version, cookie, nonce, mark.
+pub const HELLO_BYTES: usize = 40;
+
+type Nonce = [u8; 16];
+
+/// How long a client waits for an answer before it says the same again.
+pub(crate) const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// Connections that have not said hello yet: of more the oldest is closed.
+const MOST_PENDING: usize = 16;
+
+/// Whether a datagram is a hello of whatever kind and cookie, and so no message.
+#[must_use]
+pub fn is_hello(datagram: &[u8]) -> bool {
+    datagram.len() == HELLO_BYTES && kind_of(datagram).is_some() && datagram.ends_with(&MARK)
+}
+
+fn kind_of(start: &[u8]) -> Option<Kind> {
+    if start.get(1).is_some_and(|version| *version != VERSION) {
+        return None;
+    }
+    [Kind::Hello, Kind::Challenge, Kind::Confirm, Kind::Welcome]
+        .into_iter()
+        .find(|kind| start.first() == Some(&(*kind as u8)))
+}
+
+fn hello(kind: Kind, cookie: &Cookie, nonce: &Nonce) -> [u8; HELLO_BYTES] {
+    let mut bytes = [0; HELLO_BYTES];
+    bytes[0] = kind as u8;
+    bytes[1] = VERSION;
+    bytes[2..18].copy_from_slice(&cookie.0);
+    bytes[18..34].copy_from_slice(nonce);
+    bytes[34..].copy_from_slice(&MARK);
+    bytes
+}
+
+/// The kind and the nonce of a hello with that cookie; none of anything else.
+fn read(bytes: &[u8], cookie: &Cookie) -> Option<(Kind, Nonce)> {
+    let known = is_hello(bytes) && bytes[2..18] == cookie.0;
+    known.then(|| Some((kind_of(bytes)?, bytes[18..34].try_into().ok()?))).flatten()
+}
+
+/// What a datagram of `bytes` bytes, of which `start` has the first ones, says after the flow has begun, where it is a hello that
+/// came again. A buffer for shorter messages holds its begin only.
+pub(crate) fn again(start: &[u8], bytes: usize, cookie: &Cookie) -> Option<Kind> {
+    let known = &hello(Kind::Hello, cookie, &[0; 16])[..18];
+    let cookie_fits = start.iter().zip(known).skip(2).all(|(one, other)| one == other);
+    let mark_fits = start.len() < HELLO_BYTES || start.ends_with(&MARK);
+    if bytes == HELLO_BYTES && cookie_fits && mark_fits { kind_of(start) } else { None }
+}
+
+/// Sends the welcome again: the one before it was lost.
+pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
+    // If this one is lost too, another confirmation follows.
+    drop(socket::send(socket, &hello(Kind::Welcome, cookie, &[0; 16]), false));
+}
+
+/// Says hello on a connected stream, or in one message where it keeps boundaries.
+pub(crate) fn say_once(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
+    let sent = socket::send(socket.as_fd(), &hello(Kind::Hello, cookie, &[0; 16]), true);
+    let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
+    sent.and_then(whole).map_err(|source| failed("say hello to", address, source, HINT))
+}
+
+const HINT: &str = "is the server running, and is this its address?";
+
+/// Says hello on a connected datagram socket, and what the answers ask for, until it is welcome.
+pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Cookie) -> Result<(), TransportError> {
+    let error = |operation| move |source| failed(operation, address, source, HINT);
     let mut deadline = Deadline::new(timeout);
+    let mut own = hello(Kind::Hello, cookie, &[0; 16]);
+    let mut is_due = true;
     while let Some(left) = deadline.left() {
-        socket::send(socket.as_fd(), &HELLO, false).map_err(error("send a hello to"))?;
-        if patient_poll(socket, left.min(again_after)).map_err(error("wait for an answer of"))? {
-            let mut answer = [0; WELCOME.len() + 1];
+        if is_due {
+            socket::send(socket.as_fd(), &own, false).map_err(error("say hello to"))?;
+        }
+        is_due = true;
+        if patient_poll(socket, left.min(AGAIN_AFTER)).map_err(error("wait for an answer of"))? {
+            let mut answer = [0; HELLO_BYTES + 1];
             match socket::receive(socket.as_fd(), &mut answer, false, true) {
-                Ok(bytes) if answer.get(..bytes) == Some(&WELCOME) => return Ok(()),
-                Err(source) if source.kind() != io::ErrorKind::WouldBlock => {
-                    return Err(error("receive an answer of")(source));
-                }
-                _ => {}
+                Ok(bytes) => match answer.get(..bytes).and_then(|answer| read(answer, cookie)) {
+                    Some((Kind::Welcome, _)) => return Ok(()),
+                    Some((Kind::Challenge, nonce)) => own = hello(Kind::Confirm, cookie, &nonce),
+                    _ => is_due = false,
+                },
+                Err(source) if source.kind() == io::ErrorKind::WouldBlock => is_due = false,
+                Err(source) => return Err(error("receive an answer of")(source)),
             }
         }
     }
     Err(TransportError::TimedOut { what: "answered", after: timeout })
 }
 
-/// Waits for a hello, connects to whoever said it, and answers.
-pub(crate) fn hear(socket: &Socket, address: &str, timeout: Duration) -> Result<(), TransportError> {
+/// Hears hellos on a bound datagram socket until one is confirmed, and connects to whoever said it; answers how many datagrams
+/// were ignored.
+pub(crate) fn hear(
+    socket: &Socket,
+    address: &str,
+    timeout: Duration,
+    cookie: &Cookie,
+) -> Result<u64, TransportError> {
     let error = |operation| move |source| failed(operation, address, source, "");
     // Taking a datagram that turns out to have a bad checksum would otherwise wait for the next one without end.
     socket.set_read_timeout(Some(timeout.max(Duration::from_millis(1)))).map_err(error("set the time-out of"))?;
+    let own: Nonce = random::bytes().map_err(error("draw a nonce for"))?;
+    let mut ignored = 0;
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
         if !patient_poll(socket, slice(left)).map_err(error("wait for a hello at"))? {
             continue;
         }
-        let Some(from) = one_hello(socket).map_err(error("receive a hello at"))? else { continue };
-        socket.connect(&from).map_err(error("connect back from"))?;
-        // What others sent before the socket was connected is still in its queue.
-        let mut thrown_away = [0; 1];
-        while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}
-        socket::send(socket.as_fd(), &WELCOME, false).map_err(error("answer a hello at"))?;
-        return Ok(());
+        let Some((from, said)) = one_hello(socket, cookie).map_err(error("receive a hello at"))? else { continue };
+        match said {
+            // One that cannot be sent counts as lost: another hello follows.
+            Some((Kind::Hello, _)) => drop(socket.send_to(&hello(Kind::Challenge, cookie, &own), &from)),
+            Some((Kind::Confirm, nonce)) if nonce == own => {
+                socket.connect(&from).map_err(error("connect back from"))?;
+                // What others sent before the socket was connected is still in its queue.
+                let mut thrown_away = [0; 1];
+                while socket::receive(socket.as_fd(), &mut thrown_away, false, false).is_ok() {}
+                let welcome = hello(Kind::Welcome, cookie, &[0; 16]);
+                socket::send(socket.as_fd(), &welcome, false).map_err(error("answer a hello at"))?;
+                return Ok(ignored);
+            }
+            _ => ignored += 1,
+        }
     }
     Err(TransportError::TimedOut { what: "connected", after: timeout })
 }
 
-/// Who said hello; `None` when the datagram was something else.
-fn one_hello(socket: &Socket) -> io::Result<Option<SockAddr>> {
+/// Who sent the next datagram, and what it says where it is a hello with that cookie; `None` when there was none after all.
+fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<(SockAddr, Option<(Kind, Nonce)>)>> {
     // Its sender first, then its bytes: between the two calls nobody else takes from this socket.
     let from = match socket.peek_sender() {
         Ok(from) => from,
-        // Nothing after all.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
         Err(error) => return Err(error),
     };
-    let mut datagram = [0; HELLO.len() + 1];
+    let mut datagram = [0; HELLO_BYTES + 1];
     let bytes = socket::receive(socket.as_fd(), &mut datagram, false, true)?;
-    Ok((datagram.get(..bytes) == Some(&HELLO)).then_some(from))
+    Ok(Some((from, datagram.get(..bytes).and_then(|datagram| read(datagram, cookie)))))
+}
+
+/// A connection whose hello has not come whole.
+struct Pending {
+    socket: Socket,
+    said: Vec<u8>,
+}
+
+/// Accepts on a listening socket until a connection says hello with the cookie; answers it, and how many others came. None of
+/// its bytes after the hello are taken.
+pub(crate) fn accept(
+    listener: &Socket,
+    address: &str,
+    timeout: Duration,
+    cookie: &Cookie,
+) -> Result<(Socket, u64), TransportError> {
+    let error = |operation| move |source| failed(operation, address, source, "");
+    listener.set_nonblocking(true).map_err(error("make non-blocking"))?;
+    let mut pending: Vec<Pending> = Vec::new();
+    let mut ignored = 0;
+    let mut deadline = Deadline::new(timeout);
+    while let Some(left) = deadline.left() {
+        let watched: Vec<BorrowedFd<'_>> =
+            std::iter::once(listener.as_fd()).chain(pending.iter().map(|one| one.socket.as_fd())).collect();
+        let ready = match poll_all(&watched, READABLE, slice(left)) {
+            Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => continue,
+            ready => ready.map_err(error("accept at"))?,
+        };
+        // The last ones first, so that taking one out moves none that is still to be looked at.
+        for place in (0..pending.len()).rev().filter(|place| ready[place + 1]) {
+            match hear_part(&mut pending[place], cookie) {
+                Heard::Hello => {
+                    let Pending { socket, .. } = pending.swap_remove(place);
+                    return Ok((socket, ignored + pending.len() as u64));
+                }
+                Heard::Part => {}
+                Heard::Stranger => {
+                    pending.swap_remove(place);
+                    ignored += 1;
+                }
+            }
+        }
+        if ready[0] {
+            match listener.accept() {
+                Ok((socket, _)) => {
+                    if pending.len() == MOST_PENDING {
+                        pending.remove(0);
+                        ignored += 1;
+                    }
+                    pending.push(Pending { socket, said: Vec::with_capacity(HELLO_BYTES) });
+                }
+                // It has gone again.
+                Err(gone) if matches!(gone.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {}
+                Err(source) => return Err(error("accept at")(source)),
+            }
+        }
+    }
+    Err(TransportError::TimedOut { what: "connected", after: timeout })
+}
+
+enum Heard {
+    Hello,
+    /// More is to come.
+    Part,
+    /// Something else, or the end.
+    Stranger,
+}
+
+fn hear_part(pending: &mut Pending, cookie: &Cookie) -> Heard {
+    let mut bytes = [0; HELLO_BYTES];
+    let missing = HELLO_BYTES - pending.said.len();
+    match socket::receive(pending.socket.as_fd(), &mut bytes[..missing], false, false) {
+        Ok(0) => Heard::Stranger,
+        Ok(count) => {
+            pending.said.extend_from_slice(&bytes[..count]);
+            match read(&pending.said, cookie) {
+                Some((Kind::Hello, _)) => Heard::Hello,
+                _ if pending.said.len() < HELLO_BYTES => Heard::Part,
+                _ => Heard::Stranger,
+            }
+        }
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Heard::Part,
+        Err(_) => Heard::Stranger,
+    }
 }
 
 fn patient_poll(socket: &Socket, at_most: Duration) -> io::Result<bool> {
     match poll(socket.as_fd(), READABLE, at_most) {
         Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(false),
         answer => answer,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWN: Cookie = Cookie([7; 16]);
+
+    #[test]
+    fn only_a_whole_hello_with_the_cookie_is_one() {
+        for kind in [Kind::Hello, Kind::Challenge, Kind::Confirm, Kind::Welcome] {
+            let bytes = hello(kind, &OWN, &[9; 16]);
+            assert!((4..=15).contains(&bytes[0]) && is_hello(&bytes));
+            assert_eq!(read(&bytes, &OWN), Some((kind, [9; 16])));
+            assert_eq!(read(&bytes, &Cookie([8; 16])), None, "another round's");
+            for place in [0, 1, 39] {
+                let mut other = bytes;
+                other[place] ^= 0x40;
+                assert_eq!((read(&other, &OWN), is_hello(&other)), (None, false), "byte {place}");
+            }
+            assert_eq!(read(&bytes[..39], &OWN), None);
+        }
+    }
+
+    #[test]
+    fn a_hello_that_comes_again_is_known_by_as_much_as_fits_the_buffer() {
+        let bytes = hello(Kind::Confirm, &OWN, &[9; 16]);
+        for room in [1, 2, 5, 20, 40] {
+            assert_eq!(again(&bytes[..room], 40, &OWN), Some(Kind::Confirm), "{room}");
+        }
+        assert_eq!(again(&bytes[..5], 5, &OWN), None, "a message of 5 bytes");
+        assert_eq!(again(&bytes, 40, &Cookie([8; 16])), None);
+        assert_eq!(again(&[0; 40], 40, &OWN), None);
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, h
 /// An address that this transport cannot read.
 pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     let source = io::Error::new(io::ErrorKind::InvalidInput, format!("not an address of the form {expected}"));
-    failed("connect to", address, source, "use the address that the other half printed")
+    failed("connect to", address, source, "use the address that the server printed")
 }
 
 /// A time-out, and when its clock started.
@@ -126,6 +126,7 @@ pub(crate) fn trial() -> Setup {
         timeout: Duration::from_millis(100),
         largest_message: 1,
         port: 0,
+        cookie: crate::wire::Cookie::default(),
         far: None,
     }
 }

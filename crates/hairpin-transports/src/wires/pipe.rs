@@ -75,9 +75,8 @@ impl Accept for PipeListener {
 pub(crate) fn connect(address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
     let (pid, writes, reads) = parse(address).ok_or_else(|| bad_address(address, "PID:fd:fd"))?;
     let open = |number, access| {
-        open_of_process(pid, number, access).map_err(|source| {
-            failed("connect to", address, source, "is the other half running, and as the same user?")
-        })
+        open_of_process(pid, number, access)
+            .map_err(|source| failed("connect to", address, source, "is the server running, and as the same user?"))
     };
     let to_far = open(writes, Access::Write)?;
     let from_far = open(reads, Access::Read)?;

@@ -10,13 +10,13 @@ use hairpin_model::options::OptionName;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::descriptor::{DescriptorWire, Miss, Port};
-use super::hello::{self, HELLO, WELCOME};
+use super::hello;
 use super::stamping::Stamping;
 use super::{Deadline, failed, slice};
 use crate::options::{self, Family, Moment};
-use crate::system::descriptor::{READABLE, WRITABLE, poll};
+use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::{socket, sockopt};
-use crate::wire::{Accept, Segments, Setup, TransportError, Wire};
+use crate::wire::{Accept, Cookie, Segments, Setup, TransportError, Wire};
 
 /// What a transport says about its sockets.
 #[derive(Clone, Copy, Debug)]
@@ -61,16 +61,16 @@ impl Kind {
     }
 
     /// The wire over a connected socket.
-    fn wire(&self, socket: Socket, setup: &Setup, side: Side) -> Result<Box<dyn Wire>, TransportError> {
+    fn wire(&self, socket: Socket, setup: &Setup, ignored: u64) -> Result<Box<dyn Wire>, TransportError> {
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Connected)?;
-        // The greeting of datagrams has time-outs of its own, which would cost a timer in every later call.
+        // The hello of datagrams has time-outs of its own, which would cost a timer in every later call.
         let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
         quiet.map_err(|source| failed("reset the time-outs of", "the socket", source, ""))?;
         let error =
             |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
-        let greeting = self.is_datagram().then_some(side);
+        let hello = self.is_datagram().then_some(setup.cookie);
         let stamping = self.has_stamps().then(Stamping::default);
-        let port = SocketPort { socket, kind: *self, greeting, crosses_link: setup.far.is_some(), stamping };
+        let port = SocketPort { socket, kind: *self, hello, ignored, crosses_link: setup.far.is_some(), stamping };
         Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
 }
@@ -92,13 +92,6 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// Which end of the wire this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Near,
-    Far,
-}
-
 /// The far end of a connected socket, before anybody connected.
 pub(crate) struct Listener {
     socket: Socket,
@@ -106,10 +99,13 @@ pub(crate) struct Listener {
     setup: Setup,
 }
 
+/// Connections that the kernel keeps until they are accepted.
+const BACKLOG: i32 = 16;
+
 /// Listens on a bound socket.
 pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
-    // One near end is all that ever connects.
-    socket.listen(1).map_err(|source| failed("listen on", &local_address(&socket), source, ""))?;
+    // Others may come before the client does.
+    socket.listen(BACKLOG).map_err(|source| failed("listen on", &local_address(&socket), source, ""))?;
     Ok(Box::new(Listener { socket, kind: *kind, setup: setup.clone() }))
 }
 
@@ -119,13 +115,9 @@ impl Accept for Listener {
     }
 
     fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        let error = |source| failed("accept at", &self.address(), source, "");
-        let timeout = self.setup.opening_timeout();
-        if !is_within(&self.socket, READABLE, timeout).map_err(error)? {
-            return Err(TransportError::TimedOut { what: "connected", after: timeout });
-        }
-        let (socket, _) = self.socket.accept().map_err(error)?;
-        self.kind.wire(socket, &self.setup, Side::Far)
+        let Setup { cookie, .. } = &self.setup;
+        let (socket, ignored) = hello::accept(&self.socket, &self.address(), self.setup.opening_timeout(), cookie)?;
+        self.kind.wire(socket, &self.setup, ignored)
     }
 }
 
@@ -170,7 +162,8 @@ pub(crate) fn connect(
     if kind.family != Family::Unix && matches!((own, peer), (Ok(own), Ok(peer)) if own == peer) {
         return Err(refused(address));
     }
-    kind.wire(socket, setup, Side::Near)
+    hello::say_once(&socket, address, &setup.cookie)?;
+    kind.wire(socket, setup, 0)
 }
 
 /// Connects within that time.
@@ -192,7 +185,7 @@ fn refused(address: &str) -> TransportError {
     failed("connect to", address, std::io::ErrorKind::ConnectionRefused.into(), HINT)
 }
 
-const HINT: &str = "is the other half running, and is this its address?";
+const HINT: &str = "is the server running, and is this its address?";
 
 /// The far end of a datagram socket, before anybody said hello.
 pub(crate) struct DatagramListener {
@@ -212,8 +205,9 @@ impl Accept for DatagramListener {
     }
 
     fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        hello::hear(&self.socket, &self.address(), self.setup.opening_timeout())?;
-        self.kind.wire(self.socket, &self.setup, Side::Far)
+        let Setup { cookie, .. } = &self.setup;
+        let ignored = hello::hear(&self.socket, &self.address(), self.setup.opening_timeout(), cookie)?;
+        self.kind.wire(self.socket, &self.setup, ignored)
     }
 }
 
@@ -226,8 +220,8 @@ pub(crate) fn connect_datagram(
     setup: &Setup,
 ) -> Result<Box<dyn Wire>, TransportError> {
     socket.connect(to).map_err(|source| failed("connect to", address, source, HINT))?;
-    hello::say(&socket, address, setup.opening_timeout(), Duration::from_millis(250))?;
-    kind.wire(socket, setup, Side::Near)
+    hello::say(&socket, address, setup.opening_timeout(), &setup.cookie)?;
+    kind.wire(socket, setup, 0)
 }
 
 /// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract space, which no file stands for and which ends
@@ -252,9 +246,11 @@ pub(crate) fn facts(socket: &Socket, family: Family, names: &[OptionName]) -> Ve
 struct SocketPort {
     socket: Socket,
     kind: Kind,
-    /// Set for datagrams until the first message: the other end may have said its part of the greeting twice. Across a
-    /// link it stays set.
-    greeting: Option<Side>,
+    /// Set for datagrams until the first message: the other end may have said its part of the hello twice. Across a link it
+    /// stays set.
+    hello: Option<Cookie>,
+    /// Connections or datagrams without the hello that came before it.
+    ignored: u64,
     /// The way may lose, repeat and reorder datagrams.
     crosses_link: bool,
     /// Present where the kernel stamps segments.
@@ -262,21 +258,19 @@ struct SocketPort {
 }
 
 impl SocketPort {
-    /// Whether the datagram of `bytes` was a greeting that came again; a far end then answers again.
+    /// Whether the datagram of `bytes` was a hello that came again; a confirmation is then welcomed again.
     #[cold]
-    fn is_greeting(&mut self, start: &[u8], bytes: usize) -> bool {
-        let Some(side) = self.greeting.take() else { return false };
-        let expected = if side == Side::Far { &HELLO } else { &WELCOME };
-        let again = bytes == expected.len() && expected.starts_with(start);
-        if again && side == Side::Far {
-            // If this answer is lost too, another hello follows.
-            let _ = socket::send(self.socket.as_fd(), &WELCOME, false);
+    fn is_hello(&mut self, start: &[u8], bytes: usize) -> bool {
+        let Some(cookie) = self.hello.take() else { return false };
+        let again = hello::again(start, bytes, &cookie);
+        if again == Some(hello::Kind::Confirm) {
+            hello::welcome_again(self.socket.as_fd(), &cookie);
         }
         // On a link a message may have overtaken it.
-        if again || self.crosses_link {
-            self.greeting = Some(side);
+        if again.is_some() || self.crosses_link {
+            self.hello = Some(cookie);
         }
-        again
+        again.is_some()
     }
 
     fn say_bye(&self) {
@@ -303,7 +297,7 @@ impl Port for SocketPort {
             return Err(Miss::Ended);
         }
         let fitted = bytes.min(into.len());
-        if self.greeting.is_some() && self.is_greeting(&into[..fitted], bytes) {
+        if self.hello.is_some() && self.is_hello(&into[..fitted], bytes) {
             return Err(Miss::Again);
         }
         Ok(fitted)
@@ -326,6 +320,9 @@ impl Port for SocketPort {
         let mut facts = facts(&self.socket, self.kind.family, self.kind.options);
         if self.kind.has_tcp_info() {
             facts.extend(sockopt::tcp_info(self.socket.as_fd()));
+        }
+        if self.ignored > 0 {
+            facts.push(Fact::number(fact_names::IGNORED, self.ignored as f64));
         }
         if self.kind.is_mptcp() {
             let fell_back = sockopt::fell_back_to_tcp(self.socket.as_fd());

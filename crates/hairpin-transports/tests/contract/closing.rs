@@ -2,13 +2,17 @@
 
 use std::sync::mpsc;
 
-use hairpin_transports::{Wire, WireError};
+use hairpin_model::options::{OptionName, Options};
+use hairpin_transports::{Setup, Wire, WireError};
 
 use super::ends::{Checked, LONG, SHORT, Subject, is_closed, random_bytes, shown, text};
 use crate::ensure;
 
 pub(crate) fn clean_close(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    // What Nagle's algorithm still holds when an end closes with unread bytes is not sent.
+    let nodelay = if subject.card.options.contains(&OptionName::Nodelay) { "nodelay=on" } else { "" };
+    let options = Options::parse(nodelay).map_err(text)?;
+    let (mut near, mut far) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
     // One message to the near end stays unread, as it does when a run is stopped in the middle.
     far.send(&random_bytes(9, 100)).map_err(text)?;
     for seed in 0..3 {

@@ -5,7 +5,10 @@ use std::time::Duration;
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::Options;
-use hairpin_transports::{Setup, Transport, TransportError, Wire, WireError};
+use hairpin_transports::{Cookie, Setup, Transport, TransportError, Wire, WireError};
+
+/// The cookie of every pair.
+pub(crate) const COOKIE: Cookie = Cookie([7; 16]);
 
 /// Kept, or what was not.
 pub(crate) type Checked = Result<(), String>;
@@ -51,6 +54,7 @@ impl Subject {
             timeout,
             largest_message: largest,
             port: 0,
+            cookie: COOKIE,
             far: None,
         }
     }

@@ -1,9 +1,11 @@
 //! What a transport does where its far end is across a link: another address of this host stands in for it.
 
-use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 
 use hairpin_model::card::{AnsweredBy, Reach};
-use hairpin_transports::{FarAddresses, Setup, TransportError};
+use hairpin_model::{fact, fact_names};
+use hairpin_transports::{FarAddresses, Setup, TransportError, is_hello};
 
 use super::ends::{Checked, LONG, SHORT, Subject, is_closed, shown, text};
 use crate::ensure;
@@ -57,30 +59,76 @@ pub(crate) fn farewell(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// A hello that comes again after the first message is no message, and is answered.
-pub(crate) fn overtaken_greeting(subject: &Subject) -> Checked {
+/// The first byte of a hello, and of what each end answers to it over datagrams.
+const HELLO: u8 = 4;
+const CHALLENGE: u8 = 5;
+const CONFIRM: u8 = 6;
+const WELCOME: u8 = 7;
+
+/// A confirmation that comes again after the first message is no message, and is welcomed again.
+pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
     if !subject.card.boundaries || subject.card.reach != Reach::Network {
         return Ok(());
     }
     let (hello, setup) = (hello_of(subject)?, across(subject));
     let listener = subject.transport.listen(&setup).map_err(text)?;
-    let (address, any) =
-        (listener.address(), if listener.address().starts_with('[') { "[::1]:0" } else { "127.0.0.1:0" });
+    let address = listener.address();
+    let any = if address.starts_with('[') { "[::1]:0" } else { "127.0.0.1:0" };
     let near = UdpSocket::bind(any).and_then(|near| near.connect(&address).map(|()| near)).map_err(text)?;
     near.set_read_timeout(Some(LONG)).map_err(text)?;
-    let mut welcome = [0; 100];
-    near.send(&hello).map_err(text)?;
+    std::thread::scope(|scope| {
+        let accepting = scope.spawn(|| listener.accept());
+        let mut answer = [0; 100];
+        let mut expect = |kind: u8| -> Result<Vec<u8>, String> {
+            let length = near.recv(&mut answer).map_err(text)?;
+            ensure!((answer[0], length) == (kind, hello.len()), "{} of {length} bytes, not {kind}", answer[0]);
+            Ok(answer[..length].to_vec())
+        };
+        near.send(b"neither a hello nor a message").map_err(text)?;
+        near.send(&hello).map_err(text)?;
+        let mut confirm = expect(CHALLENGE)?;
+        confirm[0] = CONFIRM;
+        let mut forged = confirm.clone();
+        forged[20] ^= 1;
+        near.send(&forged).map_err(text)?;
+        near.send(&confirm).map_err(text)?;
+        let mut far = accepting.join().map_err(|_| "accept panicked")?.map_err(text)?;
+        expect(WELCOME)?;
+        let ignored = fact::number(&far.effective(), fact_names::IGNORED);
+        ensure!(ignored == Some(2.0), "{ignored:?} ignored");
+        for datagram in [&b"one"[..], &confirm, b"two"] {
+            near.send(datagram).map_err(text)?;
+        }
+        for message in [b"one", b"two"] {
+            let came = subject.receive_whole(&mut *far, 3)?;
+            ensure!(came == message, "{came:?} came as a message");
+        }
+        expect(WELCOME).map(drop)
+    })
+}
+
+/// Who comes before the client and does not say its hello is ignored and counted: silent, with something else, cut short or gone.
+pub(crate) fn strangers(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    if subject.card.boundaries || subject.card.reach != Reach::Network {
+        return Ok(());
+    }
+    let listener = subject.transport.listen(&setup).map_err(text)?;
+    let to: SocketAddr = listener.address().parse().map_err(text)?;
+    let mut strangers = Vec::new();
+    for said in [&b""[..], b"GET / HTTP/1.1\r\nHost: here\r\n\r\nand so on and on", b"\x04\x01cut short"] {
+        let mut stranger = TcpStream::connect(to).map_err(text)?;
+        stranger.write_all(said).map_err(text)?;
+        strangers.push(stranger);
+    }
+    drop(TcpStream::connect(to).map_err(text)?);
+    let mut near = subject.transport.connect(&listener.address(), &setup).map_err(text)?;
     let mut far = listener.accept().map_err(text)?;
-    let first = near.recv(&mut welcome).map_err(text)?;
-    for datagram in [&b"one"[..], &hello, b"two"] {
-        near.send(datagram).map_err(text)?;
-    }
-    for message in [b"one", b"two"] {
-        let came = subject.receive_whole(&mut *far, 3)?;
-        ensure!(came == message, "{came:?} came as a message");
-    }
-    let again = near.recv(&mut welcome).map_err(text)?;
-    ensure!((first, again) == (hello.len(), hello.len()), "welcomes of {first} and {again} bytes");
+    near.send(b"one").map_err(text)?;
+    let came = subject.receive_whole(&mut *far, 3)?;
+    ensure!(came == b"one", "{came:?} came as a message");
+    let ignored = fact::number(&far.effective(), fact_names::IGNORED);
+    ensure!(ignored == Some(4.0), "{ignored:?} ignored");
     Ok(())
 }
 
@@ -95,5 +143,6 @@ fn hello_of(subject: &Subject) -> Result<Vec<u8>, String> {
     ensure!(matches!(opened, Some(TransportError::TimedOut { .. })), "{opened:?}");
     let mut hello = [0; 100];
     let length = far.recv(&mut hello).map_err(text)?;
+    ensure!(is_hello(&hello[..length]) && hello[0] == HELLO, "{:?} came first", &hello[..length]);
     Ok(hello[..length].to_vec())
 }

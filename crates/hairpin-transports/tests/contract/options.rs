@@ -125,7 +125,10 @@ pub(crate) fn counters(subject: &Subject) -> Checked {
         number(name).ok_or_else(|| format!("no {name}"))?;
     }
     let (out, back) = (number(fact_names::DATA_SEGMENTS_OUT), number(fact_names::DATA_SEGMENTS_IN));
-    ensure!(out == Some(10.0) && back == Some(10.0), "10 exchanges are {out:?} segments out and {back:?} in");
+    ensure!(
+        out == Some(11.0) && back == Some(10.0),
+        "a hello and 10 exchanges are {out:?} segments out and {back:?} in"
+    );
     ensure!(number(fact_names::CWND_PACKETS).is_some_and(|packets| packets >= 1.0), "no congestion window");
     text_address(&facts)
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use super::ends::COOKIE;
 use hairpin_model::card::Reach;
 use hairpin_model::case::Waiting;
 use hairpin_model::options::Options;
@@ -23,8 +24,15 @@ pub(crate) fn far_end() {
     let (transport, waiting) = role.split_once(' ').expect("a transport and a waiting");
     let waiting: Waiting = waiting.parse().expect("a waiting");
     let transport = find(transport).expect("a transport");
-    let setup =
-        Setup { options: Options::default(), waiting, timeout: LONG, largest_message: 100, port: 0, far: None };
+    let setup = Setup {
+        options: Options::default(),
+        waiting,
+        timeout: LONG,
+        largest_message: 100,
+        port: 0,
+        cookie: COOKIE,
+        far: None,
+    };
     let listener = transport.listen(&setup).expect("listen");
     // Not by `println!`, which the test harness captures.
     writeln!(std::io::stdout(), "\n{ADDRESS}{}", listener.address()).expect("standard output is open");

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_link::{Direction, stages};
-use hairpin_transports::is_greeting;
+use hairpin_transports::is_hello;
 
 use super::frames::{Fragment, IpPacket};
 use crate::links::Numbered;
@@ -99,7 +99,7 @@ impl Messages {
             return fragmented.part(later);
         }
         let payload = frame.get(packet.payload.clone()?)?;
-        if is_greeting(payload) {
+        if is_hello(payload) {
             return None;
         }
         let message = match direction {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_link::Direction::{self, Down, Up};
+use hairpin_transports::{HELLO_BYTES, is_hello};
 
 use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
 use super::{Coming, MadeUp, carried, carrier, coming};
@@ -64,10 +65,14 @@ fn a_message_is_lost_on_its_way_up_or_its_answer_on_the_way_down() {
 }
 
 #[test]
-fn greetings_and_errors_are_no_messages() {
-    let hello = [0xb51e_7c0f_93d2_48a6_8f6b_d10e_2a75_c43d_u128, 0xc2a9_04e8_5d37_b61f_e470_196c_8bd3_f52a]
-        .map(|greeting| udp(&greeting.to_be_bytes()));
-    let [hello, welcome] = hello;
+fn hellos_and_errors_are_no_messages() {
+    let [hello, welcome] = [4, 7].map(|kind| {
+        let mut bytes = [1; HELLO_BYTES];
+        bytes[0] = kind;
+        bytes[HELLO_BYTES - 6..].copy_from_slice(b"hrpn\xb5\x1e");
+        assert!(is_hello(&bytes));
+        udp(&bytes)
+    });
     let unreachable = ipv4(1, &datagram(3, &udp(&[0; 8])));
     let packets = vec![
         coming(0, Up, hello),
