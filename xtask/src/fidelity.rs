@@ -7,73 +7,19 @@
 //! With `--against BINARY` another build of Hairpin stands in place of the bare loop, and this one must not be worse.
 
 mod build;
+mod combination;
 mod judge;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use crate::process;
 use build::Build;
-use judge::{Round, Rule, Verdict};
-
-/// A case, in the words of the command line.
-#[derive(Clone, Copy)]
-struct Combination {
-    transport: &'static str,
-    waiting: &'static str,
-    placement: &'static str,
-}
-
-const TRANSPORTS: &[&str] = &["tcp", "udp", "unix-stream", "pipe", "shm"];
-
-/// Spinning together is refused by both: each end would wait for its time slice, not for a message.
-const WAYS: &[(&str, &str)] = &[("block", "together"), ("block", "apart"), ("spin", "apart")];
-
-/// Messages of a round: a fraction of a second each, so that the rounds of a case are neighbours in time.
-const COUNT: u64 = 4_000;
-const COUNT_OF_SPINNING_SHM: u64 = 200_000;
-const WARM_UP: u64 = 500;
-
-/// No round takes this long.
-const LIMIT: Duration = Duration::from_mins(2);
-
-impl Combination {
-    fn all(only: &[String]) -> Result<Vec<Self>> {
-        if let Some(unknown) = only.iter().find(|name| !TRANSPORTS.contains(&name.as_str())) {
-            bail!("unknown transport `{unknown}` (hint: one of {})", TRANSPORTS.join(", "));
-        }
-        let wanted = TRANSPORTS.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
-        let combine = |transport: &'static str| {
-            WAYS.iter().map(move |&(waiting, placement)| Self { transport, waiting, placement })
-        };
-        Ok(wanted.flat_map(|transport| combine(transport)).collect())
-    }
-
-    fn count(self) -> u64 {
-        if (self.transport, self.waiting) == ("shm", "spin") { COUNT_OF_SPINNING_SHM } else { COUNT }
-    }
-
-    /// How near it must be to the bare loop.
-    fn rule(self) -> Rule {
-        match (self.transport, self.waiting, self.placement) {
-            (_, "block", "apart") => Rule::WithinSpread,
-            ("shm", "spin", _) => Rule::Within(0.05),
-            _ => Rule::Within(0.03),
-        }
-    }
-
-    /// How near it must be to another build.
-    fn rule_against(self) -> Rule {
-        match (self.waiting, self.placement) {
-            ("block", "apart") => Rule::NotAboveSpread,
-            _ => Rule::Below(0.02),
-        }
-    }
-}
+use combination::{Combination, LIMIT, WARM_UP};
+use judge::{Round, Verdict};
 
 /// What Hairpin is held against.
 enum Base {
@@ -216,17 +162,5 @@ mod tests {
         assert_eq!(cpus(&example(), "apart").unwrap(), "0,1");
         assert_eq!(cpus(&example(), "together").unwrap(), "1,1");
         assert!(cpus(&with("/environment/cpus_used", json!([3])), "apart").is_err());
-    }
-
-    #[test]
-    fn every_case_has_its_rule() {
-        let all = Combination::all(&[]).unwrap();
-        assert_eq!(all.len(), 15);
-        assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinSpread).count(), 5);
-        assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::Within(0.05)).count(), 1);
-        assert_eq!(Combination::all(&["udp".to_owned()]).unwrap().len(), 3);
-        assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::NotAboveSpread).count(), 5);
-        assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::Below(0.02)).count(), 10);
-        assert!(Combination::all(&["utp".to_owned()]).is_err());
     }
 }

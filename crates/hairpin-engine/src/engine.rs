@@ -27,7 +27,7 @@ use crate::ends::{Host, opening};
 use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::traces::Traces;
-use crate::path::Link;
+use crate::path::{Link, LinkSetup};
 use crate::placement::{Cpus, place};
 use crate::store::Folder;
 use crate::system::{cpu, ending};
@@ -74,6 +74,16 @@ impl Engine {
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         self.clock.now_ns().saturating_sub(self.started_ns)
+    }
+
+    fn link_setup(&self) -> LinkSetup<'_> {
+        LinkSetup {
+            traces: &self.traces,
+            link_logs: self.link_logs.as_ref(),
+            clock: self.clock,
+            cpus: &self.cpus,
+            echo_program: &self.echo_program,
+        }
     }
 
     /// Waits until so many ns of the run are over, or until the user ends the run.
@@ -152,7 +162,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
     };
     // The link and the server start before this thread is pinned: they inherit where they may run.
-    let mut link = Link::open(engine, number, order, &card)?;
+    let mut link = Link::open(&engine.link_setup(), number, order, &card)?;
     let namespace = |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned());
     let (near, far) = (namespace(Link::near), namespace(Link::far));
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };

@@ -11,8 +11,11 @@ use hairpin_model::card::Card;
 use hairpin_model::digest::digest;
 use hairpin_model::round::{Failure, RoundOrder};
 
-use crate::engine::Engine;
+use crate::clock::RealClock;
+use crate::links::traces::Traces;
 use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink};
+use crate::placement::Cpus;
+use crate::store::Folder;
 
 /// The folder of the links' logs in the run folder.
 const LINK_LOGS: &str = "links";
@@ -21,6 +24,16 @@ const LINK_LOGS: &str = "links";
 const LONGEST_HOLD_NS: u64 = 2_000_000_000;
 /// Of a delay without a bound so many deviations count.
 const DEVIATIONS: u64 = 6;
+
+/// What the engine gives to every link.
+pub(crate) struct LinkSetup<'a> {
+    pub(crate) traces: &'a Traces,
+    /// The run folder, where logs are to be kept.
+    pub(crate) link_logs: Option<&'a Folder>,
+    pub(crate) clock: RealClock,
+    pub(crate) cpus: &'a Cpus,
+    pub(crate) echo_program: &'a Path,
+}
 
 /// A link between the ends of a round.
 pub(crate) struct Link {
@@ -39,7 +52,7 @@ impl Link {
     /// # Errors
     /// The link or its log cannot be made, or a trace that it replays cannot be read.
     pub(crate) fn open(
-        engine: &Engine,
+        setup: &LinkSetup<'_>,
         number: u32,
         order: &RoundOrder,
         card: &Card,
@@ -52,23 +65,23 @@ impl Link {
             cause: format!("cannot read the link `{}`: {error}", case.link),
             hint: "`hairpin link list` shows the words".to_owned(),
         })?;
-        let traces = engine.traces.of(&profile)?;
+        let traces = setup.traces.of(&profile)?;
         let digests = traces.iter().map(|(name, text)| (name.clone(), digest(text))).collect();
-        let log = log_of(engine, number)?;
+        let log = log_of(setup.link_logs, number)?;
         let (log_file, log) = log.unzip();
-        let logged = log_file.as_ref().zip(engine.link_logs.as_ref());
+        let logged = log_file.as_ref().zip(setup.link_logs);
         let shown = logged.map(|(name, folder)| folder.path().join(name).display().to_string());
         let link_order = LinkOrder {
             profile: case.link.clone(),
             traces,
             seed: order.link_seed,
-            clock: engine.clock,
-            cpu: engine.cpus.cpu_for_relay(case.placement),
-            allowed_cpus: engine.cpus.allowed.clone(),
+            clock: setup.clock,
+            cpu: setup.cpus.cpu_for_relay(case.placement),
+            allowed_cpus: setup.cpus.allowed.clone(),
             messages: (!card.lossless).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::Opened(file.as_raw_fd(), name)),
         };
-        let running = RunningLink::start(&engine.echo_program, &link_order)?;
+        let running = RunningLink::start(setup.echo_program, &link_order)?;
         Ok(Some(Self { running, profile, traces: digests, log_file }))
     }
 
@@ -114,8 +127,8 @@ impl Link {
 }
 
 /// A round's log: its name in the run folder, and the open file; none where none is to be kept.
-fn log_of(engine: &Engine, number: u32) -> Result<Option<(String, File)>, Failure> {
-    let Some(folder) = &engine.link_logs else { return Ok(None) };
+fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>, Failure> {
+    let Some(folder) = folder else { return Ok(None) };
     let name = format!("{LINK_LOGS}/round-{number:06}.log");
     let made = folder.make_folder(LINK_LOGS).and_then(|()| folder.create_file(&name));
     let file = made.map_err(|error| Failure {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use hairpin_testing::contract;
 use serde_json::Value;
 
-use super::{Combination, LIMIT, WARM_UP};
+use super::combination::{Combination, LIMIT, WARM_UP};
 use crate::process;
 
 /// Values of a knob that were renamed, in the words of this tree first.

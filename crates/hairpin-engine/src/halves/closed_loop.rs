@@ -9,11 +9,13 @@ use hairpin_model::round::{ExchangeCounts, Extent, Failure};
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Segments, Wire, WireError};
 
+use super::client::{Client, MOST_TIME_OUTS, is_done, recorder};
+use super::failures::{broken, garbage, unanswered};
+use super::journey::Journey;
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
 use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
-use super::{Client, Journey, MOST_TIME_OUTS, broken, garbage, is_done, recorder, unanswered};
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
 

@@ -8,7 +8,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Failure, Turnaround};
 use hairpin_transports::{Wire, WireError};
 
-use super::broken;
+use super::failures::broken;
 use super::marks::{ServerMarks, Told};
 use super::message::patterned;
 use crate::clock::Clock;

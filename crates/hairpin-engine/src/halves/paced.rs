@@ -11,11 +11,13 @@ use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
+use super::client::{Client, is_done, recorder};
+use super::failures::{broken, garbage};
+use super::journey::Journey;
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
 use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
-use super::{Client, Journey, broken, garbage, is_done, recorder};
 use crate::clock::Clock;
 use crate::pacing::Timetable;
 use crate::recorder::{Recorder, Stamps};

@@ -5,9 +5,11 @@
 use hairpin_model::round::Failure;
 use hairpin_transports::Wire;
 
+use super::client::Client;
 use super::closed_loop::ClosedLoop;
+use super::failures::broken;
+use super::journey::Journey;
 use super::marks::ClientMarks;
-use super::{Client, Journey, broken};
 use crate::clock::Clock;
 
 /// Runs the warm-up and the round.

@@ -16,9 +16,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
+use super::error::StoreError;
+use super::folder::Folder;
 use super::histograms::Histograms;
 use super::pages::{self, BoundedPages, torn};
-use super::{RunFolder, StoreError};
 
 /// The columns. Times are ns since the round began; `received_ns` is null where no answer came.
 const SCHEMA: &str = "message samples {
@@ -107,14 +108,14 @@ impl Columns {
 }
 
 pub(super) fn write(
-    folder: &RunFolder,
+    folder: &Folder,
     name: &str,
     round: u32,
     case_id: &str,
     order: &RoundOrder,
     samples: &Samples,
 ) -> Result<(), StoreError> {
-    let written = folder.files.write::<std::io::Error>(name, |file| {
+    let written = folder.write::<std::io::Error>(name, |file| {
         write_columns(file.try_clone()?, round, case_id, order, samples).map_err(into_io)
     });
     written.map_err(folder.error("write", name))
@@ -190,8 +191,8 @@ fn write_columns(
 }
 
 /// Reads the columns of a round that has `kept` samples.
-pub(super) fn read(folder: &RunFolder, name: &str, kept: u64) -> Result<Columns, StoreError> {
-    let file = folder.files.file(name, super::limits::SAMPLES_BYTES).map_err(folder.error("read", name))?;
+pub(super) fn read(folder: &Folder, name: &str, kept: u64) -> Result<Columns, StoreError> {
+    let file = folder.file(name, super::limits::SAMPLES_BYTES).map_err(folder.error("read", name))?;
     read_columns(file, kept).map_err(|error| folder.damaged(name, error.to_string()))
 }
 

@@ -3,7 +3,9 @@
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
 use hairpin_model::trace::{Capture, RoundTrace};
 
-use super::{RunFolder, StoreError, limits};
+use super::error::StoreError;
+use super::folder::Folder;
+use super::{limits, rounds};
 
 const TRACES: &str = "traces";
 const CAPTURES: &str = "captures";
@@ -14,12 +16,12 @@ pub type Evidence = (RoundTrace, Option<Vec<u8>>);
 /// Appends the record's line, after as much of its evidence as there is room for. The record counts most, then the
 /// trace, then the capture: what fits only without the next is saved without it. Answers why something was left out.
 pub(super) fn append(
-    folder: &RunFolder,
+    folder: &Folder,
     record: &mut RoundRecord,
     evidence: Option<Evidence>,
 ) -> Result<Vec<StoreError>, StoreError> {
     let mut left_out = Vec::new();
-    let Some((mut trace, mut capture)) = evidence else { return folder.append_line(record).map(|()| left_out) };
+    let Some((mut trace, mut capture)) = evidence else { return rounds::append(folder, record).map(|()| left_out) };
     loop {
         let Err(error) = append_with(folder, record, &mut trace, capture.as_deref()) else { return Ok(left_out) };
         let had_capture = capture.take().is_some();
@@ -29,14 +31,14 @@ pub(super) fn append(
         forget(folder, record, &trace);
         left_out.push(error);
         if !had_capture {
-            return folder.append_line(record).map(|()| left_out);
+            return rounds::append(folder, record).map(|()| left_out);
         }
     }
 }
 
 /// Saves the capture, the trace that names it, and the line that names the trace.
 fn append_with(
-    folder: &RunFolder,
+    folder: &Folder,
     record: &mut RoundRecord,
     trace: &mut RoundTrace,
     capture: Option<&[u8]>,
@@ -53,7 +55,7 @@ fn append_with(
         write(folder, TRACES, &file, &json)?;
         measured.trace_file = Some(file);
     }
-    folder.append_line(record)
+    rounds::append(folder, record)
 }
 
 /// Says of a round that could not be saved that neither was its capture.
@@ -67,11 +69,11 @@ pub(super) fn not_saved(record: &mut RoundRecord, error: &StoreError) {
 }
 
 /// Removes what was written of the evidence, so that there is room for what counts more, and folders without any.
-fn forget(folder: &RunFolder, record: &mut RoundRecord, trace: &RoundTrace) {
+fn forget(folder: &Folder, record: &mut RoundRecord, trace: &RoundTrace) {
     for sort in [TRACES, CAPTURES] {
-        drop(folder.files.remove(&name(sort, record.number)));
+        drop(folder.remove(&name(sort, record.number)));
         // It stays where other rounds have files in it.
-        drop(folder.files.remove_folder(sort));
+        drop(folder.remove_folder(sort));
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
         measured.trace_file = None;
@@ -87,10 +89,10 @@ fn tell(measured: &mut Measured, trace: &RoundTrace) {
 }
 
 /// The trace that the record names.
-pub(super) fn read(folder: &RunFolder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
+pub(super) fn read(folder: &Folder, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
     let Outcome::Measured(measured) = &record.outcome else { return Ok(None) };
     let Some(name) = &measured.trace_file else { return Ok(None) };
-    let json = folder.files.read(name, limits::TRACE_BYTES).map_err(folder.error("read", name))?;
+    let json = folder.read(name, limits::TRACE_BYTES).map_err(folder.error("read", name))?;
     limits::values(&json)
         .and_then(|()| serde_json::from_slice(&json).map_err(|error| error.to_string()))
         .map(Some)
@@ -102,7 +104,7 @@ fn name(sort: &str, number: u32) -> String {
     format!("{sort}/round-{number:06}.{extension}")
 }
 
-fn write(folder: &RunFolder, sort: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-    folder.files.make_folder(sort).map_err(folder.error("make", sort))?;
-    folder.write(name, bytes)
+fn write(folder: &Folder, sort: &str, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    folder.make_folder(sort).map_err(folder.error("make", sort))?;
+    folder.replace(name, bytes).map_err(folder.error("write", name))
 }

@@ -14,7 +14,9 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag};
 use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
 
-use super::{RunFolder, StoreError, limits};
+use super::error::StoreError;
+use super::folder::Folder;
+use super::limits;
 
 const LOG: &str = "latency.hlog";
 
@@ -29,7 +31,7 @@ pub(super) struct Histograms {
 }
 
 /// Writes the log's head.
-pub(super) fn begin(folder: &RunFolder) -> Result<(), StoreError> {
+pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let begun = IntervalLogWriterBuilder::new()
@@ -37,11 +39,11 @@ pub(super) fn begin(folder: &RunFolder) -> Result<(), StoreError> {
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut bytes, &mut serializer)
         .map(drop);
-    begun.and_then(|()| folder.files.replace(LOG, &bytes)).map_err(folder.error("write", LOG))
+    begun.and_then(|()| folder.replace(LOG, &bytes)).map_err(folder.error("write", LOG))
 }
 
 /// Appends the histograms of a round.
-pub(super) fn append(folder: &RunFolder, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
+pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let mut lines = || -> Result<(), String> {
@@ -68,7 +70,7 @@ pub(super) fn append(folder: &RunFolder, record: &RoundRecord, samples: &Samples
     // Each appended piece would begin with the head again.
     let text = String::from_utf8_lossy(&bytes);
     let body: String = text.lines().filter(|line| line.starts_with("Tag=")).map(|line| format!("{line}\n")).collect();
-    folder.files.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
+    folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
 fn tag(record: &RoundRecord, quantity: &str) -> String {
@@ -77,15 +79,15 @@ fn tag(record: &RoundRecord, quantity: &str) -> String {
 
 /// The log, still encoded: a few hundred bytes a round, so that long runs stay small in memory.
 pub(super) struct Log {
-    folder: RunFolder,
+    folder: Folder,
     bytes: Vec<u8>,
     /// Where in it the encoded histogram of each tag is.
     encoded: HashMap<String, Range<usize>>,
 }
 
 /// Reads the log.
-pub(super) fn read(folder: &RunFolder) -> Result<Log, StoreError> {
-    let bytes = folder.files.read(LOG, limits::LOG_BYTES).map_err(folder.error("read", LOG))?;
+pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
+    let bytes = folder.read(LOG, limits::LOG_BYTES).map_err(folder.error("read", LOG))?;
     let mut encoded = HashMap::new();
     for entry in IntervalLogIterator::new(&bytes) {
         // A line that a crash cut short belongs to no round.

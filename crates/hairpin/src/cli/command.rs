@@ -8,7 +8,7 @@ use hairpin_report::time_sequence;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::link;
+use super::link::words;
 
 /// The experiment that `hairpin` without a word runs.
 pub const WITHOUT_A_WORD: &str = "survey";
@@ -39,7 +39,7 @@ pub fn command() -> Command {
         .subcommand(analyse())
         .subcommand(compare())
         .subcommand(claims())
-        .subcommand(link::words::command())
+        .subcommand(words::command())
         .subcommand(completions())
         .subcommand(man())
 }

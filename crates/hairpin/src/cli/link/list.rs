@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::super::exit::Exit;
 use super::super::lines::Lines;
 use super::super::output;
-use super::as_json;
+use super::asked::as_json;
 
 /// Lists them, as a table or as JSON.
 pub(super) fn run(matches: &ArgMatches) -> Exit {
@@ -36,7 +36,7 @@ pub(super) fn run(matches: &ArgMatches) -> Exit {
 }
 
 /// Adds each profile to a list: its name, what it stands for, its figures.
-pub(in super::super) fn add(list: &mut Lines) {
+pub(in crate::cli) fn add(list: &mut Lines) {
     for profile in builtin::ALL {
         list.item(profile.name, profile.summary);
         if profile.line != profile.name {

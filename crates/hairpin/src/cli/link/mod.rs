@@ -1,6 +1,7 @@
 //! `hairpin link`: the profiles that there are, what is in one, and any program across one.
 
 mod account;
+mod asked;
 mod far;
 pub mod list;
 mod run;
@@ -8,11 +9,6 @@ mod show;
 pub mod words;
 
 use clap::ArgMatches;
-use hairpin_engine::links::traces;
-use hairpin_link::builtin::{self, Builtin};
-use hairpin_link::profile::Profile;
-use hairpin_model::link::Direction;
-use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
 
@@ -27,52 +23,4 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         Some((_, matches)) => Ok(list::run(matches)),
         None => Err(Stopped::usage("`hairpin link` needs a command (hint: list, show or run)")),
     }
-}
-
-/// A profile as a user wrote it.
-struct Asked {
-    /// The built-in one that it is, where nothing of it was changed.
-    builtin: Option<&'static Builtin>,
-    profile: Profile,
-    /// The text of each trace that it replays, by name.
-    traces: Vec<(String, String)>,
-}
-
-impl Asked {
-    /// Reads a profile, and the traces that it names.
-    fn read(text: &str) -> Result<Self, Stopped> {
-        let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
-            let pointed = error.pointed().replace('\n', "\n  ");
-            let [problem, hint] = [&error.problem, &error.hint].map(|text| plain(text));
-            Stopped::usage(format!("link profile: {problem}\n  {pointed}\n(hint: {hint})"))
-        })?;
-        let traces = traces::read(&profile).map_err(Stopped::usage)?;
-        Ok(Self { builtin: builtin::find(text.trim()), profile, traces })
-    }
-}
-
-/// A text that quotes the user, without what would steer a terminal.
-fn plain(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
-}
-
-/// The stages of a direction with their figures in words; none where the kernel's own path is taken.
-fn figures(profile: &Profile, direction: Direction) -> Vec<(&'static str, String)> {
-    if profile.is_loopback() { Vec::new() } else { profile.figures(direction) }
-}
-
-/// A profile in JSON; what only built-in ones have is null for others.
-fn as_json(builtin: Option<&Builtin>, profile: &Profile) -> Value {
-    let stages = |direction| {
-        let figures = figures(profile, direction).into_iter();
-        figures.map(|(stage, figures)| json!({ "stage": stage, "figures": figures })).collect::<Vec<_>>()
-    };
-    json!({
-        "name": builtin.map(|builtin| builtin.name),
-        "summary": builtin.map(|builtin| builtin.summary),
-        "line": profile.to_string(),
-        "because": builtin.map(|builtin| builtin.because),
-        "up": stages(Direction::Up),
-        "down": stages(Direction::Down),
-    })
 }

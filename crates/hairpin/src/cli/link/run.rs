@@ -22,8 +22,8 @@ use serde_json::json;
 use super::super::exit::{Exit, LINK_FAILED, Stopped};
 use super::super::measure::drawn_seed;
 use super::super::output;
-use super::Asked;
 use super::account::{self, Addresses};
+use super::asked::Asked;
 use super::far::{Far, Readiness, to_standard_error};
 use crate::interrupt::Signals;
 

@@ -9,7 +9,7 @@ use hairpin_model::quantities;
 use super::super::exit::{Exit, Stopped};
 use super::super::lines::Lines;
 use super::super::output;
-use super::{Asked, as_json, figures};
+use super::asked::{Asked, as_json, figures};
 
 /// Shows a profile, as a table or as JSON.
 ///

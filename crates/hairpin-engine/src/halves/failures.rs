@@ -1,0 +1,38 @@
+//! Why a half gives its round up.
+
+use hairpin_model::round::Failure;
+use hairpin_transports::WireError;
+
+use super::client::MOST_TIME_OUTS;
+
+/// A wire's error as the cause of a failed round.
+pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
+    let hint = match error {
+        WireError::Closed => "the other end ended early; its own cause, if it had one, stands beside this",
+        WireError::TimedOut { .. } => "a longer --timeout tells a slow peer from a dead one",
+        WireError::System { .. } => "the system's answer names what it refused",
+    };
+    Failure { cause: format!("cannot {what} message {sequence}: {error}"), hint: hint.to_owned() }
+}
+
+/// An answer that is not what was sent: a failure, or none at all where the link may have damaged it.
+pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Result<(), Failure> {
+    if !is_undamaged {
+        return Ok(());
+    }
+    Err(Failure {
+        cause: format!("the answer to message {sequence} is not what was sent: {difference}"),
+        hint: "is something else than Hairpin's echo half answering?".to_owned(),
+    })
+}
+
+/// Why a round is ended whose messages are all lost.
+pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
+    Failure {
+        cause: format!(
+            "no answer to {MOST_TIME_OUTS} messages in a row, each waited for {} ms, the last of them message {sequence}",
+            timeout_ns / 1_000_000
+        ),
+        hint: "is the server stopped, or does the path lose everything?".to_owned(),
+    }
+}

@@ -1,0 +1,76 @@
+//! What the client half brings home, and how answers that come after its loop are added.
+
+use hairpin_model::round::{ExchangeCounts, Failure};
+use hairpin_model::samples::Fate;
+use hairpin_transports::{Wire, WireError};
+
+use super::failures::{broken, garbage};
+use super::stragglers::{Stragglers, Unanswered};
+use super::tally::Tally;
+use crate::clock::Clock;
+use crate::recorder::{Recorder, Stamps};
+
+/// So many farewells may stand before an answer.
+const FAREWELLS: u32 = 8;
+
+/// What the client half brings home.
+#[derive(Debug)]
+pub struct Journey {
+    /// The stamps.
+    pub recorder: Recorder,
+    /// What was sent and what came back.
+    pub tally: Tally,
+    /// When the first message was sent, on the engine's clock.
+    pub origin_ns: u64,
+    /// From the first measured message to the end of the last, in ns.
+    pub duration_ns: u64,
+    /// The user ended it early.
+    pub interrupted: bool,
+    /// What the measured exchanges took, where the pattern has exchanges.
+    pub exchange_counts: Option<ExchangeCounts>,
+    /// What may still come back.
+    pub stragglers: Stragglers,
+}
+
+impl Journey {
+    /// Takes the answers that have come, without waiting, on a transport that keeps boundaries. False where the other
+    /// end is gone: what it sent before has been taken then.
+    ///
+    /// # Errors
+    /// The wire failed, or an answer was garbage.
+    pub fn take_stragglers<C: Clock>(&mut self, clock: &C, wire: &mut dyn Wire) -> Result<bool, Failure> {
+        let newest = self.stragglers.next.saturating_sub(1);
+        let mut closed = 0;
+        loop {
+            match wire.try_receive(&mut self.stragglers.reply) {
+                Ok(Some(len)) => self.straggler(len, newest, clock.now_ns())?,
+                Ok(None) => return Ok(true),
+                // The farewell may have overtaken an answer, and come several times.
+                Err(WireError::Closed) if closed < FAREWELLS => closed += 1,
+                Err(WireError::Closed) => return Ok(false),
+                Err(error) => return Err(broken("receive a late answer, the last one being to", newest, &error)),
+            }
+        }
+    }
+
+    fn straggler(&mut self, len: usize, newest: u64, received_ns: u64) -> Result<(), Failure> {
+        let Stragglers { message, reply, unanswered, in_time_ns, is_undamaged, .. } = &mut self.stragglers;
+        let reply = &reply[..len];
+        if let Some(difference) = message.difference(reply) {
+            return garbage(newest, &difference, *is_undamaged);
+        }
+        let Some(sequence) = message.sequence_of(reply, newest) else {
+            return garbage(newest, "it has the sequence number of a message that was never sent", *is_undamaged);
+        };
+        let Some(Unanswered { due_ns, sent_ns, measured, .. }) = unanswered.remove(&sequence) else {
+            self.tally.answered_again(sequence);
+            return Ok(());
+        };
+        // A round that the user ends gives up what could still have come in time.
+        let in_time = received_ns.saturating_sub(sent_ns) <= *in_time_ns;
+        self.tally.answered(measured, in_time);
+        let fate = if in_time { Fate::Received } else { Fate::Late };
+        self.recorder.arrived_late(Stamps { sequence, due_ns, sent_ns, received_ns, fate }, measured);
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a run could not be saved or read, with the file and a hint.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use hairpin_model::printable;
+use hairpin_model::upgrade::LoadError;
+
+use super::folder::{Folder, Refusal};
+
+/// Why a run could not be saved or read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A file or folder operation failed.
+    #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.source))]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The folder holds a run already.
+    #[error("{} holds a run already (hint: choose another --out; a saved run is never overwritten)", shown(.0))]
+    Occupied(PathBuf),
+    /// There is no run in the folder.
+    #[error("{} holds no run: {source} (hint: give the folder in which run.json is)", shown(.path))]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// `run.json` cannot be read as a run.
+    #[error("cannot read {}: {}", shown(.path), printable::line(&.source.to_string()))]
+    Load {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: LoadError,
+    },
+    /// A samples file or the histogram log is damaged.
+    #[error(
+        "cannot read {}: {} (hint: was it cut short or edited? the other rounds are untouched)",
+        shown(.path),
+        printable::line(.cause)
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+}
+
+fn shown(path: &Path) -> String {
+    printable::line(&path.display().to_string()).into_owned()
+}
+
+fn hint(error: &io::Error) -> String {
+    if let Some(refusal) = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
+        return format!(" (hint: {})", refusal.hint());
+    }
+    match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            " (hint: choose a folder you may write to with --out)"
+        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            " (hint: free some space, or choose another disk with --out)"
+        }
+        io::ErrorKind::FileTooLarge => " (hint: raise the limit on the size of files (ulimit -f), or measure less)",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => " (hint: choose another --out)",
+        _ => "",
+    }
+    .to_owned()
+}
+
+impl Folder {
+    /// The error of an operation on a file of the folder.
+    pub(super) fn error(&self, operation: &'static str, name: &str) -> impl FnOnce(io::Error) -> StoreError {
+        let path = self.path().join(name);
+        move |source| StoreError::File { operation, path, source }
+    }
+
+    /// The error of a file that is not as it was written.
+    pub(super) fn damaged(&self, name: &str, cause: String) -> StoreError {
+        StoreError::Damaged { path: self.path().join(name), cause }
+    }
+}

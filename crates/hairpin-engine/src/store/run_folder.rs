@@ -1,0 +1,195 @@
+//! An open run folder: making one, opening a saved one, and saving round by round.
+
+use std::io;
+use std::path::Path;
+
+use hairpin_model::round::{Measured, Outcome, RoundRecord};
+use hairpin_model::run::Run;
+use hairpin_model::samples::Samples;
+use hairpin_model::trace::RoundTrace;
+use hairpin_model::upgrade;
+
+use super::columns::{self, Rows};
+use super::error::StoreError;
+use super::evidence::{self, Evidence};
+use super::folder::{self, Folder};
+use super::histograms;
+use super::limits::{self, Memory};
+use super::rounds;
+
+const RUN: &str = "run.json";
+const SAMPLES: &str = "samples";
+
+/// An open run folder. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct RunFolder {
+    files: Folder,
+}
+
+impl RunFolder {
+    /// Makes a new run folder and checks that it can be written to. What it makes is the user's alone.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it holds a run already or cannot be made.
+    pub fn create(path: &Path) -> Result<Self, StoreError> {
+        if Folder::open(path).is_ok_and(|files| files.holds(RUN)) {
+            return Err(StoreError::Occupied(path.to_owned()));
+        }
+        let samples = path.join(SAMPLES);
+        let made = folder::make_private(&samples).and_then(|()| Folder::open(path));
+        let not_made = |source| StoreError::File { operation: "make the run folder", path: samples, source };
+        let folder = Self { files: made.map_err(not_made)? };
+        // One that was there may be a link.
+        folder.files.make_folder(SAMPLES).map_err(folder.files.error("make the run folder", SAMPLES))?;
+        rounds::begin(&folder.files)?;
+        histograms::begin(&folder.files)?;
+        Ok(folder)
+    }
+
+    /// Opens a saved run: its head, and the rounds that were written, however far it got.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no run, it cannot be read, or it is larger than docs/run-format.md allows.
+    pub fn open(path: &Path) -> Result<(Self, Run), StoreError> {
+        Self::open_within(path, &mut Memory::default())
+    }
+
+    /// The same where several runs are in memory at once.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and where it does not fit beside those that were opened before.
+    pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(Self, Run), StoreError> {
+        let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
+        let folder = Self { files: Folder::open(path).map_err(no_run)? };
+        let json = folder.files.read(RUN, limits::RUN_BYTES).map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => no_run(source),
+            _ => folder.files.error("read", RUN)(source),
+        })?;
+        let mut run = folder.head(json, memory)?;
+        run.rounds = rounds::read(&folder.files, run.state, memory)?;
+        limits::cases(&run).map_err(|cause| folder.files.damaged(rounds::FILE, cause))?;
+        Ok((folder, run))
+    }
+
+    fn head(&self, json: Vec<u8>, memory: &mut Memory) -> Result<Run, StoreError> {
+        memory.take(&json).map_err(|cause| self.files.damaged(RUN, cause))?;
+        let text =
+            String::from_utf8(json).map_err(|error| self.files.damaged(RUN, error.utf8_error().to_string()))?;
+        let run = upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
+        limits::cases(&run).map_err(|cause| self.files.damaged(RUN, cause))?;
+        Ok(run)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.files.path()
+    }
+
+    /// The folder itself.
+    #[must_use]
+    pub fn files(&self) -> &Folder {
+        &self.files
+    }
+
+    /// Writes `run.json` anew, in one step: a reader finds the old one or the new one.
+    ///
+    /// # Errors
+    /// [`StoreError::File`].
+    pub fn write_run(&self, run: &Run) -> Result<(), StoreError> {
+        let json = serde_json::to_string_pretty(run).expect("a run has only string keys");
+        self.write(RUN, json.as_bytes())
+    }
+
+    /// Writes `rounds.jsonl` anew, in one step, after the figures were computed anew.
+    ///
+    /// # Errors
+    /// [`StoreError::File`].
+    pub fn rewrite_rounds(&self, records: &[RoundRecord]) -> Result<(), StoreError> {
+        rounds::rewrite(&self.files, records)
+    }
+
+    /// Writes a file of the run in one step.
+    ///
+    /// # Errors
+    /// [`StoreError::File`].
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.files.replace(name, bytes).map_err(self.files.error("write", name))
+    }
+
+    /// Saves a round: its samples, its histograms, its trace with its capture, then its line, which makes it part of
+    /// the run. The record then names its files. Answers what of its evidence could not be saved: the record is there
+    /// without it, and says why it has no capture.
+    ///
+    /// # Errors
+    /// [`StoreError::File`]; the folder is then as it was, but for files that no line names.
+    pub fn append(
+        &self,
+        record: &mut RoundRecord,
+        samples: Option<&Samples>,
+        evidence: Option<Evidence>,
+    ) -> Result<Vec<StoreError>, StoreError> {
+        if let Some(samples) = samples {
+            self.append_samples(record, samples).inspect_err(|error| evidence::not_saved(record, error))?;
+        }
+        evidence::append(&self.files, record, evidence)
+    }
+
+    fn append_samples(&self, record: &mut RoundRecord, samples: &Samples) -> Result<(), StoreError> {
+        if let Outcome::Measured(measured) = &mut record.outcome {
+            let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
+            columns::write(&self.files, &name, record.number, &record.case_id, &record.order, samples)?;
+            measured.samples_file = Some(name);
+        }
+        histograms::append(&self.files, record, samples)
+    }
+
+    /// The trace of a round; `None` where none was saved.
+    ///
+    /// # Errors
+    /// [`StoreError::File`] or [`StoreError::Damaged`] when the file that the record names cannot be read.
+    pub fn trace_of(&self, record: &RoundRecord) -> Result<Option<RoundTrace>, StoreError> {
+        evidence::read(&self.files, record)
+    }
+
+    /// The samples of every measured round, round by round: only one is in memory at a time.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] when the histogram log cannot be read; a samples file that cannot be read, or more
+    /// samples than are read of a run, is an error of its own round.
+    pub fn samples(&self) -> Result<impl FnMut(&RoundRecord) -> Result<Option<Samples>, StoreError>, StoreError> {
+        let log = histograms::read(&self.files)?;
+        let folder = self.clone();
+        let mut so_far = 0;
+        Ok(move |record: &RoundRecord| {
+            let Some(measured) = record.measured() else { return Ok(None) };
+            let histograms = log.round(record)?;
+            let columns = folder.columns(measured, &mut so_far)?;
+            let measured = measured.ledger.sent;
+            Ok(Some(columns.with(histograms, measured)))
+        })
+    }
+
+    /// The raw samples of every round, round by round.
+    ///
+    /// The function that is given answers [`StoreError::Damaged`] when a file cannot be read, or is one too many.
+    pub fn rows(&self) -> impl FnMut(&RoundRecord) -> Result<Rows, StoreError> {
+        let folder = self.clone();
+        let mut so_far = 0;
+        move |record: &RoundRecord| match &record.outcome {
+            Outcome::Measured(measured) => folder.columns(measured, &mut so_far).map(Rows),
+            Outcome::Failed(_) => Ok(Rows::default()),
+        }
+    }
+
+    /// The kept samples of a round; `so_far` counts those of the rounds before.
+    fn columns(&self, measured: &Measured, so_far: &mut u64) -> Result<columns::Columns, StoreError> {
+        let Some(name) = &measured.samples_file else { return Ok(columns::Columns::default()) };
+        *so_far += measured.samples_kept;
+        if *so_far > limits::SAMPLES_OF_A_RUN {
+            let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
+            return Err(self.files.damaged(name, cause));
+        }
+        columns::read(&self.files, name, measured.samples_kept)
+    }
+}

@@ -1,0 +1,57 @@
+//! A profile as a user wrote it, and what every command tells of one.
+
+use hairpin_engine::links::traces;
+use hairpin_link::builtin::{self, Builtin};
+use hairpin_link::profile::Profile;
+use hairpin_model::link::Direction;
+use serde_json::{Value, json};
+
+use super::super::exit::Stopped;
+
+/// A profile as a user wrote it.
+pub(super) struct Asked {
+    /// The built-in one that it is, where nothing of it was changed.
+    pub(super) builtin: Option<&'static Builtin>,
+    pub(super) profile: Profile,
+    /// The text of each trace that it replays, by name.
+    pub(super) traces: Vec<(String, String)>,
+}
+
+impl Asked {
+    /// Reads a profile, and the traces that it names.
+    pub(super) fn read(text: &str) -> Result<Self, Stopped> {
+        let profile: Profile = text.parse().map_err(|error: hairpin_link::profile::error::ProfileError| {
+            let pointed = error.pointed().replace('\n', "\n  ");
+            let [problem, hint] = [&error.problem, &error.hint].map(|text| plain(text));
+            Stopped::usage(format!("link profile: {problem}\n  {pointed}\n(hint: {hint})"))
+        })?;
+        let traces = traces::read(&profile).map_err(Stopped::usage)?;
+        Ok(Self { builtin: builtin::find(text.trim()), profile, traces })
+    }
+}
+
+/// A text that quotes the user, without what would steer a terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+/// The stages of a direction with their figures in words; none where the kernel's own path is taken.
+pub(super) fn figures(profile: &Profile, direction: Direction) -> Vec<(&'static str, String)> {
+    if profile.is_loopback() { Vec::new() } else { profile.figures(direction) }
+}
+
+/// A profile in JSON; what only built-in ones have is null for others.
+pub(super) fn as_json(builtin: Option<&Builtin>, profile: &Profile) -> Value {
+    let stages = |direction| {
+        let figures = figures(profile, direction).into_iter();
+        figures.map(|(stage, figures)| json!({ "stage": stage, "figures": figures })).collect::<Vec<_>>()
+    };
+    json!({
+        "name": builtin.map(|builtin| builtin.name),
+        "summary": builtin.map(|builtin| builtin.summary),
+        "line": profile.to_string(),
+        "because": builtin.map(|builtin| builtin.because),
+        "up": stages(Direction::Up),
+        "down": stages(Direction::Down),
+    })
+}

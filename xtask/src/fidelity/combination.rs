@@ -1,0 +1,79 @@
+//! The cases that are measured, with the size of a round and the rule of each.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::judge::Rule;
+
+/// A case, in the words of the command line.
+#[derive(Clone, Copy)]
+pub(super) struct Combination {
+    pub(super) transport: &'static str,
+    pub(super) waiting: &'static str,
+    pub(super) placement: &'static str,
+}
+
+const TRANSPORTS: &[&str] = &["tcp", "udp", "unix-stream", "pipe", "shm"];
+
+/// Spinning together is refused by both: each end would wait for its time slice, not for a message.
+const WAYS: &[(&str, &str)] = &[("block", "together"), ("block", "apart"), ("spin", "apart")];
+
+/// Messages of a round: a fraction of a second each, so that the rounds of a case are neighbours in time.
+const COUNT: u64 = 4_000;
+const COUNT_OF_SPINNING_SHM: u64 = 200_000;
+pub(super) const WARM_UP: u64 = 500;
+
+/// No round takes this long.
+pub(super) const LIMIT: Duration = Duration::from_mins(2);
+
+impl Combination {
+    pub(super) fn all(only: &[String]) -> Result<Vec<Self>> {
+        if let Some(unknown) = only.iter().find(|name| !TRANSPORTS.contains(&name.as_str())) {
+            bail!("unknown transport `{unknown}` (hint: one of {})", TRANSPORTS.join(", "));
+        }
+        let wanted = TRANSPORTS.iter().filter(|name| only.is_empty() || only.iter().any(|wanted| wanted == *name));
+        let combine = |transport: &'static str| {
+            WAYS.iter().map(move |&(waiting, placement)| Self { transport, waiting, placement })
+        };
+        Ok(wanted.flat_map(|transport| combine(transport)).collect())
+    }
+
+    pub(super) fn count(self) -> u64 {
+        if (self.transport, self.waiting) == ("shm", "spin") { COUNT_OF_SPINNING_SHM } else { COUNT }
+    }
+
+    /// How near it must be to the bare loop.
+    pub(super) fn rule(self) -> Rule {
+        match (self.transport, self.waiting, self.placement) {
+            (_, "block", "apart") => Rule::WithinSpread,
+            ("shm", "spin", _) => Rule::Within(0.05),
+            _ => Rule::Within(0.03),
+        }
+    }
+
+    /// How near it must be to another build.
+    pub(super) fn rule_against(self) -> Rule {
+        match (self.waiting, self.placement) {
+            ("block", "apart") => Rule::NotAboveSpread,
+            _ => Rule::Below(0.02),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_has_its_rule() {
+        let all = Combination::all(&[]).unwrap();
+        assert_eq!(all.len(), 15);
+        assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::WithinSpread).count(), 5);
+        assert_eq!(all.iter().filter(|combination| combination.rule() == Rule::Within(0.05)).count(), 1);
+        assert_eq!(Combination::all(&["udp".to_owned()]).unwrap().len(), 3);
+        assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::NotAboveSpread).count(), 5);
+        assert_eq!(all.iter().filter(|combination| combination.rule_against() == Rule::Below(0.02)).count(), 10);
+        assert!(Combination::all(&["utp".to_owned()]).is_err());
+    }
+}
