@@ -62,6 +62,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
         extent: Extent::Count(count),
         warm_up: Extent::Count(10),
         timeout_ns: u64::try_from(Duration::from_secs(20).as_nanos()).expect("short"),
+        deadline_ns: u64::MAX,
         // Fewer than are sent, so that the histogram of what is not kept is filled in the loop too.
         keep_samples: 500,
         allow_unmet_options: false,

@@ -71,6 +71,7 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
             extent: Extent::Count(COUNT),
             warm_up: Extent::Count(0),
             timeout_ns: u64::try_from(TIMEOUT.as_nanos()).expect("short"),
+            deadline_ns: u64::MAX,
             keep_samples: 100,
             allow_unmet_options: false,
             port: 0,

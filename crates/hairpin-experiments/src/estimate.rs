@@ -81,6 +81,15 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], ground: &Ground) -> u64 {
     OVERHEAD_NS.saturating_add(link_ns).saturating_add(messages_ns)
 }
 
+/// How long a round may take, in ns: a minute, ten times what it should take, and ten time-outs. A round that takes longer waits
+/// for something that does not come.
+#[must_use]
+pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, ground: &Ground) -> u64 {
+    const LEAST_NS: u64 = 60 * SECOND_NS;
+    let waits_ns = round_ns(case, extents, ground).saturating_add(timeout_ns).saturating_mul(10);
+    LEAST_NS.saturating_add(waits_ns)
+}
+
 fn floor_ns(case: &Case, ground: &Ground) -> u64 {
     let floor = FLOORS.iter().find(|(name, _)| *name == case.transport).map_or(UNKNOWN_FLOOR, |found| found.1);
     let [one_cpu_ns, spinning_ns] = floor;

@@ -26,6 +26,8 @@ pub struct Planned {
     pub warm_up: Extent,
     /// How long an answer may take, in nanoseconds.
     pub timeout_ns: u64,
+    /// How long the round may take, in ns: see [`crate::estimate::deadline_ns`].
+    pub deadline_ns: u64,
 }
 
 /// What all rounds of a plan have in common.
@@ -106,6 +108,7 @@ pub(crate) fn order(planned: &Planned, common: Common) -> RoundOrder {
         extent: planned.extent,
         warm_up: planned.warm_up,
         timeout_ns: planned.timeout_ns,
+        deadline_ns: planned.deadline_ns,
         keep_samples: common.keep_samples,
         allow_unmet_options: common.allow_unmet_options,
         port: common.port,

@@ -20,6 +20,7 @@ fn without_flags_every_transport_is_measured_once_in_each_block() {
     let order = plan.rounds.iter().find(|order| order.case.transport == "tcp").unwrap();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(1250), Extent::Count(WARM_UP_MESSAGES)));
     assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
+    assert!((80_000_000_000..90_000_000_000).contains(&order.deadline_ns), "a minute, and ten time-outs and rounds");
     assert!(order.case.options.is_empty(), "TCP keeps the kernel's NODELAY");
 }
 

@@ -21,6 +21,7 @@ fn planned(plan: &Plan) -> Vec<Planned> {
             extent: order.extent,
             warm_up: order.warm_up,
             timeout_ns: order.timeout_ns,
+            deadline_ns: order.deadline_ns,
         })
         .collect()
 }

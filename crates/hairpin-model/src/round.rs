@@ -64,6 +64,10 @@ pub struct RoundOrder {
     pub warm_up: Extent,
     /// How long an answer may take before it counts as late or lost (or the round as failed, on a lossless transport).
     pub timeout_ns: u64,
+    /// How long the round may take from its first message on, in ns: one that takes longer fails. `u64::MAX` in runs of versions
+    /// without it.
+    #[serde(default = "never", skip_serializing_if = "is_never")]
+    pub deadline_ns: u64,
     /// How many samples to keep raw at most; a histogram holds all of them.
     pub keep_samples: u64,
     /// Go on although an option was not granted.
@@ -83,6 +87,15 @@ pub struct RoundOrder {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+fn never() -> u64 {
+    u64::MAX
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+fn is_never(number: &u64) -> bool {
+    *number == never()
 }
 
 /// One line of `rounds.jsonl`: what was ordered and what came of it.

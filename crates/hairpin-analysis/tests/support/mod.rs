@@ -187,6 +187,7 @@ fn order(case: &Case, block: u32) -> RoundOrder {
         extent: Extent::Count(100),
         warm_up: Extent::Count(20),
         timeout_ns: 1_000_000_000,
+        deadline_ns: u64::MAX,
         keep_samples: 1000,
         allow_unmet_options: false,
         port: 0,

@@ -155,6 +155,7 @@ mod tests {
             extent: Extent::Count(1),
             warm_up: Extent::Count(0),
             timeout_ns: 1,
+            deadline_ns: u64::MAX,
             keep_samples: 1,
             allow_unmet_options,
             port: 0,

@@ -10,7 +10,7 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Segments, Wire, WireError};
 
 use super::client::{Client, MOST_TIME_OUTS, is_done, recorder};
-use super::failures::{broken, garbage, unanswered};
+use super::failures::{broken, garbage, overdue, unanswered};
 use super::journey::Journey;
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
@@ -94,6 +94,9 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             }
             if client.stop.load(Ordering::Relaxed) {
                 break true;
+            }
+            if now_ns - origin_ns > order.deadline_ns {
+                return Err(overdue(order, self.sequence));
             }
             let left = match (self.measuring, order.warm_up, order.extent) {
                 // Where the server does not measure yet the warm-up goes on, one message at a time.

@@ -1,6 +1,6 @@
 //! Why a half gives its round up.
 
-use hairpin_model::round::Failure;
+use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_transports::WireError;
 
 use super::client::MOST_TIME_OUTS;
@@ -34,5 +34,17 @@ pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
             timeout_ns / 1_000_000
         ),
         hint: "is the server stopped, or does the path lose everything?".to_owned(),
+    }
+}
+
+/// Why a round is ended that takes longer than it may.
+pub(super) fn overdue(order: &RoundOrder, sequence: u64) -> Failure {
+    Failure {
+        cause: format!(
+            "message {sequence} was not begun before the deadline of the round, {} s",
+            order.deadline_ns / 1_000_000_000
+        ),
+        hint: "do most answers come just before the time-out? lower --timeout, or measure fewer messages (--count)"
+            .to_owned(),
     }
 }

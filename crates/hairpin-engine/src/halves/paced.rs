@@ -12,7 +12,7 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
 use super::client::{Client, is_done, recorder};
-use super::failures::{broken, garbage};
+use super::failures::{broken, garbage, overdue};
 use super::journey::Journey;
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
@@ -80,6 +80,9 @@ pub fn run<C: Clock>(
             break false;
         }
         let now_ns = this.client.clock.now_ns();
+        if now_ns - origin_ns > client.order.deadline_ns {
+            return Err(overdue(client.order, this.next));
+        }
         if measuring && is_overdue(client.order, now_ns - begin_ns.min(now_ns)) {
             break false;
         }

@@ -25,6 +25,7 @@ fn order(pattern: Pattern, count: u64, warm_up: u64) -> RoundOrder {
         extent: Extent::Count(count),
         warm_up: Extent::Count(warm_up),
         timeout_ns: TIMEOUT_NS,
+        deadline_ns: u64::MAX,
         keep_samples: 1000,
         allow_unmet_options: false,
         port: 0,
@@ -51,6 +52,30 @@ fn a_closed_loop_measures_exactly_what_the_wire_took() {
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!(samples.latencies_ns().collect::<Vec<_>>(), [100, 300, 9000, 500]);
     assert_eq!(samples.warm_up_latencies_ns().collect::<Vec<_>>(), [9000, 500]);
+}
+
+#[test]
+fn a_round_whose_messages_are_all_lost_ends_and_one_whose_answers_are_late_does_not() {
+    let order = order(Pattern::PingPong, 30, 0);
+    let failure = travel(&order, &[Act::Never], true).unwrap_err();
+    assert_eq!(failure.cause, "no answer to 10 messages in a row, each waited for 1 ms, the last of them message 9");
+    let one_in_ten: Vec<Act> = std::iter::repeat_n(Act::Never, 9).chain([Act::After(300)]).collect();
+    let journey = travel(&order, &one_in_ten, true).unwrap();
+    assert_eq!((journey.tally.sent, journey.tally.received), (30, 3));
+    let journey = travel(&order, &[Act::After(TIMEOUT_NS * 3 / 2)], true).unwrap();
+    assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.late), (30, 0, 30));
+}
+
+#[test]
+fn a_round_ends_at_its_deadline() {
+    for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 1e9 / 500.0 }] {
+        let order = RoundOrder { deadline_ns: 2_000_000_000, ..order(pattern, 100_000_000, 0) };
+        let failure = travel(&order, &[Act::After(500)], false).unwrap_err();
+        let cause = "was not begun before the deadline of the round, 2 s";
+        assert!(failure.cause.ends_with(cause), "{}", failure.cause);
+        let order = RoundOrder { extent: Extent::Count(1000), ..order };
+        assert_eq!(travel(&order, &[Act::After(500)], false).unwrap().tally.received, 1000);
+    }
 }
 
 #[test]

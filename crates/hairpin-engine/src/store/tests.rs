@@ -50,6 +50,7 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
         extent: Extent::Count(3),
         warm_up: Extent::Count(1),
         timeout_ns: 1,
+        deadline_ns: u64::MAX,
         keep_samples: 3,
         allow_unmet_options: false,
         port: 0,

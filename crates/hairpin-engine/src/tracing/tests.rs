@@ -30,6 +30,7 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
         extent: Extent::Count(2),
         warm_up: Extent::Count(1),
         timeout_ns: TIMEOUT_NS,
+        deadline_ns: u64::MAX,
         keep_samples: 3,
         allow_unmet_options: false,
         port: 0,

@@ -24,6 +24,7 @@ pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder
         extent: Extent::Count(COUNT),
         warm_up: Extent::Count(WARM_UP),
         timeout_ns: 20_000_000_000,
+        deadline_ns: u64::MAX,
         keep_samples: 1000,
         allow_unmet_options: false,
         port: 0,

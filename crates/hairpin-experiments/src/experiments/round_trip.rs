@@ -22,6 +22,7 @@ use hairpin_model::ground::Ground;
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
+use crate::estimate::deadline_ns;
 use crate::experiment::{Done, Experiment, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
@@ -182,12 +183,11 @@ impl Asked {
         let travel_ns = links::travel_ns(&case, ground);
         let count =
             if case.pattern == Pattern::PingPong { links::count(DEFAULT_COUNT, travel_ns) } else { DEFAULT_COUNT };
-        Planned {
-            extent: self.extent.unwrap_or(Extent::Count(count)),
-            warm_up: self.warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns)),
-            timeout_ns: self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground)),
-            case,
-        }
+        let extent = self.extent.unwrap_or(Extent::Count(count));
+        let warm_up = self.warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns));
+        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground));
+        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, ground);
+        Planned { extent, warm_up, timeout_ns, deadline_ns, case }
     }
 }
 

@@ -24,6 +24,7 @@ use hairpin_model::round::Extent;
 use hairpin_model::run::Skipped;
 
 use crate::budget::{self, Budget};
+use crate::estimate::deadline_ns;
 use crate::exchange_time::{self, pauses_ns};
 use crate::experiment::{Done, Experiment, Step};
 use crate::knob::{Knob, KnobKind};
@@ -244,12 +245,11 @@ impl Asked {
     fn planned(&self, case: Case, card: &Card, ground: &Ground) -> Planned {
         let travel_ns = links::travel_ns(&case, ground);
         let auto = case.exchange.as_ref().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
-        Planned {
-            extent: self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns))),
-            warm_up: self.warm_up.or(auto).unwrap_or(Extent::Count(0)),
-            timeout_ns: self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground)),
-            case,
-        }
+        let extent = self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));
+        let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
+        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground));
+        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, ground);
+        Planned { extent, warm_up, timeout_ns, deadline_ns, case }
     }
 
     /// Refuses pauses in which the echo half would give up.

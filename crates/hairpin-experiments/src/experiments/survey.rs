@@ -15,6 +15,7 @@ use hairpin_model::ground::{Candidate, Ground, KnownLink};
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
+use crate::estimate::deadline_ns;
 use crate::experiment::{Done, Experiment, Step};
 use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
@@ -220,10 +221,9 @@ fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
 fn planned(line: &Line, case: Case, ground: &Ground) -> Planned {
     let travel_ns = links::travel_ns(&case, ground);
     let over_a_link = Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns));
-    Planned {
-        extent: Extent::Count(links::count(line.count, travel_ns)),
-        warm_up: if case.is_emulated() { over_a_link } else { line.warm_up },
-        timeout_ns: links::timeout_ns(&case, ground),
-        case,
-    }
+    let extent = Extent::Count(links::count(line.count, travel_ns));
+    let warm_up = if case.is_emulated() { over_a_link } else { line.warm_up };
+    let timeout_ns = links::timeout_ns(&case, ground);
+    let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, ground);
+    Planned { extent, warm_up, timeout_ns, deadline_ns, case }
 }
