@@ -3,6 +3,7 @@
 mod allocations;
 mod capture;
 mod common;
+mod control;
 mod far_end;
 mod small_writes;
 mod traced;
