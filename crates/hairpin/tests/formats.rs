@@ -1,5 +1,6 @@
 //! Runs of every format that was ever written, checked in: they must load, report and analyse for as long as Hairpin
-//! lives. A new format adds a folder to `tests/formats`, made by the last program that wrote the old one.
+//! lives. A folder in `tests/formats` is named after its format and, beside the first, after what is in it; a new format adds
+//! some, made by the last program that wrote the old one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,12 +15,16 @@ use crate::support::{Place, copy, list, names_in};
 fn each_format(check: impl Fn(&Place, u64)) {
     let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
     let names = names_in(&formats);
-    let expected: BTreeSet<String> = (1..=FORMAT).map(|format| format.to_string()).collect();
-    assert_eq!(names.iter().cloned().collect::<BTreeSet<_>>(), expected, "a saved run of every format");
-    for name in names {
+    let format_of = |name: &String| -> u64 {
+        let number = name.split('-').next().unwrap_or_default();
+        number.parse().expect("a folder is named after its format")
+    };
+    let known: BTreeSet<u64> = names.iter().map(format_of).collect();
+    assert_eq!(known, (1..=u64::from(FORMAT)).collect(), "a saved run of every format");
+    for name in &names {
         let place = Place::new();
-        copy(&formats.join(&name), &place.path("run"));
-        check(&place, name.parse().expect("a folder is named after its format"));
+        copy(&formats.join(name), &place.path("run"));
+        check(&place, format_of(name));
     }
 }
 
@@ -52,6 +57,9 @@ fn old_runs_load_and_report() {
 #[test]
 fn the_ladder_of_a_run_without_traces_is_a_note_and_of_an_unknown_case_an_error() {
     each_format(|place, format| {
+        if place.path("run").join("traces").exists() {
+            return;
+        }
         let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
         assert!(shown.contains("No exchange of this run was traced"), "format {format}: {shown}");
         let refused = place.hairpin(&["report", "run", "--ladder=zzz"]).with_code(2).stderr;
@@ -89,7 +97,9 @@ fn old_runs_still_have_their_samples() {
         let sent: u64 = list(&saved(place)["cases"]).iter().filter_map(|case| case["ledger"]["sent"].as_u64()).sum();
         let rows = place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout;
         let measured = rows.lines().filter(|line| line.contains(",false,")).count();
-        assert_eq!(measured as u64, sent, "format {format}");
+        // Rounds of evidence have samples too, and are in no ledger.
+        let is_traced = place.path("run").join("traces").exists();
+        assert!(measured as u64 == sent || is_traced && measured as u64 > sent, "format {format}: {measured}, {sent}");
     });
 }
 
