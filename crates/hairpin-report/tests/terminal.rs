@@ -1,7 +1,7 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
 use hairpin_model::case::{Case, Pattern, Plant};
-use hairpin_model::figure::Figure;
+use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::finding::Severity;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
@@ -521,6 +521,20 @@ fn comparison() -> ComparisonReport {
 #[test]
 fn two_runs_compared() {
     insta::assert_snapshot!(render_comparison(&comparison(), &plain(80)));
+}
+
+#[test]
+fn a_comparison_says_why_changes_have_no_interval() {
+    let mut report = comparison();
+    report.rows[0].ratio = Figure::without(1.46, NoInterval::SlowVariation);
+    report.rows[1].ratio = Figure::without(1.3, NoInterval::SlowVariation);
+    report.rows[2].ratio = Figure::without(0.8, NoInterval::Trend);
+    let text = render_comparison(&report, &plain(200));
+    let lines = "No interval for udp block together p50: it rose or fell throughout the run (hint: --over 40s)\n\
+                 No interval for tcp block together p50 and 1 more: it varied more slowly than the run can show (hint: \
+                 --over 40s)\n";
+    assert!(text.contains(lines), "{text}");
+    assert!(!render_comparison(&comparison(), &plain(200)).contains("No interval"));
 }
 
 /// The comparison with its TCP case invalid: for these reasons in the baseline and in the candidate.

@@ -15,7 +15,7 @@ use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 
 use super::Detector;
-use super::support::{blank, counter_experiment, evidence, rounds_of};
+use super::support::{blank, evidence, for_longer, rounds_of};
 use crate::humane;
 use crate::statistics::location::median;
 
@@ -78,12 +78,13 @@ impl Detector for NoisyMachine {
             cases: affected_cases(&rounds),
             summary: summary(&rounds, noisy, effect),
             evidence: all_evidence(run, &rounds, affected, effect),
-            advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, take more \
-                     rounds, and trust comparisons within this run more than its figures by themselves."
+            advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, measure \
+                     for longer, and trust comparisons within this run more than its figures by themselves."
                 .to_owned(),
-            counter_experiment: rounds.iter().find(|(_, _, signs)| signs.any()).map(|(round, _, _)| {
-                counter_experiment("the same on a quiet machine", &[&round.order.case], "rounds", &["20".to_owned()])
-            }),
+            counter_experiment: rounds
+                .iter()
+                .find(|(_, _, signs)| signs.any())
+                .map(|(round, _, _)| for_longer("the same for longer, on a quiet machine", &[&round.order.case])),
             share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
             ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
         }]

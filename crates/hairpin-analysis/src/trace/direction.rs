@@ -229,7 +229,12 @@ fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
     let answer = |packet: &Packet| {
         // One that a link has lost acknowledges nothing.
         let at_ns = if crosses_link { packet.arrived_ns? } else { packet.at_ns };
-        Some(Came { at_ns, left_ns: Some(packet.at_ns), end_byte: packet.ack_byte?, bare: packet.end_byte == packet.first_byte })
+        Some(Came {
+            at_ns,
+            left_ns: Some(packet.at_ns),
+            end_byte: packet.ack_byte?,
+            bare: packet.end_byte == packet.first_byte,
+        })
     };
     let mut answers: Vec<Came> = packets.iter().filter(|packet| packet.from != from).filter_map(answer).collect();
     answers.sort_by_key(|came| came.at_ns);

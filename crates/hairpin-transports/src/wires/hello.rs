@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use socket2::{SockAddr, Socket};
 
-use super::{Deadline, failed, slice};
+use super::{Deadline, failed, slice, unreached};
 use crate::system::descriptor::{READABLE, poll};
 use crate::system::socket;
 use crate::wire::TransportError;
@@ -33,9 +33,7 @@ pub(crate) fn say(
     timeout: Duration,
     again_after: Duration,
 ) -> Result<(), TransportError> {
-    let error = |operation| {
-        move |source| failed(operation, address, source, "is the other half running, and is this its address?")
-    };
+    let error = |operation| move |source| unreached(operation, address, source);
     let mut deadline = Deadline::new(timeout);
     while let Some(left) = deadline.left() {
         socket::send(socket.as_fd(), &HELLO, false).map_err(error("send a hello to"))?;
