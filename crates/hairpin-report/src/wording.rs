@@ -137,8 +137,8 @@ fn beside_tcp(first: &CaseSummary, spoken: &[&CaseSummary], micro: Micro) -> Opt
     if found.id == first.id || one <= 0.0 {
         return None;
     }
-    let (took, times) = (quantities::duration(other, micro), quantities::times(other / one));
-    Some(format!("On the ladder tcp {how} takes {took}: {times} that."))
+    let (took, factor) = (quantities::duration(other, micro), quantities::factor(other / one));
+    Some(format!("tcp {how} takes {took} ({factor})."))
 }
 
 /// What a finding says of waking, if there is one; blocking first, as it is what most programs do.
@@ -238,7 +238,7 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });
-    Some(format!("The machine was busy{of} (finding {NOISY}): another hour may give other figures."))
+    Some(format!("The machine was busy{of} (finding {NOISY}): figures may differ on an idle machine."))
 }
 
 /// One line for each A/A pair: does the instrument tell a case apart from itself?

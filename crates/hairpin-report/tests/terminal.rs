@@ -131,8 +131,8 @@ fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
         assert!(!first(&run).contains("busy"));
         support::disturb(&mut run, 0.5);
         let caution = format!(
-            "The machine was busy in {} of {rounds} timed rounds (finding noisy-machine): another hour may give other \
-             figures.",
+            "The machine was busy in {} of {rounds} timed rounds (finding noisy-machine): figures may differ on an idle \
+             machine.",
             rounds.div_ceil(2)
         );
         assert!(first(&run).contains(&caution), "{caution}: {}", first(&run));
@@ -199,14 +199,46 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
     let told = "Tracing: adds 237 us (106-475) to an exchange, +69 %, on tcp none";
     assert!(said(&[added]).starts_with(&format!("{told}; it was measured")));
     let smaller = (added.0, 1.1);
-    assert!(said(&[added, smaller]).starts_with(&format!("{told}, in proportion the most of all cases; it was")));
-    let of_some = "in proportion the most of the cases in which it can be told; it was";
+    assert!(
+        said(&[added, smaller]).starts_with(&format!("{told}, the largest relative increase of all cases; it was"))
+    );
+    let of_some = "the largest relative increase beyond round-to-round noise; it was";
     assert!(said(&[added, unclear, less]).starts_with(&format!("{told}, {of_some}")));
     let untold =
         "Tracing: what it adds to an exchange cannot be told from the spread of its rounds; on tcp none it is";
     assert!(said(&[unclear]).starts_with(&format!("{untold} 5.90 us (-64.0 us .. 150 us);")));
     let negative = said(&[less]);
     assert!(negative.starts_with(&format!("{untold} -3.54 ms (-3.91 ms .. -3.15 ms);")), "{negative}");
+}
+
+#[test]
+fn a_traced_round_trip_is_named_by_its_transport_once() {
+    let mut run = support::small_writes::run(true);
+    for row in &mut run.cases {
+        row.case.exchange = None;
+    }
+    let text = render(&run, &plain(200));
+    let told = text.lines().filter(|line| line.starts_with("Tracing: ") || line.starts_with("Capture: "));
+    let told: Vec<&str> = told.collect();
+    assert!(told.len() >= 2 && told.iter().all(|line| line.contains("tcp") && !line.contains("tcp tcp")), "{told:?}");
+}
+
+#[test]
+fn rounds_that_failed_alike_are_one_line() {
+    let mut run = support::survey(1);
+    let cause =
+        |round: u32, what: &str| format!("round {round}: client half: cannot {what} 127.0.0.1:{}", 40_000 + round);
+    let causes = (1..=20).map(|round| cause(round, if round == 7 { "receive from" } else { "connect to" }));
+    run.cases[0].failed_rounds = causes.collect();
+    let text = render(&run, &plain(200));
+    let label = run.cases[0].label.clone();
+    for line in [
+        format!("  {label}: 19 rounds failed: the first, {}\n", cause(1, "connect to")),
+        format!("  {label}: 1 round failed: {}\n", cause(7, "receive from")),
+    ] {
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    assert_eq!(text.matches(&format!("  {label}: ")).count(), 2, "{text}");
 }
 
 #[test]

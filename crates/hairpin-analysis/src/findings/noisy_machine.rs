@@ -144,13 +144,13 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
 fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Option<f64>) -> String {
     let count = |of: fn(&Signs) -> bool| rounds.iter().filter(|(_, _, signs)| of(signs)).count();
     let kinds = [
-        (count(|signs| signs.steal), "the hypervisor gave CPU time to others"),
-        (count(|signs| signs.others), "other programs used the CPUs"),
-        (count(|signs| signs.runnable), "more tasks were ready to run than there are CPUs"),
-        (count(|signs| signs.pushed_off), "an end was pushed off its CPU"),
+        (count(|signs| signs.steal), "by CPU time that the hypervisor gave to others"),
+        (count(|signs| signs.others), "by other programs on the CPUs"),
+        (count(|signs| signs.runnable), "by more runnable tasks than CPUs"),
+        (count(|signs| signs.pushed_off), "by preemption of an end"),
     ];
     let kinds: Vec<String> =
-        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("in {count} {what}")).collect();
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let effect = match effect {
         Some(ratio) => format!(
             " Their median is {} {} than that of quiet rounds.",
@@ -213,15 +213,15 @@ mod tests {
     fn each_sign_is_found_and_its_effect_measured() {
         type Disturb = fn(&mut Measured);
         let signs: [(Disturb, &str); 4] = [
-            (|measured| measured.noise.steal_ns = 10_000_000, "the hypervisor gave CPU time to others"),
-            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "other programs used the CPUs"),
-            (|measured| measured.noise.runnable_before = 3, "more tasks were ready to run than there are CPUs"),
-            (|measured| measured.client.involuntary_switches = 10, "an end was pushed off its CPU"),
+            (|measured| measured.noise.steal_ns = 10_000_000, "by CPU time that the hypervisor gave to others"),
+            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "by other programs on the CPUs"),
+            (|measured| measured.noise.runnable_before = 3, "by more runnable tasks than CPUs"),
+            (|measured| measured.client.involuntary_switches = 10, "by preemption of an end"),
         ];
         for (disturb, words) in signs {
             let found = run(disturb, &[2, 5, 7]);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{words}");
-            assert!(found[0].summary.starts_with("3 of 10 rounds were disturbed: in 3 "), "{}", found[0].summary);
+            assert!(found[0].summary.starts_with("3 of 10 rounds were disturbed: 3 by "), "{}", found[0].summary);
             assert!(found[0].summary.contains(words), "{}", found[0].summary);
             assert!((found[0].share - 0.2).abs() < 0.01, "{}", found[0].share);
         }

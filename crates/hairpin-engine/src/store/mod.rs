@@ -31,12 +31,14 @@ pub use limits::Memory;
 const RUN: &str = "run.json";
 const ROUNDS: &str = "rounds.jsonl";
 const SAMPLES: &str = "samples";
+/// What is done first of all where a run is measured.
+const MAKE: &str = "make the run folder";
 
 /// Why a run could not be saved or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file or folder operation failed.
-    #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.source))]
+    #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.operation, .source))]
     File {
         /// What was tried.
         operation: &'static str,
@@ -82,13 +84,16 @@ fn shown(path: &Path) -> String {
     printable::line(&path.display().to_string()).into_owned()
 }
 
-fn hint(error: &io::Error) -> String {
+fn hint(operation: &str, error: &io::Error) -> String {
     if let Some(refusal) = error.get_ref().and_then(|inner| inner.downcast_ref::<folder::Refusal>()) {
         return format!(" (hint: {})", refusal.hint());
     }
     match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem if operation == MAKE => {
             " (hint: choose a folder you may write to with --out)"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            " (hint: use a copy of the run that you may read and write)"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             " (hint: free some space, or choose another disk with --out)"
@@ -117,10 +122,10 @@ impl RunFolder {
         }
         let samples = path.join(SAMPLES);
         let made = folder::make_private(&samples).and_then(|()| Folder::open(path));
-        let not_made = |source| StoreError::File { operation: "make the run folder", path: samples, source };
+        let not_made = |source| StoreError::File { operation: MAKE, path: samples, source };
         let folder = Self { files: made.map_err(not_made)? };
         // One that was there may be a link.
-        folder.files.make_folder(SAMPLES).map_err(folder.error("make the run folder", SAMPLES))?;
+        folder.files.make_folder(SAMPLES).map_err(folder.error(MAKE, SAMPLES))?;
         folder.write(ROUNDS, b"")?;
         histograms::begin(&folder)?;
         Ok(folder)
