@@ -279,7 +279,7 @@ mod tests {
             measured.noise.busy_ns += 2 * measured.noise.wall_ns;
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().cpu_ns = measured.noise.wall_ns;
         };
-        assert!(over_a_link(spinning_beside_another)[0].summary.contains("in 10 other programs used the CPUs"));
+        assert!(over_a_link(spinning_beside_another)[0].summary.contains("10 by other programs on the CPUs"));
         fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
             (measured.client.pinned_cpu, measured.echo.as_mut().unwrap().pinned_cpu) = (Some(0), Some(1));
             measured.client.involuntary_switches = 50;

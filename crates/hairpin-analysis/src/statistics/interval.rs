@@ -27,7 +27,7 @@ use super::trend::trend;
 pub const FEWEST: usize = 5;
 /// From so many rounds on a verdict is possible without an interval. That all of 4 independent normal values lie on one
 /// side of zero by more than their own range happens by chance in 0.7 % of cases, of 3 in 4 %.
-const FEWEST_FOR_A_VERDICT: usize = 4;
+pub const FEWEST_FOR_A_VERDICT: usize = 4;
 /// The same of rounds of evidence: of two, one degree of freedom is left, and Student's t is 12.7.
 const FEWEST_OF_EVIDENCE: usize = 3;
 /// From so many rounds on there are [`MANY_BATCHES`].
