@@ -6,7 +6,7 @@ use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 use hairpin_model::trace::Capture;
 
 use crate::ladder::{self, Group, Kind};
@@ -126,7 +126,7 @@ fn answer_of(run: &Run, groups: &[Group<'_>], micro: Micro) -> Option<Answer> {
     let compared = |group: &&Group<'_>| group.rows.iter().any(|row| speed_up(row).is_some());
     let group = groups.iter().find(compared).or(groups.first())?;
     let none = group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::None));
-    let fastest = fastest(group, none);
+    let fastest = fastest(run, group, none);
     let lead = lead(group, none, &fastest, micro);
     let more = [
         ties(&fastest),
@@ -134,16 +134,24 @@ fn answer_of(run: &Run, groups: &[Group<'_>], micro: Micro) -> Option<Answer> {
         none.and_then(|none| cause(run, none)),
         none.and_then(|none| worse(group, none)),
         none.and_then(|none| elsewhere(groups, none, micro)),
-        other_paths(groups, group, micro),
+        other_paths(run, groups, group, micro),
     ];
     Some(Answer { lead, more: more.into_iter().flatten().collect() })
 }
 
 /// The remedies that move most bytes a millisecond (of those that pause as `none` does, where there are any): the first, and those that cannot be told apart from it. Where
-/// `none` was measured only those whose speed-up against it excludes 1.
-fn fastest<'r>(group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
+/// `none` was measured only those whose speed-up against it excludes 1, or where that has no interval those that are faster
+/// at p50 by the comparison with it.
+fn fastest<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
+    let faster_at_p50 = |none: &CaseSummary, row: &CaseSummary| {
+        let pair = |one: &&Comparison| one.baseline == none.id && one.candidate == row.id;
+        run.comparisons.iter().find(pair).is_some_and(|one| one.verdict == Verdict::Faster)
+    };
     let proved = |row: &&CaseSummary| {
-        none.is_none() || speed_up(row).is_some_and(|figure| figure.value > 1.0 && figure.excludes(1.0))
+        let Some(none) = none else { return true };
+        speed_up(row).is_some_and(|figure| {
+            figure.value > 1.0 && (figure.excludes(1.0) || (figure.low.is_none() && faster_at_p50(none, row)))
+        })
     };
     // A remedy that merges writes has not the pauses of --gap: held against one that pauses it would win by those alone.
     let alike = |row: &&CaseSummary| pauses_left(row).is_none();
@@ -275,11 +283,11 @@ fn elsewhere(groups: &[Group<'_>], none: &CaseSummary, micro: Micro) -> Option<S
 }
 
 /// The same exchange over the other paths of the run: with nothing done, and with what moves most.
-fn other_paths(groups: &[Group<'_>], group: &Group<'_>, micro: Micro) -> Option<String> {
+fn other_paths(run: &Run, groups: &[Group<'_>], group: &Group<'_>, micro: Micro) -> Option<String> {
     let said = |other: &Group<'_>| {
         let p50 = |row: &CaseSummary| quantities::duration(ladder::p50_ns(row).unwrap_or(f64::NAN), micro);
         let none = other.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::None))?;
-        let best = fastest(other, Some(none))
+        let best = fastest(run, other, Some(none))
             .first()
             .map_or_else(String::new, |first| format!(", and {} with {}", p50(first), ladder::row_name(first)));
         Some(format!("{} it takes {} with nothing done{best}", other.path.as_ref()?, p50(none)))

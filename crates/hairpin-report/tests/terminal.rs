@@ -212,6 +212,29 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
 }
 
 #[test]
+fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
+    let answer = |verdict: Verdict| {
+        let mut run = support::small_writes::run(false);
+        for row in &mut run.cases {
+            let exchanges = row.exchanges.as_mut().expect("exchanges");
+            exchanges.speed_up_against_none =
+                exchanges.speed_up_against_none.map(|figure| Figure::bare(figure.value));
+        }
+        let id = |remedy: &str| {
+            run.cases.iter().find(|row| row.label.contains(&format!(" {remedy} "))).unwrap().id.clone()
+        };
+        let (none, nodelay) = (id("none"), id("nodelay"));
+        let mut comparison = run.comparisons[0].clone();
+        (comparison.baseline, comparison.candidate, comparison.verdict) = (none, nodelay, verdict);
+        run.comparisons = vec![comparison];
+        answer_of(&run)
+    };
+    assert!(answer(Verdict::Faster).contains("with nodelay, which moves"), "{}", answer(Verdict::Faster));
+    let untold = answer(Verdict::CannotTell);
+    assert!(untold.contains("no remedy is proved to be faster"), "{untold}");
+}
+
+#[test]
 fn a_traced_round_trip_is_named_by_its_transport_once() {
     let mut run = support::small_writes::run(true);
     for row in &mut run.cases {
