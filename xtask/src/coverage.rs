@@ -1,10 +1,9 @@
 //! `cargo xtask coverage`: do intervals hold from run to run, is the same called the same, and the slower slower?
 //!
-//! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over all repeats in the
-//! same state of the machine: those whose probe is within 2 % of its own, and where messages wake another CPU, the time
-//! that takes. An interval covers it or does not. Each run is then compared
-//! with the next by `hairpin compare`, which must call hardly any figure different; and runs with a planted delay are
-//! compared with runs without.
+//! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over the other repeats in
+//! the same state of the machine: those whose probe is within 2 % of its own, and where messages wake another CPU, the time
+//! that takes; at least five of them. An interval covers it or does not. Each run is then compared with the next by `hairpin
+//! compare`, which must call hardly any figure different; and runs with a planted delay are compared with runs without.
 
 mod recording;
 
@@ -24,7 +23,7 @@ const LIMIT: Duration = Duration::from_mins(5);
 /// Runs whose probes differ by less were made in one state of the machine. On one CPU figures go in proportion with the
 /// probe, so a wider state would itself vary by more than an interval.
 const ONE_STATE: f64 = 1.02;
-/// Fewer runs in a state do not tell what its median is.
+/// Fewer other runs in a state do not tell what its median is.
 const FEWEST_IN_STATE: usize = 5;
 /// Coverage of the p50 over all cases, and of each; and of the p99 over all.
 const POOLED_P50: f64 = 0.92;
@@ -70,6 +69,7 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     let started = Instant::now();
     let mut repeats = Vec::new();
     let (mut pairs, mut different) = (0, 0);
+    let mut rows_of_pairs = Rows::default();
     for number in 0..asked.runs {
         let out = scratch.join(number.to_string());
         let mut command = Command::new(&hairpin);
@@ -79,6 +79,7 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
         if number > 0 {
             let before = scratch.join((number - 1).to_string());
             let rows = compared(&hairpin, &before, &out)?;
+            rows_of_pairs.count(&rows);
             let names: Vec<String> = rows.iter().filter(|row| row.is_different()).map(Row::to_string).collect();
             if !names.is_empty() {
                 println!("{} and {number} differ in {}", number - 1, names.join(", "));
@@ -95,7 +96,7 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     let cases = Case::all(&repeats)?;
     println!("\n{}", table(&cases));
     println!("{}", states(&repeats));
-    println!("A/A: {different} of {pairs} adjacent pairs called different in any figure");
+    println!("A/A: {different} of {pairs} adjacent pairs called different in any figure; {rows_of_pairs}");
     let mut holds = holds(&cases) & (different as f64 <= DIFFERENT * pairs as f64);
     if asked.planted > 0 {
         for found in planted(&hairpin, &scratch, asked)? {
@@ -161,20 +162,39 @@ impl Case {
         Ok(cases.into_iter().map(|((label, figure), repeats)| Self { label, figure, repeats }).collect())
     }
 
-    /// The median over the repeats in the same state; `None` where they are few.
-    fn truth(&self, repeat: &Repeat) -> Option<f64> {
+    /// The values of the other repeats in the same state as the repeat in that place.
+    fn others_alike(&self, place: usize) -> Vec<f64> {
+        let repeat = &self.repeats[place];
         let is_near = |one: f64, other: f64| (one / other).ln().abs() < ONE_STATE.ln();
-        let is_alike = |other: &&Repeat| {
+        let is_alike = |other: &Repeat| {
             is_near(other.probe_ns, repeat.probe_ns)
                 && other.waking_ns.zip(repeat.waking_ns).is_none_or(|(one, other)| is_near(one, other))
         };
-        let alike: Vec<f64> = self.repeats.iter().filter(is_alike).map(|other| other.value).collect();
+        let others = self.repeats.iter().enumerate().filter(|(at, other)| *at != place && is_alike(other));
+        others.map(|(_, other)| other.value).collect()
+    }
+
+    /// The median over the other repeats in the same state; `None` where they are few.
+    fn truth(&self, place: usize) -> Option<f64> {
+        let alike = self.others_alike(place);
         if alike.len() < FEWEST_IN_STATE { None } else { median(alike.into_iter()) }
+    }
+
+    /// Each repeat that has a truth, with it.
+    fn with_truth(&self) -> impl Iterator<Item = (&Repeat, f64)> {
+        self.repeats.iter().enumerate().filter_map(|(place, repeat)| Some((repeat, self.truth(place)?)))
+    }
+
+    /// Of how many other repeats the truths are: the fewest that make one, and the median.
+    fn sizes_of_states(&self) -> Option<(usize, f64)> {
+        let sizes = (0..self.repeats.len()).map(|place| self.others_alike(place).len());
+        let sizes: Vec<usize> = sizes.filter(|size| *size >= FEWEST_IN_STATE).collect();
+        Some((*sizes.iter().min()?, median(sizes.iter().map(|size| *size as f64))?))
     }
 
     /// How many of the repeats with an interval cover their truth, and how many have both.
     fn covered(&self) -> (usize, usize) {
-        let told = self.repeats.iter().filter_map(|repeat| Some((self.truth(repeat)?, repeat.interval?)));
+        let told = self.with_truth().filter_map(|(repeat, truth)| Some((truth, repeat.interval?)));
         told.fold((0, 0), |(covered, told), (truth, (low, high))| {
             (covered + usize::from(low <= truth && truth <= high), told + 1)
         })
@@ -202,8 +222,7 @@ impl Case {
     /// The share of the variance of rounds that a run of this length does not see: the variance of the repeats within a
     /// state, as a share of that of their rounds. It includes what a run does see, so it is the most that it can be.
     fn slow_share(&self) -> Option<f64> {
-        let off: Vec<f64> =
-            self.repeats.iter().filter_map(|repeat| Some((repeat.value / self.truth(repeat)?).ln())).collect();
+        let off: Vec<f64> = self.with_truth().map(|(repeat, truth)| (repeat.value / truth).ln()).collect();
         let rounds = median(self.repeats.iter().map(|repeat| repeat.deviation)).filter(|rounds| *rounds > 0.0)?;
         Some((deviation(&off)? / rounds).powi(2))
     }
@@ -260,14 +279,16 @@ fn holds(cases: &[Case]) -> bool {
 
 fn table(cases: &[Case]) -> String {
     let mut lines = vec![format!(
-        "{:<28} {:>6} {:>9} {:>13} {:>10} {:>9} {:>11}",
-        "case", "figure", "covered", "with interval", "half width", "in SD", "slow share"
+        "{:<28} {:>6} {:>9} {:>13} {:>10} {:>9} {:>11} {:>14}",
+        "case", "figure", "covered", "with interval", "half width", "in SD", "slow share", "runs in state"
     )];
     let shown = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
     for case in cases {
         let (covered, told) = case.covered();
+        let sizes =
+            case.sizes_of_states().map_or("-".to_owned(), |(fewest, usual)| format!("{usual:.0} (>= {fewest})"));
         lines.push(format!(
-            "{:<28} {:>6} {:>9} {:>11.0} % {:>8} % {:>9} {:>11}",
+            "{:<28} {:>6} {:>9} {:>11.0} % {:>8} % {:>9} {:>11} {sizes:>14}",
             case.label,
             case.figure,
             format!("{covered}/{told}"),
@@ -330,6 +351,36 @@ fn compared(hairpin: &Path, before: &Path, after: &Path) -> Result<Vec<Row>> {
         })
     };
     contract::list(&told, "rows").iter().map(row).collect()
+}
+
+/// Rows of adjacent pairs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rows {
+    all: usize,
+    /// Those that could be called different: of one state of the machine, with an interval or a verdict without one.
+    judged: usize,
+    unlike: usize,
+}
+
+impl Rows {
+    fn count(&mut self, rows: &[Row]) {
+        let judged =
+            |row: &&Row| row.is_different() || (row.verdict != "unlike" && row.smallest_detectable.is_some());
+        self.all += rows.len();
+        self.judged += rows.iter().filter(judged).count();
+        self.unlike += rows.iter().filter(|row| row.verdict == "unlike").count();
+    }
+}
+
+impl std::fmt::Display for Rows {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { all, judged, unlike } = self;
+        let without = all - judged - unlike;
+        write!(
+            out,
+            "{judged} of {all} rows could be called different: {unlike} are of other states, {without} have no interval"
+        )
+    }
 }
 
 impl std::fmt::Display for Row {
@@ -397,8 +448,8 @@ impl std::fmt::Display for Found {
         };
         write!(
             out,
-            "planted {what}: found in {slower} of {pairs} pairs that are sure enough for it; +{:.1} % at the median; \
-             {unsure} pairs are not sure enough, {unlike} in other states; in {unplanted} runs nothing was planted",
+            "planted {what}: found in {slower} of {pairs} pairs whose smallest detectable change is at most that, \
+             +{:.1} % at the median; in {unsure} pairs it is larger or unknown, {unlike} are of other states; in {unplanted} runs nothing was planted",
             100.0 * share
         )
     }
@@ -476,17 +527,41 @@ mod tests {
     }
 
     #[test]
-    fn each_repeat_is_held_against_those_in_its_state() {
-        let mut one = case("p50", 10, 10, 0.01);
+    fn each_repeat_is_held_against_the_others_in_its_state() {
+        let mut one = case("p50", 11, 11, 0.01);
         for repeat in one.repeats.iter_mut().skip(6) {
             (repeat.probe_ns, repeat.value, repeat.interval) = (110_000.0, 130.0, Some((129.0, 131.0)));
         }
-        assert_eq!(one.truth(&one.repeats[0]), Some(100.5));
-        assert_eq!((one.truth(&one.repeats[9]), one.covered()), (None, (6, 6)), "four do not tell");
+        assert_eq!(one.truth(0), Some(100.5));
+        assert_eq!((one.truth(10), one.covered()), (None, (6, 6)), "four others do not tell");
         one.repeats[5].probe_ns = 112_000.0;
-        assert_eq!((one.truth(&one.repeats[9]), one.covered()), (Some(130.0), (9, 10)), "one of 100.5 is among them");
+        assert_eq!(one.truth(10), Some(130.0), "one of 100.5 is among the five others");
+        assert_eq!(one.truth(5), Some(130.0), "and is not held against itself");
+        assert_eq!(
+            (one.covered(), one.sizes_of_states()),
+            ((5, 6), Some((5, 5.0))),
+            "the five of 100.5 have four others"
+        );
         one.repeats[5].probe_ns = 113_000.0;
-        assert_eq!(one.truth(&one.repeats[9]), None, "2.7 % apart");
+        assert_eq!(one.truth(10), None, "2.7 % apart");
+    }
+
+    #[test]
+    fn rows_that_cannot_be_called_different_are_counted() {
+        let row = |verdict: &str, smallest_detectable| Row {
+            case: "tcp".to_owned(),
+            figure: "p50".to_owned(),
+            verdict: verdict.to_owned(),
+            smallest_detectable,
+        };
+        let mut rows = Rows::default();
+        rows.count(&[
+            row("cannot-tell", Some(0.1)),
+            row("slower", None),
+            row("cannot-tell", None),
+            row("unlike", Some(0.1)),
+        ]);
+        assert_eq!(rows, Rows { all: 4, judged: 2, unlike: 1 });
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! How often intervals of recorded runs hold the figures of all of them.
 //!
 //! `recording.txt` has the rounds of runs that `cargo xtask coverage` made one after the other for 20 minutes, as its first lines
-//! say. Each run is summarised anew here. The truth of a run is the median of its case over all runs in its state: those whose
-//! probe, and for cases on two CPUs whose time of waking, is within 2 % of its own.
+//! say. Each run is summarised anew here. The truth of a run is the median of its case over the other runs in its state, at
+//! least five: those whose probe, and for cases on two CPUs whose time of waking, is within 2 % of its own.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::support::{MadeUp, back_to_back};
 const RECORDING: &str = include_str!("recording.txt");
 /// Runs whose probes differ by less were made in one state of the machine.
 const ONE_STATE: f64 = 1.02;
-/// Fewer runs in a state do not tell what its median is.
+/// Fewer other runs in a state do not tell what its median is.
 const FEWEST_IN_STATE: usize = 5;
 /// The cases of the recording.
 const CASES: usize = 4;
@@ -109,7 +109,7 @@ struct Counts {
 
 fn count(of_runs: &[Told], figure: usize) -> Counts {
     let mut counts = Counts { runs: of_runs.len(), ..Counts::default() };
-    for run in of_runs {
+    for (place, run) in of_runs.iter().enumerate() {
         let Some((low, high)) = run.figures[figure].and_then(|figure| Some((figure.low?, figure.high?))) else {
             continue;
         };
@@ -118,8 +118,8 @@ fn count(of_runs: &[Told], figure: usize) -> Counts {
             is_near(other.probe_ns, run.probe_ns)
                 && other.waking_ns.zip(run.waking_ns).is_none_or(|(one, other)| is_near(one, other))
         };
-        let alike: Vec<f64> =
-            of_runs.iter().filter(alike).filter_map(|other| Some(other.figures[figure]?.value)).collect();
+        let others = of_runs.iter().enumerate().filter(|(at, _)| *at != place).map(|(_, other)| other);
+        let alike: Vec<f64> = others.filter(alike).filter_map(|other| Some(other.figures[figure]?.value)).collect();
         if alike.len() >= FEWEST_IN_STATE {
             let truth = median(alike);
             counts.told += 1;

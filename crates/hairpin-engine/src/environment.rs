@@ -97,7 +97,7 @@ fn memory_bytes() -> u64 {
 fn hypervisor(cpu_info: &str) -> Option<String> {
     let flagged = field(cpu_info, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
     let product = || text("/sys/class/dmi/id/product_name").filter(|name| !name.is_empty());
-    flagged.then(|| product().unwrap_or_else(|| "a hypervisor that does not tell its name".to_owned()))
+    flagged.then(|| product().unwrap_or_else(|| "an unknown hypervisor".to_owned()))
 }
 
 fn sorted_names(folder: &str) -> Vec<String> {

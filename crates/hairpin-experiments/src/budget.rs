@@ -68,7 +68,7 @@ pub const AT_MOST: Knob =
 /// Less of everything.
 pub const QUICK: Knob = Knob::switch(
     "quick",
-    "Rounds of each case for 2s, at least 5: a first impression with wide intervals, marked as such",
+    "Fill 2s, or longer for 5 rounds of each case: a first impression with wide intervals, marked as such",
 );
 
 /// The time that an experiment is given.

@@ -106,7 +106,8 @@ pub struct BudgetResult {
     pub allowed_share: f64,
     /// candidate / baseline; null where either has no such figure.
     pub ratio: Option<Figure>,
-    /// Whether it was kept; null where the interval holds the budget's edge, or where there is nothing to compare.
+    /// Whether it was kept; null where the interval (or without one, the batches) hold the budget's edge, or where there is
+    /// nothing to compare.
     pub kept: Option<bool>,
     /// False where the baseline's figure must not be used; then the budget was not kept.
     pub baseline_usable: bool,

@@ -93,8 +93,8 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
     let said = if adds(cost) {
         let most = match (costs.len(), can_tell) {
             (1, _) => "",
-            (all, some) if all == some => ", in proportion the most of all cases",
-            _ => ", in proportion the most of the cases in which it can be told",
+            (all, some) if all == some => ", the largest relative increase of all cases",
+            _ => ", the largest relative increase beyond round-to-round noise",
         };
         format!("adds {size} to an exchange, {}, on {case}{most}", quantities::change(*ratio))
     } else {
@@ -104,7 +104,9 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
 }
 
 fn name(row: &CaseSummary) -> String {
-    let words = [Some(row.case.transport.clone()), Some(ladder::row_name(row)), path::over(&row.case)];
+    // The name of a row begins with the transport, but for exchanges, where it begins with the remedy.
+    let transport = row.case.exchange.as_ref().map(|_| row.case.transport.clone());
+    let words = [transport, Some(ladder::row_name(row)), path::over(&row.case)];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 

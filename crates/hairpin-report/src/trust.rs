@@ -2,7 +2,6 @@
 //! another winner.
 
 use hairpin_model::figure::NoInterval;
-use hairpin_model::names::shortened;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Tail, Verdict};
@@ -41,11 +40,20 @@ fn example_of_slowed(run: &Run) -> Option<String> {
 pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     let of = |reason: NoInterval| {
         let is_so = |row: &&CaseSummary| row.latency_ns.p50.is_some_and(|p50| p50.why == Some(reason));
-        let labels: Vec<&str> = run.cases.iter().filter(is_so).map(|row| row.label.as_str()).collect();
-        (!labels.is_empty())
-            .then(|| format!("No interval for {}: {}", shortened(&labels, 1), why_no_interval(reason)))
+        run.cases.iter().filter(is_so).map(|row| row.label.clone()).collect()
     };
-    NoInterval::ALL.iter().filter_map(|reason| of(*reason)).collect()
+    no_interval_lines(of)
+}
+
+/// One line for each reason that some figures have: the first of these by name, and how many more.
+pub(crate) fn no_interval_lines(names_of: impl Fn(NoInterval) -> Vec<String>) -> Vec<String> {
+    let line = |reason: &NoInterval| {
+        let names = names_of(*reason);
+        let (first, rest) = names.split_first()?;
+        let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
+        Some(format!("No interval for {first}{more}: {}", why_no_interval(*reason)))
+    };
+    NoInterval::ALL.iter().filter_map(line).collect()
 }
 
 fn why_no_interval(reason: NoInterval) -> &'static str {

@@ -95,7 +95,7 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });
-    Some(format!("The machine was busy{of} (finding {NOISY}): another hour may give other figures."))
+    Some(format!("The machine was busy{of} (finding {NOISY}): figures may differ on an idle machine."))
 }
 
 /// One line for each A/A pair: does the instrument tell a case apart from itself?
@@ -139,17 +139,36 @@ pub(crate) fn skipped(run: &Run) -> Vec<(Vec<String>, String)> {
     reasons
 }
 
-/// Failed rounds: the case, how often, and the cause; equal causes of a case together.
+/// Failed rounds: the case, how often, and the cause; causes of a case that differ in numbers only together, by the first.
 pub(crate) fn failures(run: &Run) -> Vec<(String, u64, String)> {
     let mut failures: Vec<(String, u64, String)> = Vec::new();
     for row in &run.cases {
-        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+        let first = failures.len();
+        let mut kinds: Vec<(String, bool)> = Vec::new();
         for cause in &row.failed_rounds {
-            *causes.entry(cause).or_default() += 1;
+            let kind = without_numbers(cause);
+            match kinds.iter().position(|(known, _)| *known == kind) {
+                Some(place) => {
+                    let (_, times, example) = &mut failures[first + place];
+                    *times += 1;
+                    kinds[place].1 |= example != cause;
+                }
+                None => {
+                    kinds.push((kind, false));
+                    failures.push((row.label.clone(), 1, cause.clone()));
+                }
+            }
         }
-        failures.extend(causes.into_iter().map(|(cause, times)| (row.label.clone(), times, cause.to_owned())));
+        for ((.., cause), _) in failures[first..].iter_mut().zip(&kinds).filter(|(_, (_, differ))| *differ) {
+            *cause = format!("the first, {cause}");
+        }
     }
     failures
+}
+
+/// A cause without the numbers that differ from round to round, such as the round's own and that of a port.
+fn without_numbers(cause: &str) -> String {
+    cause.split(|letter: char| letter.is_ascii_digit()).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("#")
 }
 
 /// Cases without figures that may be used, and why: `is invalid: messages were lost`.

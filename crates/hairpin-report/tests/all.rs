@@ -2,6 +2,7 @@
 
 mod chromium;
 mod claims;
+mod comparison;
 mod csv;
 mod html;
 mod json_contract;

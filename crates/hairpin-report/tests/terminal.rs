@@ -8,10 +8,7 @@ use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::{LatencyFigures, Verdict};
 use hairpin_model::trace::Capture;
-use hairpin_report::comparison::{
-    BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
-};
-use hairpin_report::terminal::{Look, render, render_comparison};
+use hairpin_report::terminal::{Look, render};
 
 use crate::support;
 
@@ -96,8 +93,8 @@ fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
         assert!(!first(&run).contains("busy"));
         support::disturb(&mut run, 0.5);
         let caution = format!(
-            "The machine was busy in {} of {rounds} timed rounds (finding noisy-machine): another hour may give other \
-             figures.",
+            "The machine was busy in {} of {rounds} timed rounds (finding noisy-machine): figures may differ on an idle \
+             machine.",
             rounds.div_ceil(2)
         );
         assert!(first(&run).contains(&caution), "{caution}: {}", first(&run));
@@ -126,13 +123,45 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
     let told = "Tracing: adds 237 us (106-475) to an exchange, +69 %, on tcp none";
     assert!(said(&[added]).starts_with(&format!("{told}; it was measured")));
     let smaller = (added.0, 1.1);
-    assert!(said(&[added, smaller]).starts_with(&format!("{told}, in proportion the most of all cases; it was")));
-    let of_some = "in proportion the most of the cases in which it can be told; it was";
+    assert!(
+        said(&[added, smaller]).starts_with(&format!("{told}, the largest relative increase of all cases; it was"))
+    );
+    let of_some = "the largest relative increase beyond round-to-round noise; it was";
     assert!(said(&[added, unclear, less]).starts_with(&format!("{told}, {of_some}")));
     let untold = "Tracing: what it adds to an exchange is within round-to-round noise; on tcp none it is";
     assert!(said(&[unclear]).starts_with(&format!("{untold} 5.90 us (-64.0 us .. 150 us);")));
     let negative = said(&[less]);
     assert!(negative.starts_with(&format!("{untold} -3.54 ms (-3.91 ms .. -3.15 ms);")), "{negative}");
+}
+
+#[test]
+fn a_traced_round_trip_is_named_by_its_transport_once() {
+    let mut run = support::small_writes::run(true);
+    for row in &mut run.cases {
+        row.case.exchange = None;
+    }
+    let text = render(&run, &plain(200));
+    let told = text.lines().filter(|line| line.starts_with("Tracing: ") || line.starts_with("Capture: "));
+    let told: Vec<&str> = told.collect();
+    assert!(told.len() >= 2 && told.iter().all(|line| line.contains("tcp") && !line.contains("tcp tcp")), "{told:?}");
+}
+
+#[test]
+fn rounds_that_failed_alike_are_one_line() {
+    let mut run = support::survey(1);
+    let cause =
+        |round: u32, what: &str| format!("round {round}: client half: cannot {what} 127.0.0.1:{}", 40_000 + round);
+    let causes = (1..=20).map(|round| cause(round, if round == 7 { "receive from" } else { "connect to" }));
+    run.cases[0].failed_rounds = causes.collect();
+    let text = render(&run, &plain(200));
+    let label = run.cases[0].label.clone();
+    for line in [
+        format!("  {label}: 19 rounds failed: the first, {}\n", cause(1, "connect to")),
+        format!("  {label}: 1 round failed: {}\n", cause(7, "receive from")),
+    ] {
+        assert!(text.contains(&line), "{line}: {text}");
+    }
+    assert_eq!(text.matches(&format!("  {label}: ")).count(), 2, "{text}");
 }
 
 #[test]
@@ -395,116 +424,4 @@ fn names_from_the_run_cannot_steer_the_terminal() {
     run.skipped[0].reason = "x\r\ny".to_owned();
     let text = render(&run, &plain(80));
     assert!(text.chars().all(|letter| letter == '\n' || !letter.is_control()), "{text:?}");
-}
-
-fn comparison() -> ComparisonReport {
-    let row = |case: &str, figure: &str, from: f64, to: f64, verdict| ComparisonRow {
-        case: case.to_owned(),
-        figure: figure.to_owned(),
-        unit: "ns".to_owned(),
-        baseline: Figure::new(from, from * 0.98, from * 1.02),
-        candidate: Figure::new(to, to * 0.98, to * 1.02),
-        ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
-        verdict,
-        pointwise: verdict,
-        smallest_detectable: Some(0.03),
-        valid: true,
-    };
-    ComparisonReport {
-        baseline: "hairpin-runs/2026-11-20-survey".to_owned(),
-        candidate: "hairpin-runs/2026-11-21-survey".to_owned(),
-        links: None,
-        invalid: Vec::new(),
-        rows: vec![
-            row("tcp block together", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
-            row("tcp block together", "p99", 15_000.0, 16_900.0, Verdict::Slower),
-            row("udp block together", "p50", 10_200.0, 9480.0, Verdict::Faster),
-        ],
-        unlike: vec![Unlike {
-            what: "environment.kernel".to_owned(),
-            baseline: "Linux 6.18.0".to_owned(),
-            candidate: "Linux 6.18.1".to_owned(),
-        }],
-        only_in: vec![("icmp block apart".to_owned(), "the baseline".to_owned())],
-        cautions: vec![Caution {
-            run: "hairpin-runs/2026-11-21-survey".to_owned(),
-            code: "noisy-machine".to_owned(),
-            summary: "Something else used the machine in 7 of 20 rounds.".to_owned(),
-        }],
-        budgets: vec![BudgetResult {
-            case: "tcp block together".to_owned(),
-            figure: "p99".to_owned(),
-            allowed_share: 0.05,
-            ratio: Some(Figure::new(1.127, 1.115, 1.139)),
-            kept: Some(false),
-            baseline_usable: true,
-            candidate_usable: true,
-        }],
-    }
-}
-
-#[test]
-fn two_runs_compared() {
-    insta::assert_snapshot!(render_comparison(&comparison(), &plain(80)));
-}
-
-/// The comparison with its TCP case invalid: for these reasons in the baseline and in the candidate.
-fn invalid_comparison(baseline: &[&str], candidate: &[&str]) -> ComparisonReport {
-    let whys = |whys: &[&str]| whys.iter().map(|why| (*why).to_owned()).collect::<Vec<_>>();
-    let case = "tcp block together".to_owned();
-    let mut report = comparison();
-    for row in report.rows.iter_mut().filter(|row| row.case == case) {
-        (row.valid, row.verdict) = (false, Verdict::CannotTell);
-    }
-    let usable = (baseline.is_empty(), candidate.is_empty());
-    (report.budgets[0].baseline_usable, report.budgets[0].candidate_usable) = usable;
-    report.invalid = vec![InvalidCase { case, baseline: whys(baseline), candidate: whys(candidate) }];
-    report
-}
-
-#[test]
-fn two_runs_with_an_invalid_case() {
-    let late = "3 of 3 rounds are invalid, the first because the relay was late by 1.37 ms at p99, bound 1.00 ms";
-    let report = invalid_comparison(&[late], &[late, "messages were lost"]);
-    insta::assert_snapshot!(render_comparison(&report, &plain(80)));
-}
-
-#[test]
-fn the_side_that_may_not_be_used_is_named() {
-    for (baseline, candidate, sides) in [
-        (&["late"][..], &[][..], "the baseline"),
-        (&[], &["late"], "the candidate"),
-        (&["late"], &["late"], "the baseline and the candidate"),
-    ] {
-        let report = invalid_comparison(baseline, candidate);
-        let text = render_comparison(&report, &plain(200));
-        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbefore ");
-        assert!(text.contains(&first), "{text}");
-        assert!(text.contains(&format!(": NOT kept: no figure of {sides} may be used\n")), "{text}");
-    }
-    let mut report = invalid_comparison(&["late"], &[]);
-    report.rows.retain(|row| !row.valid);
-    let text = render_comparison(&report, &plain(100));
-    assert!(
-        text.starts_with("The two runs have no figure in common that may be used. 1 budget NOT kept.\n"),
-        "{text}"
-    );
-}
-
-#[test]
-fn different_links_are_told_in_the_first_lines() {
-    let (baseline, candidate) = ("bridged-vm".to_owned(), "bridged-vm up.loss=10%".to_owned());
-    let report = ComparisonReport { links: Some(DifferentLinks { baseline, candidate }), ..comparison() };
-    let text = render_comparison(&report, &plain(100));
-    let second = "The two runs went over different links: bridged-vm against bridged-vm up.loss=10%.";
-    assert_eq!(text.lines().nth(1), Some(second), "{text}");
-    assert!(!render_comparison(&comparison(), &plain(100)).contains("different links"));
-    let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render_comparison(&report)).unwrap();
-    assert_eq!(json["links"]["candidate"], "bridged-vm up.loss=10%");
-}
-
-#[test]
-fn two_runs_with_nothing_in_common() {
-    let text = render_comparison(&ComparisonReport::default(), &plain(80));
-    assert!(text.starts_with("The two runs have no figure in common."), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, Ran, copy, edit_json, list, rounds};
+use crate::support::{Place, Ran, copy, copy_as_another_run, edit_json, list, rounds};
 
 /// A place with a run in `base` whose figures are made even, so that nothing depends on this machine, and a copy in
 /// `slower` in which everything takes half as long again.
@@ -51,7 +51,26 @@ fn compare(place: &Place, arguments: &[&str]) -> Ran {
 }
 
 #[test]
-fn a_run_cannot_be_told_from_itself() {
+fn a_run_that_is_given_twice_is_refused() {
+    let place = two_runs();
+    copy(&place.path("base"), &place.path("copied"));
+    std::os::unix::fs::symlink(place.path("base"), place.path("linked")).expect("a link");
+    for (arguments, named) in [
+        (&["base", "base"][..], "base and base"),
+        (&["base", "base/"], "base and base/"),
+        (&["base", "copied"], "base and copied"),
+        (&["base", "linked", "--against", "slower"], "base and linked"),
+        (&["base", "--against", "slower", "slower"], "slower and slower"),
+        (&["base", "slower", "--against", "slower"], "slower and slower"),
+    ] {
+        let ran = compare(&place, arguments).refused();
+        let reason = format!("{named} are one and the same run (hint: give each run once)");
+        assert!(ran.stderr.contains(&reason), "{arguments:?}: {ran:#?}");
+    }
+}
+
+#[test]
+fn a_run_cannot_be_told_from_a_like_one() {
     let place = Place::new();
     let plan = [
         "round-trip",
@@ -67,12 +86,13 @@ fn a_run_cannot_be_told_from_itself() {
         "run",
     ];
     place.hairpin(&plan).with_code(0);
+    copy_as_another_run(&place.path("run"), &place.path("again"));
     for budget in [&[][..], &["--budget", "p50=+50%,mean=+50%"]] {
-        let shown = compare(&place, &[&["run", "run"], budget].concat());
+        let shown = compare(&place, &[&["run", "again"], budget].concat());
         assert!(shown.stdout.contains(" compared: no difference found."), "{shown:#?}");
         assert!(!shown.stdout.contains("  slower") && !shown.stdout.contains("  faster"), "{shown:#?}");
     }
-    compare(&place, &["run", "run"]).with_code(0);
+    compare(&place, &["run", "again"]).with_code(0);
 }
 
 #[test]
@@ -96,7 +116,8 @@ fn a_regression_past_its_budget_is_exit_code_1() {
         compare(&place, &["base", "slower", "--budget", budget]).with_code(code);
     }
     compare(&place, &["slower", "base", "--budget", "p50=+5%", "--budget", "rate=-5%"]).with_code(0);
-    compare(&place, &["base", "base", "--budget", "p50=+5%"]).with_code(0);
+    copy_as_another_run(&place.path("base"), &place.path("again"));
+    compare(&place, &["base", "again", "--budget", "p50=+5%"]).with_code(0);
 }
 
 #[test]
@@ -118,7 +139,8 @@ fn a_run_that_was_disturbed_is_named_as_a_comparison_cannot_mend_it() {
     let printed = compare(&place, &["base", "slower", "--json"]).with_code(0).json();
     let told: Vec<_> = list(&printed["cautions"]).iter().map(|one| (&one["run"], &one["code"])).collect();
     assert_eq!(told, [(&"slower".into(), &"noisy-machine".into())]);
-    assert!(!compare(&place, &["base", "base"]).with_code(0).stdout.contains("Caution"), "nothing is made up");
+    copy_as_another_run(&place.path("base"), &place.path("again"));
+    assert!(!compare(&place, &["base", "again"]).with_code(0).stdout.contains("Caution"), "nothing is made up");
 }
 
 #[test]
@@ -190,6 +212,8 @@ fn budgets_that_cannot_be_understood_are_refused() {
         ("p50", "budget `p50` has no share (hint: "),
         ("p98=+5%", "unknown figure `p98` (hint: did you mean `p99`?)"),
         ("p50=much", "budget: "),
+        ("p50=+5", "budget `p50=+5` has no unit (hint: "),
+        ("p50=+600%", "cannot be kept or broken (hint: a share within -100% and +100%)"),
         ("p50=-100%", "cannot be kept or broken (hint: "),
     ] {
         let ran = compare(&place, &["base", "slower", "--budget", budget]).refused();

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{PROGRAM, Place, Running, copy, edit_json, names_in, rounds, saved_rounds, signal, until};
+use crate::support::{
+    PROGRAM, Place, Running, copy, copy_as_another_run, edit_json, names_in, rounds, saved_rounds, signal, until,
+};
 
 #[test]
 fn ctrl_c_ends_the_round_saves_and_reports() {
@@ -124,6 +126,7 @@ fn a_page_that_cannot_be_written_costs_nothing_else() {
 fn what_cannot_be_printed_is_never_fine() {
     let place = Place::new();
     finished(&place, "--quiet");
+    copy_as_another_run(&place.path("run"), &place.path("again"));
     let commands = [
         "--help",
         "--version",
@@ -142,8 +145,8 @@ fn what_cannot_be_printed_is_never_fine() {
         "report run --csv",
         "report run --csv=samples",
         "analyse run",
-        "compare run run",
-        "compare run run --json",
+        "compare run again",
+        "compare run again --json",
     ];
     for words in commands {
         let mut full = place.command("sh");

@@ -9,7 +9,7 @@ use hairpin_model::names::joined;
 use hairpin_model::path;
 use hairpin_model::quantities::{counted, duration, factor, number, number_bounds, share};
 use hairpin_model::run::Run;
-use hairpin_model::summary::CaseSummary;
+use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
 use super::words::{self, p50};
 
@@ -38,14 +38,14 @@ fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
     let compared = |group: &&Group<'_>| group.rows.iter().any(|row| row.speed_up().is_some());
     let group = groups.iter().find(compared).or(groups.first())?;
     let none = none(group);
-    let best = best(group, none);
+    let best = best(run, group, none);
     let sentences = [
         none.and_then(|_| no_difference(&best)),
         without_pauses(group),
         none.and_then(|none| cause(run, none)),
         none.and_then(|none| slower(group, none)),
         none.and_then(|none| elsewhere(groups, none)),
-        other_paths(groups, group),
+        other_paths(run, groups, group),
     ];
     let best_remedy = best.split_first().map(|(first, ties)| BestRemedy {
         case: first.id.clone(),
@@ -75,10 +75,18 @@ fn pauses_left(row: &CaseSummary) -> Option<usize> {
 }
 
 /// The remedy that moves most bytes a millisecond, and those from which no difference was found. Where `none` was measured
-/// only those whose speed-up against it excludes 1; and of those that pause as `none` does, where there are any.
-fn best<'r>(group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
+/// only those whose speed-up against it excludes 1, or where that has no interval those that are faster at p50 by the comparison
+/// with it; and of those that pause as `none` does, where there are any.
+fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
+    let faster_at_p50 = |none: &CaseSummary, row: &CaseSummary| {
+        let pair = |one: &&Comparison| one.baseline == none.id && one.candidate == row.id;
+        run.comparisons.iter().find(pair).is_some_and(|one| one.verdict == Verdict::Faster)
+    };
     let proved = |row: &&CaseSummary| {
-        none.is_none() || row.speed_up().is_some_and(|figure| figure.value > 1.0 && figure.excludes(1.0))
+        let Some(none) = none else { return true };
+        row.speed_up().is_some_and(|figure| {
+            figure.value > 1.0 && (figure.excludes(1.0) || (figure.low.is_none() && faster_at_p50(none, row)))
+        })
     };
     // A remedy that merges writes has not the pauses of --gap: held against one that pauses it would win by those alone.
     let pauses = |row: &CaseSummary| pauses_left(row).is_none();
@@ -207,10 +215,10 @@ fn elsewhere(groups: &[Group<'_>], none: &CaseSummary) -> Option<String> {
 }
 
 /// The same exchange over the other paths of the run: with default options, and with what moves most.
-fn other_paths(groups: &[Group<'_>], group: &Group<'_>) -> Option<String> {
+fn other_paths(run: &Run, groups: &[Group<'_>], group: &Group<'_>) -> Option<String> {
     let told = |other: &Group<'_>| {
         let none = none(other)?;
-        let best = best(other, Some(none));
+        let best = best(run, other, Some(none));
         let best =
             best.first().map_or_else(String::new, |first| format!(", and {} with {}", p50(first), row_name(first)));
         Some(format!("{} it takes {} with default options{best}", other.path.as_ref()?, p50(none)))

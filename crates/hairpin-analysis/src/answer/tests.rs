@@ -3,6 +3,7 @@
 use hairpin_model::answer::{Answer, RankedBy};
 use hairpin_model::case::{Case, Placement, Plant, Waiting};
 use hairpin_model::exchange::Exchange;
+use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
@@ -194,6 +195,24 @@ fn no_remedy_is_called_faster_unless_that_is_proved() {
     let found = answer_of(&exchanges(&[("none", 44_000_000), ("nodelay", 44_000_000)]));
     assert!(found.headline.ends_with("with default options; no remedy was found to be faster."), "{found:?}");
     assert_eq!((found.sentences, found.best_remedy), (Vec::new(), None));
+}
+
+#[test]
+fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
+    let found = |verdict: Verdict| {
+        let mut run = run_of(&exchanges(&[("none", 44_000_000), ("nodelay", 500_000)]));
+        for row in &mut run.cases {
+            let exchanges = row.exchanges.as_mut().expect("exchanges");
+            let bare = |figure: Figure| Figure::bare(figure.value);
+            exchanges.speed_up_against_none = exchanges.speed_up_against_none.map(bare);
+        }
+        let comparison = &mut run.comparisons[0];
+        (comparison.baseline, comparison.candidate) = (small_writes("none").id(), small_writes("nodelay").id());
+        comparison.verdict = verdict;
+        answer(&run)
+    };
+    assert_eq!(found(Verdict::Faster).best_remedy.map(|best| best.case), Some(small_writes("nodelay").id()));
+    assert_eq!(found(Verdict::CannotTell).best_remedy, None);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use hairpin_model::parse::{self, BadQuantity};
 use hairpin_model::words;
 use serde::Serialize;
 
-use super::runs::{Compared, FigureComparison, RunComparison};
+use super::runs::{Change, Compared, FigureComparison, RunComparison};
 
 /// How much worse one figure may become, from a text such as `p99=+5%`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -25,11 +25,13 @@ pub struct Budget {
 pub enum BadBudget {
     /// There is no `=` in it.
     NoShare(String),
+    /// The share is a number without `%`: 5 would be 500 %.
+    NoPercent(String),
     /// The figure is not one of [`Compared`].
     Figure(UnknownName),
     /// The share is none.
     Share(BadQuantity),
-    /// A rate may fall by less than all of it, a latency must stay above nothing.
+    /// A rate may fall by less than all of it, a latency must stay above nothing and may at most double.
     Impossible(String),
 }
 
@@ -38,6 +40,9 @@ impl std::fmt::Display for BadBudget {
         match self {
             Self::NoShare(given) => {
                 write!(out, "budget `{given}` has no share (hint: write figure=share, for instance p99=+5%)")
+            }
+            Self::NoPercent(given) => {
+                write!(out, "budget `{given}` has no unit (hint: write the share in percent, for instance p99=+5%)")
             }
             Self::Figure(unknown) => write!(out, "budget: {unknown}"),
             Self::Share(bad) => write!(out, "budget: {bad}"),
@@ -53,7 +58,7 @@ impl std::error::Error for BadBudget {
         match self {
             Self::Figure(unknown) => Some(unknown),
             Self::Share(bad) => Some(bad),
-            Self::NoShare(_) | Self::Impossible(_) => None,
+            Self::NoShare(_) | Self::NoPercent(_) | Self::Impossible(_) => None,
         }
     }
 }
@@ -61,13 +66,17 @@ impl std::error::Error for BadBudget {
 impl FromStr for Budget {
     type Err = BadBudget;
 
-    /// Reads `p99=+5%`, `p50=0.1`, `rate=-5%` (for a rate the sign is free: it may fall by so much).
+    /// Reads `p99=+5%`, `rate=-5%` (for a rate the sign is free: it may fall by so much).
     fn from_str(text: &str) -> Result<Self, BadBudget> {
         let (figure, share) = text.split_once('=').ok_or_else(|| BadBudget::NoShare(text.to_owned()))?;
         let figure: Compared = figure.trim().parse().map_err(BadBudget::Figure)?;
+        let in_percent = share.trim().ends_with('%');
         let share = parse::share(share.trim()).map_err(BadBudget::Share)?;
+        if !in_percent {
+            return Err(BadBudget::NoPercent(text.to_owned()));
+        }
         let share = if figure == Compared::Rate { share.abs() } else { share };
-        let possible = if figure == Compared::Rate { share < 1.0 } else { share > -1.0 };
+        let possible = if figure == Compared::Rate { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
             return Err(BadBudget::Impossible(text.to_owned()));
         }
@@ -78,11 +87,11 @@ impl FromStr for Budget {
 words! {
     /// Whether a budget was kept.
     pub enum Kept: "outcome" {
-        /// The whole interval is within the budget.
+        /// The whole interval is within the budget; where there is none, all batches by more than their own range.
         Within = "within",
-        /// The whole interval is beyond the budget.
+        /// The same, beyond the budget.
         Exceeded = "exceeded",
-        /// The interval holds the budget's edge, there is none, or the runs were in different states of the machine.
+        /// Neither, or the runs were in different states of the machine.
         CannotTell = "cannot-tell",
     }
 }
@@ -124,7 +133,7 @@ impl Budget {
                 baseline_usable,
                 candidate_usable,
                 kept: if baseline_usable && candidate_usable && case.is_alike {
-                    self.kept(ratio)
+                    self.kept(figure.and_then(|figure| figure.change.as_ref()))
                 } else {
                     Kept::CannotTell
                 },
@@ -133,12 +142,12 @@ impl Budget {
         compared.cases.iter().map(outcome).collect()
     }
 
-    fn kept(&self, ratio: Option<Figure>) -> Kept {
-        let Some((low, high)) = ratio.and_then(|ratio| ratio.low.zip(ratio.high)) else { return Kept::CannotTell };
+    fn kept(&self, change: Option<&Change>) -> Kept {
+        let Some((low, high)) = change.and_then(Change::bounds) else { return Kept::CannotTell };
         // Above 0: worse than the budget allows.
         let (best, worst) = match self.figure {
-            Compared::Rate => (1.0 - self.share - high, 1.0 - self.share - low),
-            _ => (low - 1.0 - self.share, high - 1.0 - self.share),
+            Compared::Rate => ((-self.share).ln_1p() - high, (-self.share).ln_1p() - low),
+            _ => (low - self.share.ln_1p(), high - self.share.ln_1p()),
         };
         match (best > 0.0, worst > 0.0) {
             (true, _) => Kept::Exceeded,
@@ -156,6 +165,7 @@ mod tests {
     use super::*;
     use crate::compare::runs::compare_runs;
     use crate::made_up::MadeUp;
+    use crate::statistics::interval::{Estimate, Over};
 
     #[test]
     fn each_side_that_may_not_be_used_is_known() {
@@ -192,19 +202,45 @@ mod tests {
         assert!(refusal("p98=5%").contains("unknown figure `p98`"), "{}", refusal("p98=5%"));
         assert!(refusal("p99=five").contains("`five` is not a share"));
         assert!(refusal("rate=100%").contains("(hint: "));
+        let bare = "budget `p50=+5` has no unit (hint: write the share in percent, for instance p99=+5%)";
+        assert_eq!(refusal("p50=+5"), bare);
+        assert!(refusal("p50=0.05").contains(" has no unit "));
+        assert!(refusal("p50=+600%").contains("a share within -100% and +100%"));
+        assert!("p50=+100%".parse::<Budget>().is_ok());
+    }
+
+    fn change(values: &[f64]) -> Change {
+        let over = Over::seconds(10.0);
+        Change { logarithm: Estimate::of_logarithms(values, over).unwrap(), step: 0.0 }
     }
 
     #[test]
     fn only_a_whole_interval_beyond_the_edge_exceeds() {
+        let around = |ratio: f64, by: f64| change(&[-1.0, 1.0, 0.0, 1.0, -1.0, 0.0].map(|k| ratio * (1.0 + k * by)));
         let budget: Budget = "p99=+5%".parse().unwrap();
-        assert_eq!(budget.kept(Some(Figure::new(1.2, 1.06, 1.3))), Kept::Exceeded);
-        assert_eq!(budget.kept(Some(Figure::new(1.2, 1.04, 1.3))), Kept::CannotTell);
-        assert_eq!(budget.kept(Some(Figure::new(1.0, 0.98, 1.04))), Kept::Within);
-        assert_eq!(budget.kept(Some(Figure::bare(2.0))), Kept::CannotTell);
+        assert_eq!(budget.kept(Some(&around(1.2, 0.01))), Kept::Exceeded);
+        assert_eq!(budget.kept(Some(&around(1.2, 0.3))), Kept::CannotTell);
+        assert_eq!(budget.kept(Some(&around(1.0, 0.01))), Kept::Within);
+        assert_eq!(budget.kept(Some(&change(&[2.0; 3]))), Kept::CannotTell, "too few rounds");
         assert_eq!(budget.kept(None), Kept::CannotTell);
         let rate: Budget = "rate=5%".parse().unwrap();
-        assert_eq!(rate.kept(Some(Figure::new(0.8, 0.7, 0.9))), Kept::Exceeded);
-        assert_eq!(rate.kept(Some(Figure::new(1.5, 1.4, 1.6))), Kept::Within);
-        assert_eq!(rate.kept(Some(Figure::new(0.95, 0.9, 0.97))), Kept::CannotTell);
+        assert_eq!(rate.kept(Some(&around(0.8, 0.01))), Kept::Exceeded);
+        assert_eq!(rate.kept(Some(&around(1.5, 0.01))), Kept::Within);
+        assert_eq!(rate.kept(Some(&around(0.95, 0.03))), Kept::CannotTell);
+    }
+
+    #[test]
+    fn without_an_interval_all_batches_far_beyond_the_edge_exceed() {
+        let budget: Budget = "p50=+5%".parse().unwrap();
+        let rising = |from: f64, to: f64| {
+            let step = (to / from).powf(1.0 / 31.0);
+            change(&(0..32).map(|k| from * step.powi(k)).collect::<Vec<_>>())
+        };
+        assert!(rising(1.4, 1.5).ratio().low.is_none(), "it rises");
+        assert_eq!(budget.kept(Some(&rising(1.4, 1.5))), Kept::Exceeded);
+        assert_eq!(budget.kept(Some(&rising(1.06, 1.5))), Kept::CannotTell, "not by more than their range");
+        assert_eq!(budget.kept(Some(&rising(0.8, 0.85))), Kept::Within);
+        let coarse = Change { step: 0.5, ..rising(1.4, 1.5) };
+        assert_eq!(budget.kept(Some(&coarse)), Kept::CannotTell, "the machine may have changed as much");
     }
 }

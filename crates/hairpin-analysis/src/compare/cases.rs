@@ -210,6 +210,28 @@ mod tests {
         assert_eq!((comparison.verdict, comparison.blocks), (Verdict::Slower, 0));
     }
 
+    /// A quick run has five blocks, and over a link a round of each may not count.
+    #[test]
+    fn four_rounds_of_each_suffice_for_a_verdict_where_it_is_plain() {
+        let compared = |latencies: [u64; 2], left_out: [u32; 2]| {
+            let case = Case::ping_pong("tcp");
+            let mut made_up = MadeUp::new();
+            let sides = [case.clone(), Case { twin: 1, ..case }];
+            for (side, (latency, out)) in sides.iter().zip(latencies.into_iter().zip(left_out)) {
+                for block in (0..5).filter(|block| *block != out) {
+                    // One becomes slower, the other faster.
+                    let step = u64::from(if side.twin == 0 { block } else { 5 - block });
+                    made_up.round(side, block, &back_to_back(&[], &[latency + step * latency / 100; 50]));
+                }
+            }
+            let comparison = made_up.run().comparisons.remove(0);
+            (comparison.verdict, comparison.blocks, comparison.ratio.low)
+        };
+        assert_eq!(compared([52_000_000, 4_290_000], [2, 2]), (Verdict::Faster, 4, None));
+        assert_eq!(compared([52_000_000, 4_290_000], [2, 3]), (Verdict::Faster, 0, None), "three in common");
+        assert_eq!(compared([52_000_000, 51_900_000], [2, 2]).0, Verdict::CannotTell);
+    }
+
     #[test]
     fn a_ladder_has_neighbours_from_fast_to_slow_and_invalid_cases_stand_on_none() {
         let mut made_up = MadeUp::new();

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::{CaseSummary, Verdict};
 
-use crate::statistics::interval::{Estimate, Over, SAYS_NOTHING_FROM, span_s};
+use crate::statistics::interval::{Estimate, FEWEST_FOR_A_VERDICT, Over, SAYS_NOTHING_FROM, span_s};
 use crate::statistics::location::median;
 
 /// Twice half a step of the histogram that a latency was read from, relative to the latency: no difference below it
@@ -38,7 +38,7 @@ pub(crate) fn logarithms_by_block(values: impl Iterator<Item = (u32, f64)>) -> B
 
 /// candidate - baseline (of logarithms: that of the ratio), and how many paired blocks it rests on: the median over blocks
 /// that both have, or the difference of the medians of all (and 0 blocks) where under three quarters of them have a
-/// partner.
+/// partner, or too few for a verdict where all would suffice.
 pub(crate) fn difference_by_block(
     baseline: &BTreeMap<u32, f64>,
     candidate: &BTreeMap<u32, f64>,
@@ -46,7 +46,9 @@ pub(crate) fn difference_by_block(
 ) -> Option<(Estimate, u64)> {
     let differences: Vec<f64> =
         baseline.iter().filter_map(|(block, value)| candidate.get(block).map(|other| other - value)).collect();
-    if !differences.is_empty() && 4 * differences.len() >= 3 * baseline.len().min(candidate.len()) {
+    let rounds = baseline.len().min(candidate.len());
+    let suffice = differences.len() >= FEWEST_FOR_A_VERDICT || rounds < FEWEST_FOR_A_VERDICT;
+    if !differences.is_empty() && 4 * differences.len() >= 3 * rounds && suffice {
         return Some((Estimate::of(&differences, over)?, differences.len() as u64));
     }
     let median = |by_block: &BTreeMap<u32, f64>| Estimate::of(&by_block.values().copied().collect::<Vec<_>>(), over);

@@ -123,6 +123,11 @@ pub struct Change {
 }
 
 impl Change {
+    /// What the logarithm is surely within ([`Estimate::bounds`]), with the step on both sides; null of too few rounds.
+    pub(super) fn bounds(&self) -> Option<(f64, f64)> {
+        self.logarithm.bounds(ALPHA).map(|(low, high)| (low - self.step, high + self.step))
+    }
+
     /// candidate / baseline with its 95 % interval.
     #[must_use]
     pub fn ratio(&self) -> Figure {

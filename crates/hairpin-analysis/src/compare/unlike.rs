@@ -10,6 +10,8 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::words;
 use serde::Serialize;
 
+use super::keys::Keys;
+
 words! {
     /// What sort of thing differs.
     pub enum Kind: "difference" {
@@ -43,7 +45,13 @@ pub struct Difference {
 /// not compared, as they differ between any two runs.
 #[must_use]
 pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
-    let sides = [baseline, candidate].map(described);
+    let keys = Keys::of(baseline, candidate);
+    let [ours, theirs] = [baseline, candidate].map(|run| cases_by_key(run, &keys));
+    let in_common = [(baseline, &ours, &theirs), (candidate, &theirs, &ours)];
+    let sides = in_common.map(|(run, own, other)| {
+        let common = own.iter().filter(|(key, _)| other.contains_key(*key)).map(|(_, id)| *id);
+        described(run, &common.collect())
+    });
     let what: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
     let described = what.into_iter().filter_map(|key| {
         let [baseline, candidate] =
@@ -56,7 +64,13 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     differences
 }
 
-fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
+/// The identities of the cases by what the same case of the other run has in common with each.
+fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<String, &'r str> {
+    run.cases.iter().map(|case| (keys.key(case), case.id.as_str())).collect()
+}
+
+/// What of a run could shape the figures of the cases `in_common`.
+fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), String> {
     let environment = &run.environment;
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
@@ -90,14 +104,17 @@ fn described(run: &Run) -> BTreeMap<(Kind, String), String> {
     all.extend(named(Kind::Setting, "", &environment.settings));
     all.extend(named(Kind::Setting, "loopback ", &environment.loopback));
     all.extend(tool.map(|(name, value)| ((Kind::Tool, name.to_owned()), value)));
-    all.extend(orders(run).map(|(name, value)| ((Kind::Plan, name.to_owned()), value)));
+    all.extend(orders(run, in_common).map(|(name, value)| ((Kind::Plan, name.to_owned()), value)));
     all.extend(run.cases.iter().map(|case| ((Kind::Case, case.label.clone()), "measured".to_owned())));
     all
 }
 
-/// What the rounds were ordered to be; the same words where all were alike.
-fn orders(run: &Run) -> [(&'static str, String); 3] {
-    let timed = || run.rounds.iter().map(|round| &round.order).filter(|order| order.purpose == Purpose::Timed);
+/// What the rounds of the cases in common were ordered to be; the same words where all were alike.
+fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] {
+    let timed = || {
+        let rounds = run.rounds.iter().filter(|round| in_common.contains(round.case_id.as_str()));
+        rounds.map(|round| &round.order).filter(|order| order.purpose == Purpose::Timed)
+    };
     let time_outs = timed().map(|order| Extent::DurationNs(order.timeout_ns));
     [
         ("messages a round", extents(timed().map(|order| order.extent))),
@@ -243,6 +260,30 @@ mod tests {
         let differences = unlike(&run("tcp"), &named(None, "delay=2ms"));
         let links = differences.iter().find(|one| one.what == "links").unwrap();
         assert_eq!((links.baseline.as_str(), links.candidate.as_str()), ("none", "delay=2ms"));
+    }
+
+    #[test]
+    fn cases_of_one_run_only_make_no_plan_unlike() {
+        let both = |warm_ups: &[(&str, u64)]| {
+            let mut made_up = MadeUp::new();
+            for (transport, _) in warm_ups {
+                made_up.rounds_of(&Case::ping_pong(transport), &[1000]);
+            }
+            let mut run = made_up.run();
+            for round in &mut run.rounds {
+                let of = warm_ups.iter().find(|(transport, _)| round.order.case.transport == *transport);
+                round.order.warm_up = Extent::Count(of.unwrap().1);
+            }
+            run
+        };
+        let plan = |one: &Run, other: &Run| {
+            unlike(one, other).into_iter().filter(|one| one.kind == Kind::Plan).collect::<Vec<_>>()
+        };
+        let one = both(&[("tcp", 500), ("udp", 40)]);
+        assert_eq!(plan(&one, &both(&[("tcp", 500)])), []);
+        assert_eq!(plan(&both(&[("tcp", 500)]), &one), []);
+        let differences = plan(&one, &both(&[("tcp", 400)]));
+        assert_eq!((differences.len(), differences[0].baseline.as_str()), (1, "500 messages"));
     }
 
     #[test]

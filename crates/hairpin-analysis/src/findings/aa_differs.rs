@@ -4,14 +4,14 @@
 //! the verdict on that pair is printed whatever it is; this finding is for the verdict that must not be.
 //! Evidence: the pair's ratio with its interval. One pair in twenty is called different by chance (the interval is one
 //! of 95 %), so with many pairs it is a problem only where more were called so than chance explains.
-//! Advice: quiet the machine and take more rounds.
+//! Advice: quiet the machine and measure for longer.
 
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{Comparison, Role, Verdict};
 
-use super::support::{Detector, blank, counter_experiment, evidence};
+use super::support::{Detector, blank, evidence, for_longer};
 
 pub(super) struct AaDiffers;
 
@@ -60,15 +60,10 @@ impl Detector for AaDiffers {
                     "share",
                 ),
             ],
-            advice: "Trust no small difference of this run. Stop what else runs here, and measure again with more \
-                     rounds; if the same pair differs again, report it: that is a fault of Hairpin."
+            advice: "Trust no small difference of this run. Stop what else runs here, and measure again for \
+                     longer; if the same pair differs again, report it: that is a fault of Hairpin."
                 .to_owned(),
-            counter_experiment: Some(counter_experiment(
-                "the same again with twice the rounds",
-                &[&case.case],
-                "rounds",
-                &[(2 * case.rounds).max(10).to_string()],
-            )),
+            counter_experiment: Some(for_longer("the same for longer", &[&case.case])),
             share: distance(worst).min(1.0),
             ..blank(&CARD, severity)
         }]

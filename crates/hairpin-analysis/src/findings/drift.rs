@@ -15,7 +15,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Detector, Hits, blank, evidence, for_longer, rounds_of};
 use crate::compare::over_points;
 use crate::statistics::interval::{Estimate, FEWEST};
 use crate::statistics::location::mean;
@@ -81,9 +81,8 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
             "Read the rounds over time in the report before you quote one figure. Look for what warms up, throttles \
                  or fills (CPU frequency, another program, memory, the queue of a link), and measure for longer."
                 .to_owned(),
-        counter_experiment: first.map(|case| {
-            counter_experiment("more rounds: a drift goes on, chance does not", &[case], "rounds", &["30".to_owned()])
-        }),
+        counter_experiment: first
+            .map(|case| for_longer("the same for longer: a drift goes on, chance does not", &[case])),
         share: change.abs().min(1.0),
         ..blank(&CARD, Severity::Warning)
     }

@@ -14,7 +14,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Detector, Hits, blank, counter_experiment, evidence, for_longer, rounds_of};
 use crate::open_loop;
 
 pub(super) struct GeneratorLate;
@@ -131,11 +131,9 @@ impl Cause {
                 "rate",
                 &[asked.to_string(), (asked / 2.0).to_string()],
             ),
-            Self::Woken | Self::Displaced => counter_experiment(
-                "the same again: lateness that comes from the rest of the machine changes",
+            Self::Woken | Self::Displaced => for_longer(
+                "the same for longer: lateness that comes from the rest of the machine changes",
                 &[&case.case],
-                "rounds",
-                &["20".to_owned()],
             ),
         }
     }
@@ -201,10 +199,10 @@ mod tests {
         for (case, rate_per_s, advice, command) in [
             // A lower rate makes a generator that sleeps sleep deeper.
             (&blocking, 1000.0, "--cpu-idle shallow", "--cpu-idle deep,shallow"),
-            (&awake, 1000.0, "--waiting spin", "--rounds 20"),
+            (&awake, 1000.0, "--waiting spin", "--over 40s"),
             (&blocking, 20_000.0, "lower the rate", "--rate 20000,10000"),
             (&spinning, 20_000.0, "lower the rate", "--rate 20000,10000"),
-            (&spinning, 1000.0, "an idle machine", "--rounds 20"),
+            (&spinning, 1000.0, "an idle machine", "--over 40s"),
         ] {
             let found = found_in(case, rate_per_s, 10_000);
             let told = (&found[0].advice, &found[0].counter_experiment.as_ref().unwrap().command);

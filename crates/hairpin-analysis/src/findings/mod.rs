@@ -89,7 +89,7 @@ fn settled(finding: Finding, card: &FindingCard, run: &Run) -> Finding {
             severity: Severity::Note,
             share: 0.0,
             summary: format!("{label}: checked, and not the cause: {}.", card.what),
-            advice: "Nothing to do about this one; another finding may name the cause.".to_owned(),
+            advice: "No action needed: another finding may name the cause.".to_owned(),
             ..finding
         };
     }

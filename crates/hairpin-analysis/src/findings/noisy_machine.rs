@@ -15,7 +15,7 @@ use hairpin_model::quantities;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 
-use super::support::{Detector, blank, counter_experiment, evidence, rounds_of};
+use super::support::{Detector, blank, evidence, for_longer, rounds_of};
 use crate::statistics::location::median;
 
 pub(super) struct NoisyMachine;
@@ -77,12 +77,13 @@ impl Detector for NoisyMachine {
             cases: affected_cases(&rounds),
             summary: summary(&rounds, noisy, effect),
             evidence: all_evidence(run, &rounds, affected, effect),
-            advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, take more \
-                     rounds, and trust comparisons within this run more than its figures by themselves."
+            advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, measure \
+                     for longer, and trust comparisons within this run more than its figures by themselves."
                 .to_owned(),
-            counter_experiment: rounds.iter().find(|(_, _, signs)| signs.any()).map(|(round, _, _)| {
-                counter_experiment("the same on a quiet machine", &[&round.order.case], "rounds", &["20".to_owned()])
-            }),
+            counter_experiment: rounds
+                .iter()
+                .find(|(_, _, signs)| signs.any())
+                .map(|(round, _, _)| for_longer("the same for longer, on a quiet machine", &[&round.order.case])),
             share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
             ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
         }]
@@ -142,13 +143,13 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
 fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Option<f64>) -> String {
     let count = |of: fn(&Signs) -> bool| rounds.iter().filter(|(_, _, signs)| of(signs)).count();
     let kinds = [
-        (count(|signs| signs.steal), "the hypervisor gave CPU time to others"),
-        (count(|signs| signs.others), "other programs used the CPUs"),
-        (count(|signs| signs.runnable), "more tasks were ready to run than there are CPUs"),
-        (count(|signs| signs.pushed_off), "an end was pushed off its CPU"),
+        (count(|signs| signs.steal), "by CPU time that the hypervisor gave to others"),
+        (count(|signs| signs.others), "by other programs on the CPUs"),
+        (count(|signs| signs.runnable), "by more runnable tasks than CPUs"),
+        (count(|signs| signs.pushed_off), "by preemption of an end"),
     ];
     let kinds: Vec<String> =
-        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("in {count} {what}")).collect();
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let effect = match effect {
         Some(ratio) => format!(
             " Their median is {} {} than that of quiet rounds.",
@@ -211,15 +212,15 @@ mod tests {
     fn each_sign_is_found_and_its_effect_measured() {
         type Disturb = fn(&mut Measured);
         let signs: [(Disturb, &str); 4] = [
-            (|measured| measured.noise.steal_ns = 10_000_000, "the hypervisor gave CPU time to others"),
-            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "other programs used the CPUs"),
-            (|measured| measured.noise.runnable_before = 3, "more tasks were ready to run than there are CPUs"),
-            (|measured| measured.client.involuntary_switches = 10, "an end was pushed off its CPU"),
+            (|measured| measured.noise.steal_ns = 10_000_000, "by CPU time that the hypervisor gave to others"),
+            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "by other programs on the CPUs"),
+            (|measured| measured.noise.runnable_before = 3, "by more runnable tasks than CPUs"),
+            (|measured| measured.client.involuntary_switches = 10, "by preemption of an end"),
         ];
         for (disturb, words) in signs {
             let found = run(disturb, &[2, 5, 7]);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning), "{words}");
-            assert!(found[0].summary.starts_with("3 of 10 rounds were disturbed: in 3 "), "{}", found[0].summary);
+            assert!(found[0].summary.starts_with("3 of 10 rounds were disturbed: 3 by "), "{}", found[0].summary);
             assert!(found[0].summary.contains(words), "{}", found[0].summary);
             assert!((found[0].share - 0.2).abs() < 0.01, "{}", found[0].share);
         }
@@ -277,7 +278,7 @@ mod tests {
             measured.noise.busy_ns += 2 * measured.noise.wall_ns;
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().cpu_ns = measured.noise.wall_ns;
         };
-        assert!(over_a_link(spinning_beside_another)[0].summary.contains("in 10 other programs used the CPUs"));
+        assert!(over_a_link(spinning_beside_another)[0].summary.contains("10 by other programs on the CPUs"));
         fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
             (measured.client.pinned_cpu, measured.echo.as_mut().unwrap().pinned_cpu) = (Some(0), Some(1));
             measured.client.involuntary_switches = 50;

@@ -11,7 +11,7 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hits, blank, counter_experiment, evidence};
+use super::support::{Detector, Hits, blank, evidence, for_longer};
 use crate::summary::lossless;
 
 pub(super) struct UnexplainedLoss;
@@ -59,11 +59,9 @@ impl Detector for UnexplainedLoss {
             advice: "Do not use the loss figures of these cases. Please report this with the run folder: either a counter \
                      is not read that should be, or Hairpin miscounts."
                 .to_owned(),
-            counter_experiment: Some(counter_experiment(
-                "the same again: a miscount comes back, a full buffer elsewhere may not",
+            counter_experiment: Some(for_longer(
+                "the same for longer: a miscount comes back, a full buffer elsewhere may not",
                 &[&case.case],
-                "rounds",
-                &["20".to_owned()],
             )),
             share: first.share,
             ..blank(&CARD, Severity::Problem)

@@ -84,19 +84,27 @@ impl Detector for WakeUpDominated {
         // The strongest whose deep idle was looked at is told of, else the strongest.
         let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
         let proved = tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved));
-        let deep_idle = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
-            Some(change) => format!(
-                " Keeping the CPUs awake saves {} of {}: deep idle is not the cause.",
-                quantities::duration_figure(change.saved_ns()),
-                tried.case.label
-            ),
-            None => String::new(),
-        };
-        // Whether it is the waking is open where only deep idle was checked, and ruled out.
+        // Whether it is the waking is open where only deep idle was checked, and ruled out. That comes first then.
         let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
+        let seen = format!("{}{}", summary(first), hits.others());
+        let summary = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
+            Some(change) => {
+                let saved = quantities::duration_figure(change.saved_ns());
+                let said = format!(
+                    "Keeping the CPUs awake saves {saved} of {}: deep idle is not the cause",
+                    tried.case.label
+                );
+                if is_open {
+                    format!("{said}, and whether waking is was not checked. {seen}")
+                } else {
+                    format!("{seen} {said}.")
+                }
+            }
+            None => seen,
+        };
         vec![Finding {
             cases: hits.ids(),
-            summary: format!("{}{}{deep_idle}", summary(first), hits.others()),
+            summary,
             evidence: all_evidence(first),
             advice: "Where latency matters more than CPU time, let the ends spin or poll busily, keep CPUs from deep \
                      idle states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Else send more \
@@ -259,6 +267,8 @@ mod tests {
     fn where_only_deep_idle_was_checked_spinning_is_the_next_check() {
         let found = found(65_500, None);
         assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
+        let first = found[0].summary.split(". ").next().unwrap();
+        assert!(first.ends_with("deep idle is not the cause, and whether waking is was not checked"), "{first}");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
         assert_eq!(pair.map(|case| case.waiting), [Waiting::Block, Waiting::Spin]);
     }

@@ -25,6 +25,9 @@ use super::trend::trend;
 
 /// Fewer rounds than this have no interval.
 pub const FEWEST: usize = 5;
+/// From so many rounds on a verdict is possible without an interval. That all of 4 independent normal values lie on one
+/// side of zero by more than their own range happens by chance in 0.7 % of cases, of 3 in 4 %.
+pub const FEWEST_FOR_A_VERDICT: usize = 4;
 /// The same of rounds of evidence: of two, one degree of freedom is left, and Student's t is 12.7.
 const FEWEST_OF_EVIDENCE: usize = 3;
 /// From so many rounds on there are [`MANY_BATCHES`].
@@ -132,9 +135,10 @@ impl Estimate {
     pub fn of(values: &[f64], over: Over) -> Option<Self> {
         let value = median(values)?;
         let bare = Self { value, errors: Vec::new(), floor: 0.0, why: Some(NoInterval::TooFewRounds), widest: None };
-        if values.len() < over.fewest {
+        if values.len() < over.fewest.min(FEWEST_FOR_A_VERDICT) {
             return Some(bare);
         }
+        let too_few = (values.len() < over.fewest).then_some(NoInterval::TooFewRounds);
         let batches = batches(values);
         let spread = standard_deviation(&batches)?;
         let (least, most) = range(&batches);
@@ -142,7 +146,7 @@ impl Estimate {
         Some(Self {
             errors: vec![(spread / (batches.len() as f64).sqrt(), degrees)],
             floor: over.slow_share().sqrt() * standard_deviation(values)?,
-            why: slow_variation(&batches),
+            why: too_few.or_else(|| slow_variation(&batches)),
             widest: Some((least - (most - least), most + (most - least))),
             ..bare
         })
@@ -233,15 +237,29 @@ impl Estimate {
         }
     }
 
+    /// What the estimate is surely within: the interval that leaves out `alpha`, or where there is none the batches'
+    /// medians and their range on both sides. `None` of too few rounds.
+    #[must_use]
+    pub fn bounds(&self, alpha: f64) -> Option<(f64, f64)> {
+        if self.why.is_some() {
+            return self.widest;
+        }
+        let half = self.half_width(alpha);
+        Some((self.value - half, self.value + half))
+    }
+
     /// The chance of an estimate as far from 0 by more than `step` where there is no more than `step` between: the
     /// greatest alpha whose interval still holds such a difference.
     ///
-    /// Without an interval it is 0 where even the widest bounds are on one side of 0, else 1.
+    /// Without an interval it is 1 unless even the widest bounds are on one side of 0. Then it is 0, or where rounds are
+    /// too few that of Student's t over them.
     #[must_use]
     pub fn p_value(&self, step: f64) -> f64 {
-        if self.why.is_some() {
+        if let Some(why) = self.why {
             let is_beyond = self.widest.is_some_and(|(low, high)| low > step || high < -step);
-            return if is_beyond { 0.0 } else { 1.0 };
+            if !is_beyond || why != NoInterval::TooFewRounds {
+                return if is_beyond { 0.0 } else { 1.0 };
+            }
         }
         let beyond = self.value.abs() - step;
         if beyond <= 0.0 {
@@ -367,7 +385,18 @@ mod tests {
         let rising = |from: f64| (0..32).map(|k| from + f64::from(k) / 32.0).collect::<Vec<_>>();
         assert!(Estimate::of(&rising(5.0), TEN).unwrap().p_value(0.0) < 1e-9);
         assert!((Estimate::of(&rising(0.1), TEN).unwrap().p_value(0.0) - 1.0).abs() < 1e-9);
-        assert!((Estimate::of(&[9.0; 4], TEN).unwrap().p_value(0.0) - 1.0).abs() < 1e-9, "too few rounds");
+        assert!((Estimate::of(&[9.0; 3], TEN).unwrap().p_value(0.0) - 1.0).abs() < 1e-9, "too few rounds");
+    }
+
+    #[test]
+    fn four_rounds_have_no_interval_but_a_verdict_where_all_are_far_from_zero() {
+        let four = |values: [f64; 4]| Estimate::of(&values, TEN).unwrap();
+        let far = four([2.5, 2.4, 2.55, 2.45]);
+        assert_eq!(far.figure(0.05).why, Some(NoInterval::TooFewRounds));
+        assert!(far.p_value(0.0) < 1e-3, "{}", far.p_value(0.0));
+        assert!((far.p_value(2.4) - 1.0).abs() < 1e-9, "no further than the step");
+        assert!((four([2.5, 1.0, 2.55, 2.45]).p_value(0.0) - 1.0).abs() < 1e-9, "within their range of zero");
+        assert!((four([2.5, -1.0, 2.55, 2.45]).p_value(0.0) - 1.0).abs() < 1e-9);
     }
 
     #[test]

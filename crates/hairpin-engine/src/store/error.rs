@@ -12,7 +12,7 @@ use super::folder::{Folder, Refusal};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file or folder operation failed.
-    #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.source))]
+    #[error("cannot {operation} {}: {}{}", shown(.path), printable::line(&.source.to_string()), hint(.operation, .source))]
     File {
         /// What was tried.
         operation: &'static str,
@@ -58,13 +58,19 @@ fn shown(path: &Path) -> String {
     printable::line(&path.display().to_string()).into_owned()
 }
 
-fn hint(error: &io::Error) -> String {
+/// What is done first of all where a run is measured.
+pub(super) const MAKE: &str = "make the run folder";
+
+fn hint(operation: &str, error: &io::Error) -> String {
     if let Some(refusal) = error.get_ref().and_then(|inner| inner.downcast_ref::<Refusal>()) {
         return format!(" (hint: {})", refusal.hint());
     }
     match error.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem if operation == MAKE => {
             " (hint: choose a folder you may write to with --out)"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            " (hint: use a copy of the run that you may read and write)"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             " (hint: free some space, or choose another disk with --out)"

@@ -10,7 +10,7 @@ use hairpin_model::trace::RoundTrace;
 use hairpin_model::upgrade;
 
 use super::columns::{self, Rows};
-use super::error::StoreError;
+use super::error::{MAKE, StoreError};
 use super::evidence::{self, Evidence};
 use super::folder::{self, Folder};
 use super::histograms;
@@ -37,10 +37,10 @@ impl RunFolder {
         }
         let samples = path.join(SAMPLES);
         let made = folder::make_private(&samples).and_then(|()| Folder::open(path));
-        let not_made = |source| StoreError::File { operation: "make the run folder", path: samples, source };
+        let not_made = |source| StoreError::File { operation: MAKE, path: samples, source };
         let folder = Self { files: made.map_err(not_made)? };
         // One that was there may be a link.
-        folder.files.make_folder(SAMPLES).map_err(folder.files.error("make the run folder", SAMPLES))?;
+        folder.files.make_folder(SAMPLES).map_err(folder.files.error(MAKE, SAMPLES))?;
         rounds::begin(&folder.files)?;
         histograms::begin(&folder.files)?;
         Ok(folder)

@@ -1,7 +1,7 @@
 //! A run survives its folder: what was appended is read back, whatever was cut short.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
@@ -16,6 +16,7 @@ use hairpin_model::summary::RoundFigures;
 use hairpin_model::time_sequence::TraceFigures;
 use hairpin_model::trace::{Capture, RoundTrace};
 
+use super::error::MAKE;
 use super::{RunFolder, StoreError, folder, limits, write_named};
 use crate::recorder::{Recorder, Stamps};
 
@@ -166,6 +167,20 @@ fn a_full_disk_is_told_and_leaves_what_was_saved() {
     let source = folder::append_whole(&mut full, b"line\n").unwrap_err();
     let error = StoreError::File { operation: "write", path: "rounds.jsonl".into(), source };
     assert!(error.to_string().contains("free some space"), "{error}");
+}
+
+#[test]
+fn only_a_run_that_is_being_made_can_go_elsewhere() {
+    let told = |operation| {
+        let source = io::ErrorKind::ReadOnlyFilesystem.into();
+        StoreError::File { operation, path: "run".into(), source }.to_string()
+    };
+    assert!(told(MAKE).contains("with --out"), "{}", told(MAKE));
+    assert!(
+        told("write").ends_with("(hint: use a copy of the run that you may read and write)"),
+        "{}",
+        told("write")
+    );
 }
 
 /// A record that was traced, with what its analysis said before it was saved.

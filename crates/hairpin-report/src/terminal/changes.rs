@@ -7,6 +7,7 @@ use hairpin_model::summary::Verdict;
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
 use crate::comparison::{ComparisonReport, ComparisonRow, InvalidCase};
+use crate::trust;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     page.paragraph(0, LEAD, &answer(report));
@@ -109,7 +110,7 @@ fn cautions(page: &mut Page, report: &ComparisonReport) {
     if report.cautions.is_empty() {
         return;
     }
-    page.heading("Caution", "differences, and budgets that were not kept, may come from these");
+    page.heading("Caution", "these may be the cause of differences and of budgets that were not kept");
     for caution in &report.cautions {
         page.item("  ", WARN, &format!("{}: {}: {}", caution.run, caution.code, caution.summary));
     }
@@ -140,6 +141,12 @@ fn figures(page: &mut Page, report: &ComparisonReport) {
         block.row(style, &[format!("{mark}{}", clean(&row.figure))], cells(row).into_iter());
     }
     block.show(page);
+    for line in trust::no_interval_lines(|reason| {
+        let without = report.rows.iter().filter(|row| row.ratio.why == Some(reason));
+        without.map(|row| format!("{} {}", row.case, row.figure)).collect()
+    }) {
+        page.paragraph(0, WARN, &line);
+    }
 }
 
 fn cells(row: &ComparisonRow) -> [String; 5] {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use socket2::{SockAddr, Socket};
 
-use super::{Deadline, failed, slice};
+use super::{Deadline, failed, slice, unreached};
 use crate::system::descriptor::{READABLE, poll, poll_all};
 use crate::system::{random, socket};
 use crate::wire::{Cookie, TransportError};
@@ -95,14 +95,12 @@ pub(crate) fn welcome_again(socket: BorrowedFd<'_>, cookie: &Cookie) {
 pub(crate) fn say_once(socket: &Socket, address: &str, cookie: &Cookie) -> Result<(), TransportError> {
     let sent = socket::send(socket.as_fd(), &hello(Kind::Hello, cookie, &[0; 16]), true);
     let whole = |sent| if sent == HELLO_BYTES { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
-    sent.and_then(whole).map_err(|source| failed("say hello to", address, source, HINT))
+    sent.and_then(whole).map_err(|source| unreached("say hello to", address, source))
 }
-
-const HINT: &str = "is the server running, and is this its address?";
 
 /// Says hello on a connected datagram socket, and what the answers ask for, until it is welcome.
 pub(crate) fn say(socket: &Socket, address: &str, timeout: Duration, cookie: &Cookie) -> Result<(), TransportError> {
-    let error = |operation| move |source| failed(operation, address, source, HINT);
+    let error = |operation| move |source| unreached(operation, address, source);
     let mut deadline = Deadline::new(timeout);
     let mut own = hello(Kind::Hello, cookie, &[0; 16]);
     let mut is_due = true;

@@ -62,6 +62,15 @@ pub(crate) fn failed(operation: &'static str, object: &str, source: io::Error, h
     TransportError::System { operation, object: object.to_owned(), source, hint: hint.to_owned() }
 }
 
+/// A system call that did not reach the other end, with what is to be looked at.
+pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Error) -> TransportError {
+    let hint = match source.kind() {
+        io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => "is the interface up (`ip link`)?",
+        _ => "is the server running, and is this its address?",
+    };
+    failed(operation, address, source, hint)
+}
+
 /// An address that this transport cannot read.
 pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     let source = io::Error::new(io::ErrorKind::InvalidInput, format!("not an address of the form {expected}"));

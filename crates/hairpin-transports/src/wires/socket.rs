@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use super::descriptor::{DescriptorWire, Miss, Port};
 use super::hello;
 use super::stamping::Stamping;
-use super::{Deadline, failed, slice};
+use super::{Deadline, failed, slice, unreached};
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::{socket, sockopt};
@@ -154,7 +154,7 @@ pub(crate) fn connect(
         std::io::ErrorKind::TimedOut | std::io::ErrorKind::WouldBlock => {
             TransportError::TimedOut { what: "answered", after: setup.opening_timeout() }
         }
-        _ => failed("connect to", address, source, HINT),
+        _ => unreached("connect to", address, source),
     })?;
     // A port of the dynamic range that nobody listens on may be given to the connecting socket itself (RFC 9293, 3.5:
     // simultaneous open), which then talks to itself.
@@ -182,10 +182,8 @@ fn connect_within(socket: &Socket, to: &SockAddr, timeout: Duration) -> std::io:
 }
 
 fn refused(address: &str) -> TransportError {
-    failed("connect to", address, std::io::ErrorKind::ConnectionRefused.into(), HINT)
+    unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into())
 }
-
-const HINT: &str = "is the server running, and is this its address?";
 
 /// The far end of a datagram socket, before anybody said hello.
 pub(crate) struct DatagramListener {
@@ -219,7 +217,7 @@ pub(crate) fn connect_datagram(
     kind: &Kind,
     setup: &Setup,
 ) -> Result<Box<dyn Wire>, TransportError> {
-    socket.connect(to).map_err(|source| failed("connect to", address, source, HINT))?;
+    socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
     hello::say(&socket, address, setup.opening_timeout(), &setup.cookie)?;
     kind.wire(socket, setup, 0)
 }

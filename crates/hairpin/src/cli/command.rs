@@ -26,7 +26,8 @@ pub fn command() -> Command {
         .about("How fast can a transport go here, and what makes it slow?")
         .long_about(
             "How fast can a transport go here, and what makes it slow?\n\n\
-             Without a command it surveys this machine: round trips over every local transport, in about 15 s on a quiet\n             machine.",
+             Without a command it surveys this machine: round trips over every local transport, in about 15 s on a quiet \
+             machine.",
         )
         .after_help(AFTER_HELP)
         .args_conflicts_with_subcommands(true)

@@ -33,6 +33,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         paths.iter().map(|path| Ok(saved::open_within(path, &mut memory).map_err(Stopped::usage)?.1)).collect()
     };
     let (baselines, candidates) = (open(&before)?, open(&after)?);
+    refuse_twice(before.iter().zip(&baselines).chain(after.iter().zip(&candidates)))?;
     let unlike = differences(&baselines, &candidates);
     let compared = compare_runs(&baselines.iter().collect::<Vec<_>>(), &candidates.iter().collect::<Vec<_>>());
     // Before what `--allow-unlike` would allow: it gives them no case in common.
@@ -75,6 +76,20 @@ fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
     Ok([before, after])
 }
 
+/// A run given twice, or beside a copy of it, would count as two that agree.
+fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Result<(), Stopped> {
+    let runs: Vec<_> = runs.collect();
+    for (place, (path, run)) in runs.iter().enumerate() {
+        if let Some((earlier, _)) = runs[..place].iter().find(|(_, earlier)| earlier == run) {
+            let (earlier, path) = (earlier.display(), path.display());
+            return Err(Stopped::usage(format!(
+                "{earlier} and {path} are one and the same run (hint: give each run once)"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// In what any run differs from the first before, each difference once.
 fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
     let mut all: Vec<Unlike> = Vec::new();
@@ -115,7 +130,13 @@ fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {
         code: finding.code.clone(),
         summary: finding.summary.clone(),
     };
-    about.map(caution).collect()
+    let mut cautions: Vec<Caution> = Vec::new();
+    for caution in about.map(caution) {
+        if !cautions.contains(&caution) {
+            cautions.push(caution);
+        }
+    }
+    cautions
 }
 
 /// A budget and its outcome. Figures that may not be used, or that are gone, must not keep it.

@@ -16,6 +16,11 @@ pub(in crate::findings) fn counter_experiment(
     CounterExperiment { change: change.to_owned(), command: command(cases, knob, values), pair: None }
 }
 
+/// The same cases for longer: an ordinary run is of 10 s, and a number of rounds alone would end sooner.
+pub(in crate::findings) fn for_longer(change: &str, cases: &[&Case]) -> CounterExperiment {
+    counter_experiment(change, cases, "over", &["40s".to_owned()])
+}
+
 /// The same as a pair of cases of which the second has exactly one thing changed.
 pub(in crate::findings) fn paired(experiment: CounterExperiment, pair: [Case; 2]) -> CounterExperiment {
     CounterExperiment { pair: Some(Box::new(pair)), ..experiment }

@@ -1,0 +1,138 @@
+//! The text of runs compared.
+
+use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::summary::Verdict;
+use hairpin_report::comparison::{
+    BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
+};
+use hairpin_report::terminal::{Look, render_comparison};
+
+fn plain(width: usize) -> Look {
+    Look { width, colour: false }
+}
+
+fn comparison() -> ComparisonReport {
+    let row = |case: &str, figure: &str, from: f64, to: f64, verdict| ComparisonRow {
+        case: case.to_owned(),
+        figure: figure.to_owned(),
+        unit: "ns".to_owned(),
+        baseline: Figure::new(from, from * 0.98, from * 1.02),
+        candidate: Figure::new(to, to * 0.98, to * 1.02),
+        ratio: Figure::new(to / from, to / from - 0.012, to / from + 0.012),
+        verdict,
+        pointwise: verdict,
+        smallest_detectable: Some(0.03),
+        valid: true,
+    };
+    ComparisonReport {
+        baseline: "hairpin-runs/2026-11-20-survey".to_owned(),
+        candidate: "hairpin-runs/2026-11-21-survey".to_owned(),
+        links: None,
+        invalid: Vec::new(),
+        rows: vec![
+            row("tcp block together", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
+            row("tcp block together", "p99", 15_000.0, 16_900.0, Verdict::Slower),
+            row("udp block together", "p50", 10_200.0, 9480.0, Verdict::Faster),
+        ],
+        unlike: vec![Unlike {
+            what: "environment.kernel".to_owned(),
+            baseline: "Linux 6.18.0".to_owned(),
+            candidate: "Linux 6.18.1".to_owned(),
+        }],
+        only_in: vec![("icmp block apart".to_owned(), "the baseline".to_owned())],
+        cautions: vec![Caution {
+            run: "hairpin-runs/2026-11-21-survey".to_owned(),
+            code: "noisy-machine".to_owned(),
+            summary: "Something else used the machine in 7 of 20 rounds.".to_owned(),
+        }],
+        budgets: vec![BudgetResult {
+            case: "tcp block together".to_owned(),
+            figure: "p99".to_owned(),
+            allowed_share: 0.05,
+            ratio: Some(Figure::new(1.127, 1.115, 1.139)),
+            kept: Some(false),
+            baseline_usable: true,
+            candidate_usable: true,
+        }],
+    }
+}
+
+#[test]
+fn two_runs_compared() {
+    insta::assert_snapshot!(render_comparison(&comparison(), &plain(80)));
+}
+
+#[test]
+fn a_comparison_says_why_changes_have_no_interval() {
+    let mut report = comparison();
+    report.rows[0].ratio = Figure::without(1.46, NoInterval::SlowVariation);
+    report.rows[1].ratio = Figure::without(1.3, NoInterval::SlowVariation);
+    report.rows[2].ratio = Figure::without(0.8, NoInterval::Trend);
+    let text = render_comparison(&report, &plain(200));
+    let lines = "No interval for udp block together p50: it rose or fell throughout the run (hint: --over 40s)\n\
+                 No interval for tcp block together p50 and 1 more: it varied more slowly than the run can show (hint: \
+                 --over 40s)\n";
+    assert!(text.contains(lines), "{text}");
+    assert!(!render_comparison(&comparison(), &plain(200)).contains("No interval"));
+}
+
+/// The comparison with its TCP case invalid: for these reasons in the baseline and in the candidate.
+fn invalid_comparison(baseline: &[&str], candidate: &[&str]) -> ComparisonReport {
+    let whys = |whys: &[&str]| whys.iter().map(|why| (*why).to_owned()).collect::<Vec<_>>();
+    let case = "tcp block together".to_owned();
+    let mut report = comparison();
+    for row in report.rows.iter_mut().filter(|row| row.case == case) {
+        (row.valid, row.verdict) = (false, Verdict::CannotTell);
+    }
+    let usable = (baseline.is_empty(), candidate.is_empty());
+    (report.budgets[0].baseline_usable, report.budgets[0].candidate_usable) = usable;
+    report.invalid = vec![InvalidCase { case, baseline: whys(baseline), candidate: whys(candidate) }];
+    report
+}
+
+#[test]
+fn two_runs_with_an_invalid_case() {
+    let late = "3 of 3 rounds are invalid, the first because the relay was late by 1.37 ms at p99, bound 1.00 ms";
+    let report = invalid_comparison(&[late], &[late, "messages were lost"]);
+    insta::assert_snapshot!(render_comparison(&report, &plain(80)));
+}
+
+#[test]
+fn the_side_that_may_not_be_used_is_named() {
+    for (baseline, candidate, sides) in [
+        (&["late"][..], &[][..], "the baseline"),
+        (&[], &["late"], "the candidate"),
+        (&["late"], &["late"], "the baseline and the candidate"),
+    ] {
+        let report = invalid_comparison(baseline, candidate);
+        let text = render_comparison(&report, &plain(200));
+        let first = format!("\n1 case is invalid in {sides} and marked with !: do not use its figures.\nbefore ");
+        assert!(text.contains(&first), "{text}");
+        assert!(text.contains(&format!(": NOT kept: no figure of {sides} may be used\n")), "{text}");
+    }
+    let mut report = invalid_comparison(&["late"], &[]);
+    report.rows.retain(|row| !row.valid);
+    let text = render_comparison(&report, &plain(100));
+    assert!(
+        text.starts_with("The two runs have no figure in common that may be used. 1 budget NOT kept.\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn different_links_are_told_in_the_first_lines() {
+    let (baseline, candidate) = ("bridged-vm".to_owned(), "bridged-vm up.loss=10%".to_owned());
+    let report = ComparisonReport { links: Some(DifferentLinks { baseline, candidate }), ..comparison() };
+    let text = render_comparison(&report, &plain(100));
+    let second = "The two runs went over different links: bridged-vm against bridged-vm up.loss=10%.";
+    assert_eq!(text.lines().nth(1), Some(second), "{text}");
+    assert!(!render_comparison(&comparison(), &plain(100)).contains("different links"));
+    let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render_comparison(&report)).unwrap();
+    assert_eq!(json["links"]["candidate"], "bridged-vm up.loss=10%");
+}
+
+#[test]
+fn two_runs_with_nothing_in_common() {
+    let text = render_comparison(&ComparisonReport::default(), &plain(80));
+    assert!(text.starts_with("The two runs have no figure in common."), "{text}");
+}
