@@ -9,8 +9,8 @@ use hairpin_testing::{or_skip, program};
 use super::{run, with_script};
 use crate::support::{PROGRAM, Place, Running, can_link, names_in, signal, until};
 
-/// A script that says that it runs, and stays.
-// A shell that waits for another program when it is interrupted goes on with its script: so `runs` is made by the shell itself.
+/// A script that says that it runs, and stays. A shell that waits for another program when it is interrupted may go on with its
+/// script, so the shell itself makes the file.
 const STAYS: &str = "sleep 300 & setsid sleep 300 & : >runs; exec sleep 300";
 
 /// Starts a script across a link in a process group of its own, as a shell does, and waits until it runs.
