@@ -2,7 +2,7 @@
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
-use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::ground::{Candidate, Ground, KnownLink, LinkGround};
 use hairpin_model::ledger::Ledger;
@@ -29,12 +29,38 @@ pub fn ladder() -> Vec<Card> {
         min_mtu_bytes: 0,
         answered_by: AnsweredBy::EchoHalf,
         reach: Reach::Machine,
+        protocol: Protocol::None,
+        cpu_only: false,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
+        is_reference: false,
+        in_survey: true,
         waitings: Waiting::ALL,
         options: &[],
     };
-    let of_memory = Card { boundaries: true, max_message_bytes: 16 << 20, ..plain.clone() };
+    let of_memory = Card {
+        boundaries: true,
+        cpu_only: true,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
+        max_message_bytes: 16 << 20,
+        ..plain.clone()
+    };
     let datagram =
         Card { boundaries: true, max_message_bytes: 65_507, lossless: false, options: DATAGRAM, ..plain.clone() };
+    let udp = Card {
+        name: "udp",
+        reach: Reach::Network,
+        protocol: Protocol::Udp,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 10_200, spinning_ns: 6_100 },
+        ..datagram.clone()
+    };
+    let tcp = Card {
+        name: "tcp",
+        reach: Reach::Network,
+        protocol: Protocol::Tcp,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
+        options: OptionName::ALL,
+        ..plain.clone()
+    };
     vec![
         Card {
             name: "memory",
@@ -45,9 +71,15 @@ pub fn ladder() -> Vec<Card> {
         Card { name: "shm", waitings: &[Waiting::Block, Waiting::Spin], ..of_memory.clone() },
         plain.clone(),
         Card { name: "fifo", ..plain.clone() },
-        Card { name: "unix-stream", options: BUFFERS, ..plain.clone() },
+        Card {
+            name: "unix-stream",
+            rough_round_trip: RoughRoundTrip { blocking_ns: 9_400, spinning_ns: 3_300 },
+            options: BUFFERS,
+            ..plain.clone()
+        },
         Card {
             name: "unix-seqpacket",
+            rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
             options: BUFFERS,
             lossless: true,
             max_message_bytes: 200_000,
@@ -55,34 +87,30 @@ pub fn ladder() -> Vec<Card> {
         },
         Card {
             name: "unix-datagram",
+            rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
             options: BUFFERS,
             lossless: true,
             max_message_bytes: 200_000,
             ..datagram.clone()
         },
-        Card { name: "udp", reach: Reach::Network, ..datagram.clone() },
+        udp.clone(),
+        Card { name: "udp6", min_mtu_bytes: IPV6_MTU_BYTES, max_message_bytes: 65_527, ..udp.clone() },
+        Card { is_reference: true, ..tcp.clone() },
+        Card { name: "tcp6", min_mtu_bytes: IPV6_MTU_BYTES, ..tcp.clone() },
         Card {
-            name: "udp6",
-            min_mtu_bytes: IPV6_MTU_BYTES,
-            reach: Reach::Network,
-            max_message_bytes: 65_527,
-            ..datagram.clone()
+            name: "mptcp",
+            rough_round_trip: RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 },
+            options: MPTCP,
+            in_survey: false,
+            ..tcp
         },
-        Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
-        Card {
-            name: "tcp6",
-            min_mtu_bytes: IPV6_MTU_BYTES,
-            reach: Reach::Network,
-            options: OptionName::ALL,
-            ..plain.clone()
-        },
-        Card { name: "mptcp", reach: Reach::Network, options: MPTCP, ..plain },
         Card {
             name: "icmp",
-            reach: Reach::Network,
+            protocol: Protocol::Icmp,
+            rough_round_trip: RoughRoundTrip { blocking_ns: 4_000, spinning_ns: 4_000 },
             answered_by: AnsweredBy::Kernel,
             options: &[OptionName::Tos],
-            ..datagram
+            ..udp
         },
     ]
 }
