@@ -141,7 +141,13 @@ fn row(line: &Line, planned: &[Planned]) -> String {
         Extent::Count(count) => format!("{count} messages"),
         Extent::DurationNs(duration_ns) => format!("{} ms", duration_ns / 1_000_000),
     };
-    let (over, samples) = (line.over.words(), count * FEWEST_BLOCKS);
+    let over = match line.over {
+        Over::EchoHalves => "all that Hairpin answers",
+        Over::Kernel => "all that the kernel answers",
+        Over::All => "all",
+        Over::One => "tcp",
+    };
+    let samples = count * FEWEST_BLOCKS;
     let cases: Vec<Planned> = planned.iter().filter(|planned| is_of(line, planned)).cloned().collect();
     let estimate = seconds(&cases);
     format!(

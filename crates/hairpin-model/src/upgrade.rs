@@ -109,10 +109,27 @@ fn format_of(text: &str) -> Result<u32, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::Environment;
+    use crate::run::{Plan, Tool};
 
     #[test]
     fn each_format_has_a_step_to_the_next() {
         assert_eq!(STEPS.len() + 1, FORMAT as usize);
+    }
+
+    #[test]
+    fn a_run_without_cards_gets_those_of_the_transports_that_were_and_others_keep_theirs() {
+        let mut json = serde_json::json!({
+            "format": 1, "tool": Tool::default(), "command_line": [], "started_unix_s": 0, "duration_ns": 0,
+            "state": "complete", "seed": 1, "plan": Plan::default(), "environment": Environment::default(),
+            "cases": [], "comparisons": [], "findings": [], "skipped": [],
+        });
+        let cards = load(&json.to_string()).unwrap().cards;
+        assert_eq!(["tcp", "udp6"].map(|name| cards.lossless(name)), [true, false]);
+        assert_eq!(cards, earlier_cards());
+        let own: SavedCards = [("carrier-pigeon", *cards.get("udp").unwrap())].into_iter().collect();
+        json["cards"] = serde_json::to_value(&own).unwrap();
+        assert_eq!(load(&json.to_string()).unwrap().cards, own);
     }
 
     #[test]

@@ -161,6 +161,18 @@ mod tests {
         }
     }
 
+    /// Whatever the system's own words are.
+    #[test]
+    fn a_failure_to_open_has_its_cause_and_its_hint_apart() {
+        let source = std::io::Error::other("no (hint: none)");
+        let object = "a wire".to_owned();
+        let hint = "try (hint: again)".to_owned();
+        let error =
+            hairpin_transports::TransportError::System { operation: "open", object, source, hint: hint.clone() };
+        let cause = "client: cannot open a wire: no (hint: none)".to_owned();
+        assert_eq!(unopened(End::Near, &error), Failure { cause, hint });
+    }
+
     #[test]
     fn an_unmet_option_is_an_error_unless_it_is_allowed() {
         let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 4608.0)];

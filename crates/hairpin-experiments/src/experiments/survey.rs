@@ -43,19 +43,6 @@ pub enum Over {
     One,
 }
 
-impl Over {
-    /// It in words, for the document.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::EchoHalves => "all that Hairpin answers",
-            Self::Kernel => "all that the kernel answers",
-            Self::All => "all",
-            Self::One => "the reference",
-        }
-    }
-}
-
 /// One line of the survey's table: the same case over some transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {

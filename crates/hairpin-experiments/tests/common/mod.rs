@@ -16,9 +16,9 @@ const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 const MPTCP: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Sndbuf, OptionName::Rcvbuf];
 const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp];
 
-/// The ladder.
-pub fn ladder() -> Vec<Card> {
-    let plain = Card {
+/// A pipe, which differs least from all others.
+fn plain() -> Card {
+    Card {
         name: "pipe",
         summary: "a pair of pipes",
         ordered: true,
@@ -31,86 +31,96 @@ pub fn ladder() -> Vec<Card> {
         reach: Reach::Machine,
         protocol: Protocol::None,
         cpu_only: false,
-        rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
+        rough_round_trip: rough(5_000, 4_000),
         is_reference: false,
         in_survey: true,
         waitings: Waiting::ALL,
         options: &[],
-    };
-    let of_memory = Card {
+    }
+}
+
+fn rough(blocking_ns: u64, spinning_ns: u64) -> RoughRoundTrip {
+    RoughRoundTrip { blocking_ns, spinning_ns }
+}
+
+/// Both transports of shared memory.
+fn of_memory() -> Card {
+    Card {
         boundaries: true,
-        cpu_only: true,
-        rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
         max_message_bytes: 16 << 20,
-        ..plain.clone()
-    };
-    let datagram =
-        Card { boundaries: true, max_message_bytes: 65_507, lossless: false, options: DATAGRAM, ..plain.clone() };
-    let udp = Card {
+        cpu_only: true,
+        rough_round_trip: rough(4_500, 140),
+        waitings: &[Waiting::Block, Waiting::Spin],
+        ..plain()
+    }
+}
+
+/// Both Unix sockets that keep boundaries.
+fn unix_messages() -> Card {
+    Card {
+        boundaries: true,
+        max_message_bytes: 200_000,
+        rough_round_trip: rough(7_800, 3_400),
+        options: BUFFERS,
+        ..plain()
+    }
+}
+
+fn udp() -> Card {
+    Card {
         name: "udp",
+        boundaries: true,
+        max_message_bytes: 65_507,
+        lossless: false,
         reach: Reach::Network,
         protocol: Protocol::Udp,
-        rough_round_trip: RoughRoundTrip { blocking_ns: 10_200, spinning_ns: 6_100 },
-        ..datagram.clone()
-    };
-    let tcp = Card {
+        rough_round_trip: rough(10_200, 6_100),
+        options: DATAGRAM,
+        ..plain()
+    }
+}
+
+fn tcp() -> Card {
+    Card {
         name: "tcp",
         reach: Reach::Network,
         protocol: Protocol::Tcp,
-        rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
+        rough_round_trip: rough(13_400, 8_100),
+        is_reference: true,
         options: OptionName::ALL,
-        ..plain.clone()
-    };
+        ..plain()
+    }
+}
+
+/// The ladder.
+pub fn ladder() -> Vec<Card> {
     vec![
-        Card {
-            name: "memory",
-            reach: Reach::Process,
-            waitings: &[Waiting::Block, Waiting::Spin],
-            ..of_memory.clone()
-        },
-        Card { name: "shm", waitings: &[Waiting::Block, Waiting::Spin], ..of_memory.clone() },
-        plain.clone(),
-        Card { name: "fifo", ..plain.clone() },
-        Card {
-            name: "unix-stream",
-            rough_round_trip: RoughRoundTrip { blocking_ns: 9_400, spinning_ns: 3_300 },
-            options: BUFFERS,
-            ..plain.clone()
-        },
-        Card {
-            name: "unix-seqpacket",
-            rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
-            options: BUFFERS,
-            lossless: true,
-            max_message_bytes: 200_000,
-            ..datagram.clone()
-        },
-        Card {
-            name: "unix-datagram",
-            rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
-            options: BUFFERS,
-            lossless: true,
-            max_message_bytes: 200_000,
-            ..datagram.clone()
-        },
-        udp.clone(),
-        Card { name: "udp6", min_mtu_bytes: IPV6_MTU_BYTES, max_message_bytes: 65_527, ..udp.clone() },
-        Card { is_reference: true, ..tcp.clone() },
-        Card { name: "tcp6", min_mtu_bytes: IPV6_MTU_BYTES, ..tcp.clone() },
+        Card { name: "memory", reach: Reach::Process, ..of_memory() },
+        Card { name: "shm", ..of_memory() },
+        plain(),
+        Card { name: "fifo", ..plain() },
+        Card { name: "unix-stream", rough_round_trip: rough(9_400, 3_300), options: BUFFERS, ..plain() },
+        Card { name: "unix-seqpacket", ..unix_messages() },
+        Card { name: "unix-datagram", ..unix_messages() },
+        udp(),
+        Card { name: "udp6", min_mtu_bytes: IPV6_MTU_BYTES, max_message_bytes: 65_527, ..udp() },
+        tcp(),
+        Card { name: "tcp6", min_mtu_bytes: IPV6_MTU_BYTES, is_reference: false, ..tcp() },
         Card {
             name: "mptcp",
-            rough_round_trip: RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 },
+            rough_round_trip: rough(15_000, 9_000),
             options: MPTCP,
+            is_reference: false,
             in_survey: false,
-            ..tcp
+            ..tcp()
         },
         Card {
             name: "icmp",
             protocol: Protocol::Icmp,
-            rough_round_trip: RoughRoundTrip { blocking_ns: 4_000, spinning_ns: 4_000 },
+            rough_round_trip: rough(4_000, 4_000),
             answered_by: AnsweredBy::Kernel,
             options: &[OptionName::Tos],
-            ..udp
+            ..udp()
         },
     ]
 }
