@@ -18,7 +18,7 @@ const LOOKS: &[&str] = &[
     "strip_suffix",
 ];
 
-/// What the text of an error comes from: the last name before the look, and the fields that hold one.
+/// What the text of an error comes from: the error in words, and the fields and calls that give a part of it.
 const TEXTS: &[&str] = &[
     "err.to_string()",
     "error.to_string()",
@@ -32,8 +32,8 @@ const TEXTS: &[&str] = &[
     ".hint()",
 ];
 
-/// How a text takes its hint: whoever cuts there cuts an error.
-const HINT: &str = "\" (hint: \"";
+/// How a text takes its hint, without blanks: whoever cuts there cuts an error.
+const HINT: &str = "\"(hint:\"";
 
 /// No look into the text of an error.
 pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
@@ -42,20 +42,23 @@ pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
         return Vec::new();
     }
     let code = source::production(&source.text, false);
+    // Without blanks and line ends, as chains of calls are broken anywhere; and where each letter stood.
+    let (places, letters): (Vec<usize>, Vec<char>) =
+        code.char_indices().filter(|(_, letter)| letter.is_ascii_graphic()).unzip();
+    let dense: String = letters.into_iter().collect();
     let looks = LOOKS.iter().flat_map(|look| {
-        let call = format!(".{look}(");
-        code.match_indices(&call).map(|(at, call)| (at, at + call.len())).collect::<Vec<_>>()
+        let of_texts = TEXTS.iter().map(move |text| format!("{text}.{look}("));
+        of_texts.chain([format!(".{look}({HINT}")])
     });
-    let mut places: Vec<usize> = looks
-        .filter(|(at, end)| {
-            let before = code[..*at].trim_end();
-            TEXTS.iter().any(|text| before.ends_with(text)) || code[*end..].trim_start().starts_with(HINT)
-        })
-        .map(|(at, _)| at)
+    let compared = TEXTS.iter().flat_map(|text| [format!("{text}==\""), format!("{text}!=\"")]);
+    let mut lines: Vec<usize> = looks
+        .chain(compared)
+        .flat_map(|look| dense.match_indices(&look).map(|(at, _)| at).collect::<Vec<_>>())
+        .map(|at| source::line_of(&code, places[at]))
         .collect();
-    places.sort_unstable();
+    lines.sort_unstable();
     let what = "the text of an error is matched (hint: give the error a kind, or its cause and its hint apart)";
-    places.into_iter().map(|at| (source::line_of(&code, at), what.to_owned())).collect()
+    lines.into_iter().map(|line| (line, what.to_owned())).collect()
 }
 
 #[cfg(test)]
@@ -73,6 +76,7 @@ mod tests {
             "error.to_string().contains(\"refused\")",
             "error\n    .to_string()\n    .starts_with(\"refused\")",
             "failure.cause.contains(&other)",
+            "failure.cause == \"refused\"",
             "why.reason.strip_prefix(\"cannot\")",
             "text.rsplit_once(\" (hint: \")",
         ] {
