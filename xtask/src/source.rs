@@ -93,16 +93,19 @@ pub(crate) fn without_comments(text: &str, literals_too: bool) -> String {
     String::from_utf8(bytes).expect("whole literals and comments were replaced by spaces")
 }
 
-/// Rust text without comments, literals and what is there for tests only.
-pub(crate) fn production(text: &str) -> String {
+/// Rust text with comments and what is there for tests only blanked out, and literals too where asked.
+pub(crate) fn production(text: &str, literals_too: bool) -> String {
     const FOR_TESTS: &str = "#[cfg(test)]";
-    let mut text = without_comments(text, true);
-    while let Some(at) = text.find(FOR_TESTS) {
-        let end = item_end(&text, at + FOR_TESTS.len());
-        let blank: String = text[at..end].chars().map(|letter| if letter == '\n' { '\n' } else { ' ' }).collect();
-        text.replace_range(at..end, &blank);
+    let mut blank = without_comments(text, true);
+    let mut code = without_comments(text, literals_too);
+    while let Some(at) = blank.find(FOR_TESTS) {
+        let end = item_end(&blank, at + FOR_TESTS.len());
+        for text in [&mut blank, &mut code] {
+            let spaces: String = text[at..end].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
+            text.replace_range(at..end, &spaces);
+        }
     }
-    text
+    code
 }
 
 /// Where the item that begins at byte `at` ends: with its block, or with a semicolon before any.
@@ -203,9 +206,14 @@ mod tests {
     fn what_is_there_for_tests_is_no_production() {
         let text =
             "fn a() {}\n#[cfg(test)]\nmod tests {\n fn b() { 1 }\n}\n#[cfg(test)]\npub(crate) mod c;\nfn d() {}\n";
-        let production = production(text);
+        let production = production(text, true);
         assert_eq!(production.split_whitespace().collect::<Vec<_>>().join(" "), "fn a() {} fn d() {}");
         assert_eq!(production.lines().count(), text.lines().count());
+        let text =
+            "fn a() { \"é\" } // \"b\"\n#[cfg(test)]\nmod tests { const C: &str = \"ö}\"; }\nfn d() { \"e\" }\n";
+        let code = super::production(text, false);
+        assert_eq!(code.split_whitespace().collect::<Vec<_>>().join(" "), "fn a() { \"é\" } fn d() { \"e\" }");
+        assert_eq!(code.len(), text.len());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
 use hairpin_model::round::RoundRecord;
 use hairpin_model::samples::{Samples, latency_histogram};
@@ -68,12 +69,13 @@ impl Digest {
 
     /// A summary of each case: those of `plan_order` first (measured or not), then any other in order of appearance.
     ///
-    /// `rounds` are all rounds of the run, `states` the machine's over them; intervals leave out `alpha`. Without samples of a case its curve and its
+    /// `cards` are those of the run, `rounds` all its rounds, `states` the machine's over them; intervals leave out `alpha`. Without samples of a case its curve and its
     /// modes are empty.
     #[must_use]
     pub fn summaries(
         &self,
         plan_order: &[Case],
+        cards: &SavedCards,
         rounds: &[RoundRecord],
         states: &States,
         alpha: f64,
@@ -92,7 +94,8 @@ impl Digest {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
                 let all_shown = counted::too_few(rounds.iter().copied());
                 let latencies = self.latencies.get(&id).and_then(|latencies| latencies.shown(all_shown));
-                summary::summary(case, id.clone(), rounds, latencies.as_deref(), states, alpha)
+                let lossless = cards.lossless(&case.transport);
+                summary::summary((case, lossless), id.clone(), rounds, latencies.as_deref(), states, alpha)
             })
             .collect();
         exchanges::fill_speed_ups(&mut summaries, alpha);
@@ -102,6 +105,7 @@ impl Digest {
 
 #[cfg(test)]
 mod tests {
+    use hairpin_model::upgrade::earlier_cards;
     use proptest::prelude::*;
 
     use super::*;
@@ -113,8 +117,13 @@ mod tests {
         let mut made_up = MadeUp::new();
         made_up.rounds_of(&udp, &[10_000]);
         made_up.rounds_of(&pipe, &[5_000]);
-        let summaries =
-            Digest::new().summaries(&[tcp, pipe, Case::ping_pong("pipe")], &made_up.rounds, &States::default(), 0.05);
+        let summaries = Digest::new().summaries(
+            &[tcp, pipe, Case::ping_pong("pipe")],
+            &earlier_cards(),
+            &made_up.rounds,
+            &States::default(),
+            0.05,
+        );
         let order: Vec<&str> = summaries.iter().map(|summary| summary.case.transport.as_str()).collect();
         assert_eq!(order, ["tcp", "pipe", "udp"]);
         assert!(!summaries[0].valid && summaries[0].rounds == 0, "planned but never run");
@@ -155,7 +164,7 @@ mod tests {
             let mut made_up = MadeUp::new();
             made_up.rounds_of(&case, &latencies);
             let mut rounds = made_up.rounds.clone();
-            let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&made_up.plan, rounds, &States::default(), 0.05);
+            let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&made_up.plan, &earlier_cards(), rounds, &States::default(), 0.05);
             let forwards = summaries(&rounds);
             rounds.reverse();
             prop_assert_eq!(&summaries(&rounds)[0].latency_ns, &forwards[0].latency_ns);

@@ -10,7 +10,6 @@ use hdrhistogram::Histogram;
 
 use crate::drops;
 use crate::modes::modes;
-use crate::summary::lossless;
 
 /// Parts of equal length that the course of a round is told in.
 pub const PARTS: usize = 10;
@@ -20,7 +19,8 @@ const EARLY: std::ops::Range<usize> = 1..11;
 /// The figures of one round of `case`: percentiles from its histogram (nearest rank), the rest from the raw columns.
 ///
 /// Of an evidence round every exchange is kept, of a timed one the first. `duration_ns` is from the first measured message
-/// to the end of the last; at 0 the rate is 0. `link` is the record of the link between the ends, if there was one.
+/// to the end of the last; at 0 the rate is 0. `link` is the record of the link between the ends, if there was one;
+/// `lossless` says whether the transport promises every message.
 #[must_use]
 pub fn round_figures(
     case: &Case,
@@ -28,6 +28,7 @@ pub fn round_figures(
     samples: &Samples,
     duration_ns: u64,
     link: Option<&LinkRecord>,
+    lossless: bool,
 ) -> RoundFigures {
     let answered = samples.latency.len();
     // Of a round of millions of samples a list that grows would take twice the room.
@@ -43,7 +44,7 @@ pub fn round_figures(
     let all = samples.warm_up_latencies_ns().chain(measured.iter().copied());
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();
     RoundFigures {
-        drops: link.and_then(|link| drops::figures(samples, link, lossless(&case.transport))),
+        drops: link.and_then(|link| drops::figures(samples, link, lossless)),
         samples: answered,
         latency_ns: percentiles(&samples.latency),
         service_ns: samples.service.as_ref().map(percentiles),
@@ -125,7 +126,7 @@ mod tests {
         // 20 warm-up messages of 3 000 ns, then 1 000 messages of 1 001 to 2 000 ns.
         let latencies: Vec<u64> = (1001..=2000).collect();
         let samples = back_to_back(&[3000; 20], &latencies);
-        let figures = round_figures(&ping_pong(), Purpose::Timed, &samples, 1_500_500, None);
+        let figures = round_figures(&ping_pong(), Purpose::Timed, &samples, 1_500_500, None, true);
         let expected = Percentiles { p50: 1500.0, p90: 1900.0, p99: 1990.0, p999: 1999.0, max: 2000.0, mean: 1500.5 };
         assert_eq!(figures.latency_ns, expected);
         assert_eq!(figures.samples, 1000);
@@ -138,8 +139,14 @@ mod tests {
 
     #[test]
     fn an_open_loop_has_service_time_and_lateness() {
-        let figures =
-            round_figures(&ping_pong(), Purpose::Timed, &paced(1_000_000, &[(500, 1500); 100]), 100_000_000, None);
+        let figures = round_figures(
+            &ping_pong(),
+            Purpose::Timed,
+            &paced(1_000_000, &[(500, 1500); 100]),
+            100_000_000,
+            None,
+            true,
+        );
         assert_eq!(figures.latency_ns.p50, 2000.0);
         assert_eq!(figures.service_ns.map(|service| service.p50), Some(1500.0));
         assert_eq!(figures.lateness_ns.map(|lateness| lateness.p50), Some(500.0));
@@ -151,27 +158,28 @@ mod tests {
         for row in 0..10 {
             samples.fate[row] = Fate::Lost;
         }
-        let figures = round_figures(&ping_pong(), Purpose::Timed, &samples, 1, None);
+        let figures = round_figures(&ping_pong(), Purpose::Timed, &samples, 1, None, true);
         assert_eq!(figures.course_ns, vec![100.0; 10]);
         assert_eq!(figures.cold_start, None, "twenty answered: their last half begins before message 12");
     }
 
     #[test]
     fn nothing_at_all_is_no_panic_and_no_rate() {
-        let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[]), 0, None);
+        let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[]), 0, None, true);
         assert_eq!(figures, RoundFigures::default());
     }
 
     #[test]
     fn the_first_exchanges_are_told_apart_warm_up_included() {
         let samples = back_to_back(&[600, 44_000], &[44_001, 44_002, 44_003, 44_004, 44_005, 44_006, 44_007]);
-        let figures = round_figures(&small_writes("none"), Purpose::Timed, &samples, 1, None);
+        let figures = round_figures(&small_writes("none"), Purpose::Timed, &samples, 1, None, true);
         let early = [600.0, 44_000.0, 44_001.0, 44_002.0, 44_003.0, 44_004.0, 44_005.0, 44_006.0];
         assert_eq!(figures.early_exchanges_ns, early);
-        let evidence = round_figures(&small_writes("none"), Purpose::Untraced, &samples, 1, None).early_exchanges_ns;
+        let evidence =
+            round_figures(&small_writes("none"), Purpose::Untraced, &samples, 1, None, true).early_exchanges_ns;
         assert_eq!(evidence, [&early[..], &[44_007.0]].concat());
         assert_eq!(
-            round_figures(&ping_pong(), Purpose::Timed, &samples, 1, None).early_exchanges_ns.len(),
+            round_figures(&ping_pong(), Purpose::Timed, &samples, 1, None, true).early_exchanges_ns.len(),
             0,
             "no exchanges in a ping-pong"
         );
@@ -180,7 +188,8 @@ mod tests {
     #[test]
     fn what_takes_longer_than_an_hour_is_an_hour() {
         // It lies beyond an hour by less than the width of a bucket.
-        let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[3_603_477_561_344]), 1, None);
+        let figures =
+            round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &[3_603_477_561_344]), 1, None, true);
         let hour = LONGEST_NS as f64;
         assert!((hour..=hour * (1.0 + 1.0 / 1024.0)).contains(&figures.latency_ns.max), "{}", figures.latency_ns.max);
     }
@@ -188,7 +197,7 @@ mod tests {
     proptest! {
         #[test]
         fn percentiles_rise_and_stay_within_the_samples(values in proptest::collection::vec(0_u64..u64::MAX / 4, 1..200)) {
-            let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &values), 1, None).latency_ns;
+            let figures = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &values), 1, None, true).latency_ns;
             let order = [figures.p50, figures.p90, figures.p99, figures.p999, figures.max];
             prop_assert!(order.windows(2).all(|pair| pair[0] <= pair[1]), "{order:?}");
             let (least, most) = (values.iter().min().unwrap(), values.iter().max().unwrap());
@@ -200,9 +209,9 @@ mod tests {
 
         #[test]
         fn scaled_samples_have_scaled_figures(values in proptest::collection::vec(1_000_u64..1_000_000, 25..100), scale in 2_u64..1000) {
-            let plain = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &values), 1_000_000, None);
+            let plain = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &values), 1_000_000, None, true);
             let scaled: Vec<u64> = values.iter().map(|value| value * scale).collect();
-            let scaled = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &scaled), 1_000_000 * scale, None);
+            let scaled = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &scaled), 1_000_000 * scale, None, true);
             let near = |a: f64, b: f64| (a * scale as f64 / b - 1.0).abs() < 0.0025;
             prop_assert!(near(plain.latency_ns.p50, scaled.latency_ns.p50));
             prop_assert!(near(plain.latency_ns.p999, scaled.latency_ns.p999));

@@ -17,18 +17,10 @@ use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
 use crate::{counted, counters, exchanges, links, modes, open_loop, trace};
 
-/// Transports that may lose messages by their nature, by the first part of their name.
-const MAY_LOSE: &[&str] = &["udp", "icmp"];
-
-/// Whether a message on that transport arrives unless the connection breaks.
-#[must_use]
-pub(crate) fn lossless(transport: &str) -> bool {
-    !MAY_LOSE.iter().any(|name| transport.starts_with(name))
-}
-
-/// The summary of `case` from its rounds and from the histogram of all their latencies, where there is one.
+/// The summary of `case` from its rounds and from the histogram of all their latencies, where there is one; `lossless`
+/// says whether its transport promises every message.
 pub(crate) fn summary(
-    case: &Case,
+    (case, lossless): (&Case, bool),
     id: String,
     rounds: &[&RoundRecord],
     latencies: Option<&Histogram<u64>>,
@@ -49,7 +41,7 @@ pub(crate) fn summary(
         share: other.share,
         latency_ns: other.latencies(|measured| Some(measured.figures.latency_ns)).unwrap_or_default(),
     });
-    let why_invalid = why_invalid(case, rounds, &measured);
+    let why_invalid = why_invalid(case, lossless, rounds, &measured);
     CaseSummary {
         link: links::summary(case, rounds, &kept),
         label: case.label(),
@@ -150,7 +142,7 @@ fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<
     }
 }
 
-fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<String> {
+fn why_invalid(case: &Case, lossless: bool, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<String> {
     let mut reasons = Vec::new();
     if measured.is_empty() {
         let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
@@ -178,7 +170,7 @@ fn why_invalid(case: &Case, rounds: &[&RoundRecord], measured: &[&Measured]) -> 
     reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));
     let ledger = measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger));
-    if lossless(&case.transport) {
+    if lossless {
         let lost = ledger.lost.values().sum::<u64>();
         if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
             reasons.push(format!(

@@ -230,11 +230,11 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
 fn explained(failure: Failure, server: Option<&mut Server>, link: Option<Link>) -> Failure {
     let server = server.and_then(Server::own_cause);
     let link = link.and_then(|link| link.finish().map_or_else(Some, |end| let_nothing_through(&end.record)));
-    [server, link].into_iter().flatten().fold(failure, |failure, cause| {
-        if failure.cause.contains(&cause.cause) {
-            return failure;
-        }
-        Failure { cause: format!("{}; {}", failure.cause, cause.cause), hint: cause.hint }
+    // What the failure was heard from says the same again.
+    let more: Vec<Failure> = [server, link].into_iter().flatten().filter(|cause| *cause != failure).collect();
+    more.into_iter().fold(failure, |failure, cause| Failure {
+        cause: format!("{}; {}", failure.cause, cause.cause),
+        hint: cause.hint,
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use hairpin_model::card::{AnsweredBy, Card, Reach};
+use hairpin_model::card::{Card, Protocol};
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 
@@ -33,15 +33,18 @@ pub(crate) fn autocorked() -> Option<Fact> {
 /// What the kernel counted in a network namespace that carries one connection of that transport and no other; what it
 /// does not count is left out.
 pub(crate) fn of_the_connection(card: &Card) -> Vec<Fact> {
-    if card.reach != Reach::Network || card.answered_by == AnsweredBy::Kernel {
-        return Vec::new();
+    let file = |name| file(name).unwrap_or_default();
+    match card.protocol {
+        Protocol::Tcp => {
+            let text = file("netstat");
+            facts(TCP, |group, name| counter(&text, group, name))
+        }
+        Protocol::Udp => {
+            let (text, text_of_ipv6) = (file("snmp"), file("snmp6"));
+            facts(UDP, |group, name| Some(counter(&text, group, name)? + of_ipv6(&text_of_ipv6, name).unwrap_or(0)))
+        }
+        Protocol::Icmp | Protocol::None => Vec::new(),
     }
-    if !card.boundaries {
-        let text = file("netstat").unwrap_or_default();
-        return facts(TCP, |group, name| counter(&text, group, name));
-    }
-    let (text, text_of_ipv6) = (file("snmp").unwrap_or_default(), file("snmp6").unwrap_or_default());
-    facts(UDP, |group, name| Some(counter(&text, group, name)? + of_ipv6(&text_of_ipv6, name).unwrap_or(0)))
 }
 
 fn facts(counters: &[Counter], count: impl Fn(&str, &str) -> Option<u64>) -> Vec<Fact> {

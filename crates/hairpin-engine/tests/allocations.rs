@@ -78,7 +78,8 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
         let echo = scope.spawn(move || {
-            let echo = Echo { clock, case, boundaries: card.boundaries, warm_up: order.warm_up };
+            let echo =
+                Echo { clock, case, boundaries: card.boundaries, cpu_only: card.cpu_only, warm_up: order.warm_up };
             let mut wire = listening.accept().expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });

@@ -1,6 +1,7 @@
 //! How long rounds will take, roughly: enough to announce a run and to choose how many rounds fit its time, and used for
 //! nothing else.
 
+use hairpin_model::card::RoughRoundTrip;
 use hairpin_model::case::{Case, CpuIdle, Pattern, Placement, Waiting};
 use hairpin_model::ground::Ground;
 use hairpin_model::round::{Extent, RoundOrder};
@@ -13,27 +14,11 @@ use crate::sequence::Planned;
 /// What a round costs beyond its messages: two processes, a connection, their end, and saving it.
 pub const OVERHEAD_NS: u64 = 6_000_000;
 
-/// Round trips of bare loops, 4 B, p50 in ns, by transport: blocking on one CPU, and spinning. From hand-written C loops on a
-/// 2-CPU KVM guest with Linux 6.18; for `memory`, `fifo`, `unix-seqpacket` and IPv6 their nearest relative stands in.
-pub const FLOORS: &[(&str, [u64; 2])] = &[
-    ("memory", [4_500, 140]),
-    ("shm", [4_500, 140]),
-    ("pipe", [PIPE_NS, 4_000]),
-    ("fifo", [PIPE_NS, 4_000]),
-    ("unix-stream", [9_400, 3_300]),
-    ("unix-seqpacket", [7_800, 3_400]),
-    ("unix-datagram", [7_800, 3_400]),
-    ("udp", [10_200, 6_100]),
-    ("udp6", [10_200, 6_100]),
-    ("tcp", [13_400, 8_100]),
-    ("tcp6", [13_400, 8_100]),
-    ("icmp", [4_000, 4_000]),
-];
-/// A pipe, which the ground measures between two CPUs.
+/// A pipe between ends on one CPU, blocking: what the ground's round trip that wakes another CPU goes through.
 const PIPE_NS: u64 = 5_000;
 
-/// What a transport without a line in [`FLOORS`] is taken to cost: a little more than TCP.
-pub const UNKNOWN_FLOOR: [u64; 2] = [15_000, 9_000];
+/// What a transport that the ground does not have is taken to cost.
+pub const UNKNOWN: RoughRoundTrip = RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 };
 
 /// A byte is copied in about so long, there and back.
 const BYTE_NS: u64 = 1;
@@ -91,13 +76,14 @@ pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, ground: &
 }
 
 fn floor_ns(case: &Case, ground: &Ground) -> u64 {
-    let floor = FLOORS.iter().find(|(name, _)| *name == case.transport).map_or(UNKNOWN_FLOOR, |found| found.1);
-    let [one_cpu_ns, spinning_ns] = floor;
+    let candidate = ground.candidate(&case.transport);
+    let RoughRoundTrip { blocking_ns, spinning_ns } =
+        candidate.map_or(UNKNOWN, |candidate| candidate.card.rough_round_trip);
     match (case.waiting, case.placement, case.cpu_idle) {
         (Waiting::Spin, _, _) => spinning_ns,
         (_, Placement::Apart, CpuIdle::Deep) => {
-            (ground.waking_round_trip_ns)().saturating_add(one_cpu_ns).saturating_sub(PIPE_NS)
+            (ground.waking_round_trip_ns)().saturating_add(blocking_ns).saturating_sub(PIPE_NS)
         }
-        _ => one_cpu_ns,
+        _ => blocking_ns,
     }
 }

@@ -136,7 +136,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], exchange: &Exchange, card: &C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hairpin_model::card::{AnsweredBy, Reach};
+    use hairpin_model::card::{AnsweredBy, Protocol, Reach, RoughRoundTrip};
     use hairpin_model::case::{Placement, Waiting};
     use hairpin_model::options::OptionName;
 
@@ -152,6 +152,11 @@ mod tests {
             min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Network,
+            protocol: Protocol::Tcp,
+            cpu_only: false,
+            rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
+            is_reference: true,
+            in_survey: true,
             waitings: Waiting::ALL,
             options,
         }

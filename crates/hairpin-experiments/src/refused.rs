@@ -1,11 +1,6 @@
 //! A plan that is refused before anything runs.
 
-use hairpin_model::card::WhyNot;
-use hairpin_model::exchange::{BadRemedy, BadWrites};
-use hairpin_model::hint::Hint;
-use hairpin_model::names::UnknownName;
-use hairpin_model::options::OptionError;
-use hairpin_model::parse::BadQuantity;
+use hairpin_model::hint::{Hint, Hinted};
 
 /// Why a plan is refused: bad usage or input, exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,49 +24,11 @@ impl Refused {
     pub fn while_reading(self, object: &str) -> Self {
         Self { what: format!("{object}: {}", self.what), hint: self.hint }
     }
-
-    /// Takes apart a text that already ends in `(hint: ...)`, so that the hint is not said twice.
-    fn from_text(text: &str) -> Self {
-        match text.rsplit_once(" (hint: ") {
-            Some((what, hint)) => Self::new(what, hint.strip_suffix(')').unwrap_or(hint)),
-            None => Self::new(text, "`hairpin list` shows what there is"),
-        }
-    }
 }
 
-impl From<UnknownName> for Refused {
-    fn from(unknown: UnknownName) -> Self {
-        Self::from_text(&unknown.to_string())
-    }
-}
-
-impl From<OptionError> for Refused {
-    fn from(error: OptionError) -> Self {
-        Self::from_text(&error.to_string())
-    }
-}
-
-impl From<BadQuantity> for Refused {
-    fn from(bad: BadQuantity) -> Self {
-        Self::from_text(&bad.to_string())
-    }
-}
-
-impl From<BadWrites> for Refused {
-    fn from(bad: BadWrites) -> Self {
-        Self::from_text(&bad.to_string())
-    }
-}
-
-impl From<BadRemedy> for Refused {
-    fn from(bad: BadRemedy) -> Self {
-        Self::from_text(&bad.to_string())
-    }
-}
-
-impl From<WhyNot> for Refused {
-    fn from(why: WhyNot) -> Self {
-        Self::new(why.reason, why.hint)
+impl<E: Hinted> From<E> for Refused {
+    fn from(error: E) -> Self {
+        Self::new(error.cause(), error.hint())
     }
 }
 

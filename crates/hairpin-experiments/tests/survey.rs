@@ -4,7 +4,7 @@ use crate::common::{Plan, ground, ground_without, plan_on};
 use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::{FEWEST_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
-use hairpin_experiments::experiments::survey::{LEFT_OUT, LINES, Line, Over, Survey};
+use hairpin_experiments::experiments::survey::{LINES, Line, Over, Survey};
 use hairpin_experiments::sequence::Planned;
 use hairpin_model::case::{Ends, Placement, Waiting};
 use hairpin_model::round::Extent;
@@ -30,9 +30,9 @@ fn planned(plan: &Plan) -> Vec<Planned> {
 fn it_covers_every_transport_and_what_makes_it_slower() {
     let plan = survey(&[]);
     let labels = plan.labels();
-    for name in ground().names() {
-        let is_there = plan.cases.iter().any(|case| case.transport == name);
-        assert_eq!(is_there, !LEFT_OUT.contains(&name), "{name}");
+    for card in ground().candidates.into_iter().map(|candidate| candidate.card) {
+        let is_there = plan.cases.iter().any(|case| case.transport == card.name);
+        assert_eq!(is_there, card.in_survey, "{}", card.name);
     }
     for label in ["tcp block together", "tcp block apart", "tcp spin apart", "tcp block apart CPUs kept awake"] {
         assert!(labels.iter().any(|other| other == label), "{label} in {labels:?}");
@@ -142,7 +142,13 @@ fn row(line: &Line, planned: &[Planned]) -> String {
         Extent::Count(count) => format!("{count} messages"),
         Extent::DurationNs(duration_ns) => format!("{} ms", duration_ns / 1_000_000),
     };
-    let (over, samples) = (line.over.words(), count * FEWEST_BLOCKS);
+    let over = match line.over {
+        Over::EchoHalves => "all that Hairpin answers",
+        Over::Kernel => "all that the kernel answers",
+        Over::All => "all",
+        Over::One => "tcp",
+    };
+    let samples = count * FEWEST_BLOCKS;
     let cases: Vec<Planned> = planned.iter().filter(|planned| is_of(line, planned)).cloned().collect();
     let estimate = seconds(&cases);
     format!(

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hint::{Hint, Hinted};
 use crate::names;
 use crate::options::{OptionName, Options};
 use crate::trace::End;
@@ -74,12 +75,9 @@ pub const MOST_REQUEST_BYTES: u64 = 64 << 20;
 
 /// Why a text does not say what to write.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}", self.cause(), Hint(&self.hint()))]
 pub enum BadWrites {
     /// Not of the form.
-    #[error(
-        "{} does not say what to write (hint: 100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes)",
-        within(.part, .text)
-    )]
     Form {
         /// The part between commas that cannot be read.
         part: String,
@@ -87,11 +85,28 @@ pub enum BadWrites {
         text: String,
     },
     /// A write of nothing.
-    #[error("`{0}` has a write of 0 bytes, which no peer would ever see (hint: 1 byte is the smallest write)")]
     Empty(String),
     /// None at all, or too much.
-    #[error("`{0}` is no request that can be measured (hint: 1 to 10000 writes, 64 MiB together at most)")]
     Extent(String),
+}
+
+impl Hinted for BadWrites {
+    fn cause(&self) -> String {
+        match self {
+            Self::Form { part, text } => format!("{} does not say what to write", within(part, text)),
+            Self::Empty(text) => format!("`{text}` has a write of 0 bytes, which no peer would ever see"),
+            Self::Extent(text) => format!("`{text}` is no request that can be measured"),
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::Form { .. } => "100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes",
+            Self::Empty(_) => "1 byte is the smallest write",
+            Self::Extent(_) => "1 to 10000 writes, 64 MiB together at most",
+        }
+        .to_owned()
+    }
 }
 
 /// `` `foo` of `100x2,foo` ``; the text alone where it has one part only.
@@ -264,16 +279,33 @@ impl FromStr for Remedy {
 
 /// Why a text is no remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}", self.cause(), Hint(&self.hint()))]
 pub enum BadRemedy {
     /// Not one of them.
     #[error(transparent)]
     Unknown(#[from] names::UnknownName),
     /// `batch=N` with the letter N.
-    #[error("`batch=N` needs a number for N (hint: batch=10 copies ten writes together)")]
     NoNumber,
     /// A number of writes that is none.
-    #[error("`batch={0}` does not say how many writes go together (hint: 1 to 10000, for instance batch=10)")]
     Batch(String),
+}
+
+impl Hinted for BadRemedy {
+    fn cause(&self) -> String {
+        match self {
+            Self::Unknown(unknown) => unknown.cause(),
+            Self::NoNumber => "`batch=N` needs a number for N".to_owned(),
+            Self::Batch(number) => format!("`batch={number}` does not say how many writes go together"),
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::Unknown(unknown) => unknown.hint(),
+            Self::NoNumber => "batch=10 copies ten writes together".to_owned(),
+            Self::Batch(_) => "1 to 10000, for instance batch=10".to_owned(),
+        }
+    }
 }
 
 impl TryFrom<String> for Remedy {

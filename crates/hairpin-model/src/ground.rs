@@ -1,6 +1,6 @@
 //! The ground a plan stands on: what can run here. Read by the binary, given to the experiments as plain data.
 
-use crate::card::{Card, Receipt, WhyNot};
+use crate::card::{Card, Receipt, SavedCards, WhyNot};
 
 /// A transport and whether it can run here.
 #[derive(Clone, Debug)]
@@ -68,6 +68,12 @@ impl Ground {
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.candidates.iter().map(|candidate| candidate.card.name).collect()
+    }
+
+    /// What a run keeps of the cards of all transports.
+    #[must_use]
+    pub fn saved_cards(&self) -> SavedCards {
+        self.candidates.iter().map(|candidate| (candidate.card.name, candidate.card.saved())).collect()
     }
 
     /// The candidate of that name.

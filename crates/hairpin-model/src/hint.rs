@@ -12,6 +12,15 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
+/// An error that says apart what went wrong and what would help, so that whoever reports it can put the operation before
+/// the one and the hint after all.
+pub trait Hinted {
+    /// The operation, its object and the cause, without the hint.
+    fn cause(&self) -> String;
+    /// What would help; empty where nobody knows.
+    fn hint(&self) -> String;
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

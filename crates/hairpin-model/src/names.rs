@@ -1,8 +1,10 @@
 //! Names as the user types them: parsing with the nearest match, and the words for printing.
 
+use crate::hint::{Hint, Hinted};
+
 /// A name that is not in its list, with the nearest one that is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown {kind} `{given}`{}", hint(.nearest.as_deref(), .known))]
+#[error("{}{}", self.cause(), Hint(&self.hint()))]
 pub struct UnknownName {
     /// What sort of name it is, for instance `transport`.
     pub kind: &'static str,
@@ -14,10 +16,16 @@ pub struct UnknownName {
     pub known: Vec<String>,
 }
 
-fn hint(nearest: Option<&str>, known: &[String]) -> String {
-    match nearest {
-        Some(name) => format!(" (hint: did you mean `{name}`?)"),
-        None => format!(" (hint: one of {})", known.join(", ")),
+impl Hinted for UnknownName {
+    fn cause(&self) -> String {
+        format!("unknown {} `{}`", self.kind, self.given)
+    }
+
+    fn hint(&self) -> String {
+        match &self.nearest {
+            Some(name) => format!("did you mean `{name}`?"),
+            None => format!("one of {}", self.known.join(", ")),
+        }
     }
 }
 

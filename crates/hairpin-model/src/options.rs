@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::hint::{Hint, Hinted};
 use crate::names;
 use crate::words;
 
@@ -106,15 +107,14 @@ impl OptionName {
 
 /// Why an `--option` text was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}{}", self.cause(), Hint(&self.hint()))]
 pub enum OptionError {
     /// The name is not known.
     #[error(transparent)]
     Unknown(#[from] names::UnknownName),
     /// No `=` in it.
-    #[error("option `{0}` has no value (hint: write name=value, for instance nodelay=on)")]
     NoValue(String),
     /// The value does not fit the option.
-    #[error("option `{name}` does not take `{value}` (hint: {expected})")]
     BadValue {
         /// The option.
         name: OptionName,
@@ -124,11 +124,32 @@ pub enum OptionError {
         expected: String,
     },
     /// Two values for one option.
-    #[error("option `{0}` is given twice (hint: use --option twice to compare two choices)")]
     Twice(OptionName),
     /// `tos` and `dscp` set the same byte.
-    #[error("options `tos` and `dscp` set the same byte (hint: give one of them)")]
     TosAndDscp,
+}
+
+impl Hinted for OptionError {
+    fn cause(&self) -> String {
+        match self {
+            Self::Unknown(unknown) => unknown.cause(),
+            Self::NoValue(name) => format!("option `{name}` has no value"),
+            Self::BadValue { name, value, .. } => format!("option `{name}` does not take `{value}`"),
+            Self::Twice(name) => format!("option `{name}` is given twice"),
+            Self::TosAndDscp => "options `tos` and `dscp` set the same byte".to_owned(),
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::Unknown(unknown) => return unknown.hint(),
+            Self::NoValue(_) => "write name=value, for instance nodelay=on",
+            Self::BadValue { expected, .. } => expected,
+            Self::Twice(_) => "use --option twice to compare two choices",
+            Self::TosAndDscp => "give one of them",
+        }
+        .to_owned()
+    }
 }
 
 /// The options asked for, by name; values are checked texts (`on`, `4096`, `cubic`).

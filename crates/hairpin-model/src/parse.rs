@@ -1,10 +1,10 @@
 //! Quantities as the user types them: `4KiB`, `1.5ms`, `10000`.
 
-use crate::hint::Hint;
+use crate::hint::{Hint, Hinted};
 
 /// A quantity that could not be read, with what would be.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is not {expected}{}", Hint(.hint))]
+#[error("{}{}", self.cause(), Hint(.hint))]
 pub struct BadQuantity {
     /// What was typed.
     pub given: String,
@@ -12,6 +12,16 @@ pub struct BadQuantity {
     pub expected: &'static str,
     /// Examples.
     pub hint: &'static str,
+}
+
+impl Hinted for BadQuantity {
+    fn cause(&self) -> String {
+        format!("`{}` is not {}", self.given, self.expected)
+    }
+
+    fn hint(&self) -> String {
+        self.hint.to_owned()
+    }
 }
 
 const BYTE_UNITS: &[(&str, f64)] = &[

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
+use crate::card::SavedCards;
 use crate::case::Case;
 use crate::environment::Environment;
 use crate::finding::Finding;
@@ -121,6 +122,9 @@ pub struct Run {
     pub plan: Plan,
     /// The machine.
     pub environment: Environment,
+    /// What each transport is that this build has, by its name. Runs of earlier versions get theirs when they are loaded.
+    #[serde(default, skip_serializing_if = "SavedCards::is_empty")]
+    pub cards: SavedCards,
     /// The states that the machine was in.
     #[serde(default)]
     pub machine: Machine,

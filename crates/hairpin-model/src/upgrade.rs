@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::card::{Protocol, SavedCard, SavedCards};
 use crate::run::{FORMAT, Run};
 
 /// Why a saved run could not be read.
@@ -43,16 +44,56 @@ pub fn load(text: &str) -> Result<Run, LoadError> {
     if format > FORMAT {
         return Err(LoadError::Newer(format));
     }
-    if format == FORMAT {
+    let shape = |source| LoadError::Shape { format, source };
+    let mut run: Run = if format == FORMAT {
         // Without the tree of values, which takes several times the memory.
-        return serde_json::from_str(text).map_err(|source| LoadError::Shape { format, source });
+        serde_json::from_str(text).map_err(shape)?
+    } else {
+        let mut json: Value = serde_json::from_str(text)?;
+        for step in STEPS.iter().skip(format as usize - 1) {
+            step(&mut json);
+        }
+        json["format"] = FORMAT.into();
+        serde_json::from_value(json).map_err(shape)?
+    };
+    if run.cards.is_empty() {
+        run.cards = earlier_cards();
     }
-    let mut json: Value = serde_json::from_str(text)?;
-    for step in STEPS.iter().skip(format as usize - 1) {
-        step(&mut json);
-    }
-    json["format"] = FORMAT.into();
-    serde_json::from_value(json).map_err(|source| LoadError::Shape { format, source })
+    Ok(run)
+}
+
+/// What the transports were that existed before runs kept their cards.
+#[must_use]
+pub fn earlier_cards() -> SavedCards {
+    const STREAM: SavedCard = SavedCard {
+        protocol: Protocol::None,
+        ordered: true,
+        lossless: true,
+        boundaries: false,
+        cpu_only: false,
+        is_reference: false,
+    };
+    const MESSAGES: SavedCard = SavedCard { boundaries: true, ..STREAM };
+    const MEMORY: SavedCard = SavedCard { cpu_only: true, ..MESSAGES };
+    const TCP: SavedCard = SavedCard { protocol: Protocol::Tcp, ..STREAM };
+    const UDP: SavedCard = SavedCard { protocol: Protocol::Udp, ordered: false, lossless: false, ..MESSAGES };
+    [
+        ("memory", MEMORY),
+        ("shm", MEMORY),
+        ("pipe", STREAM),
+        ("fifo", STREAM),
+        ("unix-stream", STREAM),
+        ("unix-seqpacket", MESSAGES),
+        ("unix-datagram", MESSAGES),
+        ("udp", UDP),
+        ("udp6", UDP),
+        ("tcp", SavedCard { is_reference: true, ..TCP }),
+        ("tcp6", TCP),
+        ("mptcp", TCP),
+        ("icmp", SavedCard { protocol: Protocol::Icmp, ..UDP }),
+    ]
+    .into_iter()
+    .collect()
 }
 
 fn format_of(text: &str) -> Result<u32, LoadError> {
@@ -68,10 +109,27 @@ fn format_of(text: &str) -> Result<u32, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::Environment;
+    use crate::run::{Plan, Tool};
 
     #[test]
     fn each_format_has_a_step_to_the_next() {
         assert_eq!(STEPS.len() + 1, FORMAT as usize);
+    }
+
+    #[test]
+    fn a_run_without_cards_gets_those_of_the_transports_that_were_and_others_keep_theirs() {
+        let mut json = serde_json::json!({
+            "format": 1, "tool": Tool::default(), "command_line": [], "started_unix_s": 0, "duration_ns": 0,
+            "state": "complete", "seed": 1, "plan": Plan::default(), "environment": Environment::default(),
+            "cases": [], "comparisons": [], "findings": [], "skipped": [],
+        });
+        let cards = load(&json.to_string()).unwrap().cards;
+        assert_eq!(["tcp", "udp6"].map(|name| cards.lossless(name)), [true, false]);
+        assert_eq!(cards, earlier_cards());
+        let own: SavedCards = [("carrier-pigeon", *cards.get("udp").unwrap())].into_iter().collect();
+        json["cards"] = serde_json::to_value(&own).unwrap();
+        assert_eq!(load(&json.to_string()).unwrap().cards, own);
     }
 
     #[test]

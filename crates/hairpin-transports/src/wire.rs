@@ -7,7 +7,7 @@ use std::time::Duration;
 use hairpin_model::card::{Card, Receipt, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
-use hairpin_model::hint::Hint;
+use hairpin_model::hint::{Hint, Hinted};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::trace::StampKind;
 
@@ -251,9 +251,9 @@ pub struct FarAddresses {
 
 /// Why a transport could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[error("{}{}", self.cause(), Hint(&self.hint()))]
 pub enum TransportError {
     /// A system call failed.
-    #[error("cannot {operation} {object}: {source}{}", Hint(.hint))]
     System {
         /// What was tried, for instance `bind`.
         operation: &'static str,
@@ -265,7 +265,6 @@ pub enum TransportError {
         hint: String,
     },
     /// An option was refused by the kernel.
-    #[error("option {name}={asked} cannot be set: {source} (hint: `hairpin list` shows what each transport takes)")]
     Option {
         /// The option.
         name: OptionName,
@@ -275,7 +274,6 @@ pub enum TransportError {
         source: std::io::Error,
     },
     /// The transport does not know the option.
-    #[error("{transport} has no option {name} (hint: `hairpin list` shows what each transport takes)")]
     NoSuchOption {
         /// The transport.
         transport: &'static str,
@@ -283,7 +281,6 @@ pub enum TransportError {
         name: OptionName,
     },
     /// Nobody connected, or nobody answered, in time.
-    #[error("nobody {what} within {} ms (hint: is the server running?)", .after.as_millis())]
     TimedOut {
         /// `connected` or `answered`.
         what: &'static str,
@@ -291,8 +288,30 @@ pub enum TransportError {
         after: Duration,
     },
     /// It cannot be done on this transport at all.
-    #[error("{0}")]
-    Impossible(String),
+    Impossible(WhyNot),
+}
+
+impl Hinted for TransportError {
+    fn cause(&self) -> String {
+        match self {
+            Self::System { operation, object, source, .. } => format!("cannot {operation} {object}: {source}"),
+            Self::Option { name, asked, source } => format!("option {name}={asked} cannot be set: {source}"),
+            Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
+            Self::TimedOut { what, after } => format!("nobody {what} within {} ms", after.as_millis()),
+            Self::Impossible(why) => why.cause(),
+        }
+    }
+
+    fn hint(&self) -> String {
+        match self {
+            Self::System { hint, .. } => hint.clone(),
+            Self::Option { .. } | Self::NoSuchOption { .. } => {
+                "`hairpin list` shows what each transport takes".to_owned()
+            }
+            Self::TimedOut { .. } => "is the server running?".to_owned(),
+            Self::Impossible(why) => why.hint(),
+        }
+    }
 }
 
 /// Why a message could not be sent or received.

@@ -6,6 +6,7 @@ use hairpin_analysis::{Digest, States, answer, comparisons, findings, round_figu
 use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
+use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
 use hairpin_model::ground::Ground;
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
@@ -115,7 +116,7 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     let number = u32::try_from(run.rounds.len()).expect("plans have at most 100 000 rounds");
     let Finished { mut record, samples, trace } = task.engine.run_apart(number, order);
     count_if_it_is_all(&mut record, &run.rounds);
-    figure(&mut record, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
+    figure(&mut record, &run.cards, samples.as_ref(), trace.as_ref().map(|(trace, _)| trace));
     let unsaved = |what: &str, error: StoreError| Failure {
         cause: format!("round {number} was measured but {what}: {error}"),
         hint: String::new(),
@@ -146,11 +147,17 @@ fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
 }
 
 /// Fills in the figures of a measured round, and what its trace says where it has one.
-pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace: Option<&RoundTrace>) {
+pub(crate) fn figure(
+    record: &mut RoundRecord,
+    cards: &SavedCards,
+    samples: Option<&Samples>,
+    trace: Option<&RoundTrace>,
+) {
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
         let order = &record.order;
         let link = measured.link.as_ref();
-        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link);
+        let lossless = cards.lossless(&order.case.transport);
+        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, lossless);
     }
     if let Some(trace) = trace {
         traced(record, trace);
@@ -161,7 +168,7 @@ pub(crate) fn figure(record: &mut RoundRecord, samples: Option<&Samples>, trace:
 pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
     let plan_order = plan_order(run);
     let states = States::of(&run.rounds);
-    run.cases = digest.summaries(&plan_order, &run.rounds, &states, run.plan.alpha);
+    run.cases = digest.summaries(&plan_order, &run.cards, &run.rounds, &states, run.plan.alpha);
     run.machine = states.machine().clone();
     run.comparisons = comparisons(&run.cases, run.plan.alpha);
     run.findings = findings(run);

@@ -43,7 +43,7 @@ pub fn analyse(folder: &RunFolder, run: &mut Run) -> Result<(), StoreError> {
     for record in &mut run.rounds {
         let samples = samples_of(record)?;
         let trace = folder.trace_of(record)?;
-        figure(record, samples.as_ref(), trace.as_ref());
+        figure(record, &run.cards, samples.as_ref(), trace.as_ref());
         digest.add(record, samples.as_ref());
     }
     conclude(run, &digest);

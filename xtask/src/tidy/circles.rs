@@ -46,7 +46,7 @@ fn module_of(path: &str) -> Option<(&str, Module)> {
 
 /// The modules among `known` that the file imports.
 fn imports(source: &Source, module: &Module, known: &BTreeSet<Module>) -> BTreeSet<Module> {
-    let text = source::production(&source.text);
+    let text = source::production(&source.text, true);
     let (mut paths, mut rest) = (Vec::new(), String::new());
     for statement in text.split_inclusive(';') {
         let found = source::words(statement, "use").last();

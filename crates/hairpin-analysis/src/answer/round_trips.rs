@@ -1,4 +1,4 @@
-//! The answer to round trips: the fastest, TCP beside it; over several paths the fastest over each.
+//! The answer to round trips: the fastest, the reference transport beside it; over several paths the fastest over each.
 
 use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::case::{Ends, Pattern};
@@ -45,7 +45,11 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
     };
     let slower: Vec<&CaseSummary> =
         spoken.iter().copied().filter(|row| !as_fast.iter().any(|tie| tie.id == row.id)).collect();
-    Some(Answer { headline, sentences: beside_tcp(first, &slower).into_iter().collect(), ..Answer::default() })
+    Some(Answer {
+        headline,
+        sentences: beside_reference(run, first, &slower).into_iter().collect(),
+        ..Answer::default()
+    })
 }
 
 /// `shm (spin, apart) at p50 142 ns (95 % interval 140-145)`.
@@ -56,14 +60,17 @@ fn placed(row: &CaseSummary) -> String {
 /// Below it a ratio is told in percent: a difference of some thousandths must not read as 1.00x.
 const NEAR: f64 = 1.1;
 
-/// TCP beside the fastest: with the same waiting and placement where that was measured, else the fastest TCP.
-fn beside_tcp(first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
-    let tcp: Vec<&CaseSummary> = slower.iter().copied().filter(|row| row.case.transport == "tcp").collect();
+/// The transport that others are put beside, beside the fastest: with the same waiting and placement where that was
+/// measured, else as it was fastest.
+fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
+    let is_reference = |row: &&CaseSummary| run.cards.get(&row.case.transport).is_some_and(|card| card.is_reference);
+    let reference: Vec<&CaseSummary> = slower.iter().copied().filter(is_reference).collect();
     let conditions = |row: &CaseSummary| (row.case.waiting, row.case.placement);
-    let alike: Vec<&CaseSummary> = tcp.iter().copied().filter(|row| conditions(row) == conditions(first)).collect();
+    let alike: Vec<&CaseSummary> =
+        reference.iter().copied().filter(|row| conditions(row) == conditions(first)).collect();
     let (found, how) = match fastest(&alike) {
         Some(row) => (row, "with the same waiting and placement".to_owned()),
-        None => fastest(&tcp).map(|row| (row, format!("({}, {})", row.case.waiting, row.case.placement)))?,
+        None => fastest(&reference).map(|row| (row, format!("({}, {})", row.case.waiting, row.case.placement)))?,
     };
     let (one, other) = (first.p50_ns()?, found.p50_ns()?);
     if found.id == first.id || one <= 0.0 {
@@ -71,7 +78,7 @@ fn beside_tcp(first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
     }
     let ratio = other / one;
     let more = if ratio < NEAR { quantities::change(ratio) } else { quantities::factor(ratio) };
-    Some(format!("tcp {how}: {} ({more}).", quantities::duration(other)))
+    Some(format!("{} {how}: {} ({more}).", found.case.transport, quantities::duration(other)))
 }
 
 /// The fastest over each path; null where the run has not at least two.

@@ -5,6 +5,7 @@
 //! transport. Evidence: the effective option; and where the run has the same case under another congestion control,
 //! the difference. Over a link there is a bottleneck to estimate, so that only a measured difference is told. Advice: set it for the connection, or say which one the figure is of.
 
+use hairpin_model::card::Protocol;
 use hairpin_model::case::Case;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, FindingCard, Proved, Severity};
 use hairpin_model::options::{OptionName, Options};
@@ -42,7 +43,7 @@ impl Detector for CongestionControl {
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
         let hits = Hits::among(run, |case| {
-            let pacing = effective(case).filter(|name| concerns(case) && PACING.contains(name))?;
+            let pacing = effective(case).filter(|name| concerns(run, case) && PACING.contains(name))?;
             let other = other(run, case);
             if case.case.is_emulated() && other.is_none() {
                 return None;
@@ -120,9 +121,10 @@ fn proved(other: &Other<'_>) -> Proved {
     Proved { check: format!("use {}", other.name), verdict: verdict.to_owned(), effect: other.change.difference_ns }
 }
 
-fn concerns(case: &CaseSummary) -> bool {
+fn concerns(run: &Run, case: &CaseSummary) -> bool {
+    let of_tcp = run.cards.get(&case.case.transport).is_some_and(|card| card.protocol == Protocol::Tcp);
     let largest = case.case.size_bytes.max(case.case.reply_size_bytes);
-    case.valid && case.case.transport.starts_with("tcp") && largest >= FEWEST_BYTES && case.case.twin == 0
+    case.valid && of_tcp && largest >= FEWEST_BYTES && case.case.twin == 0
 }
 
 /// The congestion control that the kernel granted the client (or, if it sends nothing large, the echo half: both

@@ -24,7 +24,6 @@ use crate::compare::{by_block, difference_by_block, over_points};
 use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
-use crate::summary::lossless;
 
 pub(super) struct Retransmission;
 
@@ -130,7 +129,7 @@ impl Hurt {
 }
 
 fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
-    if case.case.twin != 0 || !lossless(&case.case.transport) {
+    if case.case.twin != 0 || !run.cards.lossless(&case.case.transport) {
         return None;
     }
     let counted = counted(case).filter(|counted| counted.segments > 0.0)?;

@@ -12,7 +12,6 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hits, blank, evidence, for_longer};
-use crate::summary::lossless;
 
 pub(super) struct UnexplainedLoss;
 
@@ -34,7 +33,7 @@ impl Detector for UnexplainedLoss {
     }
 
     fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, missing);
+        let hits = Hits::among(run, |case| missing(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
         let (missing, case) = (&first.with, first.case);
         let what = match missing.unexplained {
@@ -69,12 +68,12 @@ impl Detector for UnexplainedLoss {
     }
 }
 
-fn missing(case: &CaseSummary) -> Option<(f64, Missing)> {
+fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
     let ledger = &case.ledger;
     if case.link.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
     }
-    let lost = if lossless(&case.case.transport) { ledger.lost.values().sum() } else { 0 };
+    let lost = if run.cards.lossless(&case.case.transport) { ledger.lost.values().sum() } else { 0 };
     let count = ledger.unexplained.unsigned_abs().max(lost);
     let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
     (count > 0).then_some((share, Missing { unexplained: ledger.unexplained, lost }))

@@ -17,6 +17,7 @@ use hairpin_model::round::{EndReport, Extent, Failure, Measured, Noise, Outcome,
 use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
 use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
 use hairpin_model::trace::RoundTrace;
+use hairpin_model::upgrade::earlier_cards;
 
 /// Samples of a closed loop: each message leaves when the last was answered.
 pub fn back_to_back(warm_up: &[u64], latencies: &[u64]) -> Samples {
@@ -108,7 +109,14 @@ impl MadeUp {
         // The drops of a link that was put under it.
         if measured.link.is_some() && measured.figures.drops.is_none() {
             let duration_ns = measured.duration_ns;
-            let figures = round_figures(case, self.purpose, samples, duration_ns, measured.link.as_ref());
+            let figures = round_figures(
+                case,
+                self.purpose,
+                samples,
+                duration_ns,
+                measured.link.as_ref(),
+                earlier_cards().lossless(&case.transport),
+            );
             measured.figures.drops = figures.drops;
         }
         self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
@@ -151,7 +159,7 @@ impl MadeUp {
     /// The run without findings.
     pub fn run(self) -> Run {
         let states = States::of(&self.rounds);
-        let cases = self.digest.summaries(&self.plan, &self.rounds, &states, ALPHA);
+        let cases = self.digest.summaries(&self.plan, &earlier_cards(), &self.rounds, &states, ALPHA);
         Run {
             format: FORMAT,
             tool: Tool::default(),
@@ -162,6 +170,7 @@ impl MadeUp {
             seed: SEED,
             plan: Plan::default(),
             environment: self.environment,
+            cards: earlier_cards(),
             comparisons: comparisons(&cases, ALPHA),
             machine: states.machine().clone(),
             cases,
@@ -205,7 +214,7 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     let noise = Noise { busy_ns: duration_ns / 2, wall_ns: duration_ns, runnable_before: 1, ..Noise::default() };
     Measured {
         link: None,
-        figures: round_figures(case, purpose, samples, duration_ns, None),
+        figures: round_figures(case, purpose, samples, duration_ns, None, true),
         ledger: Ledger { sent: answered, received: answered, ..Ledger::default() }.closed(),
         setup_ns: 50_000,
         first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),

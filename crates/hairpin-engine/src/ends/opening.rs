@@ -5,6 +5,7 @@ use std::time::Duration;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::hint::Hinted;
 use hairpin_model::options::{Effective, Options};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
@@ -47,12 +48,9 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
     }
 }
 
-/// A failure to open, with the end it happened at; the error carries its own hint.
+/// A failure to open, with the end it happened at.
 pub fn unopened(end: End, error: &hairpin_transports::TransportError) -> Failure {
-    let text = error.to_string();
-    let apart = text.rsplit_once(" (hint: ").and_then(|(cause, hint)| Some((cause, hint.strip_suffix(')')?)));
-    let (cause, hint) = apart.unwrap_or((text.as_str(), ""));
-    Failure { cause: format!("{}: {cause}", name(end)), hint: hint.to_owned() }
+    Failure { cause: format!("{}: {}", name(end), error.cause()), hint: error.hint() }
 }
 
 /// A thread that could not be put where it belongs.
@@ -162,6 +160,18 @@ mod tests {
             not_before_ns: 0,
             link_seed: 0,
         }
+    }
+
+    /// Whatever the system's own words are.
+    #[test]
+    fn a_failure_to_open_has_its_cause_and_its_hint_apart() {
+        let source = std::io::Error::other("no (hint: none)");
+        let object = "a wire".to_owned();
+        let hint = "try (hint: again)".to_owned();
+        let error =
+            hairpin_transports::TransportError::System { operation: "open", object, source, hint: hint.clone() };
+        let cause = "client: cannot open a wire: no (hint: none)".to_owned();
+        assert_eq!(unopened(End::Near, &error), Failure { cause, hint });
     }
 
     #[test]

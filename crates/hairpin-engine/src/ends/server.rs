@@ -57,7 +57,13 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
     let mut marks = Marks { control, usage: Usage::now(), told: Told::Nothing };
-    let echo = Echo { clock: &host.clock, case, boundaries: card.boundaries, warm_up: round.warm_up };
+    let echo = Echo {
+        clock: &host.clock,
+        case,
+        boundaries: card.boundaries,
+        cpu_only: card.cpu_only,
+        warm_up: round.warm_up,
+    };
     let turnaround = if !card.lossless && may_be_damaged(case) {
         echo.run(&mut Undamaged::new(observed.wire(), case), &mut marks)?
     } else {

@@ -22,6 +22,8 @@ pub struct Echo<'a, C> {
     pub case: &'a Case,
     /// The transport keeps message boundaries.
     pub boundaries: bool,
+    /// Its messages move without system calls.
+    pub cpu_only: bool,
     /// How much of what comes is warm-up.
     pub warm_up: Extent,
 }
@@ -75,11 +77,10 @@ impl<C: Clock> Echo<'_, C> {
         Ok(turnaround.map(TurnaroundCounter::finish))
     }
 
-    /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one through spinning
-    /// shared memory: there the echo half does not stamp.
+    /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one where both ends
+    /// spin on memory: there the echo half does not stamp.
     fn stamps_turnaround(&self) -> bool {
-        let shared = matches!(self.case.transport.as_str(), "shm" | "memory");
-        self.case.plant.is_some() || !(shared && self.case.waiting == Waiting::Spin)
+        self.case.plant.is_some() || !(self.cpu_only && self.case.waiting == Waiting::Spin)
     }
 
     /// False when the other end is gone, or the load is over: the farewell of the wire may have been lost.

@@ -32,6 +32,7 @@ fn run(state: State) -> Run {
         plan: Plan::default(),
         machine: hairpin_model::machine::Machine::default(),
         environment: Environment::default(),
+        cards: hairpin_model::card::SavedCards::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),
         findings: Vec::new(),

@@ -48,6 +48,9 @@ pub const BATCH: Remedy = Remedy::Batch(10);
 /// What a control runs where `--remedy` is not given: as many writes as TCP without a remedy, and one.
 pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::None, Remedy::OneWrite];
 /// The options that remedies set, so that `--option` may not.
+/// The transports that it measures unless told otherwise.
+const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
+
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[Knob] = &[
@@ -58,7 +61,7 @@ const KNOBS: &[Knob] = &[
         "Byte streams, or all; those without Nagle are controls and run none and one-write unless asked",
     )
     .many()
-    .or(&["tcp", "unix-stream", "pipe"]),
+    .or(TRANSPORTS),
     Knob::new(
         "writes",
         "SIZES",

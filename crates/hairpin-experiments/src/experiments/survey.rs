@@ -40,21 +40,8 @@ pub enum Over {
     Kernel,
     /// Both of these.
     All,
-    /// One: `tcp`, or the first that has an echo half where `tcp` cannot run.
+    /// One: the reference, or the first that has an echo half where that cannot run.
     One,
-}
-
-impl Over {
-    /// It in words, for the document.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::EchoHalves => "all that Hairpin answers",
-            Self::Kernel => "all that the kernel answers",
-            Self::All => "all",
-            Self::One => "tcp",
-        }
-    }
 }
 
 /// One line of the survey's table: the same case over some transports.
@@ -141,10 +128,6 @@ pub fn table() -> &'static [Line] {
     LINES
 }
 
-/// Transports that the survey leaves out, for its time: `mptcp` is TCP with one more layer over it, on a path that has
-/// no second way to go. `round-trip` and `small-writes` measure it.
-pub const LEFT_OUT: &[&str] = &["mptcp"];
-
 /// The lines that are measured over an emulated link: the path and its A/A pair. The others are about waking a CPU
 /// and spinning, which a link of milliseconds hides.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
@@ -169,7 +152,7 @@ impl Experiment for Survey {
         let (plant, plant_twin) = (knobs.value("plant"), knobs.value::<Plant>("plant-twin"));
         let mut sieve = Sieve::new(ground);
         let mut candidates = selection::candidates(knobs, ground)?;
-        candidates.retain(|candidate| !LEFT_OUT.contains(&candidate.card.name));
+        candidates.retain(|candidate| candidate.card.in_survey);
         let runnable = sieve.runnable(&candidates);
         for link in links::asked(knobs, ground)? {
             let is_emulated = link.line != LOOPBACK;
@@ -197,8 +180,8 @@ fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
         Over::EchoHalves => runnable.iter().copied().filter(|candidate| ours(candidate)).collect(),
         Over::Kernel => runnable.iter().copied().filter(|candidate| !ours(candidate)).collect(),
         Over::One => {
-            let tcp = runnable.iter().copied().find(|candidate| candidate.card.name == "tcp");
-            tcp.or_else(|| runnable.iter().copied().find(|candidate| ours(candidate))).into_iter().collect()
+            let reference = runnable.iter().copied().find(|candidate| candidate.card.is_reference);
+            reference.or_else(|| runnable.iter().copied().find(|candidate| ours(candidate))).into_iter().collect()
         }
     };
     chosen.retain(|candidate| candidate.card.waitings.contains(&line.waiting));

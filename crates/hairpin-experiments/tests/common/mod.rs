@@ -2,7 +2,7 @@
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
-use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::ground::{Candidate, Ground, KnownLink, LinkGround};
 use hairpin_model::ledger::Ledger;
@@ -16,9 +16,9 @@ const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
 const MPTCP: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Sndbuf, OptionName::Rcvbuf];
 const DATAGRAM: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp];
 
-/// The ladder.
-pub fn ladder() -> Vec<Card> {
-    let plain = Card {
+/// A pipe, which differs least from all others.
+fn plain() -> Card {
+    Card {
         name: "pipe",
         summary: "a pair of pipes",
         ordered: true,
@@ -29,60 +29,98 @@ pub fn ladder() -> Vec<Card> {
         min_mtu_bytes: 0,
         answered_by: AnsweredBy::EchoHalf,
         reach: Reach::Machine,
+        protocol: Protocol::None,
+        cpu_only: false,
+        rough_round_trip: rough(5_000, 4_000),
+        is_reference: false,
+        in_survey: true,
         waitings: Waiting::ALL,
         options: &[],
-    };
-    let of_memory = Card { boundaries: true, max_message_bytes: 16 << 20, ..plain.clone() };
-    let datagram =
-        Card { boundaries: true, max_message_bytes: 65_507, lossless: false, options: DATAGRAM, ..plain.clone() };
+    }
+}
+
+fn rough(blocking_ns: u64, spinning_ns: u64) -> RoughRoundTrip {
+    RoughRoundTrip { blocking_ns, spinning_ns }
+}
+
+/// Both transports of shared memory.
+fn of_memory() -> Card {
+    Card {
+        boundaries: true,
+        max_message_bytes: 16 << 20,
+        cpu_only: true,
+        rough_round_trip: rough(4_500, 140),
+        waitings: &[Waiting::Block, Waiting::Spin],
+        ..plain()
+    }
+}
+
+/// Both Unix sockets that keep boundaries.
+fn unix_messages() -> Card {
+    Card {
+        boundaries: true,
+        max_message_bytes: 200_000,
+        rough_round_trip: rough(7_800, 3_400),
+        options: BUFFERS,
+        ..plain()
+    }
+}
+
+fn udp() -> Card {
+    Card {
+        name: "udp",
+        boundaries: true,
+        max_message_bytes: 65_507,
+        lossless: false,
+        reach: Reach::Network,
+        protocol: Protocol::Udp,
+        rough_round_trip: rough(10_200, 6_100),
+        options: DATAGRAM,
+        ..plain()
+    }
+}
+
+fn tcp() -> Card {
+    Card {
+        name: "tcp",
+        reach: Reach::Network,
+        protocol: Protocol::Tcp,
+        rough_round_trip: rough(13_400, 8_100),
+        is_reference: true,
+        options: OptionName::ALL,
+        ..plain()
+    }
+}
+
+/// The ladder.
+pub fn ladder() -> Vec<Card> {
     vec![
+        Card { name: "memory", reach: Reach::Process, ..of_memory() },
+        Card { name: "shm", ..of_memory() },
+        plain(),
+        Card { name: "fifo", ..plain() },
+        Card { name: "unix-stream", rough_round_trip: rough(9_400, 3_300), options: BUFFERS, ..plain() },
+        Card { name: "unix-seqpacket", ..unix_messages() },
+        Card { name: "unix-datagram", ..unix_messages() },
+        udp(),
+        Card { name: "udp6", min_mtu_bytes: IPV6_MTU_BYTES, max_message_bytes: 65_527, ..udp() },
+        tcp(),
+        Card { name: "tcp6", min_mtu_bytes: IPV6_MTU_BYTES, is_reference: false, ..tcp() },
         Card {
-            name: "memory",
-            reach: Reach::Process,
-            waitings: &[Waiting::Block, Waiting::Spin],
-            ..of_memory.clone()
+            name: "mptcp",
+            rough_round_trip: rough(15_000, 9_000),
+            options: MPTCP,
+            is_reference: false,
+            in_survey: false,
+            ..tcp()
         },
-        Card { name: "shm", waitings: &[Waiting::Block, Waiting::Spin], ..of_memory.clone() },
-        plain.clone(),
-        Card { name: "fifo", ..plain.clone() },
-        Card { name: "unix-stream", options: BUFFERS, ..plain.clone() },
-        Card {
-            name: "unix-seqpacket",
-            options: BUFFERS,
-            lossless: true,
-            max_message_bytes: 200_000,
-            ..datagram.clone()
-        },
-        Card {
-            name: "unix-datagram",
-            options: BUFFERS,
-            lossless: true,
-            max_message_bytes: 200_000,
-            ..datagram.clone()
-        },
-        Card { name: "udp", reach: Reach::Network, ..datagram.clone() },
-        Card {
-            name: "udp6",
-            min_mtu_bytes: IPV6_MTU_BYTES,
-            reach: Reach::Network,
-            max_message_bytes: 65_527,
-            ..datagram.clone()
-        },
-        Card { name: "tcp", reach: Reach::Network, options: OptionName::ALL, ..plain.clone() },
-        Card {
-            name: "tcp6",
-            min_mtu_bytes: IPV6_MTU_BYTES,
-            reach: Reach::Network,
-            options: OptionName::ALL,
-            ..plain.clone()
-        },
-        Card { name: "mptcp", reach: Reach::Network, options: MPTCP, ..plain },
         Card {
             name: "icmp",
-            reach: Reach::Network,
+            protocol: Protocol::Icmp,
+            rough_round_trip: rough(4_000, 4_000),
             answered_by: AnsweredBy::Kernel,
             options: &[OptionName::Tos],
-            ..datagram
+            ..udp()
         },
     ]
 }

@@ -12,6 +12,8 @@
 //! average more than D. With `order=free` each packet keeps its own draw, as with netem's `delay D J`
 //! (Linux net/sched/sch_netem.c; tc-netem(8)).
 
+use hairpin_model::hint::Hinted;
+use hairpin_model::names::UnknownName;
 use hairpin_model::words;
 
 use crate::dice::{Dice, Throw};
@@ -123,14 +125,8 @@ fn read(delay: &mut Delay, value: &str) -> Result<(), BadValue> {
     Ok(())
 }
 
-fn read_word<T: std::str::FromStr<Err = hairpin_model::names::UnknownName>>(text: &str) -> Result<T, BadValue> {
-    text.parse().map_err(|unknown: hairpin_model::names::UnknownName| {
-        let hint = match &unknown.nearest {
-            Some(nearest) => format!("did you mean `{nearest}`?"),
-            None => format!("one of {}", unknown.known.join(", ")),
-        };
-        BadValue::new(format!("unknown {} `{}`", unknown.kind, unknown.given), hint)
-    })
+fn read_word<T: std::str::FromStr<Err = UnknownName>>(text: &str) -> Result<T, BadValue> {
+    text.parse().map_err(|unknown: UnknownName| BadValue::new(unknown.cause(), unknown.hint()))
 }
 
 fn shown(delay: &Delay) -> String {

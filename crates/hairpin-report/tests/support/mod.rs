@@ -112,6 +112,7 @@ pub fn survey(seed: u64) -> Run {
         seed: 42,
         plan: plan(cases.len() as u64),
         environment: environment(),
+        cards: hairpin_model::upgrade::earlier_cards(),
         cases,
         comparisons,
         findings,

@@ -1,6 +1,6 @@
 //! Two named pipes, one each way (fifo(7)).
 
-use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::Waiting;
 
 use crate::system::pipe::{Access, open_of_process, two_fifos};
@@ -24,6 +24,11 @@ impl Transport for Fifo {
             min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Machine,
+            protocol: Protocol::None,
+            cpu_only: false,
+            rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
+            is_reference: false,
+            in_survey: true,
             waitings: Waiting::ALL,
             options: &[],
         }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use hairpin_model::card::{AnsweredBy, Card, IPV4_MTU_BYTES, Reach, Receipt, WhyNot};
+use hairpin_model::card::{self, AnsweredBy, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
@@ -49,6 +49,11 @@ impl Transport for Icmp {
             min_mtu_bytes: IPV4_MTU_BYTES,
             answered_by: AnsweredBy::Kernel,
             reach: Reach::Network,
+            protocol: card::Protocol::Icmp,
+            cpu_only: false,
+            rough_round_trip: RoughRoundTrip { blocking_ns: 4_000, spinning_ns: 4_000 },
+            is_reference: false,
+            in_survey: true,
             waitings: Waiting::ALL,
             options: OPTIONS,
         }
@@ -64,8 +69,10 @@ impl Transport for Icmp {
     }
 
     fn listen(&self, _setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
-        let text = "icmp has no far end of ours: the kernel answers (hint: connect to 127.0.0.1)";
-        Err(TransportError::Impossible(text.to_owned()))
+        Err(TransportError::Impossible(WhyNot {
+            reason: "icmp has no far end of ours: the kernel answers".to_owned(),
+            hint: "connect to 127.0.0.1".to_owned(),
+        }))
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {

@@ -64,7 +64,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    use hairpin_model::card::Reach;
+    use hairpin_model::card::{Protocol, Reach, SavedCards};
+    use hairpin_model::upgrade::earlier_cards;
 
     use super::*;
 
@@ -90,8 +91,18 @@ mod tests {
             assert!(find(card.name).is_some_and(|found| found.card() == card), "{}", card.name);
             assert!((1..card.max_message_bytes).contains(&card.min_message_bytes), "{}", card.name);
             assert_eq!(card.min_mtu_bytes > 0, card.reach == Reach::Network, "{}", card.name);
+            assert_eq!(card.protocol != Protocol::None, card.reach == Reach::Network, "{}", card.name);
             assert!(!card.waitings.is_empty() && !card.summary.is_empty(), "{}", card.name);
         }
         assert!(find("no-such-transport").is_none());
+        assert_eq!(ALL.iter().filter(|transport| transport.card().is_reference).count(), 1);
+    }
+
+    /// What runs are taken to have measured that were saved without cards.
+    #[test]
+    fn the_cards_of_earlier_runs_are_those_of_their_transports() {
+        let cards: SavedCards =
+            ALL.iter().map(|transport| (transport.card().name, transport.card().saved())).collect();
+        assert_eq!(cards, earlier_cards());
     }
 }

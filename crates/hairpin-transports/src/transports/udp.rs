@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::card::{self, AnsweredBy, Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
@@ -65,6 +65,11 @@ impl Transport for Udp {
             min_mtu_bytes: self.family.min_mtu_bytes(),
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Network,
+            protocol: card::Protocol::Udp,
+            cpu_only: false,
+            rough_round_trip: RoughRoundTrip { blocking_ns: 10_200, spinning_ns: 6_100 },
+            is_reference: false,
+            in_survey: true,
             waitings: Waiting::ALL,
             options: &[
                 OptionName::Sndbuf,

@@ -1,7 +1,7 @@
 //! A Unix domain datagram socket (unix(7)): connectionless, and yet ordered and lossless, because a sender waits for
 //! room in the receiver's queue.
 
-use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::OptionName;
 use socket2::Type;
@@ -36,6 +36,11 @@ impl Transport for UnixDatagram {
             min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Machine,
+            protocol: Protocol::None,
+            cpu_only: false,
+            rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
+            is_reference: false,
+            in_survey: true,
             waitings: Waiting::ALL,
             options: OPTIONS,
         }

@@ -1,6 +1,6 @@
 //! A connected Unix domain socket that keeps message boundaries (unix(7), `SOCK_SEQPACKET`).
 
-use hairpin_model::card::{AnsweredBy, Card, Reach, Receipt, WhyNot};
+use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::OptionName;
 use socket2::Type;
@@ -30,6 +30,11 @@ impl Transport for UnixSeqpacket {
             min_mtu_bytes: 0,
             answered_by: AnsweredBy::EchoHalf,
             reach: Reach::Machine,
+            protocol: Protocol::None,
+            cpu_only: false,
+            rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
+            is_reference: false,
+            in_survey: true,
             waitings: Waiting::ALL,
             options: OPTIONS,
         }

@@ -162,8 +162,11 @@ pub(crate) fn hear(
     Err(TransportError::TimedOut { what: "connected", after: timeout })
 }
 
+/// Who sent a datagram, and what it says where it is a hello.
+type Datagram = (SockAddr, Option<(Kind, Nonce)>);
+
 /// Who sent the next datagram, and what it says where it is a hello with that cookie; `None` when there was none after all.
-fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<(SockAddr, Option<(Kind, Nonce)>)>> {
+fn one_hello(socket: &Socket, cookie: &Cookie) -> io::Result<Option<Datagram>> {
     // Its sender first, then its bytes: between the two calls nobody else takes from this socket.
     let from = match socket.peek_sender() {
         Ok(from) => from,

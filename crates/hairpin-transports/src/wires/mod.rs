@@ -20,7 +20,7 @@ pub(crate) mod unix;
 use std::io;
 use std::time::{Duration, Instant};
 
-use hairpin_model::card::{Card, Reach};
+use hairpin_model::card::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
 use crate::wire::{Setup, TransportError, WireError};
@@ -35,26 +35,25 @@ pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
     }
     if !card.waitings.contains(&setup.waiting) {
         let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
-        let text = format!("{} cannot wait by {} (hint: one of {})", card.name, setup.waiting, known.join(", "));
-        return Err(TransportError::Impossible(text));
+        return impossible(
+            format!("{} cannot wait by {}", card.name, setup.waiting),
+            format!("one of {}", known.join(", ")),
+        );
     }
     if setup.far.is_some() && card.reach != Reach::Network {
-        let name = card.name;
-        let text = format!("{name} stays on one machine and crosses no link (hint: tcp, udp and icmp cross links)");
-        return Err(TransportError::Impossible(text));
+        let reason = format!("{} stays on one machine and crosses no link", card.name);
+        return impossible(reason, "tcp, udp and icmp cross links".to_owned());
     }
     let sizes = card.min_message_bytes..=card.max_message_bytes;
     if !sizes.contains(&(setup.largest_message as u64)) {
-        let text = format!(
-            "{} cannot carry messages of {} bytes (hint: {} to {})",
-            card.name,
-            setup.largest_message,
-            sizes.start(),
-            sizes.end()
-        );
-        return Err(TransportError::Impossible(text));
+        let reason = format!("{} cannot carry messages of {} bytes", card.name, setup.largest_message);
+        return impossible(reason, format!("{} to {}", sizes.start(), sizes.end()));
     }
     Ok(())
+}
+
+fn impossible(reason: String, hint: String) -> Result<(), TransportError> {
+    Err(TransportError::Impossible(WhyNot { reason, hint }))
 }
 
 /// A failed system call, with a hint (or none).

@@ -189,6 +189,7 @@ pub(super) fn measured(
             root: bench.by_root,
             ..hairpin_engine::environment::read(engine)
         },
+        cards: bench.ground.saved_cards(),
         machine: Machine::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),

@@ -282,7 +282,7 @@ fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
         let clock = ManualClock::default();
         let mut wire = InPieces::default();
-        let echo = Echo { clock: &clock, case: &case, boundaries: false, warm_up: Extent::Count(1) };
+        let echo = Echo { clock: &clock, case: &case, boundaries: false, cpu_only: false, warm_up: Extent::Count(1) };
         echo.run(&mut wire, &mut Alone).unwrap();
         wire.0
     };

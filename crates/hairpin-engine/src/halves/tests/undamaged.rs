@@ -117,7 +117,7 @@ fn the_echo_half_answers_no_damaged_message() {
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
     let mut far = FarWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
-    let echo = Echo { clock: &clock, case: &case, boundaries: true, warm_up: Extent::Count(1) };
+    let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
     let turnaround = echo.run(&mut Undamaged::new(&mut far, &case), &mut Alone).unwrap();
     assert_eq!(far.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));

@@ -1,0 +1,97 @@
+//! The rule that an error is told apart by its kind: no production code looks into the text of one.
+
+use crate::source::{self, Source};
+
+/// What looks into a text, or cuts it.
+const LOOKS: &[&str] = &[
+    "contains",
+    "ends_with",
+    "eq",
+    "find",
+    "matches",
+    "rfind",
+    "rsplit_once",
+    "split_once",
+    "splitn",
+    "starts_with",
+    "strip_prefix",
+    "strip_suffix",
+];
+
+/// What the text of an error comes from: the error in words, and the fields and calls that give a part of it.
+const TEXTS: &[&str] = &[
+    "err.to_string()",
+    "error.to_string()",
+    "source.to_string()",
+    "failure.to_string()",
+    "why.to_string()",
+    ".cause",
+    ".hint",
+    ".reason",
+    ".cause()",
+    ".hint()",
+];
+
+/// How a text takes its hint, without blanks: whoever cuts there cuts an error.
+const HINT: &str = "\"(hint:\"";
+
+/// No look into the text of an error.
+pub(super) fn error_texts(source: &Source) -> Vec<(usize, String)> {
+    let path = &source.path;
+    if !path.starts_with("crates/") || !path.contains("/src/") || path.split(['/', '.']).any(|part| part == "tests") {
+        return Vec::new();
+    }
+    let code = source::production(&source.text, false);
+    // Without blanks and line ends, as chains of calls are broken anywhere; and where each letter stood.
+    let (places, letters): (Vec<usize>, Vec<char>) =
+        code.char_indices().filter(|(_, letter)| letter.is_ascii_graphic()).unzip();
+    let dense: String = letters.into_iter().collect();
+    let looks = LOOKS.iter().flat_map(|look| {
+        let of_texts = TEXTS.iter().map(move |text| format!("{text}.{look}("));
+        of_texts.chain([format!(".{look}({HINT}")])
+    });
+    let compared = TEXTS.iter().flat_map(|text| [format!("{text}==\""), format!("{text}!=\"")]);
+    let mut lines: Vec<usize> = looks
+        .chain(compared)
+        .flat_map(|look| dense.match_indices(&look).map(|(at, _)| at).collect::<Vec<_>>())
+        .map(|at| source::line_of(&code, places[at]))
+        .collect();
+    lines.sort_unstable();
+    let what = "the text of an error is matched (hint: give the error a kind, or its cause and its hint apart)";
+    lines.into_iter().map(|line| (line, what.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &str, text: &str) -> Vec<usize> {
+        let source = Source { path: path.to_owned(), text: text.to_owned() };
+        error_texts(&source).into_iter().map(|(line, _)| line).collect()
+    }
+
+    #[test]
+    fn a_look_into_the_text_of_an_error_is_named() {
+        for look in [
+            "error.to_string().contains(\"refused\")",
+            "error\n    .to_string()\n    .starts_with(\"refused\")",
+            "failure.cause.contains(&other)",
+            "failure.cause == \"refused\"",
+            "why.reason.strip_prefix(\"cannot\")",
+            "text.rsplit_once(\" (hint: \")",
+        ] {
+            let text = format!("fn f() {{\n    let _ = {look};\n}}\n");
+            assert_eq!(lines("crates/a/src/b.rs", &text).len(), 1, "{look}");
+        }
+        assert_eq!(lines("crates/a/src/b.rs", "fn f() {\n    let _ = one.hint.find(' ');\n}\n"), [2]);
+    }
+
+    #[test]
+    fn kinds_tests_and_other_texts_are_left_alone() {
+        let test = "#[cfg(test)]\nmod tests {\n    fn f() { assert!(error.to_string().contains(\"a\")); }\n}\n";
+        assert!(lines("crates/a/src/b.rs", test).is_empty());
+        assert!(lines("crates/a/tests/b.rs", "fn f() { error.to_string().contains(\"a\"); }").is_empty());
+        let kinds = "fn f() { error.kind() == NotFound; line.contains(\"a\"); path.to_string().find('a'); }";
+        assert!(lines("crates/a/src/b.rs", kinds).is_empty());
+    }
+}

@@ -1,0 +1,114 @@
+//! The rule that a transport is asked what it is: production code outside the transports' own files has no name of one.
+
+use crate::source::{self, Source};
+
+/// Where the transports are, each in a file named after it.
+const TRANSPORTS: &str = "crates/hairpin-transports/src/transports/";
+
+/// Code that serves tests only.
+const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
+
+/// Files that may have such words, which of them (none means all), and why.
+const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
+    ("crates/hairpin-model/src/upgrade.rs", &[], "runs saved without cards get those of the transports that were"),
+    ("crates/hairpin-engine/src/links/guest.rs", &["tcp", "tcp6", "udp", "udp6"], "they are files of /proc/net"),
+    ("crates/hairpin-report/src/html/facts.rs", &["memory"], "it is the machine's"),
+];
+
+/// How the one list of an experiment's own transports begins.
+const OWN_LIST: &str = "const TRANSPORTS: &[&str] = &[";
+const EXPERIMENTS: &str = "crates/hairpin-experiments/src/experiments/";
+
+/// No literal outside the transports' files is the name of a transport, or the beginning that several names share.
+pub(super) fn transport_names(sources: &[Source]) -> Vec<String> {
+    let names = names(sources);
+    sources.iter().filter(|source| is_production(&source.path)).flat_map(|source| faults(source, &names)).collect()
+}
+
+/// The names by the files (`unix_stream.rs` is `unix-stream`), each over IPv6 too, and what stands before a hyphen.
+fn names(sources: &[Source]) -> Vec<String> {
+    let files = sources.iter().filter_map(|source| source.path.strip_prefix(TRANSPORTS)?.strip_suffix(".rs"));
+    files
+        .filter(|file| *file != "mod")
+        .flat_map(|file| {
+            let name = file.replace('_', "-");
+            let beginning = name.split_once('-').map(|(first, _)| [first.to_owned(), format!("{first}-")]);
+            let itself = [format!("{name}6"), name];
+            itself.into_iter().chain(beginning.into_iter().flatten())
+        })
+        .collect()
+}
+
+fn is_production(path: &str) -> bool {
+    let in_source = path.strip_prefix("crates/").is_some_and(|path| path.contains("/src/") && path.ends_with(".rs"));
+    let for_tests = FOR_TESTS.iter().any(|folder| path.starts_with(folder));
+    in_source && !for_tests && !path.starts_with(TRANSPORTS) && !path.split(['/', '.']).any(|part| part == "tests")
+}
+
+fn faults(source: &Source, names: &[String]) -> Vec<String> {
+    let exception = EXCEPTIONS.iter().find(|(path, ..)| *path == source.path).map(|(_, words, _)| *words);
+    let code = source::production(&source.text, false);
+    let mut faults = Vec::new();
+    for name in names {
+        let is_excepted = exception.is_some_and(|words| words.is_empty() || words.contains(&name.as_str()));
+        for (at, _) in code.match_indices(&format!("\"{name}\"")).filter(|_| !is_excepted) {
+            if is_own_list(&source.path, &code[..at]) {
+                continue;
+            }
+            let line = source::line_of(&code, at);
+            faults.push(format!(
+                "{}:{line}: \"{name}\" names a transport (hint: ask its card; a run keeps the cards)",
+                source.path
+            ));
+        }
+    }
+    faults
+}
+
+/// Whether what follows `before` is in the list of an experiment's own transports.
+fn is_own_list(path: &str, before: &str) -> bool {
+    path.starts_with(EXPERIMENTS) && before.rfind(OWN_LIST).is_some_and(|start| !before[start..].contains(';'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+        let files =
+            ["mod", "tcp", "shm", "unix_stream"].map(|file| source(&format!("{TRANSPORTS}{file}.rs"), "\"tcp\""));
+        transport_names(&files.into_iter().chain([source(path, text)]).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_transports_name_outside_its_file_is_named() {
+        let text = "//! Not \"tcp\".\nfn f(name: &str) -> bool {\n    name == \"tcp\"\n}\n";
+        let hint = "(hint: ask its card; a run keeps the cards)";
+        assert_eq!(
+            found("crates/a/src/b.rs", text),
+            [format!("crates/a/src/b.rs:3: \"tcp\" names a transport {hint}")]
+        );
+        for word in ["tcp6", "shm", "unix-stream", "unix-", "unix"] {
+            let compared = format!("fn f(name: &str) -> bool {{ name.starts_with(\"{word}\") }}");
+            assert_eq!(found("crates/a/src/b.rs", &compared).len(), 1, "{word}");
+        }
+    }
+
+    #[test]
+    fn prose_tests_and_lists_of_an_experiment_may_have_it() {
+        let test = "#[cfg(test)]\nmod tests {\n    const NAME: &str = \"tcp\";\n}\n";
+        for (path, text) in [
+            ("crates/a/src/b.rs", test),
+            ("crates/a/src/b/tests.rs", "const NAME: &str = \"tcp\";"),
+            ("crates/a/tests/b.rs", "const NAME: &str = \"tcp\";"),
+            ("crates/a/src/b.rs", "const HINT: &str = \"use tcp or shm\";"),
+            ("crates/hairpin-experiments/src/experiments/b.rs", "const TRANSPORTS: &[&str] = &[\"tcp\", \"shm\"];"),
+        ] {
+            assert_eq!(found(path, text), [""; 0], "{path}: {text}");
+        }
+        let more = "const TRANSPORTS: &[&str] = &[\"tcp\"];\nconst OTHER: &[&str] = &[\"shm\"];";
+        assert_eq!(found("crates/hairpin-experiments/src/experiments/b.rs", more).len(), 1);
+        assert_eq!(found("crates/hairpin-engine/src/links/guest.rs", "[\"tcp\", \"shm\"]").len(), 1);
+    }
+}
