@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use crate::skips::{AllowedSkips, Skip};
+use crate::platforms::{self, Checked};
 use crate::{arrows, captures, catalog, leftovers, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
@@ -57,6 +58,14 @@ const STEPS: &[Step] = &[
     }),
     ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
+    ("platforms", |state| {
+        Ok(match platforms::run(&state.root)? {
+            Checked::Passed(line) => Done::Passed(line),
+            Checked::Missing(targets) => {
+                skipped("platforms", &format!("no standard library of {}", targets.join(", ")))
+            }
+        })
+    }),
     ("docs", |state| {
         let arguments = ["doc", "--quiet", "--locked", "--no-deps", "--workspace"];
         cargo(state, &arguments, &[("RUSTDOCFLAGS", "-D warnings")])

@@ -23,6 +23,7 @@ mod lines;
 mod links;
 mod overhead;
 mod picture;
+mod platforms;
 mod process;
 mod readers;
 mod skips;

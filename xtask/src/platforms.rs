@@ -1,0 +1,55 @@
+//! The crates without a system call compile for other systems too: what is for Linux only stands beneath them.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// The crates that must.
+const CRATES: &[&str] =
+    &["hairpin-model", "hairpin-link", "hairpin-experiments", "hairpin-analysis", "hairpin-report"];
+/// The targets for which they are checked, where their standard library is installed (`rustup target add`).
+const TARGETS: &[&str] = &["x86_64-pc-windows-gnu", "aarch64-apple-darwin"];
+
+/// How the check ended.
+pub(crate) enum Checked {
+    /// In a line.
+    Passed(String),
+    /// The targets whose standard library is not there.
+    Missing(Vec<&'static str>),
+}
+
+/// Type-checks the crates for each target that is installed.
+///
+/// # Errors
+/// A crate does not compile for one of them.
+pub(crate) fn run(root: &Path) -> Result<Checked> {
+    let mut missing = Vec::new();
+    for target in TARGETS {
+        if !is_installed(target)? {
+            missing.push(*target);
+            continue;
+        }
+        let mut command = process::cargo(root);
+        command.args(["check", "--quiet", "--locked", "--target", target]);
+        command.args(CRATES.iter().flat_map(|name| ["-p", name]));
+        if !command.status().context("cannot start cargo")?.success() {
+            bail!("the pure crates do not compile for {target}");
+        }
+    }
+    if missing.is_empty() {
+        return Ok(Checked::Passed(format!("{} crates for {}", CRATES.len(), TARGETS.join(" and "))));
+    }
+    Ok(Checked::Missing(missing))
+}
+
+/// Whether the standard library of the target is there.
+fn is_installed(target: &str) -> Result<bool> {
+    let told = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
+    let told = told.context("cannot start rustc")?;
+    let folder = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+    let has_core = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with("libcore-");
+    Ok(std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(has_core)))
+}
