@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::skips::{AllowedSkips, Skip};
 use crate::platforms::{self, Checked};
+use crate::skips::{AllowedSkips, Skip};
 use crate::{arrows, captures, catalog, leftovers, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
