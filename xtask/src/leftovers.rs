@@ -125,15 +125,15 @@ fn after_kill(binary: &Path, number: usize, after: Duration) -> Result<Vec<Strin
     Ok(faults)
 }
 
-/// Waits until it has started a second process: its echo half.
+/// Waits until it has started a second process: its server.
 fn until_it_measures(child: &mut Child, mark: &str) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(30);
     while marked(mark).len() < 2 {
         if let Some(status) = child.try_wait().context("cannot wait for the survey")? {
-            bail!("the survey ended ({status}) before it started an echo half");
+            bail!("the survey ended ({status}) before it started a server");
         }
         if Instant::now() > until {
-            bail!("the survey started no echo half in 30 s");
+            bail!("the survey started no server in 30 s");
         }
         sleep(Duration::from_millis(5));
     }

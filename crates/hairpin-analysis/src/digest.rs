@@ -135,12 +135,12 @@ mod tests {
         let mut made_up = MadeUp::new();
         made_up.round(&case, 0, &back_to_back(&[], &[1000; 50]));
         made_up.round_with(&case, 1, &back_to_back(&[], &[9000; 50]), |measured| measured.interrupted = true);
-        made_up.failed(&case, 2, "the echo half is gone");
+        made_up.failed(&case, 2, "the server is gone");
         let run = made_up.run();
         let summary = &run.cases[0];
         assert_eq!((summary.rounds, summary.samples, summary.round_points.len()), (1, 50, 1));
         assert_eq!(summary.curve.last().map(|point| point.latency_ns), Some(1000.0));
-        assert_eq!(summary.failed_rounds, ["round 2: the echo half is gone (hint: none)"]);
+        assert_eq!(summary.failed_rounds, ["round 2: the server is gone (hint: none)"]);
         assert!(summary.valid);
     }
 

@@ -154,10 +154,10 @@ mod tests {
     fn a_case_whose_only_good_rounds_are_evidence_is_invalid() {
         let case = small_writes("none");
         let mut made_up = MadeUp::new();
-        made_up.failed(&case, 0, "the echo half is gone");
+        made_up.failed(&case, 0, "the server is gone");
         made_up.purpose = Purpose::Untraced;
         made_up.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
-        made_up.failed(&case, 1, "the echo half is gone");
+        made_up.failed(&case, 1, "the server is gone");
         assert_eq!(made_up.run().cases[0].why_invalid, ["all 1 rounds failed"]);
     }
 }

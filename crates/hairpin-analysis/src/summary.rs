@@ -195,7 +195,7 @@ fn links_not_as_told(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<
 fn unmet_options(measured: &[&Measured]) -> Vec<String> {
     let mut reasons = Vec::new();
     for measured in measured {
-        let echo = measured.echo.iter().flat_map(|end| &end.options).map(|option| ("echo half", option));
+        let echo = measured.echo.iter().flat_map(|end| &end.options).map(|option| ("server", option));
         let all = measured.client.options.iter().map(|option| ("client", option)).chain(echo);
         for (end, option) in all.filter(|(_, option)| !option.met) {
             let asked = option.asked.as_deref().unwrap_or("nothing");

@@ -28,7 +28,7 @@ const SPUN_NS: u64 = 60_000;
 /// How long the tick rate is compared with CLOCK_MONOTONIC, in ns.
 const CALIBRATION_NS: u64 = 20_000_000;
 
-/// The machine's clock. The echo half is given the client half's: the counter is the same on all CPUs, and
+/// The machine's clock. The server is given the client's: the counter is the same on all CPUs, and
 /// calibrating again would take 20 ms a round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealClock {

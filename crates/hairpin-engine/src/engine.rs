@@ -40,7 +40,7 @@ pub struct Engine {
     pub clock: RealClock,
     /// The CPUs for the two ends.
     pub cpus: Cpus,
-    /// The program that is started as the echo half.
+    /// The program that is started as the server.
     pub echo_program: PathBuf,
     /// When the run began, on the clock.
     pub started_ns: u64,

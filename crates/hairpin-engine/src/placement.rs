@@ -13,9 +13,9 @@ use crate::system::cpu;
 pub struct Cpus {
     /// All that this process may use.
     pub allowed: Vec<usize>,
-    /// For the client half when apart.
+    /// For the client when apart.
     pub client: usize,
-    /// For the echo half when apart, and for both when together; null with a single CPU.
+    /// For the server when apart, and for both when together; null with a single CPU.
     pub echo: Option<usize>,
     /// Whether those two are threads of one core; null where the kernel does not tell.
     pub share_core: Option<bool>,
@@ -38,7 +38,7 @@ impl Cpus {
         Self { allowed: allowed.to_vec(), client, echo, share_core }
     }
 
-    /// Where an end is pinned: the client half if `is_client`, else the echo half; `None` leaves it free.
+    /// Where an end is pinned: the client if `is_client`, else the server; `None` leaves it free.
     #[must_use]
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {

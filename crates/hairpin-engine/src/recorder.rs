@@ -190,7 +190,7 @@ pub fn cost() -> Cost {
     Cost { clock_read_ns: clock.facts().read_cost_ns, sample_ns }
 }
 
-/// Counts how long the echo half held each message.
+/// Counts how long the server held each message.
 #[derive(Clone, Debug)]
 pub struct TurnaroundCounter {
     counts: [u64; 64],

@@ -53,7 +53,7 @@ fn allocations_of<T>(work: impl FnOnce() -> T) -> u64 {
     count
 }
 
-/// How often the client half and the echo half allocate in a round of `count` messages.
+/// How often the client and the server allocate in a round of `count` messages.
 fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let order = RoundOrder {
         case: case.clone(),
@@ -101,7 +101,7 @@ fn assert_constant(case: &Case) {
     // The first round makes what is made once in the life of a thread or of the process.
     allocations(case, 10);
     let (once, twice) = (allocations(case, 2000), allocations(case, 4000));
-    assert_eq!(once, twice, "{}, {:?}: the client half's and the echo half's", case.label(), case.pattern);
+    assert_eq!(once, twice, "{}, {:?}: the client's and the server's", case.label(), case.pattern);
     assert!(once[0] > 0 && once[1] > 0, "both make their buffers before the loop: {once:?}");
 }
 

@@ -1,4 +1,4 @@
-//! A far end that is not Hairpin's: it answers garbage, another length, nothing, or closes. The client half must name
+//! A far end that is not Hairpin's: it answers garbage, another length, nothing, or closes. The client must name
 //! the cause, in bounded time, over the real transports.
 
 use std::io::{Read, Write};

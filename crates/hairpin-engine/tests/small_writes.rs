@@ -103,7 +103,7 @@ fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_half_only() {
         let measured = run(&order).expect("it runs");
         assert_eq!(option(&measured.client, OptionName::Nodelay), nodelay, "{remedy}");
         assert_eq!(option(&measured.client, OptionName::Cork), cork, "{remedy}");
-        let echo = measured.echo.expect("it has an echo half");
+        let echo = measured.echo.expect("it has a server");
         assert_eq!(option(&echo, OptionName::Nodelay), nodelay, "{remedy}");
         assert_eq!(option(&echo, OptionName::Cork), off, "{remedy}");
     }
@@ -127,7 +127,7 @@ fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
         ("pipe", Remedy::Nodelay, "has no option nodelay"),
         ("unix-stream", Remedy::Quickack, "cannot ask for a quick acknowledgement"),
     ] {
-        // An echo half to which nobody came waits for so long.
+        // A server to which nobody came waits for so long.
         let order = RoundOrder { timeout_ns: 300_000_000, ..order(transport, "2x2", remedy) };
         let failure = run(&order).expect_err("it cannot run");
         assert!(failure.cause.contains(part), "{transport} {remedy}: {failure:?}");
@@ -140,7 +140,7 @@ fn the_cases_own_options_stay_with_the_remedys() {
     let order = order("tcp", "2x2", Remedy::Nodelay);
     let options = Options::parse("nodelay=on,sndbuf=65536").expect("options");
     let measured = run(&RoundOrder { case: Case { options, ..order.case.clone() }, ..order }).expect("it runs");
-    let echo = measured.echo.expect("it has an echo half");
+    let echo = measured.echo.expect("it has a server");
     assert_eq!(option(&echo, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
     assert_eq!(option(&measured.client, OptionName::Sndbuf).0, Some("65536"));
 }

@@ -6,8 +6,8 @@
 //!
 //! The unit is the *window*: the exchanges whose requests are written before the first answer is read, one without
 //! `--pipeline`. It may stall twice. The requests of a window stall once: what is held of the first waits for an
-//! acknowledgement of it, and all that follows leaves with that. So do its answers, at the echo half: the second waits
-//! for an acknowledgement of the first, which the client half delays as it has no more to write. Whether they do
+//! acknowledgement of it, and all that follows leaves with that. So do its answers, at the server: the second waits
+//! for an acknowledgement of the first, which the client delays as it has no more to write. Whether they do
 //! depends on which end runs first, so that windows of 0.1 ms and of 44 ms are found in one round.
 //!
 //! Over a link a window takes as long as a message and its answer are on their way, `travel_ns`, and as long again for
@@ -86,13 +86,13 @@ fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     late_ns.fold(if is_acknowledged_at_once { travel_ns } else { 0 }, u64::saturating_add)
 }
 
-/// By Nagle's algorithm at the client half.
+/// By Nagle's algorithm at the client.
 fn requests_are_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = matches!(exchange.remedy, Remedy::None | Remedy::Batch(_));
     waits && exchange.sizes_written().len() > 1 && possible::is_tcp(card)
 }
 
-/// By Nagle's algorithm at the echo half, where an answer follows another. After the pause that a forgotten cork makes
+/// By Nagle's algorithm at the server, where an answer follows another. After the pause that a forgotten cork makes
 /// the kernel acknowledges quickly again (`tcp_event_data_recv`, net/ipv4/tcp_input.c).
 fn answers_may_be_held(exchange: &Exchange, card: &Card) -> bool {
     let waits = !matches!(exchange.remedy, Remedy::Nodelay | Remedy::CorkForgotten);
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(of(Remedy::Batch(10), &tcp), 4 * 10_204 + 50_000 + 2 * STALL_NS);
         assert_eq!(of(Remedy::None, &other), 4 * 100_204 + 50_000);
         for remedy in [Remedy::OneWrite, Remedy::Writev, Remedy::Cork, Remedy::More, Remedy::Quickack] {
-            assert!((STALL_NS..STALL_NS + 5_000_000).contains(&of(remedy, &tcp)), "{remedy}: the echo half holds");
+            assert!((STALL_NS..STALL_NS + 5_000_000).contains(&of(remedy, &tcp)), "{remedy}: the server holds");
         }
         assert_eq!(of(Remedy::Nodelay, &tcp), 4 * 600_204 + 50_000, "neither end holds");
         assert_eq!(of(Remedy::CorkForgotten, &tcp), 4 * 100_204 + 50_000 + FORGOTTEN_CORK_NS);

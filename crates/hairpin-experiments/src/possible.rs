@@ -142,7 +142,7 @@ const ANSWERS_BYTES: u64 = 32 << 10;
 /// (net/unix/af_unix.c): a buffer of 208 KiB is full after 278 writes of 1 to 64 B, 93 of 1000 B, 44 of 4000 B.
 const UNIX_ANSWERS_BYTES: u64 = 128 << 10;
 
-/// The client half reads no answer before its last request is written: an echo half that cannot write its answers
+/// The client reads no answer before its last request is written: a server that cannot write its answers
 /// stops reading, and then both wait for ever.
 fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyNot> {
     if pipeline < 2 {

@@ -117,7 +117,7 @@ pub const KEEP_LINK_LOG: Knob = Knob::switch(
 pub const ALLOW_UNMET_OPTIONS: Knob =
     Knob::switch("allow-unmet-options", "Go on although an option was not granted as asked");
 
-/// The port of the echo half.
+/// The port of the server.
 pub const PORT: Knob = Knob::new(
     "port",
     "NUMBER",
@@ -129,12 +129,12 @@ pub const PORT: Knob = Knob::new(
 /// An A/A pair of each case.
 pub const TWIN: Knob = Knob::switch("twin", "Measure each case twice, as an A/A pair").hidden();
 
-/// A fault planted in the echo half of every case: the canary.
+/// A fault planted in the server of every case: the canary.
 pub const PLANT: Knob =
-    Knob::new("plant", "FAULT", KnobKind::Plant, "Stall the echo half, for instance sleep=5ms/100 or busy=1300ns")
+    Knob::new("plant", "FAULT", KnobKind::Plant, "Stall the server, for instance sleep=5ms/100 or busy=1300ns")
         .hidden();
 
-/// A fault planted in the echo half of the second of each A/A pair: the calibration of "slower".
+/// A fault planted in the server of the second of each A/A pair: the calibration of "slower".
 pub const PLANT_TWIN: Knob =
     Knob::new("plant-twin", "FAULT", KnobKind::Plant, "The same, in the second of each A/A pair only").hidden();
 

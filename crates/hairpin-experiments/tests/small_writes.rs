@@ -423,12 +423,12 @@ fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs()
     assert_refused(&[
         (
             &[("gap", "3s")],
-            "a gap of 3 s is not shorter than the time-out of 2 s, so the echo half would give up \
+            "a gap of 3 s is not shorter than the time-out of 2 s, so the server would give up \
              (hint: raise --timeout, or lower --gap)",
         ),
         (
             &[("gap", "40ms"), ("timeout", "40ms")],
-            "a gap of 40 ms is not shorter than the time-out of 40 ms, so the echo half would give up \
+            "a gap of 40 ms is not shorter than the time-out of 40 ms, so the server would give up \
              (hint: raise --timeout, or lower --gap)",
         ),
         (

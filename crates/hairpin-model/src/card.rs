@@ -11,9 +11,9 @@ use crate::options::OptionName;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnsweredBy {
-    /// Hairpin's own echo half, in another process or thread.
+    /// Hairpin's own server, in another process or thread.
     EchoHalf,
-    /// The kernel itself (ICMP echo): there is no echo half, so no echo-side figures.
+    /// The kernel itself (ICMP echo): there is no server, so no echo-side figures.
     Kernel,
 }
 

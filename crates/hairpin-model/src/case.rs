@@ -69,10 +69,10 @@ pub enum Pattern {
     SmallWrites,
 }
 
-/// A fault planted in the echo half, to prove that it is found (canary) or called slower (calibration).
+/// A fault planted in the server, to prove that it is found (canary) or called slower (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Plant {
-    /// How long the echo half holds a message back, in nanoseconds.
+    /// How long the server holds a message back, in nanoseconds.
     pub stall_ns: u64,
     /// Every how many messages (1: each one).
     pub every: u64,

@@ -203,7 +203,7 @@ pub enum Remedy {
     OneWrite,
     /// All writes in one `writev`.
     Writev,
-    /// `TCP_QUICKACK` at the echo half, set again after each read, as Linux needs (tcp(7)).
+    /// `TCP_QUICKACK` at the server, set again after each read, as Linux needs (tcp(7)).
     Quickack,
     /// So many writes copied together at a time.
     Batch(u64),
@@ -237,7 +237,7 @@ impl Remedy {
             Self::More => "MSG_MORE with every write but the last",
             Self::OneWrite => "all writes of a request copied together into one",
             Self::Writev => "all writes of a request in one writev, without a copy",
-            Self::Quickack => "TCP_QUICKACK at the echo half, set again after each read",
+            Self::Quickack => "TCP_QUICKACK at the server, set again after each read",
             Self::Batch(_) => "N writes are merged into one: batch=10, which `all` has, makes ten writes of 100",
         }
     }

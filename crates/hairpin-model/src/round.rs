@@ -151,9 +151,9 @@ pub struct Measured {
     pub first_message_ns: u64,
     /// From the first measured message to the end of the last, in ns.
     pub duration_ns: u64,
-    /// The client half.
+    /// The client.
     pub client: EndReport,
-    /// The echo half; null where the kernel answered.
+    /// The server; null where the kernel answered.
     pub echo: Option<EndReport>,
     /// The machine meanwhile.
     pub noise: Noise,
@@ -197,7 +197,7 @@ pub struct EndReport {
     pub options: Vec<Effective>,
     /// Counters of the kernel, for instance `tcp_info.retransmits`.
     pub facts: Vec<Fact>,
-    /// How long the echo half held each message; null at the client, and where stamping would disturb (a
+    /// How long the server held each message; null at the client, and where stamping would disturb (a
     /// spinning `shm` or `memory`).
     pub turnaround: Option<Turnaround>,
     /// The machine-state probe on its CPU, before the first message and after the last; null in runs without one.
@@ -222,7 +222,7 @@ pub struct Probe {
     pub after: u64,
 }
 
-/// What the measured exchanges of a round took, read by the client half from the end of the warm-up to the last answer.
+/// What the measured exchanges of a round took, read by the client from the end of the warm-up to the last answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExchangeCounts {
     /// Exchanges counted over.
@@ -231,11 +231,11 @@ pub struct ExchangeCounts {
     pub segments: Option<u64>,
     /// Segments without payload, both directions: bare acknowledgements; null where there are none to count.
     pub bare_acks: Option<u64>,
-    /// System calls of the client half on the wire.
+    /// System calls of the client on the wire.
     pub system_calls: u64,
 }
 
-/// How long the echo half held messages: counts by power of two of nanoseconds.
+/// How long the server held messages: counts by power of two of nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turnaround {
     /// `counts[k]` messages were held for 2^k to 2^(k+1) - 1 ns (0 ns counts as 1).

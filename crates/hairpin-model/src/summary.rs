@@ -174,9 +174,9 @@ pub struct RoundPoint {
 /// CPU time of both ends over all rounds, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CpuSeconds {
-    /// The client half.
+    /// The client.
     pub client: f64,
-    /// The echo half; null where the kernel answered.
+    /// The server; null where the kernel answered.
     pub echo: Option<f64>,
 }
 
@@ -185,7 +185,7 @@ pub struct CpuSeconds {
 pub struct EffectiveOptions {
     /// At the client.
     pub client: Vec<Effective>,
-    /// At the echo half.
+    /// At the server.
     pub echo: Vec<Effective>,
     /// Names of options whose effective value was not the same in all rounds.
     pub differs: Vec<String>,
@@ -297,7 +297,7 @@ pub struct ExchangeFigures {
     pub segments_per_exchange: Option<Figure>,
     /// Segments without payload, both directions.
     pub bare_acks_per_exchange: Option<Figure>,
-    /// System calls of the client half.
+    /// System calls of the client.
     pub system_calls_per_exchange: Option<Figure>,
     /// `bytes_per_ms` over that of the same case with remedy `none`, paired by block; null for `none` itself and where
     /// it was not measured.

@@ -12,9 +12,9 @@ use crate::words;
 words! {
     /// Which end of the connection.
     pub enum End: "end" {
-        /// The client half.
+        /// The client.
         Near = "near",
-        /// The echo half.
+        /// The server.
         Far = "far",
     }
 }
@@ -33,9 +33,9 @@ pub struct RoundTrace {
     /// How far a kernel stamp may be off once it is mapped to the engine's clock: half the width of the bracketed
     /// reads, in ns.
     pub clock_error_ns: u64,
-    /// The client half.
+    /// The client.
     pub near: EndTrace,
-    /// The echo half.
+    /// The server.
     pub far: EndTrace,
     /// What became of the capture.
     pub capture: Capture,

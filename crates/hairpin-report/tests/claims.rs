@@ -41,7 +41,7 @@ fn claim(id: &str, text: &str, published: &Value, coverage: &str, verdict: &Valu
     claim
 }
 
-const SLEEPS: &str = "an echo half that sleeps 4 ms: these 4 ms are set here, not measured";
+const SLEEPS: &str = "a server that sleeps 4 ms: these 4 ms are set here, not measured";
 
 /// Four claims of one text; `tested` or only listed.
 fn report(tested: bool) -> ClaimsReport {
@@ -140,7 +140,7 @@ fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once()
     };
     assert!(line("B4 [1]").contains("cannot run"), "{shown}");
     assert!(shown.contains("<b> [1,2]"), "{shown}");
-    assert!(line("[1]").contains("Stand-in: an echo half that sleeps 4 ms"));
+    assert!(line("[1]").contains("Stand-in: a server that sleeps 4 ms"));
     assert!(line("[2]").contains("Beside the claim, without a say in its verdict: two processes on <two> CPUs."));
     assert!(!line("B1 ").contains('['), "nothing stands in");
     assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
@@ -173,7 +173,7 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
     for id in ["B1", "B2", "B4", "B5"] {
         assert_eq!(page.matches(&format!("<b>{id}</b>")).count(), 1, "{id}");
     }
-    let stand_in = "<small class=\"note\">Stand-in: an echo half that sleeps 4\u{a0}ms: these 4\u{a0}ms are set here, not measured.</small>";
+    let stand_in = "<small class=\"note\">Stand-in: a server that sleeps 4\u{a0}ms: these 4\u{a0}ms are set here, not measured.</small>";
     assert_eq!(page.matches(stand_in).count(), 2, "in both rows");
     assert!(page.contains("without a say in its verdict: two processes on &lt;two&gt; CPUs."));
     assert!(page.contains("What &lt;TCP_CORK&gt; does") && page.contains("its column &lt;b&gt;"));

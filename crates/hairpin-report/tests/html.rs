@@ -324,7 +324,7 @@ fn a_sequence_says_in_words_what_it_shows() {
     let page = render(&support::small_writes::run(true));
     let from = page.find("aria-label=\"Time sequence of an exchange, tcp block together none").expect("the chart");
     let described = &page[from..from + page[from..].find("</desc>").expect("its description")];
-    for said in ["client: SYN", "echo half: SYN-ACK", "99 writes of 2 B", "echo half: ACK 2", "ACK delayed"] {
+    for said in ["client: SYN", "server: SYN-ACK", "99 writes of 2 B", "server: ACK 2", "ACK delayed"] {
         assert!(described.contains(said), "{said}: {described}");
     }
 }

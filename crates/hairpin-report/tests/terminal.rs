@@ -149,8 +149,7 @@ fn a_traced_round_trip_is_named_by_its_transport_once() {
 #[test]
 fn rounds_that_failed_alike_are_one_line() {
     let mut run = support::survey(1);
-    let cause =
-        |round: u32, what: &str| format!("round {round}: client half: cannot {what} 127.0.0.1:{}", 40_000 + round);
+    let cause = |round: u32, what: &str| format!("round {round}: client: cannot {what} 127.0.0.1:{}", 40_000 + round);
     let causes = (1..=20).map(|round| cause(round, if round == 7 { "receive from" } else { "connect to" }));
     run.cases[0].failed_rounds = causes.collect();
     let text = render(&run, &plain(200));

@@ -116,7 +116,7 @@ fn a_drawing_says_what_it_was_drawn_from() {
     assert!(without.starts_with(calls), "{without}");
     let near = said(&|event| !packet(event) || event.kind == EventKind::Segment && event.end == End::Near);
     let alone =
-        "Drawn from the kernel's time stamps of the client alone, so no segment of the echo half is shown; their";
+        "Drawn from the kernel's time stamps of the client alone, so no segment of the server is shown; their";
     assert!(near.starts_with(alone), "{near}");
 }
 

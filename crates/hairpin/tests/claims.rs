@@ -113,7 +113,7 @@ fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
         (&["B11"][..], "unknown claim `B11` (hint: text B has B1 to B7)"),
         (&["b9"], "unknown claim `B9` (hint: text B has B1 to B7)"),
         (&["B5"], "nothing can be tested, and nothing was made: B5 is missing sending from a file (hint: "),
-        (&["B5", "B6"], "B5 is missing sending from a file; B6 is missing an echo half in a terminal of its own"),
+        (&["B5", "B6"], "B5 is missing sending from a file; B6 is missing a server in a terminal of its own"),
         (&["B1", "--csv"], "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
     ] {
         let ran = place.hairpin(&[&["claims", "run"], arguments].concat()).refused();

@@ -123,7 +123,7 @@ fn the_cause_is_named_where_it_is_and_nowhere_else() {
 #[test]
 fn a_sleeping_server_is_not_called_nagle() {
     let place = Place::new();
-    // The same 40 ms and Nagle on. An echo half that takes so long to answer acknowledges what it reads at once, so
+    // The same 40 ms and Nagle on. A server that takes so long to answer acknowledges what it reads at once, so
     // that nothing is held, and the tracing must leave it so.
     for writes in ["100x2", "2x2"] {
         let sleeping = ["--remedy", "none", "--writes", writes, "--plant", "sleep=40ms/1"];

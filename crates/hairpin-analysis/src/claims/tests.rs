@@ -537,11 +537,11 @@ fn a_stand_in_is_told_and_may_leave_a_claim_undecided() {
         }
         judge(&claim, "X", &runs)
     };
-    let told = change(Some("an echo half that sleeps"), None);
+    let told = change(Some("a server that sleeps"), None);
     assert_eq!((told.judgement.verdict, told.coverage), (Some(Verdict::Holds), Coverage::Covered));
-    let stand_in = Some("an echo half that sleeps");
+    let stand_in = Some("a server that sleeps");
     assert_eq!((told.stand_in.as_deref(), told.rows[0].stand_in.as_deref()), (stand_in, stand_in));
-    let open = change(Some("an echo half that sleeps"), Some("It delays no ACK."));
+    let open = change(Some("a server that sleeps"), Some("It delays no ACK."));
     assert_eq!((open.judgement.verdict, open.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
     assert!(open.judgement.why.starts_with("It delays no ACK. What was measured: "), "{}", open.judgement.why);
     assert!(open.judgement.measured.is_some());

@@ -127,7 +127,7 @@ fn concerns(run: &Run, case: &CaseSummary) -> bool {
     case.valid && of_tcp && largest >= FEWEST_BYTES && case.case.twin == 0
 }
 
-/// The congestion control that the kernel granted the client (or, if it sends nothing large, the echo half: both
+/// The congestion control that the kernel granted the client (or, if it sends nothing large, the server: both
 /// ends are asked alike).
 fn effective(case: &CaseSummary) -> Option<&str> {
     let ends = case.effective_options.client.iter().chain(&case.effective_options.echo);

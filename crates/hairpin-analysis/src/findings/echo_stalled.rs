@@ -1,11 +1,11 @@
-//! `echo-stalled`: the echo half held some messages far longer than the others, or all of them far too long.
+//! `echo-stalled`: the server held some messages far longer than the others, or all of them far too long.
 //!
-//! Why: what was timed there is what held the echo half back (it was pushed off its CPU, it paged, it was made to
-//! wait) and not the transport. Evidence: the turnarounds that the echo half itself stamped, never the client's
+//! Why: what was timed there is what held the server back (it was pushed off its CPU, it paged, it was made to
+//! wait) and not the transport. Evidence: the turnarounds that the server itself stamped, never the client's
 //! latencies alone: several beyond both 200 us and twenty times the median bucket, or beyond 1 ms where half of all are,
-//! as an echo half has no work that takes so long. As turnarounds are counted by power
+//! as a server has no work that takes so long. As turnarounds are counted by power
 //! of two, one counts only where its whole bucket lies beyond. The effect is their summed time as a share of all
-//! round-trip time. Advice: look at what the echo half does, and at its CPU.
+//! round-trip time. Advice: look at what the server does, and at its CPU.
 
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, FindingCard, Severity};
@@ -21,7 +21,7 @@ pub(super) struct EchoStalled;
 const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
     about: About::Cause,
-    what: "the echo half held some messages far longer than the others, or all of them for milliseconds",
+    what: "the server held some messages far longer than the others, or all of them for milliseconds",
     why: "what was timed there is what held it back and not the transport",
 };
 
@@ -60,7 +60,7 @@ impl Detector for EchoStalled {
             typical => format!(", where it holds half of them less than {}", quantities::duration(typical)),
         };
         let summary = format!(
-            "{label}: the echo half held {} of {} messages for about {} each (the longest {}){others}: {} of all \
+            "{label}: the server held {} of {} messages for about {} each (the longest {}){others}: {} of all \
              round-trip time is these stalls.{}",
             quantities::count(stalls.count),
             quantities::count(stalls.of),
@@ -83,12 +83,12 @@ impl Detector for EchoStalled {
                 evidence(format!("longest turnaround, {label}"), Figure::bare(stalls.longest_ns), "ns"),
                 evidence("share of the round-trip time", Figure::bare(first.share), "share"),
             ],
-            advice: "Look at the echo half and its CPU: another program beside it, a virtual CPU taken away (see steal), \
+            advice: "Look at the server and its CPU: another program beside it, a virtual CPU taken away (see steal), \
                      paging, or work that it does before it answers. Give it a CPU of its own (--placement apart), and \
                      measure again."
                 .to_owned(),
             counter_experiment: Some(counter_experiment(
-                "a CPU for each end: stalls of a shared CPU go away, those of the echo half's own making stay",
+                "a CPU for each end: stalls of a shared CPU go away, those of the server's own making stay",
                 &[&first.case.case],
                 "placement",
                 &["together".to_owned(), "apart".to_owned()],
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::made_up::{MadeUp, back_to_back};
 
-    /// A round of 100 messages of 20 us, `stalls` of them held for 2 ms by the echo half, the others for 1 us.
+    /// A round of 100 messages of 20 us, `stalls` of them held for 2 ms by the server, the others for 1 us.
     fn round(made_up: &mut MadeUp, block: u32, stalls: u64, held_ns: u64) {
         let latencies: Vec<u64> = (0..100).map(|k| if k < stalls { 20_000 + held_ns } else { 20_000 }).collect();
         made_up.round_with(&Case::ping_pong("tcp"), block, &back_to_back(&[], &latencies), |measured| {
@@ -222,6 +222,6 @@ mod tests {
         let mut client = MadeUp::new();
         let latencies = [[2_000_000; 10].as_slice(), &[20_000; 90]].concat();
         client.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &latencies));
-        assert_eq!(client.findings("echo-stalled"), [], "no turnaround says that it was the echo half");
+        assert_eq!(client.findings("echo-stalled"), [], "no turnaround says that it was the server");
     }
 }

@@ -3,7 +3,7 @@
 //! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged, and the other end
 //! delays its acknowledgement (RFC 1122, 4.2.3.2) as it hopes to send it along with data of its own. The rest of a request
 //! so waits at the client for the far end, which cannot answer before it has it; with several requests in flight they wait
-//! for each other, and so do their answers at the echo half, for the client's end: 40 ms each time on Linux. Evidence,
+//! for each other, and so do their answers at the server, for the client's end: 40 ms each time on Linux. Evidence,
 //! never the latency alone: in traced rounds, writes of an end that left when the acknowledgement of all before them came,
 //! and that acknowledgement came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
 //! these take as long; `TCP_NODELAY` and `TCP_CORK` off as granted to that end in the timed rounds too. Its share is the
@@ -92,7 +92,7 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
     let (stall, label) = (&first.with, &first.case.label);
     let mut every = Vec::new();
     for at in &stall.ends {
-        let end = if at.end == End::Near { "the client" } else { "the echo half" };
+        let end = if at.end == End::Near { "the client" } else { "the server" };
         let granted = format!("TCP_NODELAY as granted to {end} (0 is off), {label}");
         every.extend([
             evidence(format!("time that bytes written by {end} were held, traced, {label}"), at.held_ns, "ns"),
@@ -162,7 +162,7 @@ mod tests {
             traced_rounds(&mut made_up, &in_flight(4, "one-write"), 40 * MS, &trace, &off);
             let found = made_up.findings(CODE);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-            let told = "answers 2 to 4 of each 4 in flight wait at the echo half for 40.0 ms";
+            let told = "answers 2 to 4 of each 4 in flight wait at the server for 40.0 ms";
             assert!(found[0].summary.contains(told), "{}", found[0].summary);
             assert!(found[0].summary.contains("the client's end delays that by 40.0 ms. Seen in 27 of 36"));
             assert!(!found[0].summary.contains("writes of a request"), "{}", found[0].summary);
@@ -174,7 +174,7 @@ mod tests {
             let mut made_up = MadeUp::new();
             let evidence = (&traces::answers_held(), &[40 * MS; 12][..]);
             evidence_rounds(&mut made_up, &in_flight(4, "nodelay"), 40 * MS, evidence, [&off, &echo]);
-            assert_eq!(made_up.findings(CODE), [], "not by an echo half that was not granted Nagle's algorithm");
+            assert_eq!(made_up.findings(CODE), [], "not by a server that was not granted Nagle's algorithm");
         }
     }
 
@@ -189,10 +189,7 @@ mod tests {
         assert!(
             summary.contains(": requests 1 to 4 of each 4 in flight, whole or in part, wait at the client for 4")
         );
-        assert!(
-            summary.contains(". Answers 2 to 4 of each 4 in flight wait at the echo half for 40.0 ms"),
-            "{summary}"
-        );
+        assert!(summary.contains(". Answers 2 to 4 of each 4 in flight wait at the server for 40.0 ms"), "{summary}");
         assert!(summary.contains("Seen in all 36 traced exchanges, 100 % of their time;"), "{summary}");
         let granted = found[0].evidence.iter().filter(|piece| piece.what.starts_with("TCP_NODELAY as granted to"));
         assert_eq!(granted.count(), 2);
@@ -255,7 +252,7 @@ mod tests {
         assert!(summary.contains("of each 4 in flight, whole or in part,"), "{summary}");
     }
 
-    /// As an echo half that sleeps makes it: only the traced exchanges stall, because their tracing takes time.
+    /// As a server that sleeps makes it: only the traced exchanges stall, because their tracing takes time.
     #[test]
     fn a_stall_that_only_tracing_makes_is_no_evidence() {
         let off = switches("off", "off");

@@ -119,7 +119,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
     (places.len() > 1).then(|| (if most > 0.0 { 1.0 - least / most } else { 0.0 }, places))
 }
 
-/// Where the ends were; null without an echo half, or where either was seen nowhere.
+/// Where the ends were; null without a server, or where either was seen nowhere.
 fn seen(measured: &Measured) -> Option<Seen> {
     let (client, echo) = (&measured.client.seen_cpus, &measured.echo.as_ref()?.seen_cpus);
     if client.is_empty() || echo.is_empty() {

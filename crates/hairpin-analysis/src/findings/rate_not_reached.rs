@@ -1,7 +1,7 @@
 //! `rate-not-reached`: an open loop did not reach the rate asked for.
 //!
 //! Why: a saturated generator no longer measures that rate: it measures how far it fell behind (coordinated omission is
-//! what hides this elsewhere). Where the generator kept up and the answers did not, the transport or the echo half is
+//! what hides this elsewhere). Where the generator kept up and the answers did not, the transport or the server is
 //! at its limit: latency then is the length of the queue, and grows with the length of the round.
 //! Evidence: messages sent over the time for which they were due plus the generator's lag; answers a second.
 //! Advice: lower the rate, or give the ends more.

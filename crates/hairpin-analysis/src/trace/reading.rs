@@ -17,7 +17,7 @@ pub(super) const AT_ONCE_NS: u64 = 1_000_000;
 pub(super) struct Reading<'t> {
     pub(super) trace: &'t RoundTrace,
     pub(super) source: Source,
-    /// From the client half to the echo half, and back.
+    /// From the client to the server, and back.
     pub(super) directions: [Direction<'t>; 2],
     /// How each of them sends.
     pub(super) sending: [Sending; 2],

@@ -205,7 +205,7 @@ fn order(case: &Case, block: u32) -> RoundOrder {
     }
 }
 
-/// A round on a quiet machine: client on CPU 0, echo half on CPU 0 or 1 as placed, no CPU time but the ends' own.
+/// A round on a quiet machine: client on CPU 0, server on CPU 0 or 1 as placed, no CPU time but the ends' own.
 fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     let first = samples.due_ns.get(samples.warm_up).copied().unwrap_or(0);
     let duration_ns = samples.received_ns.last().map_or(0, |last| last.saturating_sub(first));
@@ -249,7 +249,7 @@ pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
 }
 
 /// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and one untraced
-/// whose exchanges take as long. The client was granted `options` in all of them, and so was the echo half.
+/// whose exchanges take as long. The client was granted `options` in all of them, and so was the server.
 pub fn traced_rounds(made_up: &mut MadeUp, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
     let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
     let untraced: Vec<u64> = times.map(|(began_ns, ended_ns)| ended_ns - began_ns).collect();
@@ -257,7 +257,7 @@ pub fn traced_rounds(made_up: &mut MadeUp, case: &Case, latency: u64, trace: &Ro
 }
 
 /// The same with exchanges of the untraced rounds that take as long as given, and with options of the client and of the
-/// echo half.
+/// server.
 pub fn evidence_rounds(
     made_up: &mut MadeUp,
     case: &Case,

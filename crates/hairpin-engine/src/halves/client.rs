@@ -1,4 +1,4 @@
-//! What every client half starts from: what it is given, its recorder, and when an extent is used up.
+//! What every client starts from: what it is given, its recorder, and when an extent is used up.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,7 +10,7 @@ use crate::recorder::Recorder;
 /// So many time-outs in a row without any answer end a round: a peer that lives and does not answer would keep it for ever.
 pub(super) const MOST_TIME_OUTS: u32 = 10;
 
-/// What the client half needs besides its wire.
+/// What the client needs besides its wire.
 pub struct Client<'a, C> {
     /// The only clock.
     pub clock: &'a C,

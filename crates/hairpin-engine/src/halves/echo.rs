@@ -1,4 +1,4 @@
-//! The echo half: it sends every message back, or its beginning, or more, as the order says.
+//! The server: it sends every message back, or its beginning, or more, as the order says.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::message::patterned;
 use crate::clock::Clock;
 use crate::recorder::TurnaroundCounter;
 
-/// What the echo half needs besides its wire.
+/// What the server needs besides its wire.
 pub struct Echo<'a, C> {
     /// The clock, for the turnaround and for planted faults.
     pub clock: &'a C,
@@ -78,7 +78,7 @@ impl<C: Clock> Echo<'_, C> {
     }
 
     /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one where both ends
-    /// spin on memory: there the echo half does not stamp.
+    /// spin on memory: there the server does not stamp.
     fn stamps_turnaround(&self) -> bool {
         self.case.plant.is_some() || !(self.cpu_only && self.case.waiting == Waiting::Spin)
     }
@@ -113,7 +113,7 @@ impl<C: Clock> Echo<'_, C> {
         }
     }
 
-    /// The remedy is the echo half's: quick acknowledgements, asked for again after each read (tcp(7)).
+    /// The remedy is the server's: quick acknowledgements, asked for again after each read (tcp(7)).
     #[inline]
     fn acknowledges_quickly(&self) -> bool {
         self.case.exchange.as_ref().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
@@ -135,7 +135,7 @@ impl<C: Clock> Echo<'_, C> {
 fn acknowledge_quickly(wire: &mut dyn Wire, number: u64) -> Result<(), Failure> {
     let Some(stream) = wire.stream() else {
         return Err(Failure {
-            cause: "the echo half cannot ask for quick acknowledgements: its wire carries no stream".to_owned(),
+            cause: "the server cannot ask for quick acknowledgements: its wire carries no stream".to_owned(),
             hint: "the remedy quickack is for TCP".to_owned(),
         });
     };

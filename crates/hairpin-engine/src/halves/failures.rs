@@ -22,7 +22,7 @@ pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Re
     }
     Err(Failure {
         cause: format!("the answer to message {sequence} is not what was sent: {difference}"),
-        hint: "is something else than Hairpin's echo half answering?".to_owned(),
+        hint: "is something else than Hairpin's server answering?".to_owned(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! What the client half brings home, and how answers that come after its loop are added.
+//! What the client brings home, and how answers that come after its loop are added.
 
 use hairpin_model::round::{ExchangeCounts, Failure};
 use hairpin_model::samples::Fate;
@@ -13,7 +13,7 @@ use crate::recorder::{Recorder, Stamps};
 /// So many farewells may stand before an answer.
 const FAREWELLS: u32 = 8;
 
-/// What the client half brings home.
+/// What the client brings home.
 #[derive(Debug)]
 pub struct Journey {
     /// The stamps.

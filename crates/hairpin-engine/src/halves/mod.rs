@@ -1,4 +1,4 @@
-//! What the two ends do: the client half in a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]),
+//! What the two ends do: the client in a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]),
 //! and the [`echo`] half. They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests.
 
 mod client;
@@ -28,7 +28,7 @@ pub use client::Client;
 pub use journey::Journey;
 use marks::ClientMarks;
 
-/// Runs the client half over `wire` to its end.
+/// Runs the client over `wire` to its end.
 ///
 /// # Errors
 /// The wire failed, an answer was garbage, or a lossless transport did not answer in time.

@@ -1,4 +1,4 @@
-//! The client half in an open loop: messages leave when they are due, whatever has come back.
+//! The client in an open loop: messages leave when they are due, whatever has come back.
 //!
 //! Latency is counted from when a message was due, so a stall shows in every message that it delayed (no coordinated
 //! omission); service time, from the actual send, is kept beside it, and so is how late the generator was.

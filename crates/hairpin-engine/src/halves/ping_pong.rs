@@ -1,4 +1,4 @@
-//! The client half in a closed loop: a message, its answer, the next message.
+//! The client in a closed loop: a message, its answer, the next message.
 //!
 //! The clock is read twice a message: when the send call begins and when the answer is there.
 

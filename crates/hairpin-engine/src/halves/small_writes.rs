@@ -1,4 +1,4 @@
-//! The client half in a closed loop of exchanges: a request in several writes, its answer, the next request.
+//! The client in a closed loop of exchanges: a request in several writes, its answer, the next request.
 //!
 //! An exchange is timed from the begin of its first write, before anything that its remedy does, to the end of its
 //! answer. With several in flight all their requests are written, then all their answers are read.

@@ -6,7 +6,7 @@ use hairpin_model::fact::{self, Fact};
 use hairpin_model::fact_names;
 use hairpin_model::ledger::{Ledger, OVERFLOW};
 
-/// Counts of the client half, the warm-up included and apart.
+/// Counts of the client, the warm-up included and apart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Messages sent after the warm-up.

@@ -1,4 +1,4 @@
-//! The client half on the manual clock: exact numbers, no sleeping.
+//! The client on the manual clock: exact numbers, no sleeping.
 
 mod small_writes;
 mod stragglers;

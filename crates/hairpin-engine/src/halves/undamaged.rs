@@ -2,8 +2,8 @@
 //!
 //! The checksum of UDP and ICMP has 16 bits and is a sum (RFC 1071): of a datagram in fragments, two flipped bits cancel
 //! when they stand in the same place of a 16-bit word, one 1 and the other 0. The link's record counts such a message as
-//! lost. So both ends throw it away, as the kernel would have done with a better checksum: the client half where an
-//! answer turns out not to be what was sent, the echo half by a wire that gives whole messages only.
+//! lost. So both ends throw it away, as the kernel would have done with a better checksum: the client where an
+//! answer turns out not to be what was sent, the server by a wire that gives whole messages only.
 
 use std::time::Duration;
 

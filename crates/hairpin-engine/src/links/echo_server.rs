@@ -1,6 +1,6 @@
 //! The echo of a link's far end: whatever comes to port 7 goes back, over TCP and over UDP (RFC 862).
 //!
-//! It is for the programs that `hairpin link run` starts, and is not the measured echo half. One thread waits in
+//! It is for the programs that `hairpin link run` starts, and is not the measured server. One thread waits in
 //! poll(2). It holds at most `MOST_CONNECTIONS` connections and, of each, at most `BUFFER_BYTES` that have not gone
 //! back yet; what more there is waits in the kernel.
 

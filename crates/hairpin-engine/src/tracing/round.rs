@@ -106,7 +106,7 @@ pub struct About<'a> {
     pub samples: &'a Samples,
     /// What the samples' times count from, on the engine's clock.
     pub began_ns: u64,
-    /// What the client half's wire said of itself.
+    /// What the client's wire said of itself.
     pub near_facts: &'a [Fact],
 }
 

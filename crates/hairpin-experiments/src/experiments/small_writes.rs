@@ -255,11 +255,11 @@ impl Asked {
         Planned { extent, warm_up, timeout_ns, deadline_ns, case }
     }
 
-    /// Refuses pauses in which the echo half would give up.
+    /// Refuses pauses in which the server would give up.
     fn refuse_a_long_gap(&self, timeout_ns: u64) -> Result<(), Refused> {
         if self.gap_ns >= timeout_ns {
             let what = format!(
-                "a gap of {} is not shorter than the time-out of {}, so the echo half would give up",
+                "a gap of {} is not shorter than the time-out of {}, so the server would give up",
                 exact_duration(self.gap_ns),
                 exact_duration(timeout_ns)
             );

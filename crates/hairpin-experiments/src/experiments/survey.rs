@@ -34,13 +34,13 @@ pub struct Survey;
 /// Which transports a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Over {
-    /// All that have an echo half of ours and the line's waiting.
+    /// All that have a server of ours and the line's waiting.
     EchoHalves,
     /// All that the kernel answers.
     Kernel,
     /// Both of these.
     All,
-    /// One: the reference, or the first that has an echo half where that cannot run.
+    /// One: the reference, or the first that has a server where that cannot run.
     One,
 }
 

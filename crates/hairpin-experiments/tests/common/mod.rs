@@ -261,7 +261,7 @@ pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
 
 /// These orders as rounds that failed.
 pub fn failed(orders: &[RoundOrder]) -> Vec<RoundRecord> {
-    let cause = "the echo half was killed".to_owned();
+    let cause = "the server was killed".to_owned();
     recorded(orders, &Outcome::Failed(Failure { cause, hint: String::new() }))
 }
 

@@ -55,11 +55,11 @@ fn duration(ns: i64) -> String {
     quantities::duration(ns as f64)
 }
 
-/// `client`, `echo half`.
+/// `client`, `server`.
 pub(crate) fn end(end: End) -> &'static str {
     match end {
         End::Near => "client",
-        End::Far => "echo half",
+        End::Far => "server",
     }
 }
 

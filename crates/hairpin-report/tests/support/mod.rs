@@ -335,7 +335,7 @@ fn invalid(dice: &mut Dice) -> CaseSummary {
 
 /// Some rounds fail, as they do.
 fn spoil(cases: &mut [CaseSummary]) {
-    let cause = "cannot receive on fifo: nobody answered within 2000 ms (hint: was the echo half killed?)";
+    let cause = "cannot receive on fifo: nobody answered within 2000 ms (hint: was the server killed?)";
     let fifo = cases.iter_mut().find(|row| row.label == "fifo block apart").expect("it is on the ladder");
     fifo.failed_rounds = vec![cause.to_owned(), cause.to_owned()];
     fifo.rounds = 8;
@@ -504,7 +504,7 @@ fn skipped() -> Vec<Skipped> {
     skipped.push(Skipped {
         transport: "icmp".to_owned(),
         case: Some("icmp spin apart".to_owned()),
-        reason: "the kernel answers: there is no echo half that could spin".to_owned(),
+        reason: "the kernel answers: there is no server that could spin".to_owned(),
     });
     skipped
 }

@@ -31,7 +31,7 @@ pub(crate) fn capacity_bytes(of: BorrowedFd<'_>) -> io::Result<usize> {
 /// The two ends of each of two new named pipes, whose names are gone again when this returns.
 ///
 /// A name in the file system would survive SIGKILL, so each name lives only for the three system calls that make, open
-/// and remove it, within which the end of the client half does not kill this process; everything else, also in another
+/// and remove it, within which the end of the client does not kill this process; everything else, also in another
 /// process, opens the descriptor through `/proc`, which needs no name.
 pub(crate) fn two_fifos() -> io::Result<[(OwnedFd, OwnedFd); 2]> {
     Ok([fifo()?, fifo()?])

@@ -1,4 +1,4 @@
-//! ICMP echo over IPv4 (RFC 792): the kernel of the other end answers, so there is no echo half of ours.
+//! ICMP echo over IPv4 (RFC 792): the kernel of the other end answers, so there is no server of ours.
 //!
 //! An unprivileged ping socket where the system allows it, else a raw socket, on which the header, its checksum and
 //! telling our replies from those of others are left to us.

@@ -259,7 +259,7 @@ fn would_block() -> bool {
     Error::last_os_error().raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// A call that must not fail did: the process has nothing to report. The echo half gets here when the client is done.
+/// A call that must not fail did: the process has nothing to report. The server gets here when the client is done.
 #[inline(always)]
 fn finish_unless(fine: bool, call: &str) {
     if !fine {

@@ -161,7 +161,7 @@ impl StallAt {
         let delay = quantities::duration(self.acknowledged_ns.value);
         let (what, at, other) = match self.end {
             End::Near => ("request", "the client", "the far end"),
-            End::Far => ("answer", "the echo half", "the client's end"),
+            End::Far => ("answer", "the server", "the client's end"),
         };
         if in_flight == 1 && self.end == End::Near && self.held == Held::AllButTheFirstWrite {
             return format!(

@@ -60,7 +60,7 @@ fn every_remedy_makes_its_own_calls_and_no_other() {
     let cork = |on| Set(OptionName::Cork, on);
     let of = |remedy| calls(exchange("1,3,2x4", remedy));
     let plain = [Send(1), Send(3), Send(4), Send(4), Receive(4)];
-    // What these do is asked of a socket when it opens, or of the echo half.
+    // What these do is asked of a socket when it opens, or of the server.
     for remedy in [Remedy::None, Remedy::Nodelay, Remedy::CorkForgotten, Remedy::Quickack, Remedy::Batch(1)] {
         assert_eq!(of(remedy), plain, "{remedy}");
     }

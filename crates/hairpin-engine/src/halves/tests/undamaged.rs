@@ -66,7 +66,7 @@ fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
     }
 }
 
-/// The echo half's end: messages that come, and what it answers.
+/// The server's end: messages that come, and what it answers.
 struct FarWire {
     coming: VecDeque<Vec<u8>>,
     answers: Vec<Vec<u8>>,
