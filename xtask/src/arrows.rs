@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn unsafe_is_found_outside_its_fence_only_and_only_as_code() {
         let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
-        let planted = [
+        let injected = [
             source("crates/hairpin-engine/src/clock.rs", "//! Doc.\nfn f() { unsafe { g() } }\n"),
             source("crates/hairpin-engine/src/system/tsc.rs", "fn f() { unsafe { g() } }"),
             source(
@@ -369,7 +369,7 @@ mod tests {
                 "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";",
             ),
         ];
-        let faults = stray_unsafe(&planted);
+        let faults = stray_unsafe(&injected);
         assert_eq!(faults.len(), 1);
         assert!(faults[0].starts_with("crates/hairpin-engine/src/clock.rs:2: `unsafe` outside its fence"));
     }

@@ -94,7 +94,7 @@ struct Line {
 /// Runs the steps named (all where none is), and prints a summary; answers whether all passed.
 ///
 /// # Errors
-/// Where an unknown step is named, or the ground cannot be prepared.
+/// Where an unknown step is named, or a step cannot be prepared.
 pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
     if let Some(unknown) = only.iter().find(|name| !STEPS.iter().any(|(step, _)| step == name)) {
         let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();

@@ -3,7 +3,7 @@
 //! It repeats an ordinary `round-trip` many times. The truth of a repeat is the median of its case over the other repeats in
 //! the same state of the machine: those whose probe is within 2 % of its own, and where messages wake another CPU, the time
 //! that takes; at least five of them. An interval covers it or does not. Each run is then compared with the next by `hairpin
-//! compare`, which must call hardly any figure different; and runs with a planted delay are compared with runs without.
+//! compare`, which must call hardly any figure different; and runs with an injected delay are compared with runs without.
 
 mod recording;
 
@@ -36,15 +36,15 @@ const DIFFERENT: f64 = 0.08;
 /// A delay of the smallest detectable size is found in so many of the pairs, and one of a tenth in so many.
 const FOUND_SMALLEST: f64 = 0.8;
 const FOUND_TENTH: f64 = 39.0 / 40.0;
-/// The case that delays are planted in.
-const PLANTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "together"];
+/// The case that delays are injected in.
+const INJECTED_IN: &[&str] = &["round-trip", "--transport", "tcp", "--placement", "same-cpu"];
 
 /// What is asked for.
 pub(crate) struct Asked {
     /// Repeats of the run.
     pub(crate) runs: usize,
-    /// Runs with a planted delay, of each size.
-    pub(crate) planted: usize,
+    /// Runs with an injected delay, of each size.
+    pub(crate) injected: usize,
     /// The time of each run, as `--over` takes it.
     pub(crate) over: String,
     /// Only these transports.
@@ -98,8 +98,8 @@ pub(crate) fn run(root: &Path, asked: &Asked) -> Result<bool> {
     println!("{}", states(&repeats));
     println!("A/A: {different} of {pairs} adjacent pairs called different in any figure; {rows_of_pairs}");
     let mut holds = holds(&cases) & (different as f64 <= DIFFERENT * pairs as f64);
-    if asked.planted > 0 {
-        for found in planted(&hairpin, &scratch, asked)? {
+    if asked.injected > 0 {
+        for found in injected(&hairpin, &scratch, asked)? {
             println!("{found}");
             holds &= found.holds();
         }
@@ -235,7 +235,7 @@ fn repeat(run: &Value, case: &Value, figure: &'static str) -> Option<Repeat> {
     let points = contract::list(case, "round_points").iter().filter(|point| point["state"].as_u64() == Some(state));
     let key = if figure == "p50" { "p50_ns" } else { "p99_ns" };
     let logarithms: Vec<f64> = points.filter_map(|point| Some(point[key].as_f64()?.ln())).collect();
-    let is_woken = case["case"]["placement"] == "apart" && case["case"]["waiting"] != "spin";
+    let is_woken = case["case"]["placement"] == "cross-cpu" && case["case"]["waiting"] != "spin";
     Some(Repeat {
         waking_ns: run["machine"]["waking_ns"].as_f64().filter(|_| is_woken),
         probe_ns: contract::list(&run["machine"], "states").get(state as usize)?["probe_ns"].as_f64()?,
@@ -389,18 +389,18 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// How large a planted delay is.
+/// How large an injected delay is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Planting {
+enum Injection {
     /// As large as the comparison of two runs without one says that it would find.
     SmallestDetectable,
     /// A tenth of the p50, where rounds vary by at most 3 %.
     Tenth,
 }
 
-/// What became of a planting.
+/// What became of an injection.
 struct Found {
-    planting: Planting,
+    injection: Injection,
     /// Pairs of which the comparison says that it would find a delay of that size.
     pairs: usize,
     slower: usize,
@@ -408,18 +408,18 @@ struct Found {
     unlike: usize,
     /// Pairs that have no interval, or one too wide for that delay.
     unsure: usize,
-    /// Runs without a size to plant, or whose rounds vary too much for it.
-    unplanted: usize,
+    /// Runs without a size to injected fault, or whose rounds vary too much for it.
+    without_fault: usize,
     /// How large the delays were, as shares of the p50.
     shares: Vec<f64>,
 }
 
 impl Found {
-    fn none(planting: Planting) -> Self {
-        Self { planting, pairs: 0, slower: 0, unlike: 0, unsure: 0, unplanted: 0, shares: Vec::new() }
+    fn none(injection: Injection) -> Self {
+        Self { injection, pairs: 0, slower: 0, unlike: 0, unsure: 0, without_fault: 0, shares: Vec::new() }
     }
 
-    /// Counts a pair in which a delay of that share of the p50 was planted.
+    /// Counts a pair in which a delay of that share of the p50 was injected.
     fn count(&mut self, share: f64, row: &Row) {
         if row.verdict == "unlike" {
             self.unlike += 1;
@@ -433,23 +433,23 @@ impl Found {
     }
 
     fn holds(&self) -> bool {
-        let least = if self.planting == Planting::Tenth { FOUND_TENTH } else { FOUND_SMALLEST };
+        let least = if self.injection == Injection::Tenth { FOUND_TENTH } else { FOUND_SMALLEST };
         self.pairs > 0 && self.slower as f64 >= least * self.pairs as f64
     }
 }
 
 impl std::fmt::Display for Found {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { planting, pairs, slower, unlike, unsure, unplanted, shares } = self;
+        let Self { injection, pairs, slower, unlike, unsure, without_fault, shares } = self;
         let share = median(shares.iter().copied()).unwrap_or(0.0);
-        let what = match planting {
-            Planting::SmallestDetectable => "the smallest detectable delay",
-            Planting::Tenth => "a delay of a tenth",
+        let what = match injection {
+            Injection::SmallestDetectable => "the smallest detectable delay",
+            Injection::Tenth => "a delay of a tenth",
         };
         write!(
             out,
-            "planted {what}: found in {slower} of {pairs} pairs whose smallest detectable change is at most that, \
-             +{:.1} % at the median; in {unsure} pairs it is larger or unknown, {unlike} are of other states; in {unplanted} runs nothing was planted",
+            "injected {what}: found in {slower} of {pairs} pairs whose smallest detectable change is at most that, \
+             +{:.1} % at the median; in {unsure} pairs it is larger or unknown, {unlike} are of other states; in {without_fault} runs nothing was injected",
             100.0 * share
         )
     }
@@ -457,35 +457,35 @@ impl std::fmt::Display for Found {
 
 /// Runs without a delay, each followed by one with a delay of each size. The sizes follow from that run and the one without
 /// a delay before it.
-fn planted(hairpin: &Path, scratch: &Path, asked: &Asked) -> Result<[Found; 2]> {
+fn injected(hairpin: &Path, scratch: &Path, asked: &Asked) -> Result<[Found; 2]> {
     let measure = |name: String, busy_ns: Option<f64>| -> Result<(PathBuf, Value)> {
         let out = scratch.join(name);
         let mut command = Command::new(hairpin);
-        command.args(PLANTED_IN).args(["--over", &asked.over]);
+        command.args(INJECTED_IN).args(["--over", &asked.over]);
         if let Some(busy_ns) = busy_ns {
-            command.args(["--plant", &format!("busy={busy_ns:.0}ns")]);
+            command.args(["--injected-fault", &format!("busy={busy_ns:.0}ns")]);
         }
         let told = run_in(hairpin, &out, &mut command)?;
         Ok((out, told))
     };
-    let mut all = [Planting::SmallestDetectable, Planting::Tenth].map(Found::none);
-    let (mut before, _) = measure("planted-without-0".to_owned(), None)?;
-    for number in 1..=asked.planted {
-        let (without, told) = measure(format!("planted-without-{number}"), None)?;
+    let mut all = [Injection::SmallestDetectable, Injection::Tenth].map(Found::none);
+    let (mut before, _) = measure("injected-without-0".to_owned(), None)?;
+    for number in 1..=asked.injected {
+        let (without, told) = measure(format!("injected-without-{number}"), None)?;
         let case = contract::list(&told, "cases").first().context("no case")?;
         let Some(repeat) = repeat(&told, case, "p50") else { bail!("the run has no p50") };
         let rows = compared(hairpin, &before, &without)?;
         let of_p50 = rows.iter().find(|row| row.figure == "p50").with_context(|| "no p50 was compared")?;
         for found in &mut all {
-            let share = match found.planting {
-                Planting::SmallestDetectable => of_p50.smallest_detectable,
-                Planting::Tenth => (repeat.deviation <= 0.03).then_some(0.1),
+            let share = match found.injection {
+                Injection::SmallestDetectable => of_p50.smallest_detectable,
+                Injection::Tenth => (repeat.deviation <= 0.03).then_some(0.1),
             };
             let Some(share) = share else {
-                found.unplanted += 1;
+                found.without_fault += 1;
                 continue;
             };
-            let (with, _) = measure(format!("planted-{:?}-{number}", found.planting), Some(share * repeat.value))?;
+            let (with, _) = measure(format!("injected-{:?}-{number}", found.injection), Some(share * repeat.value))?;
             let rows = compared(hairpin, &without, &with)?;
             let of_p50 = rows.iter().find(|row| row.case == of_p50.case && row.figure == "p50");
             found.count(share, of_p50.context("the delayed run has no p50")?);
@@ -572,7 +572,7 @@ mod tests {
             verdict: verdict.to_owned(),
             smallest_detectable,
         };
-        let mut found = Found::none(Planting::Tenth);
+        let mut found = Found::none(Injection::Tenth);
         for row in [
             row("slower", Some(0.08)),
             row("cannot-tell", Some(0.1)),
@@ -587,9 +587,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_planted_has_to_be_found() {
-        let found = |planting, slower| Found { pairs: 40, slower, ..Found::none(planting) }.holds();
-        assert!(found(Planting::SmallestDetectable, 32) && !found(Planting::SmallestDetectable, 31));
-        assert!(found(Planting::Tenth, 39) && !found(Planting::Tenth, 38));
+    fn what_is_injected_has_to_be_found() {
+        let found = |injection, slower| Found { pairs: 40, slower, ..Found::none(injection) }.holds();
+        assert!(found(Injection::SmallestDetectable, 32) && !found(Injection::SmallestDetectable, 31));
+        assert!(found(Injection::Tenth, 39) && !found(Injection::Tenth, 38));
     }
 }

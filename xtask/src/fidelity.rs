@@ -145,8 +145,8 @@ fn cpus(run: &Value, placement: &str) -> Result<String> {
     let used = run["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
     let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
     match (placement, &used[..]) {
-        ("together", [.., echo]) => Ok(format!("{echo},{echo}")),
-        ("apart", [client, echo]) => Ok(format!("{client},{echo}")),
+        ("same-cpu", [.., echo]) => Ok(format!("{echo},{echo}")),
+        ("cross-cpu", [client, echo]) => Ok(format!("{client},{echo}")),
         _ => bail!("cannot tell on which CPUs the ends run {placement}: cpus_used is {used:?}"),
     }
 }
@@ -159,8 +159,8 @@ mod tests {
 
     #[test]
     fn the_cpus_of_both_ends_are_read() {
-        assert_eq!(cpus(&example(), "apart").unwrap(), "0,1");
-        assert_eq!(cpus(&example(), "together").unwrap(), "1,1");
-        assert!(cpus(&with("/environment/cpus_used", json!([3])), "apart").is_err());
+        assert_eq!(cpus(&example(), "cross-cpu").unwrap(), "0,1");
+        assert_eq!(cpus(&example(), "same-cpu").unwrap(), "1,1");
+        assert!(cpus(&with("/environment/cpus_used", json!([3])), "cross-cpu").is_err());
     }
 }

@@ -83,9 +83,9 @@ enum Chore {
         /// Repeats of the run
         #[arg(long, default_value_t = 201)]
         runs: usize,
-        /// Runs with a planted delay, of each of two sizes
+        /// Runs with an injected delay, of each of two sizes
         #[arg(long, default_value_t = 40)]
-        planted: usize,
+        injected: usize,
         /// The time of each run
         #[arg(long, default_value = "10s")]
         over: String,
@@ -112,9 +112,9 @@ enum Chore {
     },
     /// What the relay adds to a link's profile, seen from outside
     Links,
-    /// Whether the cause that is there is named first: a confusion table of plantings and decoys
+    /// Whether the cause that is there is named first: a confusion table of injections and decoys
     Diagnose {
-        /// Runs of each planting and each decoy
+        /// Runs of each injection and each decoy
         #[arg(long, default_value_t = 20)]
         runs: usize,
         /// Only those of causes with this in their code
@@ -151,8 +151,8 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             catalog::run(root, &binary, check).map(says)
         }
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
-        Chore::Coverage { runs, planted, over, transports, out, record } => {
-            coverage::run(root, &coverage::Asked { runs, planted, over, transports, out, record })
+        Chore::Coverage { runs, injected, over, transports, out, record } => {
+            coverage::run(root, &coverage::Asked { runs, injected, over, transports, out, record })
         }
         Chore::Overhead => overhead::run(root),
         Chore::Leaks { starts, as_user } => leaks::run(root, starts, as_user),

@@ -102,12 +102,12 @@ mod tests {
         let run = json!({"skipped": [
             {"transport": "memory", "reason": "both ends are one process (hint: --ends threads)"},
             {"transport": "memory", "reason": "no memory"},
-            {"transport": "udp", "case": "udp spin together", "reason": "one process"},
+            {"transport": "udp", "case": "udp spin same-cpu", "reason": "one process"},
         ]});
         let faults = allowed.not_listed(&of(&run));
         assert_eq!(faults.len(), 2);
         assert!(faults[0].starts_with("memory was skipped: no memory"), "{faults:?}");
-        assert!(faults[1].starts_with("udp spin together was skipped: one process"), "{faults:?}");
+        assert!(faults[1].starts_with("udp spin same-cpu was skipped: one process"), "{faults:?}");
     }
 
     #[test]

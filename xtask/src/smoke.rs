@@ -75,7 +75,7 @@ pub(crate) fn round_trip(binary: &Path, folder: &Path, allowed: &AllowedSkips) -
 /// Every fault in words.
 pub(crate) fn small_writes(binary: &Path, folder: &Path, allowed: &AllowedSkips) -> Result<String> {
     let mut command = Command::new(binary);
-    command.args(["small-writes", "--transport", "tcp", "--remedy", "none,nodelay,one-write"]);
+    command.args(["small-writes", "--transport", "tcp", "--remedy", "default,nodelay,one-write"]);
     command.args(["--exchanges", "5", "--rounds", "3", "--json", "--out"]);
     let ran = process::run(command.arg(folder), LIMIT)?.succeeded().context("small writes")?;
     let run = ran.json()?;

@@ -41,23 +41,23 @@ pub(crate) fn too_few<'r>(rounds: impl Iterator<Item = &'r RoundRecord>) -> bool
 mod tests {
     use hairpin_model::case::Case;
 
-    use crate::made_up::links::{late_by, over};
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::links::{late_by, over};
+    use crate::fixture::{Fixture, back_to_back};
 
     /// Rounds of 1 ms whose relay was on time, and of 9 ms whose relay was 140 us late.
-    fn made_up(on_time: u32, late: u32) -> MadeUp {
-        let mut made_up = MadeUp::new();
+    fn fixture(on_time: u32, late: u32) -> Fixture {
+        let mut fixture = Fixture::new();
         let case = over("delay=400us", Case::ping_pong("tcp"));
         for block in 0..on_time + late {
             let (latency, lateness) = if block < on_time { (1_000_000, 2_000) } else { (9_000_000, 140_000) };
-            made_up.round_with(&case, block, &back_to_back(&[], &[latency; 50]), late_by(lateness));
+            fixture.round_with(&case, block, &back_to_back(&[], &[latency; 50]), late_by(lateness));
         }
-        made_up
+        fixture
     }
 
     #[test]
     fn late_rounds_are_in_no_figure_and_are_listed() {
-        let run = made_up(3, 3).run();
+        let run = fixture(3, 3).run();
         let case = &run.cases[0];
         assert_eq!((case.valid, case.rounds, case.samples, case.round_points.len()), (true, 3, 150, 3));
         assert_eq!(case.ledger.received, 150);
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn where_less_than_half_are_left_the_case_is_invalid_and_all_are_shown() {
         for (on_time, late) in [(2, 3), (0, 2)] {
-            let run = made_up(on_time, late).run();
+            let run = fixture(on_time, late).run();
             let case = &run.cases[0];
             assert_eq!((case.valid, case.rounds), (false, u64::from(on_time + late)));
             assert_eq!(case.samples, 50 * u64::from(on_time + late));
@@ -87,13 +87,13 @@ mod tests {
 
     #[test]
     fn a_relay_without_room_spoils_its_round_as_well() {
-        let mut made_up = made_up(1, 0);
+        let mut fixture = fixture(1, 0);
         let case = over("delay=400us", Case::ping_pong("tcp"));
-        made_up.round_with(&case, 1, &back_to_back(&[], &[9_000_000; 50]), |measured| {
+        fixture.round_with(&case, 1, &back_to_back(&[], &[9_000_000; 50]), |measured| {
             late_by(0)(measured);
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().overrun = 3;
         });
-        let run = made_up.run();
+        let run = fixture.run();
         let left_out = &run.cases[0].link.as_ref().unwrap().rounds_left_out;
         assert_eq!(left_out, &["round 1: the relay's own sockets had no room for 3 packets"]);
         assert_eq!((run.cases[0].rounds, run.cases[0].valid), (1, true));

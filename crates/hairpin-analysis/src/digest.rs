@@ -94,8 +94,8 @@ impl Digest {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
                 let all_shown = counted::too_few(rounds.iter().copied());
                 let latencies = self.latencies.get(&id).and_then(|latencies| latencies.shown(all_shown));
-                let lossless = cards.lossless(&case.transport);
-                summary::summary((case, lossless), id.clone(), rounds, latencies.as_deref(), states, alpha)
+                let reliable = cards.reliable(&case.transport);
+                summary::summary((case, reliable), id.clone(), rounds, latencies.as_deref(), states, alpha)
             })
             .collect();
         exchanges::fill_speed_ups(&mut summaries, alpha);
@@ -109,18 +109,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::{Fixture, back_to_back};
 
     #[test]
     fn summaries_stand_in_the_order_of_the_plan_and_strangers_after() {
         let (tcp, udp, pipe) = (Case::ping_pong("tcp"), Case::ping_pong("udp"), Case::ping_pong("pipe"));
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&udp, &[10_000]);
-        made_up.rounds_of(&pipe, &[5_000]);
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&udp, &[10_000]);
+        fixture.rounds_of(&pipe, &[5_000]);
         let summaries = Digest::new().summaries(
             &[tcp, pipe, Case::ping_pong("pipe")],
             &earlier_cards(),
-            &made_up.rounds,
+            &fixture.rounds,
             &States::default(),
             0.05,
         );
@@ -132,11 +132,11 @@ mod tests {
     #[test]
     fn interrupted_and_failed_rounds_count_for_nothing() {
         let case = Case::ping_pong("tcp");
-        let mut made_up = MadeUp::new();
-        made_up.round(&case, 0, &back_to_back(&[], &[1000; 50]));
-        made_up.round_with(&case, 1, &back_to_back(&[], &[9000; 50]), |measured| measured.interrupted = true);
-        made_up.failed(&case, 2, "the server is gone");
-        let run = made_up.run();
+        let mut fixture = Fixture::new();
+        fixture.round(&case, 0, &back_to_back(&[], &[1000; 50]));
+        fixture.round_with(&case, 1, &back_to_back(&[], &[9000; 50]), |measured| measured.interrupted = true);
+        fixture.failed(&case, 2, "the server is gone");
+        let run = fixture.run();
         let summary = &run.cases[0];
         assert_eq!((summary.rounds, summary.samples, summary.round_points.len()), (1, 50, 1));
         assert_eq!(summary.curve.last().map(|point| point.latency_ns), Some(1000.0));
@@ -149,7 +149,7 @@ mod tests {
         fn merging_rounds_is_as_if_all_were_one(a in proptest::collection::vec(1_u64..1_000_000_000, 1..50),
                                                  b in proptest::collection::vec(1_u64..1_000_000_000, 1..50)) {
             let case = Case::ping_pong("tcp");
-            let (mut parts, mut whole) = (MadeUp::new(), MadeUp::new());
+            let (mut parts, mut whole) = (Fixture::new(), Fixture::new());
             parts.round(&case, 0, &back_to_back(&[], &a));
             parts.round(&case, 1, &back_to_back(&[], &b));
             whole.round(&case, 0, &back_to_back(&[], &[a, b].concat()));
@@ -161,10 +161,10 @@ mod tests {
         #[test]
         fn the_order_of_rounds_does_not_matter(latencies in proptest::collection::vec(1_u64..1_000_000_000, 1..12)) {
             let case = Case::ping_pong("tcp");
-            let mut made_up = MadeUp::new();
-            made_up.rounds_of(&case, &latencies);
-            let mut rounds = made_up.rounds.clone();
-            let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&made_up.plan, &earlier_cards(), rounds, &States::default(), 0.05);
+            let mut fixture = Fixture::new();
+            fixture.rounds_of(&case, &latencies);
+            let mut rounds = fixture.rounds.clone();
+            let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&fixture.plan, &earlier_cards(), rounds, &States::default(), 0.05);
             let forwards = summaries(&rounds);
             rounds.reverse();
             prop_assert_eq!(&summaries(&rounds)[0].latency_ns, &forwards[0].latency_ns);
@@ -172,9 +172,9 @@ mod tests {
 
         #[test]
         fn the_interval_holds_the_figure(latencies in proptest::collection::vec(1_u64..3_000_000_000_000, 2..15)) {
-            let mut made_up = MadeUp::new();
-            made_up.rounds_of(&Case::ping_pong("tcp"), &latencies);
-            let run = made_up.run();
+            let mut fixture = Fixture::new();
+            fixture.rounds_of(&Case::ping_pong("tcp"), &latencies);
+            let run = fixture.run();
             let figures = &run.cases[0].latency_ns;
             for figure in [figures.p50, figures.p90, figures.max, figures.mean, run.cases[0].rate_per_s].into_iter().flatten() {
                 prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");

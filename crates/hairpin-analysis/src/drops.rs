@@ -104,8 +104,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::made_up::links::{dropped, dropping};
-    use crate::made_up::{back_to_back, paced};
+    use crate::fixture::links::{dropped, dropping};
+    use crate::fixture::{back_to_back, paced};
 
     const MS: u64 = 1_000_000;
 

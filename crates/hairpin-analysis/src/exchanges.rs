@@ -1,5 +1,5 @@
 //! What only cases of exchanges have: their first exchanges, their rate in bytes, what each took, and how much faster
-//! than with nothing done against stalls.
+//! than with default options.
 
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
@@ -29,27 +29,27 @@ pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyF
         early_exchanges_ns: early,
         bytes_per_ms: rounds.median(|measured| Some(measured.figures.rate_per_s * case.size_bytes as f64 / 1e3)),
         segments_per_exchange: each(|counts| counts.segments),
-        bare_acks_per_exchange: each(|counts| counts.bare_acks),
+        pure_acks_per_exchange: each(|counts| counts.pure_acks),
         system_calls_per_exchange: each(|counts| Some(counts.system_calls)),
-        speed_up_against_none: None,
+        speed_up_against_default: None,
     })
 }
 
-/// Fills in how many times the bytes/ms of its sibling with remedy `none` each case has, paired by block as comparisons
+/// Fills in how many times the bytes/ms of its sibling with remedy `default` each case has, paired by block as comparisons
 /// are. A case and its sibling write requests of one size, so that the ratio is that of their exchanges a second.
 pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
     let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
         if let Some(exchanges) = &mut case.exchanges {
-            exchanges.speed_up_against_none = speed_up;
+            exchanges.speed_up_against_default = speed_up;
         }
     }
 }
 
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
-    let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::None)?;
-    let sibling = with_remedy(&case.case.without_twin(), own, Remedy::None);
-    // A remedy that merges writes leaves out pauses of `gap`, and its rate against `none` would be that of the pauses.
+    let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::Default)?;
+    let sibling = with_remedy(&case.case.without_replicate(), own, Remedy::Default);
+    // A remedy that merges writes leaves out pauses of `gap`, and its rate against `default` would be that of the pauses.
     if own.pauses_left().is_some() {
         return None;
     }
@@ -72,34 +72,34 @@ mod tests {
     use hairpin_model::round::{Measured, Purpose};
 
     use super::*;
-    use crate::made_up::links::over;
-    use crate::made_up::{MadeUp, back_to_back, small_writes};
+    use crate::fixture::links::over;
+    use crate::fixture::{Fixture, back_to_back, small_writes};
 
     fn counted(measured: &mut Measured) {
         measured.exchange_counts =
-            Some(ExchangeCounts { exchanges: 100, segments: Some(300), bare_acks: Some(100), system_calls: 10_100 });
+            Some(ExchangeCounts { exchanges: 100, segments: Some(300), pure_acks: Some(100), system_calls: 10_100 });
     }
 
     #[test]
     fn what_each_exchange_took_is_counted_and_the_speed_up_is_of_bytes() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let slow: Vec<u64> = [2, 5, 0, 3, 1, 4].map(|k| 44_000_000 + k * 10_000).to_vec();
         let fast: Vec<u64> = slow.iter().map(|latency| latency / 100).collect();
-        made_up.rounds_with(&small_writes("none"), &slow, counted);
-        made_up.rounds_with(&small_writes("nodelay"), &fast, counted);
-        made_up.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
-        let run = made_up.run();
+        fixture.rounds_with(&small_writes("default"), &slow, counted);
+        fixture.rounds_with(&small_writes("nodelay"), &fast, counted);
+        fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
+        let run = fixture.run();
         let [none, nodelay, ping_pong] = &run.cases[..] else { panic!("three cases") };
         assert_eq!(ping_pong.exchanges, None);
         let none = none.exchanges.as_ref().unwrap();
         assert_eq!(none.segments_per_exchange.unwrap().value, 3.0);
-        assert_eq!(none.bare_acks_per_exchange.unwrap().value, 1.0);
+        assert_eq!(none.pure_acks_per_exchange.unwrap().value, 1.0);
         assert_eq!(none.system_calls_per_exchange.unwrap().value, 101.0);
         // 200 bytes in 44.025 ms.
         assert!((none.bytes_per_ms.unwrap().value - 200.0 / 44.025).abs() < 0.001, "{:?}", none.bytes_per_ms);
-        assert_eq!((none.speed_up_against_none, none.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
+        assert_eq!((none.speed_up_against_default, none.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
         assert_eq!(none.first_exchange_ns.unwrap().value, 44_025_000.0);
-        let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_none.unwrap();
+        let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
     }
@@ -111,39 +111,39 @@ mod tests {
             Case { exchange: case.exchange.clone().map(|exchange| Exchange { gap_ns, ..exchange }), ..case }
         };
         for (gap_ns, fair) in [(0, [true; 3]), (1_000_000, [true, false, false])] {
-            let mut made_up = MadeUp::new();
-            for remedy in ["none", "nodelay", "one-write", "batch=10"] {
-                made_up.rounds_of(&gap(remedy, gap_ns), &[44_000_000; 6]);
+            let mut fixture = Fixture::new();
+            for remedy in ["default", "nodelay", "one-write", "batch=10"] {
+                fixture.rounds_of(&gap(remedy, gap_ns), &[44_000_000; 6]);
             }
-            let speed_up = |case: &CaseSummary| case.exchanges.as_ref().unwrap().speed_up_against_none.is_some();
-            assert_eq!(made_up.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
+            let speed_up = |case: &CaseSummary| case.exchanges.as_ref().unwrap().speed_up_against_default.is_some();
+            assert_eq!(fixture.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
         }
     }
 
     #[test]
     fn the_speed_up_is_that_over_the_same_link() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let links = ["loopback", "delay=2ms", "delay=20ms"];
         for (link, slow) in links.iter().zip([44_000_000, 10_000_000, 80_000_000]) {
-            made_up.rounds_of(&over(link, small_writes("none")), &[slow; 6]);
+            fixture.rounds_of(&over(link, small_writes("default")), &[slow; 6]);
         }
-        made_up.rounds_of(&over("delay=2ms", small_writes("nodelay")), &[4_000_000; 6]);
-        made_up.rounds_of(&over("delay=5ms", small_writes("nodelay")), &[10_000_000; 6]);
-        let run = made_up.run();
-        let speed_up = |place: usize| run.cases[place].exchanges.as_ref().unwrap().speed_up_against_none;
+        fixture.rounds_of(&over("delay=2ms", small_writes("nodelay")), &[4_000_000; 6]);
+        fixture.rounds_of(&over("delay=5ms", small_writes("nodelay")), &[10_000_000; 6]);
+        let run = fixture.run();
+        let speed_up = |place: usize| run.cases[place].exchanges.as_ref().unwrap().speed_up_against_default;
         assert!((speed_up(3).unwrap().value - 2.5).abs() < 0.001, "{:?}", speed_up(3));
         assert_eq!(speed_up(4), None, "nothing was measured with remedy none over that link");
     }
 
     #[test]
     fn only_timed_rounds_count_and_only_their_failures_spoil_a_case() {
-        let case = small_writes("none");
-        let mut made_up = MadeUp::new();
-        made_up.round(&case, 0, &back_to_back(&[], &[1_000_000; 10]));
-        made_up.purpose = Purpose::Traced;
-        made_up.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
-        made_up.failed(&case, 0, "the capture's interface is gone");
-        let run = made_up.run();
+        let case = small_writes("default");
+        let mut fixture = Fixture::new();
+        fixture.round(&case, 0, &back_to_back(&[], &[1_000_000; 10]));
+        fixture.purpose = Purpose::Traced;
+        fixture.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
+        fixture.failed(&case, 0, "the capture's interface is gone");
+        let run = fixture.run();
         let summary = &run.cases[0];
         assert_eq!((summary.rounds, summary.samples, summary.curve.last().unwrap().latency_ns), (1, 10, 1_000_447.0));
         assert_eq!(summary.failed_rounds, ["round 2 (traced): the capture's interface is gone (hint: none)"]);
@@ -152,12 +152,12 @@ mod tests {
 
     #[test]
     fn a_case_whose_only_good_rounds_are_evidence_is_invalid() {
-        let case = small_writes("none");
-        let mut made_up = MadeUp::new();
-        made_up.failed(&case, 0, "the server is gone");
-        made_up.purpose = Purpose::Untraced;
-        made_up.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
-        made_up.failed(&case, 1, "the server is gone");
-        assert_eq!(made_up.run().cases[0].why_invalid, ["all 1 rounds failed"]);
+        let case = small_writes("default");
+        let mut fixture = Fixture::new();
+        fixture.failed(&case, 0, "the server is gone");
+        fixture.purpose = Purpose::Untraced;
+        fixture.round(&case, 0, &back_to_back(&[], &[9_000_000; 10]));
+        fixture.failed(&case, 1, "the server is gone");
+        assert_eq!(fixture.run().cases[0].why_invalid, ["all 1 rounds failed"]);
     }
 }

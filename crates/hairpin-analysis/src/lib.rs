@@ -40,9 +40,9 @@ pub use round_figures::round_figures;
 pub use states::States;
 pub use trace::{trace_figures, traced};
 
-// The made-up runs of tests/ serve the unit tests too; they speak of this crate by its name.
+// The fixture runs of tests/ serve the unit tests too; they speak of this crate by its name.
 #[cfg(test)]
 extern crate self as hairpin_analysis;
 #[cfg(test)]
 #[path = "../tests/support/mod.rs"]
-mod made_up;
+mod fixture;

@@ -98,15 +98,15 @@ mod tests {
     use hairpin_model::link::{LatenessNs, PacketCounts, RelayReport};
 
     use super::*;
-    use crate::made_up::links::{link, over};
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::links::{link, over};
+    use crate::fixture::{Fixture, back_to_back};
 
     /// Rounds of a case, each with (lateness, packets dropped by the stage `loss`).
     fn summary_of(rounds: &[(u64, u64)]) -> LinkSummary {
         let case = over("loss=1%", Case::ping_pong("udp"));
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for (block, (late_ns, lost)) in (4..).zip(rounds) {
-            made_up.round_with(&case, block, &back_to_back(&[], &[1_000_000; 50]), |measured| {
+            fixture.round_with(&case, block, &back_to_back(&[], &[1_000_000; 50]), |measured| {
                 let dropped = if *lost > 0 { BTreeMap::from([("loss".to_owned(), *lost)]) } else { BTreeMap::new() };
                 let packets = PacketCounts { entered: 100 + lost, out: 100, dropped, ..PacketCounts::default() };
                 measured.link = Some(LinkRecord {
@@ -118,7 +118,7 @@ mod tests {
                 });
             });
         }
-        made_up.run().cases.remove(0).link.unwrap()
+        fixture.run().cases.remove(0).link.unwrap()
     }
 
     #[test]
@@ -145,8 +145,8 @@ mod tests {
         assert_eq!(json["lateness_ns"], serde_json::json!({"p50": 1_000, "p99": 10_000, "max": 20_000}));
         assert_eq!(json["packets"]["in"], 101);
         assert_eq!(json["packets"]["dropped"], serde_json::json!({"loss": 1}));
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&Case::ping_pong("udp"), &[10_000]);
-        assert_eq!(made_up.run().cases[0].link, None);
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&Case::ping_pong("udp"), &[10_000]);
+        assert_eq!(fixture.run().cases[0].link, None);
     }
 }

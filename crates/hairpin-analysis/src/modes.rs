@@ -130,13 +130,13 @@ impl Bins {
     fn apart(&self, left: &Segment, right: &Segment) -> bool {
         let smaller = if self.smooth[left.peak] < self.smooth[right.peak] { left.peak } else { right.peak };
         let (peak, valley) = (self.smooth[smaller], self.smooth[right.start]);
-        let (near, far) = (self.location(left.peak), self.location(right.peak));
+        let (client, server) = (self.location(left.peak), self.location(right.peak));
         let total: f64 = self.counts.iter().sum();
         let fewest = FEWEST_MESSAGES.max(FEWEST_SHARE * total);
         valley < 0.5 * peak
             && peak - valley > 3.0 * (SPREAD * (peak + valley)).sqrt()
-            && far >= near * NEAREST_RATIO
-            && far - near >= NEAREST_STEPS * self.step_ns
+            && server >= client * NEAREST_RATIO
+            && server - client >= NEAREST_STEPS * self.step_ns
             && self.mass(left).min(self.mass(right)) >= fewest
     }
 

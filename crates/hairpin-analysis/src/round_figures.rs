@@ -20,7 +20,7 @@ const EARLY: std::ops::Range<usize> = 1..11;
 ///
 /// Of an evidence round every exchange is kept, of a timed one the first. `duration_ns` is from the first measured message
 /// to the end of the last; at 0 the rate is 0. `link` is the record of the link between the ends, if there was one;
-/// `lossless` says whether the transport promises every message.
+/// `reliable` says whether the transport promises every message.
 #[must_use]
 pub fn round_figures(
     case: &Case,
@@ -28,7 +28,7 @@ pub fn round_figures(
     samples: &Samples,
     duration_ns: u64,
     link: Option<&LinkRecord>,
-    lossless: bool,
+    reliable: bool,
 ) -> RoundFigures {
     let answered = samples.latency.len();
     // Of a round of millions of samples a list that grows would take twice the room.
@@ -44,7 +44,7 @@ pub fn round_figures(
     let all = samples.warm_up_latencies_ns().chain(measured.iter().copied());
     let early_exchanges_ns = all.take(exchanges).map(|latency| latency as f64).collect();
     RoundFigures {
-        drops: link.and_then(|link| drops::figures(samples, link, lossless)),
+        drops: link.and_then(|link| drops::figures(samples, link, reliable)),
         samples: answered,
         latency_ns: percentiles(&samples.latency),
         service_ns: samples.service.as_ref().map(percentiles),
@@ -115,7 +115,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::made_up::{back_to_back, paced, small_writes};
+    use crate::fixture::{back_to_back, paced, small_writes};
 
     fn ping_pong() -> Case {
         Case::ping_pong("tcp")
@@ -172,11 +172,11 @@ mod tests {
     #[test]
     fn the_first_exchanges_are_told_apart_warm_up_included() {
         let samples = back_to_back(&[600, 44_000], &[44_001, 44_002, 44_003, 44_004, 44_005, 44_006, 44_007]);
-        let figures = round_figures(&small_writes("none"), Purpose::Timed, &samples, 1, None, true);
+        let figures = round_figures(&small_writes("default"), Purpose::Timed, &samples, 1, None, true);
         let early = [600.0, 44_000.0, 44_001.0, 44_002.0, 44_003.0, 44_004.0, 44_005.0, 44_006.0];
         assert_eq!(figures.early_exchanges_ns, early);
         let evidence =
-            round_figures(&small_writes("none"), Purpose::Untraced, &samples, 1, None, true).early_exchanges_ns;
+            round_figures(&small_writes("default"), Purpose::Untraced, &samples, 1, None, true).early_exchanges_ns;
         assert_eq!(evidence, [&early[..], &[44_007.0]].concat());
         assert_eq!(
             round_figures(&ping_pong(), Purpose::Timed, &samples, 1, None, true).early_exchanges_ns.len(),
@@ -212,10 +212,10 @@ mod tests {
             let plain = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &values), 1_000_000, None, true);
             let scaled: Vec<u64> = values.iter().map(|value| value * scale).collect();
             let scaled = round_figures(&ping_pong(), Purpose::Timed, &back_to_back(&[], &scaled), 1_000_000 * scale, None, true);
-            let near = |a: f64, b: f64| (a * scale as f64 / b - 1.0).abs() < 0.0025;
-            prop_assert!(near(plain.latency_ns.p50, scaled.latency_ns.p50));
-            prop_assert!(near(plain.latency_ns.p999, scaled.latency_ns.p999));
-            prop_assert!(near(plain.latency_ns.mean, scaled.latency_ns.mean));
+            let client = |a: f64, b: f64| (a * scale as f64 / b - 1.0).abs() < 0.0025;
+            prop_assert!(client(plain.latency_ns.p50, scaled.latency_ns.p50));
+            prop_assert!(client(plain.latency_ns.p999, scaled.latency_ns.p999));
+            prop_assert!(client(plain.latency_ns.mean, scaled.latency_ns.mean));
             prop_assert!((plain.rate_per_s / scaled.rate_per_s / scale as f64 - 1.0).abs() < 1e-9);
             for (a, b) in plain.course_ns.iter().zip(&scaled.course_ns) {
                 prop_assert!((a * scale as f64 - b).abs() < 1e-6);

@@ -159,20 +159,20 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::{Fixture, back_to_back};
 
     /// Rounds whose probe took so many ns at both ends.
-    fn probed(probes: &[u64]) -> MadeUp {
-        let mut made_up = MadeUp::new();
+    fn probed(probes: &[u64]) -> Fixture {
+        let mut fixture = Fixture::new();
         for (block, probe) in (0..).zip(probes) {
             let samples = back_to_back(&[], &[probe / 10; 50]);
-            made_up.round_with(&Case::ping_pong("tcp"), block, &samples, |measured| {
+            fixture.round_with(&Case::ping_pong("tcp"), block, &samples, |measured| {
                 let probe_ns = Some(Probe { before: *probe, after: *probe });
                 measured.client.probe_ns = probe_ns;
                 measured.echo.as_mut().unwrap().probe_ns = probe_ns;
             });
         }
-        made_up
+        fixture
     }
 
     /// About `base` ns, two percent up and down.
@@ -202,14 +202,14 @@ mod tests {
         assert_eq!(one(spiky).states.len(), 1);
         let wide: Vec<u64> = (0..60).map(|k| 85_000 + k * 37 % 60 * 300).collect();
         assert_eq!(one(wide).states.len(), 1, "evenly spread, without two levels");
-        let near: Vec<u64> = about(85_000, 20).chain(about(88_000, 20)).collect();
-        assert_eq!(one(near).states.len(), 1, "3.5 % apart");
+        let client: Vec<u64> = about(85_000, 20).chain(about(88_000, 20)).collect();
+        assert_eq!(one(client).states.len(), 1, "3.5 % apart");
     }
 
     #[test]
     fn the_slower_end_tells_and_each_cpu_has_its_own_base() {
-        let mut made_up = probed(&[85_000; 24]);
-        for (place, round) in made_up.rounds.iter_mut().enumerate() {
+        let mut fixture = probed(&[85_000; 24]);
+        for (place, round) in fixture.rounds.iter_mut().enumerate() {
             let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
             measured.client.pinned_cpu = Some(0);
             let echo = measured.echo.as_mut().unwrap();
@@ -218,16 +218,16 @@ mod tests {
             let probe = if place >= 16 { 130_000 } else { 100_000 };
             echo.probe_ns = Some(Probe { before: probe, after: probe });
         }
-        let states = States::of(&made_up.rounds);
+        let states = States::of(&fixture.rounds);
         assert_eq!(states.machine().states.iter().map(|state| state.rounds).collect::<Vec<_>>(), [16, 8]);
         assert_eq!(states.machine().states[1].probe_ns, 130_000.0);
     }
 
     #[test]
     fn runs_without_a_probe_have_no_state() {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&Case::ping_pong("tcp"), &[10_000; 20]);
-        let states = States::of(&made_up.rounds);
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 20]);
+        let states = States::of(&fixture.rounds);
         assert_eq!(states.machine(), &Machine::default());
         assert_eq!(states.of_round(3), 0);
     }

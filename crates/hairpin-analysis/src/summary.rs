@@ -17,10 +17,10 @@ use crate::over_rounds::{OverRounds, reported};
 use crate::states::States;
 use crate::{counted, counters, exchanges, links, modes, open_loop, trace};
 
-/// The summary of `case` from its rounds and from the histogram of all their latencies, where there is one; `lossless`
+/// The summary of `case` from its rounds and from the histogram of all their latencies, where there is one; `reliable`
 /// says whether its transport promises every message.
 pub(crate) fn summary(
-    (case, lossless): (&Case, bool),
+    (case, reliable): (&Case, bool),
     id: String,
     rounds: &[&RoundRecord],
     latencies: Option<&Histogram<u64>>,
@@ -41,7 +41,7 @@ pub(crate) fn summary(
         share: other.share,
         latency_ns: other.latencies(|measured| Some(measured.figures.latency_ns)).unwrap_or_default(),
     });
-    let why_invalid = why_invalid(case, lossless, rounds, &measured);
+    let why_invalid = why_invalid(case, reliable, rounds, &measured);
     CaseSummary {
         link: links::summary(case, rounds, &kept),
         label: case.label(),
@@ -142,7 +142,7 @@ fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<
     }
 }
 
-fn why_invalid(case: &Case, lossless: bool, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<String> {
+fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &[&Measured]) -> Vec<String> {
     let mut reasons = Vec::new();
     if measured.is_empty() {
         let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
@@ -170,7 +170,7 @@ fn why_invalid(case: &Case, lossless: bool, rounds: &[&RoundRecord], measured: &
     reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));
     let ledger = measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger));
-    if lossless {
+    if reliable {
         let lost = ledger.lost.values().sum::<u64>();
         if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
             reasons.push(format!(

@@ -10,7 +10,7 @@ use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng as _;
 
-use crate::support::{MadeUp, back_to_back};
+use crate::support::{Fixture, back_to_back};
 
 /// Rounds of a run of 10 s, 100 ms apart.
 const ROUNDS: usize = 100;
@@ -150,18 +150,18 @@ fn a_drift_is_covered_or_has_no_interval() {
 /// for another state or has no interval.
 fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Option<(f64, f64)> {
     let case = Case::ping_pong("tcp");
-    let mut made_up = MadeUp::new();
+    let mut fixture = Fixture::new();
     let apart_ns = (SPAN_S * 1e9) as u64 / ROUNDS as u64;
     for (block, (logarithm, is_slow)) in (0..).zip(rounds) {
         let latency_ns = (TRUTH_NS * logarithm.exp()) as u64;
         let probe = (90_000.0 * (if *is_slow { 1.2 } else { 1.0 }) * (0.01 * simulation.normal()).exp()) as u64;
-        made_up.round_with(&case, block, &back_to_back(&[], &[latency_ns; 2]), |measured| {
+        fixture.round_with(&case, block, &back_to_back(&[], &[latency_ns; 2]), |measured| {
             measured.client.probe_ns = Some(Probe { before: probe, after: probe });
         });
-        made_up.rounds.last_mut().unwrap().started_ns = u64::from(block) * apart_ns;
+        fixture.rounds.last_mut().unwrap().started_ns = u64::from(block) * apart_ns;
     }
-    let states = States::of(&made_up.rounds);
-    let run = made_up.run();
+    let states = States::of(&fixture.rounds);
+    let run = fixture.run();
     // Where one state fills the run its level tells: a slow run is compared with slow ones.
     let is_fast = states.machine().states.first().is_some_and(|state| state.probe_ns < 99_000.0);
     let p50 = run.cases[0]
@@ -195,9 +195,9 @@ fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
     let shared = simulation.correlated(0.9);
     let case = Case::ping_pong("tcp");
     let of = |simulation: &mut Simulation, case: &Case, scale: f64| -> CaseSummary {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(case, &[10_000; 6]);
-        let mut summary = made_up.run().cases.remove(0);
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(case, &[10_000; 6]);
+        let mut summary = fixture.run().cases.remove(0);
         let template = summary.round_points[0];
         summary.round_points = (0..)
             .zip(&shared)
@@ -211,7 +211,7 @@ fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
             .collect();
         summary
     };
-    let pair = [of(simulation, &case, 1.0), of(simulation, &Case { twin: 1, ..case.clone() }, scale)];
+    let pair = [of(simulation, &case, 1.0), of(simulation, &Case { replicate: 1, ..case.clone() }, scale)];
     let compared = comparisons(&pair, ALPHA);
     assert_eq!((compared.len(), compared[0].role), (1, Role::AgainstItself));
     compared[0].verdict

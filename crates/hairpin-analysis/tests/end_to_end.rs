@@ -1,6 +1,6 @@
-//! From samples to findings on a made-up run whose every latency is given, so that every figure is known.
+//! From samples to findings on a fixture run whose every latency is given, so that every figure is known.
 
-use crate::support::{MadeUp, apart, at_rate, back_to_back, paced};
+use crate::support::{Fixture, apart, at_rate, back_to_back, paced};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
 use hairpin_model::case::{Case, CpuIdle, Waiting};
 use hairpin_model::fact::Fact;
@@ -16,29 +16,29 @@ const BLOCKS: u32 = 10;
 /// In block `b` everything takes `b` thousandths longer: all drift alike, by less than a step that matters.
 fn survey(scale: u64) -> Run {
     let tcp = apart(Case::ping_pong("tcp"));
-    let again = Case { twin: 1, ..tcp.clone() };
+    let again = Case { replicate: 1, ..tcp.clone() };
     let spin = Case { waiting: Waiting::Spin, ..tcp.clone() };
     let awake = Case { cpu_idle: CpuIdle::Shallow, ..tcp.clone() };
     let pipe = apart(Case::ping_pong("pipe"));
-    let mut made_up = MadeUp::new();
+    let mut fixture = Fixture::new();
     for block in 0..BLOCKS {
         let latency = |base: u64| base * scale / 100 + base / 1000 * u64::from(block);
         for (case, base) in [(&tcp, 64_000), (&again, 64_000), (&spin, 8_000), (&awake, 11_000), (&pipe, 50_000)] {
             let samples = back_to_back(&[latency(base); 20], &ramp(latency(base)));
-            made_up.round_with(case, block, &samples, |measured| {
+            fixture.round_with(case, block, &samples, |measured| {
                 measured.client.facts =
                     vec![Fact::number(fact_names::RETRANSMITS, 2.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
                 measured.client.cpu_ns = 250_000_000;
             });
         }
-        made_up.round(
+        fixture.round(
             &at_rate(apart(Case::ping_pong("udp")), 1000.0),
             block,
             &paced(1_000_000, &[(100, 60_000); 200]),
         );
     }
-    made_up.failed(&Case::ping_pong("icmp"), 0, "cannot open a raw socket: permission denied");
-    let mut run = made_up.run();
+    fixture.failed(&Case::ping_pong("icmp"), 0, "cannot open a raw socket: permission denied");
+    let mut run = fixture.run();
     run.findings = findings(&run);
     run
 }
@@ -55,7 +55,7 @@ fn ramp(base: u64) -> Vec<u64> {
 }
 
 /// Within a histogram's step (1/1024) of what was expected.
-fn near(figure: Figure, expected: [f64; 3]) -> bool {
+fn client(figure: Figure, expected: [f64; 3]) -> bool {
     let all = [Some(figure.value), figure.low, figure.high];
     all.iter().zip(expected).all(|(got, expected)| got.is_some_and(|got| (got / expected - 1.0).abs() < 0.001))
 }
@@ -65,13 +65,13 @@ fn summaries_have_the_figures_of_their_samples() {
     let run = survey(100);
     let labels: Vec<&str> = run.cases.iter().map(|case| case.label.as_str()).collect();
     let expected = [
-        "tcp block apart",
-        "tcp block apart (again)",
-        "tcp spin apart",
-        "tcp block apart CPUs kept awake",
-        "pipe block apart",
-        "udp block apart 1000/s",
-        "icmp block together",
+        "tcp block cross-cpu",
+        "tcp block cross-cpu (again)",
+        "tcp spin cross-cpu",
+        "tcp block cross-cpu CPUs kept awake",
+        "pipe block cross-cpu",
+        "udp block cross-cpu 1000/s",
+        "icmp block same-cpu",
     ];
     assert_eq!(labels, expected);
     let tcp = &run.cases[0];
@@ -83,7 +83,7 @@ fn summaries_have_the_figures_of_their_samples() {
     assert!(p50.low.unwrap() >= 64_000.0 && p50.low.unwrap() < p50.value && p50.high.unwrap() <= 64_576.0 * 1.001);
     assert!((latency.p90.unwrap().value / (2.0 * 64_288.0) - 1.0).abs() < 0.001, "{:?}", latency.p90);
     assert!((latency.p999.unwrap().value / (4.0 * 64_288.0) - 1.0).abs() < 0.001, "10 000 samples have a p99.9");
-    assert!(near(latency.max.unwrap(), [8.0 * 64_576.0, 8.0 * 64_000.0, 8.0 * 64_576.0]), "{:?}", latency.max);
+    assert!(client(latency.max.unwrap(), [8.0 * 64_576.0, 8.0 * 64_000.0, 8.0 * 64_576.0]), "{:?}", latency.max);
     let retransmissions = [Fact::number(fact_names::RETRANSMITS, 20.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
     assert_eq!(tcp.facts["client"], retransmissions, "events add up, quantities do not");
     assert!((tcp.cpu_seconds.client - 2.5).abs() < 1e-9);
@@ -106,7 +106,7 @@ fn an_open_loop_has_its_service_time_and_too_few_samples_for_a_p999() {
     let run = survey(100);
     let udp = &run.cases[5];
     assert!(udp.valid, "{:?}", udp.why_invalid);
-    assert!(near(udp.service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
+    assert!(client(udp.service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
     assert_eq!(udp.lateness_ns.unwrap().p50, Some(Figure::new(100.0, 100.0, 100.0)));
     assert_eq!((udp.samples, udp.latency_ns.p99.is_some(), udp.latency_ns.p999), (2000, true, None));
 }
@@ -123,7 +123,7 @@ fn comparisons_say_what_differs_and_what_cannot_be_told() {
     let awake = found(Role::CounterExperiment, 0, 3);
     assert_eq!((awake.verdict, awake.blocks), (Verdict::Faster, 10));
     assert!(
-        near(awake.ratio, [11.0 / 64.0; 3]) || (awake.ratio.value * 64.0 / 11.0 - 1.0).abs() < 0.002,
+        client(awake.ratio, [11.0 / 64.0; 3]) || (awake.ratio.value * 64.0 / 11.0 - 1.0).abs() < 0.002,
         "{awake:?}"
     );
     assert!((awake.difference_ns.value / -53_238.0 - 1.0).abs() < 0.002, "{awake:?}");
@@ -142,7 +142,7 @@ fn findings_name_the_waking_and_prove_it() {
     let finding = &run.findings[0];
     assert!((finding.share - 53.0 / 64.0).abs() < 0.002, "{}", finding.share);
     assert_eq!(finding.proved.as_ref().map(|proved| proved.verdict.as_str()), Some("confirmed"));
-    assert!(finding.summary.starts_with("tcp block apart: 53."), "{}", finding.summary);
+    assert!(finding.summary.starts_with("tcp block cross-cpu: 53."), "{}", finding.summary);
 }
 
 #[test]
@@ -164,11 +164,11 @@ fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
 
 #[test]
 fn a_run_of_huge_and_equal_latencies_panics_nowhere() {
-    let mut made_up = MadeUp::new();
-    made_up.rounds_of(&Case::ping_pong("tcp"), &[u64::MAX / 4096; 7]);
-    made_up.rounds_of(&Case { twin: 1, ..Case::ping_pong("tcp") }, &[0; 7]);
-    made_up.round(&at_rate(Case::ping_pong("udp"), 1e-9), 0, &paced(1, &[]));
-    let run = made_up.run();
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&Case::ping_pong("tcp"), &[u64::MAX / 4096; 7]);
+    fixture.rounds_of(&Case { replicate: 1, ..Case::ping_pong("tcp") }, &[0; 7]);
+    fixture.round(&at_rate(Case::ping_pong("udp"), 1e-9), 0, &paced(1, &[]));
+    let run = fixture.run();
     assert!(!findings(&run).is_empty(), "the pair differs");
     let json = serde_json::to_string(&run).expect("every figure is a number");
     assert!(hairpin_model::upgrade::load(&json).is_ok(), "and is read back");

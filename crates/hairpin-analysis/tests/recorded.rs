@@ -10,7 +10,7 @@ use hairpin_model::case::{Case, Placement};
 use hairpin_model::figure::Figure;
 use hairpin_model::round::Probe;
 
-use crate::support::{MadeUp, back_to_back};
+use crate::support::{Fixture, back_to_back};
 
 const RECORDING: &str = include_str!("recording.txt");
 /// Runs whose probes differ by less were made in one state of the machine.
@@ -47,7 +47,7 @@ fn runs() -> BTreeMap<u64, Vec<Round>> {
 }
 
 fn case(number: usize) -> Case {
-    let placement = [Placement::Together, Placement::Apart][number % 2];
+    let placement = [Placement::SameCpu, Placement::CrossCpu][number % 2];
     Case { placement, ..Case::ping_pong(["tcp", "pipe"][number / 2]) }
 }
 
@@ -61,13 +61,13 @@ struct Told {
 
 /// What a run says of each case.
 fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
-    let mut made_up = MadeUp::new();
+    let mut fixture = Fixture::new();
     let mut blocks = [0_u32; CASES];
     for round in rounds {
         let block = &mut blocks[round.case];
         // Of 99 messages the last is the p99, and of eleven rounds there are enough for one.
         let latencies: Vec<u64> = [vec![round.p50_ns; 98], vec![round.p99_ns.max(round.p50_ns)]].concat();
-        made_up.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
+        fixture.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
             let probe = |ns: u64| Some(Probe { before: ns, after: ns });
             (measured.client.probe_ns, measured.client.pinned_cpu) = (probe(round.probes_ns[0]), Some(0));
             measured.client.waking_ns = Some(round.waking_ns).filter(|ns| *ns > 0);
@@ -75,10 +75,10 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
                 (server.probe_ns, server.pinned_cpu) = (probe(round.probes_ns[1]), Some(1));
             }
         });
-        made_up.rounds.last_mut().expect("it was just added").started_ns = round.started_ms * 1_000_000;
+        fixture.rounds.last_mut().expect("it was just added").started_ns = round.started_ms * 1_000_000;
         *block += 1;
     }
-    let run = made_up.run();
+    let run = fixture.run();
     let of_case = |number: usize| {
         let id = case(number).id();
         let summary = run.cases.iter().find(|summary| summary.id == id)?;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::CpuIdle;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
-use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::round::{Failure, Finished, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::Samples;
@@ -126,10 +126,10 @@ impl Engine {
 ///
 /// # Errors
 /// The kernel does not tell which CPUs are allowed.
-pub fn ground() -> io::Result<Ground> {
+pub fn capabilities() -> io::Result<HostCapabilities> {
     let candidate = |transport: &&dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
     let setting = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
-    Ok(Ground {
+    Ok(HostCapabilities {
         candidates: hairpin_transports::ALL.iter().map(candidate).collect(),
         cpus: cpu::allowed()?,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
@@ -139,7 +139,7 @@ pub fn ground() -> io::Result<Ground> {
             .collect(),
         default_congestion_control: setting("tcp_congestion_control").trim().to_owned(),
         waking_round_trip_ns: crate::waking::round_trip_ns,
-        links: crate::links::known::ground(),
+        links: crate::links::known::capabilities(),
     })
 }
 
@@ -164,15 +164,15 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     // The link and the server start before this thread is pinned: they inherit where they may run.
     let mut link = Link::open(&engine.link_setup(), number, order, &card)?;
     let namespace = |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned());
-    let (near, far) = (namespace(Link::near), namespace(Link::far));
+    let (client, server) = (namespace(Link::client_namespace), namespace(Link::server_namespace));
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,
-        AnsweredBy::EchoHalf => Some(Server::start(&engine.echo_program, order, &host(far))?),
+        AnsweredBy::Server => Some(Server::start(&engine.echo_program, order, &host(server))?),
     };
     cpu::sharpen_timers();
     let client = Client {
-        host: &host(near),
+        host: &host(client),
         order,
         transport,
         card: &card,
@@ -193,18 +193,18 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
     report.facts.extend(waited.map(|waited| Fact::number(fact_names::WAITED_FOR_ANSWERS, waited as f64)));
     let server_facts = server.as_ref().map_or(&[][..], |report| &report.facts);
     let link_lost = link.as_ref().map(|link| &link.lost_messages);
-    let ledger = journey.tally.ledger(card.lossless, &report.facts, server_facts, link_lost);
+    let ledger = journey.tally.ledger(card.reliable, &report.facts, server_facts, link_lost);
     let link = link.map(|LinkEnd { record, started_ns, .. }| LinkRecord {
         samples_began_ns: Some(journey.origin_ns.saturating_sub(started_ns)),
         ..record
     });
     let first_message_ns = journey.recorder.first_message_ns();
     let samples = journey.recorder.finish(journey.origin_ns);
-    let far_trace = server.as_mut().and_then(|report| report.trace.take()).unwrap_or_default();
-    let trace = watched.map(|(watch, near_trace)| {
+    let server_trace = server.as_mut().and_then(|report| report.trace.take()).unwrap_or_default();
+    let trace = watched.map(|(watch, client_trace)| {
         let about =
-            About { case: &order.case, samples: &samples, began_ns: journey.origin_ns, near_facts: &report.facts };
-        watch.trace(near_trace, *far_trace, &about)
+            About { case: &order.case, samples: &samples, began_ns: journey.origin_ns, client_facts: &report.facts };
+        watch.trace(client_trace, *server_trace, &about)
     });
     let measured = Measured {
         figures: RoundFigures::default(),

@@ -78,20 +78,20 @@ impl Link {
             clock: setup.clock,
             cpu: setup.cpus.cpu_for_relay(case.placement),
             allowed_cpus: setup.cpus.allowed.clone(),
-            messages: (!card.lossless).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
+            messages: (!card.reliable).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::Opened(file.as_raw_fd(), name)),
         };
         let running = RunningLink::start(setup.echo_program, &link_order)?;
         Ok(Some(Self { running, profile, traces: digests, log_file }))
     }
 
-    /// The far end's network namespace.
-    pub(crate) fn far(&self) -> &Path {
+    /// The server's network namespace.
+    pub(crate) fn server_namespace(&self) -> &Path {
         &self.running.namespaces().far
     }
 
-    /// The near end's network namespace.
-    pub(crate) fn near(&self) -> &Path {
+    /// The client's network namespace.
+    pub(crate) fn client_namespace(&self) -> &Path {
         &self.running.namespaces().near
     }
 
@@ -138,7 +138,7 @@ fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>
     Ok(Some((name, file)))
 }
 
-/// Where the number stands in a message and in its answer: see [`crate::halves::message`].
+/// Where the number stands in a message and in its answer: see [`crate::loads::message`].
 fn numbered(size_bytes: u64, reply_size_bytes: u64) -> Numbered {
     let bytes = |size: u64| usize::try_from(size.min(8)).expect("at most 8");
     Numbered { message_bytes: bytes(size_bytes), answer_bytes: bytes(size_bytes.min(reply_size_bytes)) }

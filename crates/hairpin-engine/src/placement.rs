@@ -42,16 +42,16 @@ impl Cpus {
     #[must_use]
     pub fn cpu_for(&self, placement: Placement, is_client: bool) -> Option<usize> {
         match placement {
-            Placement::Free => None,
-            Placement::Apart if is_client => Some(self.client),
-            Placement::Apart | Placement::Together => Some(self.echo.unwrap_or(self.client)),
+            Placement::Unpinned => None,
+            Placement::CrossCpu if is_client => Some(self.client),
+            Placement::CrossCpu | Placement::SameCpu => Some(self.echo.unwrap_or(self.client)),
         }
     }
 }
 
 impl Cpus {
     /// Where a link's relay is pinned while the ends are placed so: away from both of them where there is such a CPU,
-    /// else beside the far end.
+    /// else beside the server.
     #[must_use]
     pub fn cpu_for_relay(&self, placement: Placement) -> Option<usize> {
         let ends = [true, false].map(|is_client| self.cpu_for(placement, is_client));
@@ -96,21 +96,21 @@ mod tests {
     #[test]
     fn placements_name_the_cpu_of_each_end() {
         let cpus = Cpus::among(&[0, 1], |cpu| Some(cpu as u64));
-        assert_eq!(cpus.cpu_for(Placement::Apart, true), Some(0));
-        assert_eq!(cpus.cpu_for(Placement::Apart, false), Some(1));
-        assert_eq!(cpus.cpu_for(Placement::Together, true), cpus.cpu_for(Placement::Together, false));
-        assert_eq!(cpus.cpu_for(Placement::Free, true), None);
+        assert_eq!(cpus.cpu_for(Placement::CrossCpu, true), Some(0));
+        assert_eq!(cpus.cpu_for(Placement::CrossCpu, false), Some(1));
+        assert_eq!(cpus.cpu_for(Placement::SameCpu, true), cpus.cpu_for(Placement::SameCpu, false));
+        assert_eq!(cpus.cpu_for(Placement::Unpinned, true), None);
     }
 
     #[test]
     fn a_relay_is_away_from_both_ends_where_it_can_be() {
         let relay =
             |allowed: &[usize], placement| Cpus::among(allowed, |cpu| Some(cpu as u64)).cpu_for_relay(placement);
-        assert_eq!(relay(&[0, 1], Placement::Together), Some(0), "the ends share the other");
-        assert_eq!(relay(&[0, 1], Placement::Apart), Some(1), "beside the far end");
-        assert_eq!(relay(&[0, 1, 2], Placement::Apart), Some(2));
-        assert_eq!(relay(&[3], Placement::Apart), Some(3));
-        assert_eq!(relay(&[0, 1, 2], Placement::Free), None);
+        assert_eq!(relay(&[0, 1], Placement::SameCpu), Some(0), "the ends share the other");
+        assert_eq!(relay(&[0, 1], Placement::CrossCpu), Some(1), "beside the server");
+        assert_eq!(relay(&[0, 1, 2], Placement::CrossCpu), Some(2));
+        assert_eq!(relay(&[3], Placement::CrossCpu), Some(3));
+        assert_eq!(relay(&[0, 1, 2], Placement::Unpinned), None);
     }
 
     #[test]

@@ -135,8 +135,8 @@ mod tests {
     fn times_count_from_the_origin_and_nothing_is_before_it() {
         let map = RealtimeMap::between(bracket(1_000, 5_000, 1_000), bracket(2_000, 6_000, 2_000), 1_200);
         assert_eq!([5_199, 5_200, 5_201].map(|realtime| map.engine_ns(realtime)), [0, 0, 1]);
-        let far = RealtimeMap::between(bracket(u64::MAX, 0, u64::MAX), bracket(u64::MAX, 1, u64::MAX), 0);
-        assert_eq!(far.engine_ns(u64::MAX), u64::MAX);
+        let server = RealtimeMap::between(bracket(u64::MAX, 0, u64::MAX), bracket(u64::MAX, 1, u64::MAX), 0);
+        assert_eq!(server.engine_ns(u64::MAX), u64::MAX);
     }
 
     #[test]

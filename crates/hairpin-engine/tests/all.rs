@@ -4,6 +4,6 @@ mod allocations;
 mod capture;
 mod common;
 mod control;
-mod far_end;
+mod server_end;
 mod small_writes;
 mod traced;

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::ends::opening;
-use hairpin_engine::halves::echo::Echo;
-use hairpin_engine::halves::marks::Alone;
-use hairpin_engine::halves::{Client, run_client};
+use hairpin_engine::loads::echo::Echo;
+use hairpin_engine::loads::marks::Alone;
+use hairpin_engine::loads::{Client, run_client};
 use hairpin_model::case::{Case, Pattern};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::round::{Extent, RoundOrder};
@@ -73,7 +73,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(&case.transport).expect("it is known");
     let card = transport.card();
-    let listening = transport.listen(&opening::setup(&order, End::Far, COOKIE)).expect("it can listen");
+    let listening = transport.listen(&opening::setup(&order, End::Server, COOKIE)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
@@ -84,8 +84,8 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });
         let mut wire =
-            transport.connect(&address, &opening::setup(&order, End::Near, COOKIE)).expect("it can connect");
-        let client = Client { clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
+            transport.connect(&address, &opening::setup(&order, End::Client, COOKIE)).expect("it can connect");
+        let client = Client { clock, order: &order, lossy: !card.reliable, boundaries: card.boundaries, stop: &stop };
         let client = allocations_of(|| {
             let journey = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");
             assert_eq!(journey.tally.received, count);
@@ -116,7 +116,7 @@ fn twice_the_messages_take_no_more_allocations() {
 
 #[test]
 fn twice_the_exchanges_take_no_more_allocations_whatever_the_remedy() {
-    let mut cases: Vec<Case> = ["none", "one-write", "writev", "batch=3"]
+    let mut cases: Vec<Case> = ["default", "one-write", "writev", "batch=3"]
         .into_iter()
         .map(|remedy| Case::small_writes("unix-stream", exchange(remedy, 1)))
         .collect();

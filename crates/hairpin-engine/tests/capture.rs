@@ -19,7 +19,7 @@ const REPLY_BYTES: u64 = 4;
 
 /// A conversation over `host`, its ports, and when it was.
 struct Talk {
-    near_port: u16,
+    client_port: u16,
     map: RealtimeMap,
     ended_ns: u64,
 }
@@ -28,29 +28,29 @@ struct Talk {
 fn talk(listener: &TcpListener) -> Talk {
     let clock = RealClock::calibrated();
     let before = Bracket::read(&clock);
-    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (mut far, _) = listener.accept().unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
     let reader = std::thread::spawn(move || {
-        far.read_exact(&mut [0; HELLO_BYTES]).unwrap();
+        server.read_exact(&mut [0; HELLO_BYTES]).unwrap();
         let mut request = vec![0; usize::try_from(REQUEST_BYTES).unwrap()];
-        far.read_exact(&mut request).unwrap();
-        far.write_all(&[7; 4]).unwrap();
-        // The near end closes first.
-        assert_eq!(far.read(&mut request).unwrap(), 0);
+        server.read_exact(&mut request).unwrap();
+        server.write_all(&[7; 4]).unwrap();
+        // The client closes first.
+        assert_eq!(server.read(&mut request).unwrap(), 0);
     });
-    near.set_nodelay(true).unwrap();
+    client.set_nodelay(true).unwrap();
     // What stands in place of the hello is no message.
-    near.write_all(&[4; HELLO_BYTES]).unwrap();
+    client.write_all(&[4; HELLO_BYTES]).unwrap();
     for bytes in WRITES {
-        near.write_all(&vec![1; bytes]).unwrap();
+        client.write_all(&vec![1; bytes]).unwrap();
     }
-    near.read_exact(&mut [0; 4]).unwrap();
-    let near_port = near.local_addr().unwrap().port();
-    drop(near);
+    client.read_exact(&mut [0; 4]).unwrap();
+    let client_port = client.local_addr().unwrap().port();
+    drop(client);
     reader.join().unwrap();
     let after = Bracket::read(&clock);
     let map = RealtimeMap::between(before, after, before.engine_before_ns);
-    Talk { near_port, map, ended_ns: clock.now_ns() - before.engine_before_ns }
+    Talk { client_port, map, ended_ns: clock.now_ns() - before.engine_before_ns }
 }
 
 /// A listener on a port of `host` that nobody else uses.
@@ -91,17 +91,18 @@ fn joined(packets: &[Packet], from: End) -> u64 {
 fn a_loopback_connection_is_seen_whole_and_each_packet_once() {
     for host in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
         let (captured, talk, _) = or_skip!(captured(host));
-        let packets = captured.packets(talk.near_port, &talk.map);
+        let packets = captured.packets(talk.client_port, &talk.map);
         let handshake: Vec<_> =
             packets[..3].iter().map(|packet| (packet.from, packet.syn, packet.ack_byte, packet.end_byte)).collect();
-        let expected = [(End::Near, true, None, 0), (End::Far, true, Some(0), 0), (End::Near, false, Some(0), 0)];
+        let expected =
+            [(End::Client, true, None, 0), (End::Server, true, Some(0), 0), (End::Client, false, Some(0), 0)];
         assert_eq!(handshake, expected);
-        assert_eq!((joined(&packets, End::Near), joined(&packets, End::Far)), (REQUEST_BYTES, REPLY_BYTES));
+        assert_eq!((joined(&packets, End::Client), joined(&packets, End::Server)), (REQUEST_BYTES, REPLY_BYTES));
         let acknowledged =
             |from| packets.iter().filter(|packet| packet.from == from).filter_map(|one| one.ack_byte).max();
-        assert_eq!(acknowledged(End::Far), Some(REQUEST_BYTES));
-        assert_eq!(acknowledged(End::Near), Some(REPLY_BYTES));
-        assert!(packets.iter().any(|packet| packet.fin && packet.from == End::Near));
+        assert_eq!(acknowledged(End::Server), Some(REQUEST_BYTES));
+        assert_eq!(acknowledged(End::Client), Some(REPLY_BYTES));
+        assert!(packets.iter().any(|packet| packet.fin && packet.from == End::Client));
         assert!(packets.is_sorted_by_key(|packet| packet.at_ns));
         let slack_ns = talk.map.error_ns();
         assert!(packets.iter().all(|packet| packet.at_ns <= talk.ended_ns + slack_ns && packet.at_ns > 0));
@@ -129,25 +130,25 @@ fn foreign_packets_are_not_taken() {
 fn packets_that_find_no_room_are_counted_and_the_first_are_kept() {
     let (listener, port) = listener(Ipv4Addr::LOCALHOST);
     let live = or_skip!(begin(port));
-    let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (mut far, _) = listener.accept().unwrap();
-    near.set_nodelay(true).unwrap();
-    far.set_nodelay(true).unwrap();
-    let near_port = near.local_addr().unwrap().port();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    let client_port = client.local_addr().unwrap().port();
     let mut byte = [0];
     // Two packets at least for each turn, and a ring of 16 384.
     for _ in 0..9_000 {
-        near.write_all(&byte).unwrap();
-        far.read_exact(&mut byte).unwrap();
-        far.write_all(&byte).unwrap();
-        near.read_exact(&mut byte).unwrap();
+        client.write_all(&byte).unwrap();
+        server.read_exact(&mut byte).unwrap();
+        server.write_all(&byte).unwrap();
+        client.read_exact(&mut byte).unwrap();
     }
     let captured = live.finish().unwrap();
     let Capture::Saved { packets, dropped, .. } = captured.outcome(None) else { panic!("it was captured") };
     assert_eq!(packets, 16_384);
     assert!(dropped >= 18_000 + 3 - 16_384, "{dropped}");
     let bracket = Bracket::read(&RealClock::calibrated());
-    let packets = captured.packets(near_port, &RealtimeMap::between(bracket, bracket, 0));
+    let packets = captured.packets(client_port, &RealtimeMap::between(bracket, bracket, 0));
     assert!(packets[0].syn && packets.len() == 16_384);
 }
 
@@ -174,14 +175,14 @@ fn tshark_reads_the_same_packets_at_the_same_times() {
     let (captured, talk, port) = or_skip!(captured(Ipv4Addr::LOCALHOST));
     let fields = ["tcp.srcport", "tcp.flags.syn", "tcp.len", "tcp.seq", "frame.len", "frame.time_epoch"];
     let read = tshark(&captured.pcapng(), port, &fields);
-    let packets = captured.packets(talk.near_port, &talk.map);
+    let packets = captured.packets(talk.client_port, &talk.map);
     assert_eq!(read.len(), packets.len());
     for (read, packet) in read.iter().zip(&packets) {
         let number = |field: usize| read[field].parse::<u64>().unwrap_or_else(|_| panic!("{read:?}"));
-        let source = if packet.from == End::Near { talk.near_port } else { port };
+        let source = if packet.from == End::Client { talk.client_port } else { port };
         assert_eq!(number(0), u64::from(source), "{read:?} {packet:?}");
         assert_eq!(matches!(read[1].as_str(), "1" | "True"), packet.syn, "{read:?} {packet:?}");
-        let hello_bytes = if packet.from == End::Near { HELLO_BYTES as u64 } else { 0 };
+        let hello_bytes = if packet.from == End::Client { HELLO_BYTES as u64 } else { 0 };
         if number(2) > 0 && number(3) <= hello_bytes {
             assert_eq!(
                 (number(2), packet.end_byte),

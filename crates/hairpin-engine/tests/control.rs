@@ -12,8 +12,8 @@ use hairpin_engine::clock::RealClock;
 use hairpin_engine::control::channel::Channel;
 use hairpin_engine::control::{Control, ControlError, MOST_BYTES_OF_AN_ORDER, Message, VERSION, agree};
 use hairpin_engine::ends::{EndOrder, Host, opening, server};
-use hairpin_engine::halves::marks::Alone;
-use hairpin_engine::halves::{Client, run_client};
+use hairpin_engine::loads::marks::Alone;
+use hairpin_engine::loads::{Client, run_client};
 use hairpin_engine::placement::Cpus;
 use hairpin_model::case::Case;
 use hairpin_model::round::{EndReport, Extent, Purpose, RoundOrder};
@@ -106,7 +106,7 @@ fn round(control: &mut Channel) -> EndReport {
     let (order, address) = (order(), listening(control));
     let transport = opening::transport("tcp").expect("it is known");
     let mut wire =
-        transport.connect(&address, &opening::setup(&order, End::Near, Cookie(COOKIE))).expect("it connects");
+        transport.connect(&address, &opening::setup(&order, End::Client, Cookie(COOKIE))).expect("it connects");
     assert_eq!(control.receive(LIMIT).expect("it has accepted"), Message::Ready);
     control.send(&Message::Measure).expect("it listens");
     assert_eq!(control.receive(LIMIT).expect("it measures"), Message::Measuring);

@@ -30,10 +30,11 @@ fn counts(order: &RoundOrder) -> ExchangeCounts {
 #[test]
 fn a_stream_without_segments_counts_its_system_calls_only() {
     for transport in ["unix-stream", "pipe"] {
-        for (remedy, calls) in [(Remedy::None, 11), (Remedy::Writev, 2), (Remedy::OneWrite, 2), (Remedy::Batch(3), 5)]
+        for (remedy, calls) in
+            [(Remedy::Default, 11), (Remedy::Writev, 2), (Remedy::OneWrite, 2), (Remedy::Batch(3), 5)]
         {
             let counts = counts(&order(transport, "10x2", remedy));
-            assert_eq!((counts.segments, counts.bare_acks), (None, None), "{transport} {remedy}");
+            assert_eq!((counts.segments, counts.pure_acks), (None, None), "{transport} {remedy}");
             // A signal (the wire's own alarm) may interrupt a read, which is then made again.
             let expected = calls * COUNT..=calls * COUNT + 2;
             assert!(expected.contains(&counts.system_calls), "{transport} {remedy}: {counts:?}");
@@ -56,17 +57,17 @@ fn tcp_counts_the_segments_that_each_remedy_leaves() {
         let counts = counts(&order("tcp", "100x2", remedy));
         let counted = counts.segments.expect("TCP counts its segments");
         assert!((segments.start() * COUNT..=segments.end() * COUNT).contains(&counted), "{remedy}: {counts:?}");
-        assert!(counts.bare_acks.is_some(), "{remedy}: {counts:?}");
+        assert!(counts.pure_acks.is_some(), "{remedy}: {counts:?}");
         assert!((calls * COUNT..=calls * COUNT + 2).contains(&counts.system_calls), "{remedy}: {counts:?}");
     }
 }
 
 #[test]
 fn without_a_remedy_writes_are_merged_and_every_one_is_a_call() {
-    let counts = counts(&order("tcp", "100x2", Remedy::None));
+    let counts = counts(&order("tcp", "100x2", Remedy::Default));
     // The first write leaves alone, the other 99 wait for its acknowledgement and leave together.
     assert!((3 * COUNT..10 * COUNT).contains(&counts.segments.expect("they are counted")), "{counts:?}");
-    assert!(counts.bare_acks >= Some(COUNT / 2), "that acknowledgement carries nothing: {counts:?}");
+    assert!(counts.pure_acks >= Some(COUNT / 2), "that acknowledgement carries nothing: {counts:?}");
     assert!((101 * COUNT..=101 * COUNT + 10).contains(&counts.system_calls), "{counts:?}");
 }
 
@@ -74,7 +75,7 @@ fn without_a_remedy_writes_are_merged_and_every_one_is_a_call() {
 fn requests_in_flight_and_gaps_close_their_ledger() {
     for transport in ["tcp", "unix-stream", "pipe"] {
         for (pipeline, gap_ns) in [(7, 0), (1, 1000), (3, 1000)] {
-            let order = order(transport, "3x2,100", Remedy::None);
+            let order = order(transport, "3x2,100", Remedy::Default);
             let exchange = order.case.exchange.clone().map(|exchange| Exchange { pipeline, gap_ns, ..exchange });
             let order = RoundOrder { case: Case { exchange, reply_size_bytes: 300, ..order.case.clone() }, ..order };
             let counts = counts(&order);
@@ -89,7 +90,7 @@ fn option(report: &EndReport, name: OptionName) -> (Option<&str>, &str, &str, bo
 }
 
 #[test]
-fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_half_only() {
+fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_only() {
     let on = (Some("on"), "on", "on", true);
     let off = (None, "off", "off", true);
     for (remedy, nodelay, cork) in [
@@ -113,14 +114,14 @@ fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_half_only() {
 fn quick_acknowledgements_come_home_one_by_one() {
     let with = counts(&order("tcp", "2x2", Remedy::Quickack));
     let without = counts(&order("tcp", "2x2", Remedy::OneWrite));
-    assert!(with.bare_acks > without.bare_acks, "{with:?} {without:?}");
+    assert!(with.pure_acks > without.pure_acks, "{with:?} {without:?}");
     assert_eq!(with.system_calls, 3 * COUNT, "they are asked for at the other end: {with:?}");
 }
 
 #[test]
 fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
     for (transport, remedy, part) in [
-        ("memory", Remedy::None, "memory carries no stream of bytes"),
+        ("memory", Remedy::Default, "memory carries no stream of bytes"),
         ("udp", Remedy::OneWrite, "udp carries no stream of bytes"),
         ("pipe", Remedy::More, "cannot send message 0: "),
         ("pipe", Remedy::Cork, "cannot send message 0: "),

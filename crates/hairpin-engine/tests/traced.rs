@@ -78,19 +78,19 @@ fn last_byte(trace: &EndTrace, kind: StampKind) -> Option<u64> {
 #[test]
 fn a_traced_round_over_tcp_joins_up_at_both_ends() {
     for (remedy, writes_each) in
-        [(Remedy::None, 10), (Remedy::Nodelay, 10), (Remedy::Cork, 10), (Remedy::OneWrite, 1)]
+        [(Remedy::Default, 10), (Remedy::Nodelay, 10), (Remedy::Cork, 10), (Remedy::OneWrite, 1)]
     {
         let (measured, trace, _) = run(&traced("tcp", "10x20", remedy));
         assert_eq!((measured.ledger.sent, measured.ledger.unexplained), (COUNT, 0), "{remedy}");
         assert_eq!((trace.request_bytes, trace.reply_bytes), (200, 4));
-        assert_eq!(of(&trace.near, CallKind::Write).len() as u64, writes_each * EXCHANGES, "{remedy}");
-        assert_eq!(of(&trace.far, CallKind::Write).len() as u64, EXCHANGES, "{remedy}");
+        assert_eq!(of(&trace.client, CallKind::Write).len() as u64, writes_each * EXCHANGES, "{remedy}");
+        assert_eq!(of(&trace.server, CallKind::Write).len() as u64, EXCHANGES, "{remedy}");
         let corks = if remedy == Remedy::Cork { EXCHANGES } else { 0 };
         for kind in [CallKind::Cork, CallKind::Uncork] {
-            assert_eq!(of(&trace.near, kind).len() as u64, corks, "{remedy}");
+            assert_eq!(of(&trace.client, kind).len() as u64, corks, "{remedy}");
         }
         let (requests, answers) = (200 * EXCHANGES, 4 * EXCHANGES);
-        let ends = [(&trace.near, requests, answers), (&trace.far, answers, requests)];
+        let ends = [(&trace.client, requests, answers), (&trace.server, answers, requests)];
         for (end, sent, received) in ends {
             assert_eq!((joined(end, CallKind::Write), joined(end, CallKind::Read)), (sent, received), "{remedy}");
             for kind in [StampKind::Scheduled, StampKind::Driver] {
@@ -98,13 +98,13 @@ fn a_traced_round_over_tcp_joins_up_at_both_ends() {
             }
             // The kernel begins to stamp what is received some time after it was asked: in a round of many milliseconds
             // it has, in a short one it need not have.
-            if remedy == Remedy::None {
+            if remedy == Remedy::Default {
                 assert_eq!(last_byte(end, StampKind::Received), Some(received));
             }
             assert_in_order(end, trace.clock_error_ns);
         }
-        assert_eq!(last_byte(&trace.near, StampKind::Acknowledged), Some(requests), "{remedy}");
-        assert_eq!(last_byte(&trace.far, StampKind::Acknowledged), None, "the next request brings it");
+        assert_eq!(last_byte(&trace.client, StampKind::Acknowledged), Some(requests), "{remedy}");
+        assert_eq!(last_byte(&trace.server, StampKind::Acknowledged), None, "the next request brings it");
     }
 }
 
@@ -117,23 +117,27 @@ fn each_exchange_spans_its_own_calls() {
     assert!(began[0] > 0, "the connection was opened before");
     for exchange in 0..began.len() {
         let spanned = |call: &&Call| call.began_ns >= began[exchange] && call.ended_ns <= ended[exchange];
-        let kinds: Vec<CallKind> = trace.near.calls.iter().filter(spanned).map(|call| call.kind).collect();
+        let kinds: Vec<CallKind> = trace.client.calls.iter().filter(spanned).map(|call| call.kind).collect();
         let write = CallKind::Write;
         assert_eq!(kinds[..3], [write, write, write], "{exchange}");
         assert_eq!(kinds[3..], vec![CallKind::Read; kinds.len() - 3], "{exchange}");
         let bytes = 6 * (exchange as u64 + 1);
-        let written = trace.near.calls.iter().filter(spanned).rfind(|call| call.kind == write);
+        let written = trace.client.calls.iter().filter(spanned).rfind(|call| call.kind == write);
         assert_eq!(written.map(|call| call.end_byte), Some(bytes));
     }
 }
 
 #[test]
-fn quick_acknowledgements_are_in_the_far_ends_trace() {
+fn quick_acknowledgements_are_in_the_servers_trace() {
     let (_, trace, _) = run(&traced("tcp", "2x2", Remedy::Quickack));
-    let reads = of(&trace.far, CallKind::Read).len();
-    assert_eq!(of(&trace.far, CallKind::Quickack).len(), reads + 1, "one before the first read, and one after each");
-    assert_eq!(of(&trace.near, CallKind::Quickack), []);
-    for facts in [&trace.near.before, &trace.near.after, &trace.far.before, &trace.far.after] {
+    let reads = of(&trace.server, CallKind::Read).len();
+    assert_eq!(
+        of(&trace.server, CallKind::Quickack).len(),
+        reads + 1,
+        "one before the first read, and one after each"
+    );
+    assert_eq!(of(&trace.client, CallKind::Quickack), []);
+    for facts in [&trace.client.before, &trace.client.after, &trace.server.before, &trace.server.after] {
         for name in ["netstat.TCPAutoCorking", "socket.drops"] {
             assert!(facts.iter().any(|fact| fact.name == name), "{name}: {facts:?}");
         }
@@ -145,11 +149,11 @@ fn quick_acknowledgements_are_in_the_far_ends_trace() {
 #[test]
 fn more_stamps_than_the_socket_has_room_for_are_taken_in_time() {
     let (_, trace, _) = run(&traced("tcp", "1000x2", Remedy::Nodelay));
-    assert_eq!(of(&trace.near, CallKind::Write).len() as u64, 1000 * EXCHANGES);
-    assert_eq!(last_byte(&trace.near, StampKind::Driver), Some(2000 * EXCHANGES));
+    assert_eq!(of(&trace.client, CallKind::Write).len() as u64, 1000 * EXCHANGES);
+    assert_eq!(last_byte(&trace.client, StampKind::Driver), Some(2000 * EXCHANGES));
     for exchange in 1..=EXCHANGES {
         let end_byte = 2000 * exchange;
-        let stamps = trace.near.stamps.iter().filter(|stamp| stamp.end_byte == end_byte);
+        let stamps = trace.client.stamps.iter().filter(|stamp| stamp.end_byte == end_byte);
         assert!(stamps.clone().any(|stamp| stamp.kind == StampKind::Driver), "{exchange}");
     }
 }
@@ -157,14 +161,14 @@ fn more_stamps_than_the_socket_has_room_for_are_taken_in_time() {
 #[test]
 fn where_the_kernel_stamps_nothing_there_are_calls() {
     for transport in ["pipe", "unix-stream"] {
-        let (_, trace, file) = run(&traced(transport, "5x2", Remedy::None));
-        for (end, sent, received) in [(&trace.near, 10, 4), (&trace.far, 4, 10)] {
+        let (_, trace, file) = run(&traced(transport, "5x2", Remedy::Default));
+        for (end, sent, received) in [(&trace.client, 10, 4), (&trace.server, 4, 10)] {
             assert_eq!(joined(end, CallKind::Write), sent * EXCHANGES, "{transport}");
             assert_eq!(joined(end, CallKind::Read), received * EXCHANGES, "{transport}");
             assert_eq!(end.stamps, [], "{transport}");
             assert_in_order(end, trace.clock_error_ns);
         }
-        assert_eq!(of(&trace.near, CallKind::Write).len() as u64, 5 * EXCHANGES, "{transport}");
+        assert_eq!(of(&trace.client, CallKind::Write).len() as u64, 5 * EXCHANGES, "{transport}");
         assert_eq!((trace.packets.len(), file), (0, None), "{transport}");
         let Capture::Skipped { reason } = &trace.capture else { panic!("{:?}", trace.capture) };
         assert!(reason.contains(&format!("{transport} sends no TCP segments")), "{reason}");
@@ -173,7 +177,7 @@ fn where_the_kernel_stamps_nothing_there_are_calls() {
 
 #[test]
 fn the_packets_tell_the_same_story() {
-    let (_, trace, file) = run(&traced("tcp", "5x2", Remedy::None));
+    let (_, trace, file) = run(&traced("tcp", "5x2", Remedy::Default));
     let packets = match &trace.capture {
         Capture::Saved { packets, dropped: 0, .. } => *packets,
         Capture::Saved { dropped, .. } => panic!("{dropped} packets dropped"),
@@ -184,8 +188,8 @@ fn the_packets_tell_the_same_story() {
     };
     assert_eq!(trace.packets.len() as u64, packets);
     assert!(file.is_some_and(|file| file.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])), "a pcapng section begins so");
-    assert!(trace.packets[0].syn && trace.packets[0].from == End::Near, "the capture began before the connection");
-    for (from, end) in [(End::Near, &trace.near), (End::Far, &trace.far)] {
+    assert!(trace.packets[0].syn && trace.packets[0].from == End::Client, "the capture began before the connection");
+    for (from, end) in [(End::Client, &trace.client), (End::Server, &trace.server)] {
         let payload =
             trace.packets.iter().filter(|packet| packet.from == from && packet.end_byte > packet.first_byte);
         let ends: Vec<u64> = payload.map(|packet| packet.end_byte).collect();
@@ -197,13 +201,13 @@ fn the_packets_tell_the_same_story() {
 
 #[test]
 fn requests_in_flight_are_traced_too() {
-    let order = traced("tcp", "2x50", Remedy::None);
+    let order = traced("tcp", "2x50", Remedy::Default);
     let exchange = order.case.exchange.clone().map(|exchange| Exchange { pipeline: 4, gap_ns: 10_000, ..exchange });
     let (_, trace, _) = run(&RoundOrder { case: Case { exchange, ..order.case.clone() }, ..order });
-    assert_eq!(joined(&trace.near, CallKind::Write), 100 * EXCHANGES);
+    assert_eq!(joined(&trace.client, CallKind::Write), 100 * EXCHANGES);
     assert!(trace.exchange_began_ns.is_sorted() && trace.exchange_ended_ns.is_sorted());
     assert!(trace.exchange_began_ns[3] < trace.exchange_ended_ns[0], "they overlap");
-    for (end, sent) in [(&trace.near, 100 * EXCHANGES), (&trace.far, 4 * EXCHANGES)] {
+    for (end, sent) in [(&trace.client, 100 * EXCHANGES), (&trace.server, 4 * EXCHANGES)] {
         assert_eq!(last_byte(end, StampKind::Acknowledged), Some(sent), "an answer may wait for it too");
     }
 }
@@ -211,10 +215,10 @@ fn requests_in_flight_are_traced_too() {
 #[test]
 fn a_ping_pong_can_be_traced() {
     let case = Case { ends: Ends::Threads, ..Case::ping_pong("tcp") };
-    let (measured, trace, _) = run(&RoundOrder { case, ..traced("tcp", "2", Remedy::None) });
+    let (measured, trace, _) = run(&RoundOrder { case, ..traced("tcp", "2", Remedy::Default) });
     assert_eq!(measured.exchange_counts, None);
     assert_eq!(
-        (joined(&trace.near, CallKind::Write), joined(&trace.far, CallKind::Write)),
+        (joined(&trace.client, CallKind::Write), joined(&trace.server, CallKind::Write)),
         (4 * EXCHANGES, 4 * EXCHANGES)
     );
 }
@@ -235,7 +239,7 @@ fn frame(message: &str) -> String {
     format!("printf '\\{length:03o}\\000\\000\\000%s' '{message}'\n")
 }
 
-/// A far end that answers one exchange and is gone: a program that says a server's messages, and a socket of ours
+/// A server that answers one exchange and is gone: a program that says a server's messages, and a socket of ours
 /// that it speaks of.
 #[test]
 fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
@@ -244,7 +248,7 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it is bound");
     let told = dies.clone();
-    let far = std::thread::spawn(move || {
+    let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("somebody connects");
         stream.read_exact(&mut [0; HELLO_BYTES]).expect("it says hello");
         let mut request = [0; 10];
@@ -272,7 +276,7 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
     let order = traced("tcp", "5x2", Remedy::Nodelay);
     let dies = RoundOrder { case: Case { ends: Ends::Processes, ..order.case.clone() }, ..order.clone() };
     let finished = engine.run(3, &dies);
-    far.join().expect("it saw two requests");
+    server.join().expect("it saw two requests");
     let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };
     assert!(failure.cause.contains("cannot receive the answer to message 1: the other end closed"), "{failure:?}");
     assert!(failure.cause.contains("the server ended early (exit status: 7)"), "{failure:?}");

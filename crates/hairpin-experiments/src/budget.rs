@@ -4,7 +4,7 @@
 //! experiment fills [`ORDINARY_NS`] and has at least [`FEWEST_BLOCKS`] blocks; where its blocks are short there are more of
 //! them, up to [`MOST_BLOCKS`], and they begin at even distances over the whole budget.
 
-use hairpin_model::ground::Ground;
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::round::{Purpose, RoundRecord};
 use hairpin_model::run::Skipped;
 
@@ -168,14 +168,14 @@ pub fn step(
     budget: &Budget,
     planned: &[Planned],
     skipped: Vec<Skipped>,
-    ground: &Ground,
+    capabilities: &HostCapabilities,
     done: &Done<'_>,
     (seed, common): (u64, Common),
     traces: bool,
 ) -> Result<Step, Refused> {
-    let block_ns = estimate::block_ns(planned, ground);
+    let block_ns = estimate::block_ns(planned, capabilities);
     let Some(blocks) = budget.next(done, block_ns) else {
-        return Ok(if traces { evidence::step(planned, done.rounds, ground, seed) } else { Step::Done });
+        return Ok(if traces { evidence::step(planned, done.rounds, capabilities, seed) } else { Step::Done });
     };
     let rounds = sequence::orders(planned, blocks, seed, common)?;
     if blocks.first > 0 {
@@ -184,7 +184,7 @@ pub fn step(
     let cases = planned.iter().map(|planned| planned.case.clone()).collect();
     let mut forecast = budget.forecast(planned.len(), block_ns);
     if traces {
-        forecast.lasts_ns = forecast.lasts_ns.saturating_add(evidence::expected_ns(planned, common, ground));
+        forecast.lasts_ns = forecast.lasts_ns.saturating_add(evidence::expected_ns(planned, common, capabilities));
     }
     Ok(Step::Run { cases, rounds, skipped, forecast })
 }

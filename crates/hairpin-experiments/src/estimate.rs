@@ -1,9 +1,9 @@
 //! How long rounds will take, roughly: enough to announce a run and to choose how many rounds fit its time, and used for
 //! nothing else.
 
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::RoughRoundTrip;
 use hairpin_model::case::{Case, CpuIdle, Pattern, Placement, Waiting};
-use hairpin_model::ground::Ground;
 use hairpin_model::round::{Extent, RoundOrder};
 
 use crate::exchange_time;
@@ -14,10 +14,10 @@ use crate::sequence::Planned;
 /// What a round costs beyond its messages: two processes, a connection, their end, and saving it.
 pub const OVERHEAD_NS: u64 = 6_000_000;
 
-/// A pipe between ends on one CPU, blocking: what the ground's round trip that wakes another CPU goes through.
+/// A pipe between ends on one CPU, blocking: what the host's round trip that wakes another CPU goes through.
 const PIPE_NS: u64 = 5_000;
 
-/// What a transport that the ground does not have is taken to cost.
+/// What a transport that this host does not have is taken to cost.
 pub const UNKNOWN: RoughRoundTrip = RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 };
 
 /// A byte is copied in about so long, there and back.
@@ -25,28 +25,28 @@ const BYTE_NS: u64 = 1;
 
 /// How long a block of these cases takes, in ns.
 #[must_use]
-pub fn block_ns(planned: &[Planned], ground: &Ground) -> u64 {
-    let each = planned.iter().map(|planned| round_ns(&planned.case, [planned.warm_up, planned.extent], ground));
+pub fn block_ns(planned: &[Planned], capabilities: &HostCapabilities) -> u64 {
+    let each = planned.iter().map(|planned| round_ns(&planned.case, [planned.warm_up, planned.extent], capabilities));
     each.fold(0, u64::saturating_add)
 }
 
 /// How long these rounds take, one after the other, in ns.
 #[must_use]
-pub fn orders_ns(orders: &[RoundOrder], ground: &Ground) -> u64 {
-    let each = orders.iter().map(|order| round_ns(&order.case, [order.warm_up, order.extent], ground));
+pub fn orders_ns(orders: &[RoundOrder], capabilities: &HostCapabilities) -> u64 {
+    let each = orders.iter().map(|order| round_ns(&order.case, [order.warm_up, order.extent], capabilities));
     each.fold(0, u64::saturating_add)
 }
 
 /// How long one round of this case takes, in ns, with its warm-up and what it measures.
 #[must_use]
-pub fn round_ns(case: &Case, extents: [Extent; 2], ground: &Ground) -> u64 {
-    let travel_ns = links::travel_ns(case, ground);
-    if let (Some(exchange), Some(candidate)) = (&case.exchange, ground.candidate(&case.transport)) {
+pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabilities) -> u64 {
+    let travel_ns = links::travel_ns(case, capabilities);
+    if let (Some(exchange), Some(candidate)) = (&case.exchange, capabilities.candidate(&case.transport)) {
         return exchange_time::round_ns(case, extents, exchange, &candidate.card, travel_ns);
     }
     let bytes = case.size_bytes.saturating_add(case.reply_size_bytes);
     let round_trip_ns =
-        floor_ns(case, ground).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
+        floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -69,20 +69,20 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], ground: &Ground) -> u64 {
 /// How long a round may take, in ns: a minute, ten times what it should take, and ten time-outs. A round that takes longer waits
 /// for something that does not come.
 #[must_use]
-pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, ground: &Ground) -> u64 {
+pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, capabilities: &HostCapabilities) -> u64 {
     const LEAST_NS: u64 = 60 * SECOND_NS;
-    let waits_ns = round_ns(case, extents, ground).saturating_add(timeout_ns).saturating_mul(10);
+    let waits_ns = round_ns(case, extents, capabilities).saturating_add(timeout_ns).saturating_mul(10);
     LEAST_NS.saturating_add(waits_ns)
 }
 
-fn floor_ns(case: &Case, ground: &Ground) -> u64 {
-    let candidate = ground.candidate(&case.transport);
+fn floor_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
+    let candidate = capabilities.candidate(&case.transport);
     let RoughRoundTrip { blocking_ns, spinning_ns } =
         candidate.map_or(UNKNOWN, |candidate| candidate.card.rough_round_trip);
     match (case.waiting, case.placement, case.cpu_idle) {
         (Waiting::Spin, _, _) => spinning_ns,
-        (_, Placement::Apart, CpuIdle::Deep) => {
-            (ground.waking_round_trip_ns)().saturating_add(blocking_ns).saturating_sub(PIPE_NS)
+        (_, Placement::CrossCpu, CpuIdle::Deep) => {
+            (capabilities.waking_round_trip_ns)().saturating_add(blocking_ns).saturating_sub(PIPE_NS)
         }
         _ => blocking_ns,
     }

@@ -7,10 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::Card;
 use hairpin_model::case::{Case, Pattern};
 use hairpin_model::exchange::Exchange;
-use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
@@ -46,14 +46,14 @@ const MOST_WRITES: u64 = 20_000;
 /// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgements to see, and only
 /// what is written while something else is under way can wait for it; an A/A pair is traced once.
 #[must_use]
-pub fn is_traced(case: &Case, ground: &Ground) -> bool {
+pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
     let may_wait = match case.pattern {
         Pattern::PingPong => false,
         Pattern::Paced { rate_per_s } => interval_ns(rate_per_s) < ALONE_NS,
         Pattern::SmallWrites => true,
     };
-    may_wait && case.twin == 0 && ground.candidate(&case.transport).is_some_and(is_tcp)
+    may_wait && case.replicate == 0 && capabilities.candidate(&case.transport).is_some_and(is_tcp)
 }
 
 /// The evidence rounds for those of the planned cases that were measured, in the order in which they run, and what is
@@ -62,7 +62,7 @@ pub fn is_traced(case: &Case, ground: &Ground) -> bool {
 pub fn rounds(
     planned: &[Planned],
     done: &[RoundRecord],
-    ground: &Ground,
+    capabilities: &HostCapabilities,
     seed: u64,
 ) -> (Vec<RoundOrder>, Vec<Skipped>) {
     let mut measured: BTreeMap<&str, &RoundRecord> = BTreeMap::new();
@@ -70,33 +70,37 @@ pub fn rounds(
         measured.entry(&record.case_id).or_insert(record);
     }
     let order_of = |planned: &Planned| measured.get(planned.case.id().as_str()).map(|record| record.order.clone());
-    orders(planned, order_of, ground, block_after(done), seed)
+    orders(planned, order_of, capabilities, block_after(done), seed)
 }
 
 /// How long the evidence of these cases takes where all of them are measured, in ns.
 #[must_use]
-pub fn expected_ns(planned: &[Planned], common: Common, ground: &Ground) -> u64 {
-    let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), ground, 0, 0);
-    estimate::orders_ns(&orders, ground)
+pub fn expected_ns(planned: &[Planned], common: Common, capabilities: &HostCapabilities) -> u64 {
+    let (orders, _) = orders(planned, |planned| Some(sequence::order(planned, common)), capabilities, 0, 0);
+    estimate::orders_ns(&orders, capabilities)
 }
 
 fn orders(
     planned: &[Planned],
     order_of: impl Fn(&Planned) -> Option<RoundOrder>,
-    ground: &Ground,
+    capabilities: &HostCapabilities,
     first_block: u32,
     seed: u64,
 ) -> (Vec<RoundOrder>, Vec<Skipped>) {
     let (mut templates, mut quick) = (Vec::new(), Vec::new());
     let mut left_out = Vec::new();
-    for planned in planned.iter().filter(|planned| is_traced(&planned.case, ground)) {
+    for planned in planned.iter().filter(|planned| is_traced(&planned.case, capabilities)) {
         let case = &planned.case;
-        let (Some(candidate), Some(order)) = (ground.candidate(&case.transport), order_of(planned)) else { continue };
+        let (Some(candidate), Some(order)) = (capabilities.candidate(&case.transport), order_of(planned)) else {
+            continue;
+        };
         if templates.len() == 2 * MOST_CASES {
             left_out.push(case);
             continue;
         }
-        let Some((count, window_ns)) = count(case, &candidate.card, links::travel_ns(case, ground)) else { continue };
+        let Some((count, window_ns)) = count(case, &candidate.card, links::travel_ns(case, capabilities)) else {
+            continue;
+        };
         let (extent, warm_up) = (Extent::Count(count), Extent::Count(0));
         let both = [Purpose::Traced, Purpose::Untraced].map(|purpose| RoundOrder {
             purpose,
@@ -151,11 +155,11 @@ fn exchanges(exchange: &Exchange, window_ns: u64) -> u64 {
 
 /// The step after the timed rounds: the evidence, where it is not there yet.
 #[must_use]
-pub fn step(planned: &[Planned], done: &[RoundRecord], ground: &Ground, seed: u64) -> Step {
+pub fn step(planned: &[Planned], done: &[RoundRecord], capabilities: &HostCapabilities, seed: u64) -> Step {
     if done.iter().any(|record| record.order.purpose != Purpose::Timed) {
         return Step::Done;
     }
-    let (rounds, skipped) = rounds(planned, done, ground, seed);
+    let (rounds, skipped) = rounds(planned, done, capabilities, seed);
     if rounds.is_empty() {
         return Step::Done;
     }

@@ -28,7 +28,7 @@ pub const STALL_NS: u64 = 44_000_000;
 pub const FORGOTTEN_CORK_NS: u64 = 208_000_000;
 /// From the last write to the answer, where nothing stalls.
 pub const ROUND_TRIP_NS: u64 = 50_000;
-/// A write that leaves as a segment of its own, acknowledgement and wake-up at the far end included.
+/// A write that leaves as a segment of its own, acknowledgement and wake-up at the server included.
 pub const SEGMENT_NS: u64 = 6_000;
 /// A write whose bytes leave together with others.
 pub const WRITE_NS: u64 = 1_000;
@@ -88,7 +88,7 @@ fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
 
 /// By Nagle's algorithm at the client.
 fn requests_are_held(exchange: &Exchange, card: &Card) -> bool {
-    let waits = matches!(exchange.remedy, Remedy::None | Remedy::Batch(_));
+    let waits = matches!(exchange.remedy, Remedy::Default | Remedy::Batch(_));
     waits && exchange.sizes_written().len() > 1 && possible::is_tcp(card)
 }
 
@@ -145,12 +145,12 @@ mod tests {
             name: "tcp",
             summary: "",
             ordered: true,
-            lossless: true,
+            reliable: true,
             boundaries: false,
             max_message_bytes: 1 << 30,
             min_message_bytes: 1,
             min_mtu_bytes: 0,
-            answered_by: AnsweredBy::EchoHalf,
+            answered_by: AnsweredBy::Server,
             reach: Reach::Network,
             protocol: Protocol::Tcp,
             cpu_only: false,
@@ -174,14 +174,14 @@ mod tests {
     fn a_window_stalls_where_nagle_or_a_cork_holds_it() {
         let (tcp, other) = (card(OptionName::ALL), card(&[]));
         let of = |remedy, card: &Card| window(&exchange("100x2", remedy), card);
-        assert_eq!(of(Remedy::None, &tcp), 44_150_204);
-        assert_eq!(of(Remedy::None, &other), 150_204);
+        assert_eq!(of(Remedy::Default, &tcp), 44_150_204);
+        assert_eq!(of(Remedy::Default, &other), 150_204);
         assert_eq!(of(Remedy::CorkForgotten, &tcp), 208_150_204);
         assert_eq!(of(Remedy::Nodelay, &tcp), 650_204);
         assert_eq!(of(Remedy::OneWrite, &tcp), 51_204);
         assert_eq!(of(Remedy::Batch(10), &tcp), 44_060_204);
         assert_eq!(of(Remedy::Batch(100), &tcp), 51_204, "one write is never held");
-        assert_eq!(window(&exchange("200", Remedy::None), &tcp), 51_204);
+        assert_eq!(window(&exchange("200", Remedy::Default), &tcp), 51_204);
     }
 
     #[test]
@@ -197,11 +197,11 @@ mod tests {
             assert_eq!(added(remedy, 1), TRAVEL_NS, "{remedy}");
         }
         assert_eq!(added(Remedy::CorkForgotten, 1), 4 * TRAVEL_NS - FORGOTTEN_CORK_NS, "the timer is three of them");
-        for remedy in [Remedy::None, Remedy::Batch(10), Remedy::Quickack] {
+        for remedy in [Remedy::Default, Remedy::Batch(10), Remedy::Quickack] {
             assert_eq!(added(remedy, 1), 2 * TRAVEL_NS, "{remedy}");
         }
-        assert_eq!((added(Remedy::None, 4), added(Remedy::Nodelay, 4)), (3 * TRAVEL_NS, TRAVEL_NS));
-        let none = exchange("100x2", Remedy::None);
+        assert_eq!((added(Remedy::Default, 4), added(Remedy::Nodelay, 4)), (3 * TRAVEL_NS, TRAVEL_NS));
+        let none = exchange("100x2", Remedy::Default);
         let case = Case::small_writes("tcp", none.clone());
         assert_eq!(warm_up(&case, &none, &tcp, TRAVEL_NS), Extent::Count(1), "longer than is bearable");
         assert_eq!(window_ns(&case, &none, &tcp, u64::MAX), u64::MAX);
@@ -213,7 +213,7 @@ mod tests {
         let paused = Exchange { gap_ns: 1_000_000, ..exchange("3x2", Remedy::Nodelay) };
         assert_eq!(window(&paused, &tcp), 2_000_000 + 18_000 + 10 + 50_000);
         assert_eq!(window(&Exchange { pipeline: 10, ..paused }, &tcp), 10 * 2_018_010 + 50_000);
-        let longest = Exchange { gap_ns: u64::MAX, pipeline: 1024, ..exchange("10000x1", Remedy::None) };
+        let longest = Exchange { gap_ns: u64::MAX, pipeline: 1024, ..exchange("10000x1", Remedy::Default) };
         assert_eq!(window(&longest, &tcp), u64::MAX);
     }
 
@@ -223,28 +223,28 @@ mod tests {
         let of = |placement, exchange: &Exchange| {
             warm_up(&Case { placement, ..Case::small_writes("tcp", exchange.clone()) }, exchange, &tcp, 0)
         };
-        let together = |remedy| of(Placement::Together, &exchange("100x2", remedy));
-        assert_eq!(together(Remedy::None), Extent::Count(3));
+        let together = |remedy| of(Placement::SameCpu, &exchange("100x2", remedy));
+        assert_eq!(together(Remedy::Default), Extent::Count(3));
         assert_eq!(together(Remedy::CorkForgotten), Extent::Count(1), "its first exchange is as slow as the others");
         assert_eq!(together(Remedy::Nodelay), Extent::Count(15));
         assert_eq!(together(Remedy::OneWrite), Extent::Count(195));
-        assert_eq!(of(Placement::Apart, &exchange("100x2", Remedy::Nodelay)), Extent::Count(61), "40 ms");
+        assert_eq!(of(Placement::CrossCpu, &exchange("100x2", Remedy::Nodelay)), Extent::Count(61), "40 ms");
         let in_flight =
-            |pipeline, remedy| of(Placement::Together, &Exchange { pipeline, ..exchange("100x2", remedy) });
-        assert_eq!(in_flight(10, Remedy::None), Extent::Count(10), "a whole window, which may stall twice");
+            |pipeline, remedy| of(Placement::SameCpu, &Exchange { pipeline, ..exchange("100x2", remedy) });
+        assert_eq!(in_flight(10, Remedy::Default), Extent::Count(10), "a whole window, which may stall twice");
         assert_eq!(in_flight(4, Remedy::Nodelay), Extent::Count(16), "four of them");
         assert_eq!(in_flight(4, Remedy::OneWrite), Extent::DurationNs(10_000_000), "of 0.1 ms or of 44 ms");
         let apart = Exchange { pipeline: 4, ..exchange("100x2", Remedy::OneWrite) };
-        assert_eq!(of(Placement::Apart, &apart), Extent::DurationNs(40_000_000));
+        assert_eq!(of(Placement::CrossCpu, &apart), Extent::DurationNs(40_000_000));
     }
 
     #[test]
     fn answers_that_follow_one_another_may_be_held_too() {
         let (tcp, other) = (card(OptionName::ALL), card(&[]));
         let of = |remedy, card: &Card| window(&Exchange { pipeline: 4, ..exchange("100x2", remedy) }, card);
-        assert_eq!(of(Remedy::None, &tcp), 4 * 100_204 + 50_000 + 2 * STALL_NS, "both ends hold");
+        assert_eq!(of(Remedy::Default, &tcp), 4 * 100_204 + 50_000 + 2 * STALL_NS, "both ends hold");
         assert_eq!(of(Remedy::Batch(10), &tcp), 4 * 10_204 + 50_000 + 2 * STALL_NS);
-        assert_eq!(of(Remedy::None, &other), 4 * 100_204 + 50_000);
+        assert_eq!(of(Remedy::Default, &other), 4 * 100_204 + 50_000);
         for remedy in [Remedy::OneWrite, Remedy::Writev, Remedy::Cork, Remedy::More, Remedy::Quickack] {
             assert!((STALL_NS..STALL_NS + 5_000_000).contains(&of(remedy, &tcp)), "{remedy}: the server holds");
         }

@@ -1,7 +1,7 @@
 //! The interface of an experiment.
 
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
-use hairpin_model::ground::Ground;
 use hairpin_model::round::{RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
@@ -26,7 +26,7 @@ pub trait Experiment: Sync {
     ///
     /// # Errors
     /// [`Refused`] when the knobs ask for something impossible; then nothing of this step has run.
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused>;
+    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused>;
 }
 
 /// What is done so far.

@@ -71,8 +71,8 @@ pub enum KnobKind {
     },
     /// A number of messages or a duration, or this word.
     ExtentOr(&'static str),
-    /// A planted fault.
-    Plant,
+    /// An injected fault.
+    InjectedFault,
     /// The writes of a request, such as `100x2` or `4,3210`; the comma is part of it.
     Writes,
     /// Remedies, or `all`.
@@ -87,7 +87,7 @@ pub const EVERY: &str = "all";
 pub const NO_OPTIONS: &str = "none";
 
 impl KnobKind {
-    /// Reads one value. Names of transports and links are looked up in the ground, later.
+    /// Reads one value. Names of transports and links are looked up among the host capabilities, later.
     ///
     /// # Errors
     /// [`Refused`] with what it takes.
@@ -108,7 +108,7 @@ impl KnobKind {
             Self::Rate { max_per_s } => Value::Real(quantity::rate_per_s(text, max_per_s)?),
             Self::ExtentOr(word) if text == word => Value::Chosen,
             Self::ExtentOr(_) => Value::Extent(quantity::extent(text)?),
-            Self::Plant => Value::Plant(quantity::plant(text)?),
+            Self::InjectedFault => Value::InjectedFault(quantity::injected_fault(text)?),
             Self::Writes => Value::Writes(text.parse()?),
             Self::Remedy => Value::Remedy(text.parse()?),
         })

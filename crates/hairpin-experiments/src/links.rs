@@ -6,8 +6,8 @@
 //!
 //! Of a link only what [`KnownLink`] says is known: no jitter, no losses, and its queue only in time-outs.
 
+use hairpin_model::capabilities::{HostCapabilities, KnownLink};
 use hairpin_model::case::{Case, LOOPBACK};
-use hairpin_model::ground::{Ground, KnownLink};
 
 use crate::knobs::Knobs;
 use crate::quantity::{LONGEST_TIMEOUT_NS, SECOND_NS};
@@ -42,11 +42,11 @@ pub fn set(case: &mut Case, link: KnownLink) {
 ///
 /// # Errors
 /// [`Refused`] for a link that cannot be read, with the reader's reason.
-pub fn asked(knobs: &Knobs, ground: &Ground) -> Result<Vec<KnownLink>, Refused> {
+pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<KnownLink>, Refused> {
     let mut links: Vec<KnownLink> = Vec::new();
-    let every: Vec<String> = ground.links.names.iter().map(|name| (*name).to_owned()).collect();
+    let every: Vec<String> = capabilities.links.names.iter().map(|name| (*name).to_owned()).collect();
     for text in knobs.choices("link", &every) {
-        let read = (ground.links.read)(&text)?;
+        let read = (capabilities.links.read)(&text)?;
         match links.iter_mut().find(|link| link.line == read.line) {
             Some(same) => same.name = same.name.take().or(read.name),
             None => links.push(read),
@@ -57,15 +57,15 @@ pub fn asked(knobs: &Knobs, ground: &Ground) -> Result<Vec<KnownLink>, Refused> 
 
 /// The link between the ends of the case; `None` on the loopback.
 #[must_use]
-pub fn between(case: &Case, ground: &Ground) -> Option<KnownLink> {
-    if case.is_emulated() { (ground.links.read)(&case.link).ok() } else { None }
+pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink> {
+    if case.is_emulated() { (capabilities.links.read)(&case.link).ok() } else { None }
 }
 
 /// How long a message of the case and its answer are on their way, in ns: the round trip of the delays, and the time
 /// in which the rates send the bytes, without headers. 0 on the loopback.
 #[must_use]
-pub fn travel_ns(case: &Case, ground: &Ground) -> u64 {
-    between(case, ground).map_or(0, |link| on_the_way_ns(case, &link))
+pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
+    between(case, capabilities).map_or(0, |link| on_the_way_ns(case, &link))
 }
 
 fn on_the_way_ns(case: &Case, link: &KnownLink) -> u64 {
@@ -107,8 +107,8 @@ pub fn duration_ns(least_ns: u64, travel_ns: u64) -> u64 {
 /// How long an answer may take where the user does not say, in ns: [`TIMEOUT_NS`], or where that is more ten ways
 /// there and back, full queues and a first retransmission.
 #[must_use]
-pub fn timeout_ns(case: &Case, ground: &Ground) -> u64 {
-    let Some(link) = between(case, ground) else { return TIMEOUT_NS };
+pub fn timeout_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
+    let Some(link) = between(case, capabilities) else { return TIMEOUT_NS };
     let travels_ns = on_the_way_ns(case, &link).saturating_mul(TIMEOUT_ROUND_TRIPS);
     let needed_ns = travels_ns.saturating_add(link.queue_ns).saturating_add(FIRST_RETRANSMISSION_NS);
     needed_ns.clamp(TIMEOUT_NS, LONGEST_TIMEOUT_NS)

@@ -1,9 +1,9 @@
 //! Which cases are possible here, and why the others are not. An impossible case is refused with its reason, not run.
 
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, CpuIdle, Ends, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
-use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 
@@ -13,37 +13,37 @@ use crate::links;
 ///
 /// # Errors
 /// The first reason why not, and what would help.
-pub fn check(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
-    link(case, card, ground)?;
+pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    link(case, card, capabilities)?;
     waiting(case, card)?;
     if let Some(exchange) = &case.exchange {
         small_writes(case, exchange, card)?;
     }
     match card.answered_by {
         AnsweredBy::Kernel => answered_by_kernel(case)?,
-        AnsweredBy::EchoHalf => two_halves(case, card, ground)?,
+        AnsweredBy::Server => two_halves(case, card, capabilities)?,
     }
     sizes(case, card)?;
-    options(case, card, ground)?;
+    options(case, card, capabilities)?;
     if case.cpu_idle == CpuIdle::Shallow {
-        ground.may_keep_cpus_awake.clone()?;
+        capabilities.may_keep_cpus_awake.clone()?;
     }
     Ok(())
 }
 
 /// Whether an emulated link can be here at all is said before whether this transport crosses one.
-fn link(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
+fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     if !case.is_emulated() {
         return Ok(());
     }
-    (ground.links.relay)()?;
+    (capabilities.links.relay)()?;
     if card.reach != Reach::Network {
         return Err(why(
             "its two ends share one machine: no link can be between them",
             "use tcp, udp or another network transport, or --link loopback",
         ));
     }
-    match links::between(case, ground).map(|link| link.mtu_bytes) {
+    match links::between(case, capabilities).map(|link| link.mtu_bytes) {
         Some(mtu_bytes) if mtu_bytes < card.min_mtu_bytes => Err(why(
             format!("it takes packets of {} B, and the link's are {mtu_bytes} B at most", card.min_mtu_bytes),
             format!("use mtu={}B or more, or a transport over IPv4", card.min_mtu_bytes),
@@ -66,7 +66,7 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
 
 /// The kernel turns the message round on the CPU that sent it: there is no second end to place or to change.
 fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
-    if case.placement == Placement::Apart {
+    if case.placement == Placement::CrossCpu {
         return Err(why(
             "the kernel answers on the CPU that sends, so nothing can be apart",
             "use placement together",
@@ -75,8 +75,8 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
     if case.reply_size_bytes != case.size_bytes {
         return Err(why("the kernel's answer is as long as the message", "leave --reply-size out"));
     }
-    if case.plant.is_some() {
-        return Err(why("a fault cannot be planted in the kernel", "leave this transport out"));
+    if case.injected_fault.is_some() {
+        return Err(why("a fault cannot be injected in the kernel", "leave this transport out"));
     }
     if case.ends != Ends::Processes {
         return Err(why("the kernel answers, so there is no second thread", "use ends processes"));
@@ -84,12 +84,12 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
     Ok(())
 }
 
-fn two_halves(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
-    let one_cpu = ground.cpus.len() < 2;
-    if case.placement == Placement::Apart && one_cpu {
+fn two_halves(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+    let one_cpu = capabilities.cpus.len() < 2;
+    if case.placement == Placement::CrossCpu && one_cpu {
         return Err(why("two CPUs are needed and this process may use one", "use placement together"));
     }
-    let share_a_cpu = case.placement == Placement::Together || one_cpu;
+    let share_a_cpu = case.placement == Placement::SameCpu || one_cpu;
     if case.waiting == Waiting::Spin && share_a_cpu {
         let hint = if one_cpu { "use waiting block" } else { "use placement apart, or waiting block" };
         return Err(why("a spinning end would keep the other off their one CPU", hint));
@@ -116,7 +116,7 @@ fn small_writes(case: &Case, exchange: &Exchange, card: &Card) -> Result<(), Why
     let remedy = exchange.remedy;
     if remedy.needs_tcp() && !is_tcp(card) {
         let reason = format!("remedy `{remedy}` is about how TCP packs and acknowledges segments");
-        return Err(why(reason, "use none, one-write, writev or batch=N there"));
+        return Err(why(reason, "use default, one-write, writev or batch=N there"));
     }
     if let Some(option) = option_of(remedy)
         && !card.options.contains(&option)
@@ -132,7 +132,7 @@ fn option_of(remedy: Remedy) -> Option<OptionName> {
         Remedy::Nodelay => Some(OptionName::Nodelay),
         Remedy::Cork | Remedy::CorkForgotten => Some(OptionName::Cork),
         Remedy::Quickack => Some(OptionName::Quickack),
-        Remedy::None | Remedy::More | Remedy::OneWrite | Remedy::Writev | Remedy::Batch(_) => None,
+        Remedy::Default | Remedy::More | Remedy::OneWrite | Remedy::Writev | Remedy::Batch(_) => None,
     }
 }
 
@@ -181,7 +181,7 @@ fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Ok(())
 }
 
-fn options(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
+fn options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     for (name, value) in case.options.iter() {
         if !card.options.contains(&name) {
             let taken: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
@@ -189,7 +189,7 @@ fn options(case: &Case, card: &Card, ground: &Ground) -> Result<(), WhyNot> {
                 if taken.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", taken.join(", ")) };
             return Err(why(format!("it has no option `{name}`"), hint));
         }
-        let controls = &ground.congestion_controls;
+        let controls = &capabilities.congestion_controls;
         if name == OptionName::Congestion && !controls.iter().any(|control| control == value) {
             let hint = format!("one of {}", controls.join(", "));
             return Err(why(format!("congestion control `{value}` is not available here"), hint));

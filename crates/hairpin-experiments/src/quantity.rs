@@ -1,6 +1,6 @@
 //! What knobs say, read and held to their bounds.
 
-use hairpin_model::case::Plant;
+use hairpin_model::case::InjectedFault;
 use hairpin_model::parse;
 use hairpin_model::quantities::exact_bytes;
 use hairpin_model::round::Extent;
@@ -15,7 +15,7 @@ pub const DAY_NS: u64 = 86_400 * SECOND_NS;
 pub const LONGEST_TIMEOUT_NS: u64 = 3600 * SECOND_NS;
 /// The largest number of messages of a round.
 pub const MOST_MESSAGES: u64 = 10_000_000_000;
-/// The longest that a planted fault may hold a message back.
+/// The longest that an injected fault may hold a message back.
 const LONGEST_STALL_NS: u64 = 10 * SECOND_NS;
 
 /// A whole number in a range, with an optional suffix `k` or `M`: `2000`, `2k`, `1_000`.
@@ -114,14 +114,14 @@ pub fn extent(text: &str) -> Result<Extent, Refused> {
     })
 }
 
-/// A planted fault: `sleep=5ms/100` sleeps 5 ms in every 100th message, `busy=1300ns` keeps the CPU busy in each.
+/// An injected fault: `sleep=5ms/100` sleeps 5 ms in every 100th message, `busy=1300ns` keeps the CPU busy in each.
 ///
 /// # Errors
 /// [`Refused`] when it is not of that form, or holds a message for more than 10 s.
-pub fn plant(text: &str) -> Result<Plant, Refused> {
+pub fn injected_fault(text: &str) -> Result<InjectedFault, Refused> {
     let bad = || {
         Refused::new(
-            format!("`{text}` is not a planted fault"),
+            format!("`{text}` is not an injected fault"),
             "for instance sleep=5ms/100 or busy=1300ns, up to 10 s, in every 1st to 1000000th message",
         )
     };
@@ -134,7 +134,7 @@ pub fn plant(text: &str) -> Result<Plant, Refused> {
     let (stall, every) = rest.split_once('/').unwrap_or((rest, "1"));
     let stall_ns = duration_ns(stall, 1, LONGEST_STALL_NS).map_err(|_| bad())?;
     let every = whole(every, 1, 1_000_000).map_err(|_| bad())?;
-    Ok(Plant { stall_ns, every, sleeps })
+    Ok(InjectedFault { stall_ns, every, sleeps })
 }
 
 #[cfg(test)]
@@ -161,12 +161,15 @@ mod tests {
     }
 
     #[test]
-    fn planted_faults_are_read() {
-        assert_eq!(plant("sleep=5ms/100").unwrap(), Plant { stall_ns: 5_000_000, every: 100, sleeps: true });
-        assert_eq!(plant("busy=1300ns").unwrap(), Plant { stall_ns: 1300, every: 1, sleeps: false });
-        assert_eq!(plant("sleep=5ms/100").unwrap().to_string(), "sleep=5ms/100");
+    fn injected_faults_are_read() {
+        assert_eq!(
+            injected_fault("sleep=5ms/100").unwrap(),
+            InjectedFault { stall_ns: 5_000_000, every: 100, sleeps: true }
+        );
+        assert_eq!(injected_fault("busy=1300ns").unwrap(), InjectedFault { stall_ns: 1300, every: 1, sleeps: false });
+        assert_eq!(injected_fault("sleep=5ms/100").unwrap().to_string(), "sleep=5ms/100");
         for text in ["", "sleep", "sleep=0ns", "sleep=11s", "nap=5ms", "busy=5ms/0", "busy=5ms/1/2"] {
-            assert!(plant(text).is_err(), "{text}");
+            assert!(injected_fault(text).is_err(), "{text}");
         }
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, Ends};
-use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::names;
 use hairpin_model::run::Skipped;
 
@@ -18,8 +18,8 @@ use crate::sequence::Planned;
 ///
 /// # Errors
 /// [`Refused`] for an unknown name, with the nearest one.
-pub fn candidates<'g>(knobs: &Knobs, ground: &'g Ground) -> Result<Vec<&'g Candidate>, Refused> {
-    let known = ground.names();
+pub fn candidates<'g>(knobs: &Knobs, capabilities: &'g HostCapabilities) -> Result<Vec<&'g Candidate>, Refused> {
+    let known = capabilities.names();
     let mut chosen: Vec<&str> = Vec::new();
     for name in knobs.values::<String>("transport") {
         let name = names::find("transport", &name, &known)?;
@@ -30,7 +30,7 @@ pub fn candidates<'g>(knobs: &Knobs, ground: &'g Ground) -> Result<Vec<&'g Candi
     if chosen.is_empty() || knobs.has_every("transport") {
         chosen = known;
     }
-    Ok(chosen.into_iter().filter_map(|name| ground.candidate(name)).collect())
+    Ok(chosen.into_iter().filter_map(|name| capabilities.candidate(name)).collect())
 }
 
 /// What the two ends are on a transport, when `wanted` is asked for.
@@ -51,7 +51,7 @@ pub fn ends(card: &Card, wanted: Ends, in_so_many_words: bool) -> Ends {
 /// Collects the possible cases, each once, and the reasons for the others.
 #[derive(Debug)]
 pub struct Sieve<'g> {
-    ground: &'g Ground,
+    capabilities: &'g HostCapabilities,
     kept: Vec<Planned>,
     turned_away: Vec<(Case, WhyNot)>,
     cannot_run: Vec<(&'static str, WhyNot)>,
@@ -61,9 +61,9 @@ pub struct Sieve<'g> {
 impl<'g> Sieve<'g> {
     /// An empty one.
     #[must_use]
-    pub fn new(ground: &'g Ground) -> Self {
+    pub fn new(capabilities: &'g HostCapabilities) -> Self {
         let (kept, turned_away, cannot_run) = (Vec::new(), Vec::new(), Vec::new());
-        Self { ground, kept, turned_away, cannot_run, seen: HashSet::new() }
+        Self { capabilities, kept, turned_away, cannot_run, seen: HashSet::new() }
     }
 
     /// Of these candidates those that can run here; the others are noted with their reasons.
@@ -83,7 +83,7 @@ impl<'g> Sieve<'g> {
         if !self.seen.insert(planned.case.id()) {
             return;
         }
-        match possible::check(&planned.case, card, self.ground) {
+        match possible::check(&planned.case, card, self.capabilities) {
             Ok(()) => self.kept.push(planned),
             Err(why) => self.turned_away.push((planned.case, why)),
         }

@@ -1,8 +1,8 @@
 //! What several experiments share: knobs as data, and their values read into the circumstances of a case.
 
+use hairpin_model::capabilities::{HostCapabilities, KnownLink};
 use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Plant, Waiting};
-use hairpin_model::ground::{Ground, KnownLink};
+use hairpin_model::case::{Case, CpuIdle, Ends, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Extent;
 
@@ -33,10 +33,10 @@ pub const PLACEMENT: Knob = Knob::new(
     "placement",
     "WHERE",
     KnobKind::Words(Placement::WORDS),
-    "Where they run: together (one CPU), apart (two), free, or all; default: one CPU and two, over a link one",
+    "Where they run: same-cpu, cross-cpu, unpinned, or all; default: one CPU and two, over a link one",
 )
 .many()
-.or(&["together", "apart"]);
+.or(&["same-cpu", "cross-cpu"]);
 
 /// What they are.
 pub const ENDS: Knob =
@@ -127,16 +127,21 @@ pub const PORT: Knob = Knob::new(
 .or(&["0"]);
 
 /// An A/A pair of each case.
-pub const TWIN: Knob = Knob::switch("twin", "Measure each case twice, as an A/A pair").hidden();
+pub const REPLICATE: Knob = Knob::switch("replicate", "Measure each case twice, as an A/A pair").hidden();
 
-/// A fault planted in the server of every case: the canary.
-pub const PLANT: Knob =
-    Knob::new("plant", "FAULT", KnobKind::Plant, "Stall the server, for instance sleep=5ms/100 or busy=1300ns")
+/// A fault injected in the server of every case: the canary.
+pub const INJECTED_FAULT: Knob = Knob::new(
+    "injected-fault",
+    "FAULT",
+    KnobKind::InjectedFault,
+    "Stall the server, for instance sleep=5ms/100 or busy=1300ns",
+)
+.hidden();
+
+/// A fault injected in the server of the second of each A/A pair: the calibration of "slower".
+pub const FAULT_IN_REPLICATE: Knob =
+    Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault, "The same, in the second of each A/A pair only")
         .hidden();
-
-/// A fault planted in the server of the second of each A/A pair: the calibration of "slower".
-pub const PLANT_TWIN: Knob =
-    Knob::new("plant-twin", "FAULT", KnobKind::Plant, "The same, in the second of each A/A pair only").hidden();
 
 /// Everything of a case but what is sent when: every combination of these is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,9 +156,9 @@ pub struct Circumstances {
     /// `--option all`: each option that is worth a trial, alone.
     trials: Vec<OptionName>,
     cpu_idles: Vec<CpuIdle>,
-    twins: Vec<u8>,
-    plant: Option<Plant>,
-    plant_twin: Option<Plant>,
+    replicates: Vec<u8>,
+    injected_fault: Option<InjectedFault>,
+    fault_in_replicate: Option<InjectedFault>,
 }
 
 impl Circumstances {
@@ -161,14 +166,18 @@ impl Circumstances {
     ///
     /// # Errors
     /// [`Refused`] for a link that cannot be read.
-    pub fn read(knobs: &Knobs, ground: &Ground, tried: impl Fn(OptionName) -> bool) -> Result<Self, Refused> {
+    pub fn read(
+        knobs: &Knobs,
+        capabilities: &HostCapabilities,
+        tried: impl Fn(OptionName) -> bool,
+    ) -> Result<Self, Refused> {
         let every_option = knobs.has_every("option");
         let mut option_sets: Vec<Options> = knobs.values("option");
         if every_option || option_sets.is_empty() {
             option_sets.push(Options::default());
         }
-        let plant_twin = knobs.value("plant-twin");
-        let twins = if knobs.is_on("twin") || plant_twin.is_some() { vec![0, 1] } else { vec![0] };
+        let fault_in_replicate = knobs.value("replicate-fault");
+        let replicates = if knobs.is_on("replicate") || fault_in_replicate.is_some() { vec![0, 1] } else { vec![0] };
         let trials = OptionName::ALL.iter().copied().filter(|name| every_option && tried(*name));
         Ok(Self {
             waitings: knobs.choices("waiting", Waiting::ALL),
@@ -176,13 +185,13 @@ impl Circumstances {
             placements_given: knobs.is_given("placement"),
             ends: knobs.choices("ends", Ends::ALL),
             ends_given: knobs.is_given("ends"),
-            links: links::asked(knobs, ground)?,
+            links: links::asked(knobs, capabilities)?,
             option_sets,
             trials: trials.collect(),
             cpu_idles: knobs.choices("cpu-idle", CpuIdle::ALL),
-            twins,
-            plant: knobs.value("plant"),
-            plant_twin,
+            replicates,
+            injected_fault: knobs.value("injected-fault"),
+            fault_in_replicate,
         })
     }
 
@@ -197,7 +206,7 @@ impl Circumstances {
             self.links.len(),
             option_sets,
             self.cpu_idles.len(),
-            self.twins.len(),
+            self.replicates.len(),
         ])
     }
 
@@ -217,13 +226,14 @@ impl Circumstances {
         each(&cases, &self.ends, |case, ends| case.ends = selection::ends(card, ends, self.ends_given))
     }
 
-    /// Every case with every depth of CPU sleep, and its twin after it where there are twins.
+    /// Every case with every depth of CPU sleep, and its replicate after it where there are replicates.
     #[must_use]
-    pub fn with_twins(&self, cases: &[Case]) -> Vec<Case> {
+    pub fn with_replicates(&self, cases: &[Case]) -> Vec<Case> {
         let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.cpu_idle = cpu_idle);
-        each(&cases, &self.twins, |case, twin| {
-            case.twin = twin;
-            case.plant = if twin == 1 { self.plant_twin.or(self.plant) } else { self.plant };
+        each(&cases, &self.replicates, |case, replicate| {
+            case.replicate = replicate;
+            case.injected_fault =
+                if replicate == 1 { self.fault_in_replicate.or(self.injected_fault) } else { self.injected_fault };
         })
     }
 
@@ -242,9 +252,9 @@ impl Circumstances {
 fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;
     match case.placement {
-        Placement::Together => case.waiting != Waiting::Spin || by_kernel,
-        Placement::Apart => !by_kernel && (!case.is_emulated() || case.waiting == Waiting::Spin),
-        Placement::Free => true,
+        Placement::SameCpu => case.waiting != Waiting::Spin || by_kernel,
+        Placement::CrossCpu => !by_kernel && (!case.is_emulated() || case.waiting == Waiting::Spin),
+        Placement::Unpinned => true,
     }
 }
 

@@ -1,6 +1,6 @@
 //! A knob's value, read from its text once.
 
-use hairpin_model::case::{CpuIdle, Ends, Placement, Plant, Waiting};
+use hairpin_model::case::{CpuIdle, Ends, InjectedFault, Placement, Waiting};
 use hairpin_model::exchange::{Remedy, Writes};
 use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
@@ -26,8 +26,8 @@ pub enum Value {
     Extent(Extent),
     /// A set of socket options.
     Options(Options),
-    /// A planted fault.
-    Plant(Plant),
+    /// An injected fault.
+    InjectedFault(InjectedFault),
     /// The writes of a request.
     Writes(Writes),
     /// A remedy.
@@ -57,7 +57,7 @@ of_knob!(
     Real(f64),
     Extent(Extent),
     Options(Options),
-    Plant(Plant),
+    InjectedFault(InjectedFault),
     Writes(Writes),
     Remedy(Remedy)
 );

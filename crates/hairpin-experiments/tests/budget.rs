@@ -7,7 +7,7 @@ use hairpin_experiments::experiments::{self};
 use hairpin_experiments::{Done, Experiment as _, Knobs, Step};
 use hairpin_model::round::{Outcome, RoundRecord};
 
-use crate::common::{Plan, ground, measured, refusal, round_trip, running, turned};
+use crate::common::{Plan, capabilities, measured, refusal, round_trip, running, turned};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -58,11 +58,11 @@ fn over_adds_rounds_and_rounds_beats_it() {
 fn quick_is_five_rounds_at_least_in_every_experiment() {
     for experiment in experiments::ALL {
         let quick = turned(*experiment, &[("quick", "on")]).unwrap();
-        let plan = running(experiment.next(&quick, &ground(), &Done::default()).unwrap()).unwrap();
+        let plan = running(experiment.next(&quick, &capabilities(), &Done::default()).unwrap()).unwrap();
         assert!((5..=8).contains(&blocks(&plan)), "{}: {}", experiment.name(), blocks(&plan));
     }
     let survey = turned(&Survey, &[("quick", "on")]).unwrap();
-    let plan = running(Survey.next(&survey, &ground(), &Done::default()).unwrap()).unwrap();
+    let plan = running(Survey.next(&survey, &capabilities(), &Done::default()).unwrap()).unwrap();
     assert_eq!(blocks(&plan), 5, "its blocks take longer than a fifth of the time");
 }
 
@@ -81,7 +81,7 @@ fn done(plan: &Plan, from_ns: u64, wall_ns: u64) -> Vec<RoundRecord> {
 fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
     let knobs = turned(&RoundTrip, &[("transport", "tcp"), ("until", "2%")]).unwrap();
     let next = |rounds: &[RoundRecord], half_width| {
-        running(RoundTrip.next(&knobs, &ground(), &Done { rounds, half_width }).unwrap())
+        running(RoundTrip.next(&knobs, &capabilities(), &Done { rounds, half_width }).unwrap())
     };
     let first = next(&[], None).unwrap();
     assert_eq!(
@@ -123,7 +123,7 @@ fn by_default_both_placements_are_measured_where_they_make_a_difference() {
     let labels = |flags: &[(&str, &str)]| {
         let given = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
         let knobs = Knobs::from_given(RoundTrip.knobs(), given.chain([("seed", vec!["7".to_owned()])])).unwrap();
-        match RoundTrip.next(&knobs, &ground(), &Done::default()).unwrap() {
+        match RoundTrip.next(&knobs, &capabilities(), &Done::default()).unwrap() {
             Step::Run { cases, skipped, .. } => {
                 assert!(skipped.is_empty(), "{skipped:?}");
                 cases.iter().map(|case| case.label()).collect::<Vec<_>>()
@@ -131,8 +131,8 @@ fn by_default_both_placements_are_measured_where_they_make_a_difference() {
             Step::Done => panic!("nothing was done yet"),
         }
     };
-    assert_eq!(labels(&[("transport", "tcp")]), ["tcp block together", "tcp block apart"]);
-    assert_eq!(labels(&[("transport", "tcp"), ("waiting", "spin")]), ["tcp spin apart"]);
-    assert_eq!(labels(&[("transport", "icmp")]), ["icmp block together"]);
-    assert_eq!(labels(&[("transport", "tcp"), ("link", "bridged-vm")]), ["tcp block together over bridged-vm"]);
+    assert_eq!(labels(&[("transport", "tcp")]), ["tcp block same-cpu", "tcp block cross-cpu"]);
+    assert_eq!(labels(&[("transport", "tcp"), ("waiting", "spin")]), ["tcp spin cross-cpu"]);
+    assert_eq!(labels(&[("transport", "icmp")]), ["icmp block same-cpu"]);
+    assert_eq!(labels(&[("transport", "tcp"), ("link", "bridged-vm")]), ["tcp block same-cpu over bridged-vm"]);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::common::{
-    NARROW, Plan, SATELLITE, after, ground, measured, plan_on, refusal, round_trip, running, turned,
+    NARROW, Plan, SATELLITE, after, capabilities, measured, plan_on, refusal, round_trip, running, turned,
 };
 use hairpin_experiments::Done;
 use hairpin_experiments::estimate::orders_ns;
@@ -11,10 +11,10 @@ use hairpin_experiments::experiments::small_writes::SmallWrites;
 use hairpin_experiments::experiments::survey::Survey;
 use hairpin_experiments::experiments::{ALL, round_trip::RoundTrip};
 use hairpin_experiments::{Experiment, Knobs, proof};
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::WhyNot;
 use hairpin_model::case::{Case, LOOPBACK};
 use hairpin_model::exchange::Remedy;
-use hairpin_model::ground::Ground;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 
 const MS: u64 = 1_000_000;
@@ -23,17 +23,17 @@ const SATELLITE_TRAVEL_NS: u64 = 600 * MS + 3_200 + 320;
 
 /// The plan of an experiment over some links, each given by itself.
 fn over(experiment: &dyn Experiment, links: &[&str], flags: &[(&str, &str)]) -> Plan {
-    plan(&ground(), experiment, links, flags).unwrap_or_else(|refused| panic!("{refused}"))
+    plan(&capabilities(), experiment, links, flags).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
 fn plan(
-    ground: &Ground,
+    capabilities: &HostCapabilities,
     experiment: &dyn Experiment,
     links: &[&str],
     flags: &[(&str, &str)],
 ) -> Result<Plan, hairpin_experiments::Refused> {
     let knobs = knobs(experiment, links, flags)?;
-    Ok(running(experiment.next(&knobs, ground, &Done::default())?).expect("nothing was done yet"))
+    Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("nothing was done yet"))
 }
 
 fn knobs(
@@ -44,7 +44,7 @@ fn knobs(
     let links = ("link", links.iter().map(|link| (*link).to_owned()).collect());
     let others = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
     // On the loopback there would be a case for each placement.
-    let one_cpu = ("placement", vec!["together".to_owned()]);
+    let one_cpu = ("placement", vec!["same-cpu".to_owned()]);
     let placement = experiment.knobs().iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
     Knobs::from_given(experiment.knobs(), others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
 }
@@ -57,7 +57,7 @@ fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
 #[test]
 fn without_the_knob_every_experiment_is_on_the_loopback() {
     for experiment in ALL {
-        let plan = plan_on(&ground(), *experiment, &[]).unwrap();
+        let plan = plan_on(&capabilities(), *experiment, &[]).unwrap();
         assert!(links(&plan).iter().all(|link| *link == (LOOPBACK, None)), "{}", experiment.name());
         assert!(plan.rounds.iter().all(|order| order.link_seed == 0 && order.timeout_ns == 2_000 * MS));
     }
@@ -67,10 +67,10 @@ fn without_the_knob_every_experiment_is_on_the_loopback() {
 fn links_are_a_dimension_of_the_cases_in_the_order_given() {
     let plan = over(&RoundTrip, &["bridged-vm", "loopback"], &[("transport", "tcp"), ("size", "4,8")]);
     let labels = [
-        "tcp block together over bridged-vm",
-        "tcp block together",
-        "tcp block together 8 B over bridged-vm",
-        "tcp block together 8 B",
+        "tcp block same-cpu over bridged-vm",
+        "tcp block same-cpu",
+        "tcp block same-cpu 8 B over bridged-vm",
+        "tcp block same-cpu 8 B",
     ];
     assert_eq!(plan.labels(), labels);
     assert_eq!(links(&plan)[0], ("delay=2ms", Some("bridged-vm")));
@@ -104,11 +104,11 @@ fn a_profile_keeps_its_commas_and_its_blanks() {
 
 #[test]
 fn a_relay_that_cannot_run_here_is_a_refusal() {
-    let mut without = ground();
+    let mut without = capabilities();
     without.links.relay = || Err(WhyNot { reason: "user namespaces are off".to_owned(), hint: "sysctl".to_owned() });
     assert_eq!(
         plan(&without, &RoundTrip, &["bridged-vm"], &[]).unwrap_err().to_string(),
-        "cannot run memory block together threads over bridged-vm: user namespaces are off; 12 more cannot run for \
+        "cannot run memory block same-cpu threads over bridged-vm: user namespaces are off; 12 more cannot run for \
          the same reason (hint: sysctl)"
     );
     let loopback_left = plan(&without, &RoundTrip, &["bridged-vm", "loopback"], &[]).unwrap();
@@ -133,8 +133,8 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
              transport, or --link loopback)"
         );
     }
-    let alone = plan(&ground(), &RoundTrip, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
-    assert!(alone.starts_with("cannot run pipe block together over bridged-vm: its two ends share"), "{alone}");
+    let alone = plan(&capabilities(), &RoundTrip, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
+    assert!(alone.starts_with("cannot run pipe block same-cpu over bridged-vm: its two ends share"), "{alone}");
 }
 
 #[test]
@@ -158,18 +158,20 @@ fn the_seed_of_a_link_is_that_of_the_run_plus_the_block() {
         let expected = if order.case.is_emulated() { 7 + u64::from(order.block) } else { 0 };
         assert_eq!(order.link_seed, expected, "{} in block {}", order.case.label(), order.block);
     }
-    let last = plan_on(&ground(), &RoundTrip, &[("link", "bridged-vm"), ("seed", &u64::MAX.to_string())]).unwrap();
+    let last =
+        plan_on(&capabilities(), &RoundTrip, &[("link", "bridged-vm"), ("seed", &u64::MAX.to_string())]).unwrap();
     let seeds: BTreeSet<u64> = last.rounds.iter().map(|order| order.link_seed).collect();
     assert_eq!(seeds.len(), 8, "it goes round");
 }
 
 #[test]
 fn evidence_and_proof_have_seeds_of_their_own() {
-    let flags = [("transport", "tcp"), ("remedy", "none,nodelay")];
+    let flags = [("transport", "tcp"), ("remedy", "default,nodelay")];
     let timed = over(&SmallWrites, &["bridged-vm"], &flags);
     let done = measured(&timed.rounds);
     let read = knobs(&SmallWrites, &["bridged-vm"], &flags).unwrap();
-    let evidence = running(SmallWrites.next(&read, &ground(), &after(&done)).unwrap()).expect("evidence comes next");
+    let evidence =
+        running(SmallWrites.next(&read, &capabilities(), &after(&done)).unwrap()).expect("evidence comes next");
     let pair = [timed.cases[0].clone(), timed.cases[1].clone()];
     let proof = proof::orders(&[pair], &done, 2, 7, 30);
     let all: Vec<&RoundOrder> = timed.rounds.iter().chain(&evidence.rounds).chain(&proof).collect();
@@ -210,7 +212,7 @@ fn what_the_user_says_is_not_scaled() {
     let order = over(&RoundTrip, &["satellite"], &flags).only_order().clone();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(5), Extent::Count(3)));
     assert_eq!((order.timeout_ns, order.port), (700 * MS, 77));
-    let flags = [("transport", "tcp"), ("remedy", "none"), ("duration", "10ms")];
+    let flags = [("transport", "tcp"), ("remedy", "default"), ("duration", "10ms")];
     assert_eq!(over(&SmallWrites, &["satellite"], &flags).only_order().extent, Extent::DurationNs(10 * MS));
 }
 
@@ -230,7 +232,7 @@ fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
     let of = |link: &str| {
         let plan = over(&SmallWrites, &[link], &[]);
         let read = knobs(&SmallWrites, &[link], &[]).unwrap();
-        let evidence = running(SmallWrites.next(&read, &ground(), &after(&measured(&plan.rounds))).unwrap());
+        let evidence = running(SmallWrites.next(&read, &capabilities(), &after(&measured(&plan.rounds))).unwrap());
         (plan, evidence.expect("TCP is traced"))
     };
     let (bridged, evidence) = of("bridged-vm");
@@ -243,7 +245,7 @@ fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
     assert_eq!(evidence.rounds.len(), 9 * 2, "one block");
     assert!(evidence.rounds.iter().all(|order| order.extent == Extent::Count(2) && order.purpose != Purpose::Timed));
     let all = [satellite.rounds, evidence.rounds].concat();
-    let takes_s = orders_ns(&all, &ground()) / 1_000_000_000;
+    let takes_s = orders_ns(&all, &capabilities()) / 1_000_000_000;
     assert!((240..400).contains(&takes_s), "{takes_s} s");
 }
 
@@ -251,7 +253,7 @@ fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
 fn a_gap_has_to_be_shorter_than_the_time_out_of_its_own_link() {
     let flags = [("transport", "tcp"), ("gap", "3s"), ("exchanges", "1"), ("warmup", "0"), ("writes", "4,4")];
     assert_eq!(over(&SmallWrites, &["satellite"], &flags).cases.len(), 9);
-    let refused = plan(&ground(), &SmallWrites, &["satellite", "bridged-vm"], &flags).unwrap_err().to_string();
+    let refused = plan(&capabilities(), &SmallWrites, &["satellite", "bridged-vm"], &flags).unwrap_err().to_string();
     assert!(refused.starts_with("a gap of 3 s is not shorter than the time-out of 2 s"), "{refused}");
 }
 
@@ -261,15 +263,15 @@ fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
     let mut labels = plan.labels();
     labels.sort();
     let expected = [
-        "icmp block together over bridged-vm",
-        "tcp block together over bridged-vm",
-        "tcp block together over bridged-vm (again)",
-        "tcp6 block together over bridged-vm",
-        "udp block together over bridged-vm",
-        "udp6 block together over bridged-vm",
+        "icmp block same-cpu over bridged-vm",
+        "tcp block same-cpu over bridged-vm",
+        "tcp block same-cpu over bridged-vm (again)",
+        "tcp6 block same-cpu over bridged-vm",
+        "udp block same-cpu over bridged-vm",
+        "udp6 block same-cpu over bridged-vm",
     ];
     assert_eq!(labels, expected);
-    let alone = plan_on(&ground(), &Survey, &[]).unwrap().cases.len();
+    let alone = plan_on(&capabilities(), &Survey, &[]).unwrap().cases.len();
     assert_eq!(
         over(&Survey, &["loopback", "bridged-vm"], &[]).cases.len(),
         alone + 6,
@@ -279,7 +281,8 @@ fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
 
 #[test]
 fn what_is_measured_over_a_link_is_no_example_for_another() {
-    let timed = over(&SmallWrites, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "none,nodelay")]);
+    let timed =
+        over(&SmallWrites, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "default,nodelay")]);
     let done = measured(&timed.rounds);
     let satellite = timed.cases.iter().find(|case| case.link == SATELLITE).unwrap();
     let mut corked: Case = satellite.clone();

@@ -11,7 +11,7 @@ use hairpin_model::exchange::Remedy;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 
 fn run(flags: &[(&str, &str)]) -> Vec<RoundRecord> {
-    measured(&plan_on(&common::ground(), &SmallWrites, flags).unwrap().rounds)
+    measured(&plan_on(&common::capabilities(), &SmallWrites, flags).unwrap().rounds)
 }
 
 fn case(like: &RoundRecord, transport: &str, remedy: Remedy) -> Case {
@@ -28,14 +28,14 @@ fn warm_up(orders: &[RoundOrder], case: &Case) -> Extent {
 fn every_case_of_the_pairs_stands_once_in_every_block() {
     let like = run(&[("transport", "tcp"), ("timeout", "3s"), ("keep-samples", "9")]);
     let tcp = |remedy| case(&like[0], "tcp", remedy);
-    let none = tcp(Remedy::None);
+    let none = tcp(Remedy::Default);
     let pairs = [
         [none.clone(), tcp(Remedy::Nodelay)],
         [none.clone(), tcp(Remedy::Cork)],
         [tcp(Remedy::CorkForgotten), tcp(Remedy::Cork)],
     ];
     let rounds = orders(&pairs, &like, 6, 7, 9);
-    assert_eq!(rounds.len(), 4 * 6, "`none` and `cork` stand in two pairs and are measured once");
+    assert_eq!(rounds.len(), 4 * 6, "`default` and `cork` stand in two pairs and are measured once");
     let all: BTreeSet<String> = pairs.iter().flatten().map(Case::id).collect();
     let mut seen = BTreeSet::new();
     for (block, number) in rounds.chunks(4).zip(9..) {
@@ -66,7 +66,7 @@ fn extents_come_from_the_nearest_timed_round() {
 
 #[test]
 fn evidence_rounds_are_no_example_and_without_one_nothing_is_ordered() {
-    let timed = run(&[("transport", "tcp"), ("remedy", "none")]);
+    let timed = run(&[("transport", "tcp"), ("remedy", "default")]);
     let none = timed[0].order.case.clone();
     let pairs = [[none.clone(), case(&timed[0], "tcp", Remedy::Nodelay)]];
     let traced = RoundOrder { purpose: Purpose::Traced, ..timed[0].order.clone() };

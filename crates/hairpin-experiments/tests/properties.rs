@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use hairpin_experiments::Done;
 
-use crate::common::{Plan, SATELLITE, ground, measured, plan_on, running, turned};
+use crate::common::{Plan, SATELLITE, capabilities, measured, plan_on, running, turned};
 use hairpin_experiments::experiments::ALL;
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::case::{CpuIdle, Ends, LOOPBACK, Pattern, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
-use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use proptest::prelude::*;
@@ -19,10 +19,10 @@ use proptest::prelude::*;
 const DAY_NS: u64 = 86_400_000_000_000;
 
 /// Says again, in its own words, what an order must be; it shares no code with the rules under test.
-fn assert_valid(order: &RoundOrder, ground: &Ground) {
+fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     let case = &order.case;
     let label = case.label();
-    let candidate = ground.candidate(&case.transport).expect("a known transport");
+    let candidate = capabilities.candidate(&case.transport).expect("a known transport");
     let card = &candidate.card;
     assert!(candidate.can_run.is_ok(), "{label} cannot run");
     assert!(card.waitings.contains(&case.waiting), "{label}");
@@ -30,19 +30,19 @@ fn assert_valid(order: &RoundOrder, ground: &Ground) {
     for size in [case.size_bytes, case.reply_size_bytes] {
         assert!(size >= card.min_message_bytes.max(1) && size <= card.max_message_bytes.min(1 << 30), "{label}");
     }
-    assert!(case.placement != Placement::Apart || ground.cpus.len() >= 2, "{label}");
-    assert!(case.cpu_idle == CpuIdle::Deep || ground.may_keep_cpus_awake.is_ok(), "{label}");
+    assert!(case.placement != Placement::CrossCpu || capabilities.cpus.len() >= 2, "{label}");
+    assert!(case.cpu_idle == CpuIdle::Deep || capabilities.may_keep_cpus_awake.is_ok(), "{label}");
     if case.link == LOOPBACK {
         assert!(case.link_name.is_none() && order.link_seed == 0, "{label}");
     } else {
         assert_eq!(card.reach, Reach::Network, "{label}");
-        assert!((ground.links.relay)().is_ok(), "{label}");
+        assert!((capabilities.links.relay)().is_ok(), "{label}");
     }
     if card.answered_by == AnsweredBy::Kernel {
-        assert!(case.size_bytes == case.reply_size_bytes && case.plant.is_none(), "{label}");
-        assert!(case.ends == Ends::Processes && case.placement != Placement::Apart, "{label}");
+        assert!(case.size_bytes == case.reply_size_bytes && case.injected_fault.is_none(), "{label}");
+        assert!(case.ends == Ends::Processes && case.placement != Placement::CrossCpu, "{label}");
     } else {
-        let may_spin = case.placement != Placement::Together && ground.cpus.len() >= 2;
+        let may_spin = case.placement != Placement::SameCpu && capabilities.cpus.len() >= 2;
         assert!(case.waiting != Waiting::Spin || may_spin, "{label}");
         assert!(card.reach != Reach::Process || case.ends == Ends::Threads, "{label}");
     }
@@ -64,7 +64,7 @@ fn assert_valid(order: &RoundOrder, ground: &Ground) {
     assert!(order.timeout_ns > 0);
 }
 
-fn assert_consistent(plan: &Plan, ground: &Ground) {
+fn assert_consistent(plan: &Plan, capabilities: &HostCapabilities) {
     assert!(!plan.cases.is_empty() && plan.rounds.len() <= 20_000);
     assert_eq!(plan.rounds.len() % plan.cases.len(), 0);
     let ids: BTreeSet<String> = plan.cases.iter().map(hairpin_model::case::Case::id).collect();
@@ -72,21 +72,21 @@ fn assert_consistent(plan: &Plan, ground: &Ground) {
     for block in plan.rounds.chunks(plan.cases.len()) {
         assert_eq!(block.iter().map(|order| order.case.id()).collect::<BTreeSet<_>>(), ids);
     }
-    plan.rounds.iter().take(plan.cases.len()).for_each(|order| assert_valid(order, ground));
+    plan.rounds.iter().take(plan.cases.len()).for_each(|order| assert_valid(order, capabilities));
     let emulated = plan.rounds.iter().filter(|order| order.case.is_emulated());
     let run_seeds: BTreeSet<u64> = emulated.map(|order| order.link_seed - u64::from(order.block)).collect();
     assert!(run_seeds.len() <= 1, "the link's seed is the run's plus the block's number: {run_seeds:?}");
 }
 
 /// The second step, where there is one: as many traced as untraced rounds of cases of the plan, in blocks of their own.
-fn assert_evidence(plan: &Plan, evidence: &Plan, ground: &Ground) {
+fn assert_evidence(plan: &Plan, evidence: &Plan, capabilities: &HostCapabilities) {
     let last = plan.rounds.iter().map(|order| order.block).max().unwrap();
     let of = |purpose| evidence.rounds.iter().filter(|order| order.purpose == purpose).count();
     assert!(evidence.cases.is_empty() && !evidence.rounds.is_empty());
     assert!(of(Purpose::Traced) == of(Purpose::Untraced) && of(Purpose::Timed) == 0);
     for order in &evidence.rounds {
         assert!(order.block > last && plan.cases.contains(&order.case), "{}", order.case.label());
-        assert_valid(order, ground);
+        assert_valid(order, capabilities);
     }
 }
 
@@ -108,9 +108,9 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
         KnobKind::Share => vec!["2%", "0.1"],
         KnobKind::Rate { .. } => vec!["0.5", "100,1k", "2M"],
         KnobKind::ExtentOr(word) => vec![word, "0", "500", "40ms"],
-        KnobKind::Plant => vec!["sleep=5ms/100", "busy=1300ns"],
+        KnobKind::InjectedFault => vec!["sleep=5ms/100", "busy=1300ns"],
         KnobKind::Writes => vec!["100x2", "4,3210", "200", "3x64KiB,1"],
-        KnobKind::Remedy => vec!["all", "none", "nodelay,cork", "one-write,batch=3", "batch=10000,more"],
+        KnobKind::Remedy => vec!["all", "default", "nodelay,cork", "one-write,batch=3", "batch=10000,more"],
         KnobKind::OnOff => vec!["on", "off"],
     }
 }
@@ -132,41 +132,45 @@ fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
     })
 }
 
-fn some_ground() -> impl Strategy<Value = Ground> {
+fn some_capabilities() -> impl Strategy<Value = HostCapabilities> {
     let may = (any::<bool>(), prop::bool::weighted(0.8));
     (1_usize..3, may, prop::collection::vec(any::<bool>(), 12)).prop_map(|(cpus, (may, may_relay), can_run)| {
-        let mut ground = ground();
-        ground.cpus.truncate(cpus);
+        let mut capabilities = capabilities();
+        capabilities.cpus.truncate(cpus);
         if !may {
-            ground.may_keep_cpus_awake = Err(refused());
+            capabilities.may_keep_cpus_awake = Err(refused());
         }
         if !may_relay {
-            ground.links.relay = || Err(refused());
+            capabilities.links.relay = || Err(refused());
         }
-        for (candidate, can_run) in ground.candidates.iter_mut().zip(can_run) {
+        for (candidate, can_run) in capabilities.candidates.iter_mut().zip(can_run) {
             if !can_run {
                 candidate.can_run = Err(refused());
             }
         }
-        ground
+        capabilities
     })
 }
 
-/// Plans the flags on the ground and checks what comes out; says whether it was accepted.
-fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bool {
+/// Plans the flags with all host capabilities and checks what comes out; says whether it was accepted.
+fn plan_and_check(which: usize, flags: &[(&str, String)], capabilities: &HostCapabilities) -> bool {
     let flags: Vec<(&str, &str)> = flags.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    match plan_on(ground, ALL[which], &flags) {
+    match plan_on(capabilities, ALL[which], &flags) {
         Ok(plan) => {
-            assert_consistent(&plan, ground);
+            assert_consistent(&plan, capabilities);
             let knobs = turned(ALL[which], &flags).unwrap();
             let done = measured(&plan.rounds);
-            if let Some(evidence) =
-                running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap())
-            {
-                assert_evidence(&plan, &evidence, ground);
+            if let Some(evidence) = running(
+                ALL[which].next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) }).unwrap(),
+            ) {
+                assert_evidence(&plan, &evidence, capabilities);
                 let done = [done, measured(&evidence.rounds)].concat();
                 assert_eq!(
-                    running(ALL[which].next(&knobs, ground, &Done { rounds: &done, half_width: Some(0.0) }).unwrap()),
+                    running(
+                        ALL[which]
+                            .next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) })
+                            .unwrap()
+                    ),
                     None,
                     "it ends"
                 );
@@ -182,8 +186,8 @@ fn plan_and_check(which: usize, flags: &[(&str, String)], ground: &Ground) -> bo
 
 proptest! {
     #[test]
-    fn no_text_panics_and_every_order_is_valid((which, flags) in flags(), ground in some_ground()) {
-        plan_and_check(which, &flags, &ground);
+    fn no_text_panics_and_every_order_is_valid((which, flags) in flags(), capabilities in some_capabilities()) {
+        plan_and_check(which, &flags, &capabilities);
     }
 
     #[test]
@@ -203,8 +207,8 @@ fn a_good_part_of_what_is_tried_is_accepted() {
     let mut runner = TestRunner::deterministic();
     let accepted = (0..300).filter(|_| {
         let (which, flags) = flags().new_tree(&mut runner).unwrap().current();
-        let ground = some_ground().new_tree(&mut runner).unwrap().current();
-        plan_and_check(which, &flags, &ground)
+        let capabilities = some_capabilities().new_tree(&mut runner).unwrap().current();
+        plan_and_check(which, &flags, &capabilities)
     });
     let accepted = accepted.count();
     assert!(accepted > 120, "{accepted} of 300");

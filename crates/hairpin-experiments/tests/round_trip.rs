@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{after, failed, ground, ground_without, measured, plan_on, refusal, round_trip, running, turned};
+use crate::common::{
+    after, capabilities, capabilities_without, failed, measured, plan_on, refusal, round_trip, running, turned,
+};
 use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
 use hairpin_experiments::warm_up::WARM_UP_NS;
 use hairpin_experiments::{Done, Experiment, Knobs, Step};
-use hairpin_model::case::{Ends, Pattern, Plant};
+use hairpin_model::case::{Ends, InjectedFault, Pattern};
 use hairpin_model::round::{Extent, Purpose};
 
 #[test]
 fn without_flags_every_transport_is_measured_once_in_each_block() {
     let plan = round_trip(&[]).unwrap();
     let names: Vec<&str> = plan.cases.iter().map(|case| case.transport.as_str()).collect();
-    assert_eq!(names, ground().names());
+    assert_eq!(names, capabilities().names());
     assert!(plan.rounds.len() as u64 >= FEWEST_BLOCKS * plan.cases.len() as u64);
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
     let order = plan.rounds.iter().find(|order| order.case.transport == "tcp").unwrap();
@@ -29,7 +31,7 @@ fn once_rounds_are_done_so_is_the_experiment() {
     let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
     let done = failed(&[order]);
     let knobs = Knobs::from_given(RoundTrip.knobs(), [("seed", vec!["7".to_owned()])]).unwrap();
-    assert_eq!(RoundTrip.next(&knobs, &ground(), &after(&done)).unwrap(), Step::Done);
+    assert_eq!(RoundTrip.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
 }
 
 /// Only the messages of an open loop follow one another so closely that they may wait for acknowledgements.
@@ -38,7 +40,9 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let after = |flags: &[(&str, &str)]| {
         let timed = measured(&round_trip(flags).unwrap().rounds);
         running(
-            RoundTrip.next(&turned(&RoundTrip, flags).unwrap(), &ground(), &crate::common::after(&timed)).unwrap(),
+            RoundTrip
+                .next(&turned(&RoundTrip, flags).unwrap(), &capabilities(), &crate::common::after(&timed))
+                .unwrap(),
         )
     };
     let plan = after(&[("transport", "tcp,udp"), ("rate", "2000"), ("rounds", "3")]).unwrap();
@@ -71,7 +75,7 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let timed = round_trip(&flags).unwrap().rounds;
     let all = measured(&[timed, after(&flags).unwrap().rounds].concat());
     assert_eq!(
-        RoundTrip.next(&turned(&RoundTrip, &flags).unwrap(), &ground(), &crate::common::after(&all)).unwrap(),
+        RoundTrip.next(&turned(&RoundTrip, &flags).unwrap(), &capabilities(), &crate::common::after(&all)).unwrap(),
         Step::Done
     );
 }
@@ -99,16 +103,19 @@ fn the_seed_alone_decides_the_order() {
 
 #[test]
 fn lists_are_swept_in_the_order_given_and_each_value_once() {
-    let plan = round_trip(&[("transport", "udp,tcp,udp"), ("size", "8,4,8"), ("placement", "apart")]).unwrap();
-    assert_eq!(plan.labels(), ["udp block apart 8 B", "udp block apart", "tcp block apart 8 B", "tcp block apart"]);
+    let plan = round_trip(&[("transport", "udp,tcp,udp"), ("size", "8,4,8"), ("placement", "cross-cpu")]).unwrap();
+    assert_eq!(
+        plan.labels(),
+        ["udp block cross-cpu 8 B", "udp block cross-cpu", "tcp block cross-cpu 8 B", "tcp block cross-cpu"]
+    );
 }
 
 #[test]
 fn unequal_answers_and_rates_are_cases_of_their_own() {
     let plan = round_trip(&[("transport", "tcp"), ("reply-size", "4,100"), ("rate", "1k,2k")]).unwrap();
-    let labels = ["tcp block together 1000/s", "tcp block together 2000/s"].map(str::to_owned).to_vec();
+    let labels = ["tcp block same-cpu 1000/s", "tcp block same-cpu 2000/s"].map(str::to_owned).to_vec();
     assert_eq!(plan.labels()[..2], labels);
-    assert_eq!(plan.labels()[2..], ["tcp block together 4/100 B 1000/s", "tcp block together 4/100 B 2000/s"]);
+    assert_eq!(plan.labels()[2..], ["tcp block same-cpu 4/100 B 1000/s", "tcp block same-cpu 4/100 B 2000/s"]);
     assert_eq!(plan.cases[0].pattern, Pattern::Paced { rate_per_s: 1000.0 });
 }
 
@@ -117,7 +124,7 @@ fn all_takes_every_value_and_leaves_out_what_is_impossible_with_the_reason() {
     let plan = round_trip(&[("transport", "tcp"), ("waiting", "all"), ("placement", "all")]).unwrap();
     assert_eq!(plan.cases.len(), 8, "{:?}", plan.labels());
     assert_eq!(plan.skipped.len(), 1);
-    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin together"));
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin same-cpu"));
     let reason =
         "a spinning end would keep the other off their one CPU (hint: use placement apart, or waiting block)";
     assert_eq!(plan.skipped[0].reason, reason);
@@ -133,27 +140,27 @@ fn skips_are_one_for_each_transport_and_reason() {
     assert_eq!(pipe[0].reason, "it has no option `nodelay` (hint: it takes none)");
     let plan = round_trip(&[("transport", "udp"), ("size", "4,70000,80000")]).unwrap();
     let cases: Vec<_> = plan.skipped.iter().map(|skipped| skipped.case.as_deref().unwrap()).collect();
-    assert_eq!(cases, ["udp block together 70000 B", "udp block together 80000 B"], "each size has its own reason");
+    assert_eq!(cases, ["udp block same-cpu 70000 B", "udp block same-cpu 80000 B"], "each size has its own reason");
 }
 
 #[test]
 fn one_reason_for_several_cases_is_said_once() {
     let plan = round_trip(&[("transport", "tcp"), ("waiting", "block,spin"), ("size", "4,8,16")]).unwrap();
     assert_eq!(plan.skipped.len(), 1);
-    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin together and 2 more"));
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin same-cpu and 2 more"));
 }
 
 #[test]
 fn options_are_compared_as_sets() {
     let plan = round_trip(&[("transport", "tcp"), ("option", "none")]).unwrap();
-    assert_eq!(plan.labels(), ["tcp block together"]);
+    assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     let every = round_trip(&[("transport", "tcp"), ("option", "all")]).unwrap();
-    assert_eq!(every.labels()[0], "tcp block together", "no option first");
-    assert!(every.labels().contains(&"tcp block together nodelay=on".to_owned()));
+    assert_eq!(every.labels()[0], "tcp block same-cpu", "no option first");
+    assert!(every.labels().contains(&"tcp block same-cpu nodelay=on".to_owned()));
     assert!(every.cases.iter().all(|case| case.options.iter().count() <= 1), "each alone");
     assert!(!every.labels().iter().any(|label| label.contains("cork")), "cork has no trial value");
     let pipe = round_trip(&[("transport", "pipe"), ("option", "all")]).unwrap();
-    assert_eq!((pipe.labels(), pipe.skipped), (vec!["pipe block together".to_owned()], vec![]));
+    assert_eq!((pipe.labels(), pipe.skipped), (vec!["pipe block same-cpu".to_owned()], vec![]));
 }
 
 #[test]
@@ -163,7 +170,7 @@ fn a_congestion_control_must_be_there() {
     assert_eq!(
         text,
         format!(
-            "cannot run tcp block together congestion=vegas: congestion control `vegas` is not available here {hint}"
+            "cannot run tcp block same-cpu congestion=vegas: congestion control `vegas` is not available here {hint}"
         )
     );
 }
@@ -172,7 +179,7 @@ fn a_congestion_control_must_be_there() {
 fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
     assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends, Ends::Threads);
     let plan = round_trip(&[("transport", "memory,shm"), ("ends", "processes")]).unwrap();
-    assert_eq!(plan.labels(), ["shm block together"]);
+    assert_eq!(plan.labels(), ["shm block same-cpu"]);
     assert_eq!(plan.skipped[0].transport, "memory");
     assert!(plan.skipped[0].reason.contains("two threads of one process only"));
     let all = round_trip(&[("transport", "memory"), ("ends", "all")]).unwrap();
@@ -182,43 +189,46 @@ fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
 #[test]
 fn what_the_kernel_answers_has_one_end() {
     let plan = round_trip(&[("transport", "icmp"), ("ends", "all"), ("waiting", "all")]).unwrap();
-    assert_eq!(plan.labels(), ["icmp block together", "icmp poll together", "icmp spin together"]);
+    assert_eq!(plan.labels(), ["icmp block same-cpu", "icmp poll same-cpu", "icmp spin same-cpu"]);
     assert!(refusal(&[("transport", "icmp"), ("reply-size", "8")]).contains("as long as the message"));
-    assert!(refusal(&[("transport", "icmp"), ("placement", "apart")]).contains("nothing can be apart"));
-    assert!(refusal(&[("transport", "icmp"), ("plant", "busy=1us")]).contains("cannot be planted in the kernel"));
+    assert!(refusal(&[("transport", "icmp"), ("placement", "cross-cpu")]).contains("nothing can be apart"));
+    assert!(
+        refusal(&[("transport", "icmp"), ("injected-fault", "busy=1us")])
+            .contains("cannot be injected in the kernel")
+    );
 }
 
 #[test]
 fn apart_and_spinning_need_two_cpus() {
-    let mut one_cpu = ground();
+    let mut one_cpu = capabilities();
     one_cpu.cpus.truncate(1);
     let text = |flags: &[(&str, &str)]| plan_on(&one_cpu, &RoundTrip, flags).unwrap_err().to_string();
-    assert!(text(&[("transport", "tcp"), ("placement", "apart")]).contains("two CPUs are needed"));
-    assert!(text(&[("transport", "tcp"), ("placement", "free"), ("waiting", "spin")]).contains("spinning"));
-    assert!(plan_on(&one_cpu, &RoundTrip, &[("placement", "free")]).is_ok());
+    assert!(text(&[("transport", "tcp"), ("placement", "cross-cpu")]).contains("two CPUs are needed"));
+    assert!(text(&[("transport", "tcp"), ("placement", "unpinned"), ("waiting", "spin")]).contains("spinning"));
+    assert!(plan_on(&one_cpu, &RoundTrip, &[("placement", "unpinned")]).is_ok());
 }
 
 #[test]
 fn what_cannot_run_here_is_skipped_or_refused_with_its_own_reason() {
-    let ground = ground_without("icmp", "the raw socket was refused: EPERM", "run as root");
-    let plan = plan_on(&ground, &RoundTrip, &[("transport", "icmp,tcp")]).unwrap();
-    assert_eq!(plan.labels(), ["tcp block together"]);
+    let capabilities = capabilities_without("icmp", "the raw socket was refused: EPERM", "run as root");
+    let plan = plan_on(&capabilities, &RoundTrip, &[("transport", "icmp,tcp")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     assert_eq!(plan.skipped[0].reason, "the raw socket was refused: EPERM (hint: run as root)");
-    let text = plan_on(&ground, &RoundTrip, &[("transport", "icmp")]).unwrap_err().to_string();
+    let text = plan_on(&capabilities, &RoundTrip, &[("transport", "icmp")]).unwrap_err().to_string();
     assert_eq!(text, "cannot run icmp: the raw socket was refused: EPERM (hint: run as root)");
-    assert_eq!(plan_on(&ground, &RoundTrip, &[]).unwrap().skipped.len(), 1, "also where it was not named");
+    assert_eq!(plan_on(&capabilities, &RoundTrip, &[]).unwrap().skipped.len(), 1, "also where it was not named");
 }
 
 #[test]
 fn cpus_are_kept_awake_only_where_they_may_be() {
-    let mut ground = ground();
-    ground.may_keep_cpus_awake = Err(hairpin_model::card::WhyNot {
+    let mut capabilities = capabilities();
+    capabilities.may_keep_cpus_awake = Err(hairpin_model::card::WhyNot {
         reason: "/dev/cpu_dma_latency cannot be opened: EACCES".to_owned(),
         hint: "run as root".to_owned(),
     });
-    let plan = plan_on(&ground, &RoundTrip, &[("transport", "tcp"), ("cpu-idle", "all")]).unwrap();
-    assert_eq!(plan.labels(), ["tcp block together"]);
-    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp block together CPUs kept awake"));
+    let plan = plan_on(&capabilities, &RoundTrip, &[("transport", "tcp"), ("cpu-idle", "all")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block same-cpu"]);
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp block same-cpu CPUs kept awake"));
     assert!(plan.skipped[0].reason.starts_with("/dev/cpu_dma_latency"));
 }
 
@@ -227,29 +237,29 @@ fn warm_up_is_a_time_where_cpus_may_sleep_and_a_count_elsewhere() {
     let warm_up = |flags: &[(&str, &str)]| round_trip(flags).unwrap().only_order().warm_up;
     let time = Extent::DurationNs(WARM_UP_NS);
     let count = Extent::Count(WARM_UP_MESSAGES);
-    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "apart")]), time);
-    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "apart"), ("waiting", "poll")]), time);
-    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "apart"), ("waiting", "spin")]), count);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "cross-cpu")]), time);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "cross-cpu"), ("waiting", "poll")]), time);
+    assert_eq!(warm_up(&[("transport", "tcp"), ("placement", "cross-cpu"), ("waiting", "spin")]), count);
     assert_eq!(warm_up(&[("transport", "tcp"), ("rate", "1000")]), time);
-    assert_eq!(warm_up(&[("transport", "icmp"), ("placement", "free")]), count);
+    assert_eq!(warm_up(&[("transport", "icmp"), ("placement", "unpinned")]), count);
     assert_eq!(warm_up(&[("transport", "tcp"), ("warmup", "7")]), Extent::Count(7));
     assert_eq!(warm_up(&[("transport", "tcp"), ("warmup", "1ms")]), Extent::DurationNs(1_000_000));
 }
 
 #[test]
 fn twins_follow_their_case_and_carry_their_own_fault() {
-    let plan = round_trip(&[("transport", "tcp"), ("twin", "on")]).unwrap();
-    assert_eq!(plan.labels(), ["tcp block together", "tcp block together (again)"]);
-    assert_eq!(plan.cases[0], plan.cases[1].without_twin());
-    let plan = round_trip(&[("transport", "tcp"), ("plant-twin", "busy=1300ns")]).unwrap();
-    let planted = Plant { stall_ns: 1300, every: 1, sleeps: false };
-    assert_eq!((plan.cases[0].plant, plan.cases[1].plant), (None, Some(planted)));
-    let both = [("transport", "tcp"), ("plant", "sleep=1ms"), ("plant-twin", "busy=1300ns")];
+    let plan = round_trip(&[("transport", "tcp"), ("replicate", "on")]).unwrap();
+    assert_eq!(plan.labels(), ["tcp block same-cpu", "tcp block same-cpu (again)"]);
+    assert_eq!(plan.cases[0], plan.cases[1].without_replicate());
+    let plan = round_trip(&[("transport", "tcp"), ("replicate-fault", "busy=1300ns")]).unwrap();
+    let injected = InjectedFault { stall_ns: 1300, every: 1, sleeps: false };
+    assert_eq!((plan.cases[0].injected_fault, plan.cases[1].injected_fault), (None, Some(injected)));
+    let both = [("transport", "tcp"), ("injected-fault", "sleep=1ms"), ("replicate-fault", "busy=1300ns")];
     let plan = round_trip(&both).unwrap();
-    assert_eq!(plan.cases[0].plant.map(|plant| plant.stall_ns), Some(1_000_000));
-    assert_eq!(plan.cases[1].plant, Some(planted), "the twin's own fault comes first");
-    let plan = round_trip(&[("transport", "tcp"), ("plant", "busy=1300ns"), ("twin", "on")]).unwrap();
-    assert_eq!((plan.cases[0].plant, plan.cases[1].plant), (Some(planted), Some(planted)));
+    assert_eq!(plan.cases[0].injected_fault.map(|injected_fault| injected_fault.stall_ns), Some(1_000_000));
+    assert_eq!(plan.cases[1].injected_fault, Some(injected), "the replicate's own fault comes first");
+    let plan = round_trip(&[("transport", "tcp"), ("injected-fault", "busy=1300ns"), ("replicate", "on")]).unwrap();
+    assert_eq!((plan.cases[0].injected_fault, plan.cases[1].injected_fault), (Some(injected), Some(injected)));
 }
 
 #[test]
@@ -287,7 +297,7 @@ fn bad_input_is_refused_with_a_hint_before_anything_runs() {
         ),
         (
             &[("transport", "tcp,udp"), ("waiting", "spin")],
-            "cannot run tcp spin together: a spinning end would keep the other off their one CPU; \
+            "cannot run tcp spin same-cpu: a spinning end would keep the other off their one CPU; \
              1 more cannot run for the same reason (hint: use placement apart, or waiting block)",
         ),
     ];
@@ -308,6 +318,6 @@ fn plans_that_would_never_end_are_refused() {
 #[test]
 fn nothing_random_is_done_without_a_seed() {
     let knobs = Knobs::from_given(RoundTrip.knobs(), Vec::<(&str, Vec<String>)>::new()).unwrap();
-    let text = RoundTrip.next(&knobs, &ground(), &Done::default()).unwrap_err().to_string();
+    let text = RoundTrip.next(&knobs, &capabilities(), &Done::default()).unwrap_err().to_string();
     assert_eq!(text, "no seed was passed (hint: pass one with --seed NUMBER)");
 }

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Plan, failed, ground, ground_without, measured, plan_on, running, turned};
+use crate::common::{Plan, capabilities, capabilities_without, failed, measured, plan_on, running, turned};
 use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SmallWrites};
 use hairpin_experiments::{Experiment, Refused, Step};
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::{CpuIdle, Pattern, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
-use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 
 fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
-    plan_on(&ground(), &SmallWrites, flags)
+    plan_on(&capabilities(), &SmallWrites, flags)
 }
 
 fn refusal(flags: &[(&str, &str)]) -> String {
@@ -25,7 +25,11 @@ fn refusal(flags: &[(&str, &str)]) -> String {
 
 /// The second step, after these rounds.
 fn next(flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
-    running(SmallWrites.next(&turned(&SmallWrites, flags).unwrap(), &ground(), &crate::common::after(done)).unwrap())
+    running(
+        SmallWrites
+            .next(&turned(&SmallWrites, flags).unwrap(), &capabilities(), &crate::common::after(done))
+            .unwrap(),
+    )
 }
 
 /// The second step, after all rounds of the first were measured.
@@ -41,19 +45,19 @@ fn of<'p>(plan: &'p Plan, label: &str) -> &'p RoundOrder {
 fn without_flags_tcp_runs_every_remedy_and_the_controls_two() {
     let plan = small_writes(&[]).unwrap();
     let expected = [
-        "tcp block together none 100x2 B",
-        "tcp block together nodelay 100x2 B",
-        "tcp block together cork 100x2 B",
-        "tcp block together cork-forgotten 100x2 B",
-        "tcp block together more 100x2 B",
-        "tcp block together one-write 100x2 B",
-        "tcp block together writev 100x2 B",
-        "tcp block together quickack 100x2 B",
-        "tcp block together batch=10 100x2 B",
-        "unix-stream block together none 100x2 B",
-        "unix-stream block together one-write 100x2 B",
-        "pipe block together none 100x2 B",
-        "pipe block together one-write 100x2 B",
+        "tcp block same-cpu default 100x2 B",
+        "tcp block same-cpu nodelay 100x2 B",
+        "tcp block same-cpu cork 100x2 B",
+        "tcp block same-cpu cork-forgotten 100x2 B",
+        "tcp block same-cpu more 100x2 B",
+        "tcp block same-cpu one-write 100x2 B",
+        "tcp block same-cpu writev 100x2 B",
+        "tcp block same-cpu quickack 100x2 B",
+        "tcp block same-cpu batch=10 100x2 B",
+        "unix-stream block same-cpu default 100x2 B",
+        "unix-stream block same-cpu one-write 100x2 B",
+        "pipe block same-cpu default 100x2 B",
+        "pipe block same-cpu one-write 100x2 B",
     ];
     assert_eq!(plan.labels(), expected);
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
@@ -88,11 +92,11 @@ fn the_help_names_every_remedy() {
 fn warm_ups_are_chosen_by_remedy_or_by_the_user() {
     let plan = small_writes(&[]).unwrap();
     let warm_up = |label: &str| of(&plan, label).warm_up;
-    assert_eq!(warm_up("tcp block together none 100x2 B"), Extent::Count(3));
-    assert_eq!(warm_up("tcp block together cork-forgotten 100x2 B"), Extent::Count(1));
-    assert_eq!(warm_up("tcp block together nodelay 100x2 B"), Extent::Count(15));
-    assert_eq!(warm_up("tcp block together one-write 100x2 B"), Extent::Count(195));
-    assert_eq!(warm_up("unix-stream block together none 100x2 B"), Extent::Count(66), "no Nagle, no stall");
+    assert_eq!(warm_up("tcp block same-cpu default 100x2 B"), Extent::Count(3));
+    assert_eq!(warm_up("tcp block same-cpu cork-forgotten 100x2 B"), Extent::Count(1));
+    assert_eq!(warm_up("tcp block same-cpu nodelay 100x2 B"), Extent::Count(15));
+    assert_eq!(warm_up("tcp block same-cpu one-write 100x2 B"), Extent::Count(195));
+    assert_eq!(warm_up("unix-stream block same-cpu default 100x2 B"), Extent::Count(66), "no Nagle, no stall");
     let plan = small_writes(&[("warmup", "0")]).unwrap();
     assert!(plan.rounds.iter().all(|order| order.warm_up == Extent::Count(0)));
     let plan = small_writes(&[("warmup", "1ms"), ("exchanges", "7")]).unwrap();
@@ -103,9 +107,9 @@ fn warm_ups_are_chosen_by_remedy_or_by_the_user() {
 /// The announcement of a run without flags is the sum of its rounds, evidence included, and METHODOLOGY.md has it.
 #[test]
 fn it_is_announced_as_long_as_its_rounds_take() {
-    let both = [("placement", "together,apart")];
+    let both = [("placement", "same-cpu,cross-cpu")];
     let (timed, evidence) = (small_writes(&both).unwrap(), evidence_of(&both).unwrap());
-    let sum_ns = orders_ns(&timed.rounds, &ground()) + orders_ns(&evidence.rounds, &ground());
+    let sum_ns = orders_ns(&timed.rounds, &capabilities()) + orders_ns(&evidence.rounds, &capabilities());
     assert_eq!(timed.forecast, Forecast { rounds: 26 * FEWEST_BLOCKS, lasts_ns: sum_ns });
     let methodology = include_str!("../../../METHODOLOGY.md");
     let seconds = (sum_ns + 500_000_000) / 1_000_000_000;
@@ -122,7 +126,7 @@ fn it_is_announced_as_long_as_its_rounds_take() {
 fn with_requests_in_flight_it_ends_in_about_the_same_time() {
     let ns = |flags: &[(&str, &str)]| {
         let rounds = [small_writes(flags).unwrap().rounds, evidence_of(flags).unwrap().rounds].concat();
-        orders_ns(&rounds, &ground())
+        orders_ns(&rounds, &capabilities())
     };
     let tenths = |flags: &[(&str, &str)]| (ns(flags) + 50_000_000) / 100_000_000;
     assert_eq!(tenths(&[("pipeline", "4")]), 184);
@@ -132,7 +136,7 @@ fn with_requests_in_flight_it_ends_in_about_the_same_time() {
         ("writes", "4,3210"),
         ("gap", "1ms"),
         ("pipeline", "4"),
-        ("remedy", "none,nodelay,one-write,quickack"),
+        ("remedy", "default,nodelay,one-write,quickack"),
         ("rounds", "3"),
     ];
     assert_eq!(tenths(&paused), 34);
@@ -141,7 +145,7 @@ fn with_requests_in_flight_it_ends_in_about_the_same_time() {
     let (least_ns, most_ns) = (40_000_000, 250_000_000);
     for order in &plan.rounds {
         assert_eq!(order.warm_up, Extent::DurationNs(10_000_000), "a count would be 200 windows, or 9 s");
-        let one_ns = orders_ns(std::slice::from_ref(order), &ground());
+        let one_ns = orders_ns(std::slice::from_ref(order), &capabilities());
         assert!((least_ns..most_ns).contains(&one_ns), "{one_ns}");
     }
 }
@@ -181,7 +185,7 @@ fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
         assert_eq!(order.warm_up, Extent::Count(0), "the first exchanges are seen too");
         assert_eq!(order.timeout_ns, 2_000_000_000);
         let exchanges = match order.case.exchange.as_ref().unwrap().remedy {
-            Remedy::None | Remedy::Batch(_) => 4,
+            Remedy::Default | Remedy::Batch(_) => 4,
             Remedy::CorkForgotten => 2,
             _ => 5,
         };
@@ -205,7 +209,7 @@ fn only_cases_with_a_measured_round_are_traced() {
     let timed = small_writes(&[]).unwrap().rounds;
     assert!(next(&[], &failed(&timed)).is_none());
     let (none, others): (Vec<_>, Vec<_>) =
-        timed.into_iter().partition(|order| order.case.label() == "tcp block together none 100x2 B");
+        timed.into_iter().partition(|order| order.case.label() == "tcp block same-cpu default 100x2 B");
     let done = [measured(&none[..1]), failed(&none[1..]), failed(&others)].concat();
     let plan = next(&[], &done).unwrap();
     assert!(plan.rounds.iter().all(|order| order.case == none[0].case));
@@ -214,12 +218,12 @@ fn only_cases_with_a_measured_round_are_traced() {
 
 #[test]
 fn the_traces_of_a_large_plan_are_bounded_and_the_rest_is_named() {
-    let flags = [("transport", "tcp,tcp6"), ("placement", "together,apart")];
+    let flags = [("transport", "tcp,tcp6"), ("placement", "same-cpu,cross-cpu")];
     let plan = evidence_of(&flags).unwrap();
     assert_eq!(plan.rounds.len(), 2 * evidence::MOST_CASES * evidence::BLOCKS as usize);
     assert_eq!(plan.skipped.len(), 1);
     let skipped = &plan.skipped[0];
-    assert_eq!(skipped.case.as_deref(), Some("the traces of tcp6 block together cork 100x2 B and 15 more"));
+    assert_eq!(skipped.case.as_deref(), Some("the traces of tcp6 block same-cpu cork 100x2 B and 15 more"));
     assert_eq!(skipped.reason, "only the first 20 cases of a plan are traced (hint: sweep fewer values at once)");
     let exchanges = |flags: &[(&str, &str)]| {
         let plan = evidence_of(&[&[("transport", "tcp"), ("remedy", "nodelay")], flags].concat()).unwrap();
@@ -231,11 +235,11 @@ fn the_traces_of_a_large_plan_are_bounded_and_the_rest_is_named() {
 }
 
 #[test]
-fn a_pair_is_traced_once_and_carries_its_planted_fault() {
-    let flags = [("transport", "tcp"), ("remedy", "none"), ("twin", "on"), ("plant", "sleep=40ms")];
+fn a_pair_is_traced_once_and_carries_its_injected_fault() {
+    let flags = [("transport", "tcp"), ("remedy", "default"), ("replicate", "on"), ("injected-fault", "sleep=40ms")];
     let plan = small_writes(&flags).unwrap();
     assert_eq!(plan.cases.len(), 2);
-    assert!(plan.cases.iter().all(|case| case.plant.is_some()));
+    assert!(plan.cases.iter().all(|case| case.injected_fault.is_some()));
     assert!(evidence_of(&flags).unwrap().rounds.iter().all(|order| order.case == plan.cases[0]));
 }
 
@@ -247,25 +251,25 @@ fn controls_run_what_is_asked_of_them_and_skips_have_their_reason() {
     };
     assert_eq!(count(&[], "pipe"), CONTROL_REMEDIES.len());
     assert_eq!(count(&[("transport", "pipe")], "pipe"), CONTROL_REMEDIES.len());
-    assert_eq!(count(&[("remedy", "all")], "pipe"), 4, "none, one-write, writev, batch=10");
-    let plan = small_writes(&[("remedy", "cork,none")]).unwrap();
+    assert_eq!(count(&[("remedy", "all")], "pipe"), 4, "default, one-write, writev, batch=10");
+    let plan = small_writes(&[("remedy", "cork,default")]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 0), "the controls are ours, so nothing is said");
-    let plan = small_writes(&[("transport", "tcp,pipe"), ("remedy", "cork,none,more")]).unwrap();
+    let plan = small_writes(&[("transport", "tcp,pipe"), ("remedy", "cork,default,more")]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 2));
-    assert_eq!(plan.skipped[0].case.as_deref(), Some("pipe block together cork 100x2 B"));
+    assert_eq!(plan.skipped[0].case.as_deref(), Some("pipe block same-cpu cork 100x2 B"));
     assert_eq!(
         plan.skipped[0].reason,
         "remedy `cork` is about how TCP packs and acknowledges segments \
-         (hint: use none, one-write, writev or batch=N there)"
+         (hint: use default, one-write, writev or batch=N there)"
     );
     assert!(refusal(&[("transport", "pipe"), ("remedy", "nodelay")]).contains("remedy `nodelay` is about"));
 }
 
 #[test]
 fn every_transport_with_boundaries_is_skipped_with_that_reason() {
-    let ground = ground();
+    let capabilities = capabilities();
     let plan = small_writes(&[("transport", "all")]).unwrap();
-    for candidate in &ground.candidates {
+    for candidate in &capabilities.candidates {
         let name = candidate.card.name;
         let runs = plan.cases.iter().any(|case| case.transport == name);
         assert_eq!(runs, !candidate.card.boundaries, "{name}");
@@ -273,7 +277,7 @@ fn every_transport_with_boundaries_is_skipped_with_that_reason() {
         if runs {
             // MPTCP runs all remedies but the one whose option it does not have.
             let lacks: Vec<_> = skipped.iter().map(|skipped| skipped.case.as_deref()).collect();
-            let expected = (name == "mptcp").then_some(Some("mptcp block together quickack 100x2 B"));
+            let expected = (name == "mptcp").then_some(Some("mptcp block same-cpu quickack 100x2 B"));
             assert_eq!(lacks, expected.into_iter().collect::<Vec<_>>());
         } else {
             assert_eq!(skipped.len(), 1, "{skipped:?}");
@@ -289,11 +293,11 @@ fn every_transport_with_boundaries_is_skipped_with_that_reason() {
 #[test]
 fn a_remedy_whose_option_is_missing_is_skipped() {
     const WITHOUT_QUICKACK: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork];
-    let mut ground: Ground = ground();
-    ground.candidates.iter_mut().filter(|candidate| candidate.card.name == "tcp").for_each(|candidate| {
+    let mut capabilities: HostCapabilities = capabilities();
+    capabilities.candidates.iter_mut().filter(|candidate| candidate.card.name == "tcp").for_each(|candidate| {
         candidate.card.options = WITHOUT_QUICKACK;
     });
-    let plan = plan_on(&ground, &SmallWrites, &[("transport", "tcp")]).unwrap();
+    let plan = plan_on(&capabilities, &SmallWrites, &[("transport", "tcp")]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (8, 1));
     assert_eq!(
         plan.skipped[0].reason,
@@ -303,8 +307,8 @@ fn a_remedy_whose_option_is_missing_is_skipped() {
 
 #[test]
 fn what_cannot_run_here_is_skipped_and_the_rest_goes_on() {
-    let ground = ground_without("tcp", "the socket was refused: EPERM", "run as root");
-    let plan = plan_on(&ground, &SmallWrites, &[]).unwrap();
+    let capabilities = capabilities_without("tcp", "the socket was refused: EPERM", "run as root");
+    let plan = plan_on(&capabilities, &SmallWrites, &[]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 1));
     assert_eq!(plan.skipped[0].reason, "the socket was refused: EPERM (hint: run as root)");
 }
@@ -312,30 +316,31 @@ fn what_cannot_run_here_is_skipped_and_the_rest_goes_on() {
 #[test]
 fn several_writes_and_circumstances_are_swept() {
     let knobs = [("writes", "4, 3210"), ("writes", "2x7"), ("writes", "4,3210")];
-    let flags = [&knobs[..], &[("transport", "tcp"), ("remedy", "none,batch=3"), ("cpu-idle", "all")]].concat();
+    let flags = [&knobs[..], &[("transport", "tcp"), ("remedy", "default,batch=3"), ("cpu-idle", "all")]].concat();
     let plan = small_writes(&flags).unwrap();
     let expected = [
-        "tcp block together none 4,3210 B",
-        "tcp block together none 4,3210 B CPUs kept awake",
-        "tcp block together batch=3 4,3210 B",
-        "tcp block together batch=3 4,3210 B CPUs kept awake",
-        "tcp block together none 2x7 B",
-        "tcp block together none 2x7 B CPUs kept awake",
-        "tcp block together batch=3 2x7 B",
-        "tcp block together batch=3 2x7 B CPUs kept awake",
+        "tcp block same-cpu default 4,3210 B",
+        "tcp block same-cpu default 4,3210 B CPUs kept awake",
+        "tcp block same-cpu batch=3 4,3210 B",
+        "tcp block same-cpu batch=3 4,3210 B CPUs kept awake",
+        "tcp block same-cpu default 2x7 B",
+        "tcp block same-cpu default 2x7 B CPUs kept awake",
+        "tcp block same-cpu batch=3 2x7 B",
+        "tcp block same-cpu batch=3 2x7 B CPUs kept awake",
     ];
     assert_eq!(plan.labels(), expected);
     assert_eq!((plan.cases[0].size_bytes, plan.cases[1].cpu_idle), (3214, CpuIdle::Shallow));
-    let plan = small_writes(&[("transport", "tcp"), ("remedy", "none"), ("placement", "apart"), ("waiting", "spin")]);
+    let plan =
+        small_writes(&[("transport", "tcp"), ("remedy", "default"), ("placement", "cross-cpu"), ("waiting", "spin")]);
     let case = plan.unwrap().cases[0].clone();
-    assert_eq!((case.placement, case.waiting), (Placement::Apart, Waiting::Spin));
+    assert_eq!((case.placement, case.waiting), (Placement::CrossCpu, Waiting::Spin));
 }
 
 #[test]
 fn gap_reply_and_pipeline_are_part_of_the_exchange() {
-    let flags = [("transport", "tcp"), ("remedy", "none"), ("gap", "1ms"), ("reply", "100"), ("pipeline", "8")];
+    let flags = [("transport", "tcp"), ("remedy", "default"), ("gap", "1ms"), ("reply", "100"), ("pipeline", "8")];
     let plan = small_writes(&flags).unwrap();
-    assert_eq!(plan.labels(), ["tcp block together none 100x2 B gap 1 ms 8 in flight answer 100 B"]);
+    assert_eq!(plan.labels(), ["tcp block same-cpu default 100x2 B gap 1 ms 8 in flight answer 100 B"]);
     assert_eq!(plan.rounds[0].warm_up, Extent::Count(8), "one window, which pauses for 8 x 99 ms");
     assert!(small_writes(&[("gap", "0ms")]).is_ok() && small_writes(&[("gap", "1999ms")]).is_ok());
 }
@@ -354,10 +359,10 @@ fn answers_in_flight_must_fit_the_buffers() {
          (hint: --pipeline 127 is safe with this --reply)"
     );
     assert_eq!(names(&plan(&[("pipeline", "32"), ("reply", "1KiB"), ("transport", "tcp")])), ["tcp"]);
-    let text = refusal(&[("pipeline", "33"), ("reply", "1KiB"), ("transport", "tcp"), ("remedy", "none")]);
+    let text = refusal(&[("pipeline", "33"), ("reply", "1KiB"), ("transport", "tcp"), ("remedy", "default")]);
     assert_eq!(
         text,
-        "cannot run tcp block together none 100x2 B 33 in flight answer 1024 B: 33 answers of 1 KiB may not fit its \
+        "cannot run tcp block same-cpu default 100x2 B 33 in flight answer 1024 B: 33 answers of 1 KiB may not fit its \
          buffers while none is read, so both ends could wait for ever (hint: --pipeline 32 is safe with this --reply)"
     );
     let small_buffer = [("pipeline", "2"), ("reply", "600"), ("transport", "tcp"), ("option", "rcvbuf=1KiB")];
@@ -366,8 +371,8 @@ fn answers_in_flight_must_fit_the_buffers() {
 
 #[test]
 fn option_all_leaves_the_remedies_to_themselves() {
-    let plan = small_writes(&[("transport", "tcp"), ("remedy", "none"), ("option", "all")]).unwrap();
-    assert_eq!(plan.labels()[0], "tcp block together none 100x2 B");
+    let plan = small_writes(&[("transport", "tcp"), ("remedy", "default"), ("option", "all")]).unwrap();
+    assert_eq!(plan.labels()[0], "tcp block same-cpu default 100x2 B");
     assert!(plan.cases.len() > 5, "{:?}", plan.labels());
     for case in &plan.cases {
         let taken = |name| case.options.get(name).is_some();
@@ -399,7 +404,7 @@ fn bad_values_are_refused_with_a_hint_before_anything_runs() {
         ),
         (&[("remedy", "nodleay")], "--remedy: unknown remedy `nodleay` (hint: did you mean `nodelay`?)"),
         (
-            &[("remedy", "none,batch=0")],
+            &[("remedy", "default,batch=0")],
             "--remedy: `batch=0` does not say how many writes go together \
              (hint: 1 to 10000, for instance batch=10)",
         ),
@@ -444,12 +449,12 @@ fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs()
         (
             &[("option", "sndbuf=65536,nodelay=on")],
             "--option nodelay=on: the remedies set `nodelay` themselves, so both would fight \
-             (hint: compare remedies with --remedy, for instance --remedy none,nodelay)",
+             (hint: compare remedies with --remedy, for instance --remedy default,nodelay)",
         ),
         (
             &[("option", "cork=off")],
             "--option cork=off: the remedies set `cork` themselves, so both would fight \
-             (hint: compare remedies with --remedy, for instance --remedy none,nodelay)",
+             (hint: compare remedies with --remedy, for instance --remedy default,nodelay)",
         ),
         (
             &[("exchanges", "10"), ("duration", "1s")],
@@ -471,7 +476,7 @@ fn the_experiment_is_a_function_of_its_arguments() {
     let flags = [("seed", "11"), ("option", "all")];
     let done = measured(&small_writes(&flags).unwrap().rounds);
     let knobs = turned(&SmallWrites, &flags).unwrap();
-    let step = |done: &[RoundRecord]| SmallWrites.next(&knobs, &ground(), &crate::common::after(done)).unwrap();
+    let step = |done: &[RoundRecord]| SmallWrites.next(&knobs, &capabilities(), &crate::common::after(done)).unwrap();
     assert_eq!(step(&[]), step(&[]));
     assert_eq!(step(&done), step(&done));
     assert!(matches!(step(&done), Step::Run { .. }));

@@ -1,6 +1,6 @@
 //! `survey`: its cases, its samples, its time, and that METHODOLOGY.md lists it as it is.
 
-use crate::common::{Plan, ground, ground_without, plan_on};
+use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::{FEWEST_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
@@ -10,7 +10,7 @@ use hairpin_model::case::{Ends, Placement, Waiting};
 use hairpin_model::round::Extent;
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
-    plan_on(&ground(), &Survey, flags).unwrap()
+    plan_on(&capabilities(), &Survey, flags).unwrap()
 }
 
 fn planned(plan: &Plan) -> Vec<Planned> {
@@ -30,15 +30,19 @@ fn planned(plan: &Plan) -> Vec<Planned> {
 fn it_covers_every_transport_and_what_makes_it_slower() {
     let plan = survey(&[]);
     let labels = plan.labels();
-    for card in ground().candidates.into_iter().map(|candidate| candidate.card) {
+    for card in capabilities().candidates.into_iter().map(|candidate| candidate.card) {
         let is_there = plan.cases.iter().any(|case| case.transport == card.name);
         assert_eq!(is_there, card.in_survey, "{}", card.name);
     }
-    for label in ["tcp block together", "tcp block apart", "tcp spin apart", "tcp block apart CPUs kept awake"] {
+    for label in
+        ["tcp block same-cpu", "tcp block cross-cpu", "tcp spin cross-cpu", "tcp block cross-cpu CPUs kept awake"]
+    {
         assert!(labels.iter().any(|other| other == label), "{label} in {labels:?}");
     }
-    assert!(labels.contains(&"tcp block together (again)".to_owned()));
-    assert!(labels.contains(&"icmp spin together".to_owned()) && !labels.contains(&"icmp block apart".to_owned()));
+    assert!(labels.contains(&"tcp block same-cpu (again)".to_owned()));
+    assert!(
+        labels.contains(&"icmp spin same-cpu".to_owned()) && !labels.contains(&"icmp block cross-cpu".to_owned())
+    );
     assert!(
         plan.cases.iter().all(|case| case.options.is_empty() && case.size_bytes == 4 && case.reply_size_bytes == 4)
     );
@@ -51,7 +55,7 @@ fn percentiles_have_their_samples() {
     for order in survey(&[]).rounds {
         let Extent::Count(count) = order.extent else { panic!("{:?}", order.extent) };
         let samples = count * FEWEST_BLOCKS;
-        let waking = order.case.waiting == Waiting::Block && order.case.placement == Placement::Apart;
+        let waking = order.case.waiting == Waiting::Block && order.case.placement == Placement::CrossCpu;
         let needed = if waking { 1000 } else { 10_000 };
         assert!(samples >= needed, "{}: {samples}", order.case.label());
         let kept = match order.warm_up {
@@ -85,7 +89,7 @@ fn it_orders_each_case_in_every_block_and_as_many_messages_as_its_line_says() {
 #[test]
 fn it_is_announced_as_long_as_its_rounds_take_by_the_arithmetic() {
     let plan = survey(&[]);
-    let sum_ns = orders_ns(&plan.rounds, &ground());
+    let sum_ns = orders_ns(&plan.rounds, &capabilities());
     assert_eq!(plan.forecast, Forecast { rounds: plan.rounds.len() as u64, lasts_ns: sum_ns.max(ORDINARY_NS) });
 }
 
@@ -97,30 +101,30 @@ fn quick_has_fewer_rounds_of_the_same_cases() {
 }
 
 #[test]
-fn a_planted_fault_is_in_every_echo_half_and_in_no_kernel() {
-    let plan = survey(&[("plant", "sleep=5ms/100")]);
-    assert!(plan.cases.iter().all(|case| case.plant.is_some()));
+fn a_injected_fault_is_in_every_server_and_in_no_kernel() {
+    let plan = survey(&[("injected-fault", "sleep=5ms/100")]);
+    assert!(plan.cases.iter().all(|case| case.injected_fault.is_some()));
     assert_eq!(plan.skipped.len(), 1);
     assert_eq!((plan.skipped[0].transport.as_str(), plan.skipped[0].case.as_deref()), ("icmp", None));
-    let twin = survey(&[("plant-twin", "busy=1300ns")]);
-    assert!(twin.cases.iter().all(|case| case.plant.is_some() == (case.twin == 1)));
+    let replicate = survey(&[("replicate-fault", "busy=1300ns")]);
+    assert!(replicate.cases.iter().all(|case| case.injected_fault.is_some() == (case.replicate == 1)));
 }
 
 #[test]
 fn on_one_cpu_what_needs_two_is_skipped_with_the_reason() {
-    let mut one_cpu = ground();
+    let mut one_cpu = capabilities();
     one_cpu.cpus.truncate(1);
     let plan = plan_on(&one_cpu, &Survey, &[]).unwrap();
-    assert!(plan.cases.iter().all(|case| case.placement == Placement::Together));
+    assert!(plan.cases.iter().all(|case| case.placement == Placement::SameCpu));
     assert!(plan.skipped.iter().any(|skipped| skipped.transport == "tcp" && skipped.reason.contains("two CPUs")));
 }
 
 #[test]
 fn without_tcp_another_transport_is_the_a_a_pair() {
-    let ground = ground_without("tcp", "no IPv4 loopback", "ip link set lo up");
-    let plan = plan_on(&ground, &Survey, &[]).unwrap();
-    let twin = plan.cases.iter().find(|case| case.twin == 1).unwrap();
-    assert!(plan.cases.contains(&twin.without_twin()), "its other half is there");
+    let capabilities = capabilities_without("tcp", "no IPv4 loopback", "ip link set lo up");
+    let plan = plan_on(&capabilities, &Survey, &[]).unwrap();
+    let replicate = plan.cases.iter().find(|case| case.replicate == 1).unwrap();
+    assert!(plan.cases.contains(&replicate.without_replicate()), "its other half is there");
     assert_eq!(plan.skipped[0].transport, "tcp");
 }
 
@@ -164,11 +168,11 @@ fn is_of(line: &Line, planned: &Planned) -> bool {
         Over::EchoHalves => !by_kernel,
         Over::All | Over::One => true,
     };
-    let choice = (case.waiting, case.placement, case.cpu_idle, case.twin);
-    of_kind && choice == (line.waiting, line.placement, line.cpu_idle, line.twin)
+    let choice = (case.waiting, case.placement, case.cpu_idle, case.replicate);
+    of_kind && choice == (line.waiting, line.placement, line.cpu_idle, line.replicate)
 }
 
 fn seconds(planned: &[Planned]) -> String {
-    let tenths = (FEWEST_BLOCKS * block_ns(planned, &ground()) + 50_000_000) / 100_000_000;
+    let tenths = (FEWEST_BLOCKS * block_ns(planned, &capabilities()) + 50_000_000) / 100_000_000;
     format!("{}.{} s", tenths / 10, tenths % 10)
 }

@@ -174,8 +174,8 @@ mod tests {
     use hairpin_model::link::Direction;
 
     use super::*;
+    use crate::fixture::{SEED, packets};
     use crate::link::Link;
-    use crate::made_up::{SEED, packets};
     use crate::simulate::simulate;
 
     const MIB: f64 = 1_048_576.0;

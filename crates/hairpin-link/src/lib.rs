@@ -11,12 +11,12 @@
 #![forbid(unsafe_code)]
 
 pub mod builtin;
-pub mod dice;
+#[cfg(test)]
+mod fixture;
+pub mod generator;
 mod held;
 pub mod link;
 pub mod log;
-#[cfg(test)]
-mod made_up;
 pub mod numbers;
 pub mod packet;
 pub mod path;

@@ -2,7 +2,7 @@
 
 use hairpin_model::link::Direction;
 
-use crate::dice::Dice;
+use crate::generator::Generator;
 use crate::packet::InFlight;
 use crate::trace::Trace;
 use crate::word::Word;
@@ -10,7 +10,7 @@ use crate::word::Word;
 /// One stage of a path: it decides what becomes of each packet, and when.
 ///
 /// Times are ns since the link started, and calls come in order of time. What a stage does depends on nothing but its
-/// parameters, its dice, and the packets that came.
+/// parameters, its generator, and the packets that came.
 pub trait Stage: Send {
     /// Takes a packet that comes now: passes it on, drops it, or holds it.
     fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox);
@@ -101,10 +101,10 @@ pub struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// The dice of the stage of that name: no other stage and no other direction throws the same.
+    /// The generator of the stage of that name: no other stage and no other direction draws the same.
     #[must_use]
-    pub fn dice(&self, stage: &str) -> Dice {
-        Dice::new(self.seed, self.direction, stage)
+    pub fn generator(&self, stage: &str) -> Generator {
+        Generator::new(self.seed, self.direction, stage)
     }
 }
 

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use crate::hint::{Hint, Hinted};
 use crate::options::OptionName;
 
-/// Who turns a message round at the far end.
+/// Who turns a message round at the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnsweredBy {
     /// Hairpin's own server, in another process or thread.
-    EchoHalf,
+    Server,
     /// The kernel itself (ICMP echo): there is no server, so no echo-side figures.
     Kernel,
 }
@@ -69,7 +69,7 @@ pub struct Card {
     /// Messages arrive in the order they were sent.
     pub ordered: bool,
     /// Every accepted message arrives.
-    pub lossless: bool,
+    pub reliable: bool,
     /// One send is one receive; without it the bytes are a stream.
     pub boundaries: bool,
     /// The largest message, in bytes, that one send accepts.
@@ -106,8 +106,8 @@ pub struct SavedCard {
     pub protocol: Protocol,
     /// As [`Card::ordered`].
     pub ordered: bool,
-    /// As [`Card::lossless`].
-    pub lossless: bool,
+    /// As [`Card::reliable`].
+    pub reliable: bool,
     /// As [`Card::boundaries`].
     pub boundaries: bool,
     /// As [`Card::cpu_only`].
@@ -123,7 +123,7 @@ impl Card {
         SavedCard {
             protocol: self.protocol,
             ordered: self.ordered,
-            lossless: self.lossless,
+            reliable: self.reliable,
             boundaries: self.boundaries,
             cpu_only: self.cpu_only,
             is_reference: self.is_reference,
@@ -151,8 +151,8 @@ impl SavedCards {
 
     /// Whether that transport promises every message; one without a card is taken to.
     #[must_use]
-    pub fn lossless(&self, transport: &str) -> bool {
-        self.get(transport).is_none_or(|card| card.lossless)
+    pub fn reliable(&self, transport: &str) -> bool {
+        self.get(transport).is_none_or(|card| card.reliable)
     }
 }
 

@@ -26,11 +26,11 @@ words! {
     /// Where the two ends run.
     pub enum Placement: "placement" {
         /// Both pinned to one CPU.
-        Together = "together",
+        SameCpu = "same-cpu",
         /// Pinned to two different CPUs.
-        Apart = "apart",
+        CrossCpu = "cross-cpu",
         /// Left to the scheduler; where they really ran is recorded.
-        Free = "free",
+        Unpinned = "unpinned",
     }
 }
 
@@ -69,9 +69,9 @@ pub enum Pattern {
     SmallWrites,
 }
 
-/// A fault planted in the server, to prove that it is found (canary) or called slower (calibration).
+/// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Plant {
+pub struct InjectedFault {
     /// How long the server holds a message back, in nanoseconds.
     pub stall_ns: u64,
     /// Every how many messages (1: each one).
@@ -80,7 +80,7 @@ pub struct Plant {
     pub sleeps: bool,
 }
 
-impl fmt::Display for Plant {
+impl fmt::Display for InjectedFault {
     /// As the command line takes it: `sleep=40ms/1`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stall = duration_argument(self.stall_ns);
@@ -119,12 +119,12 @@ pub struct Case {
     /// How deep the CPUs may sleep.
     #[serde(default = "deep")]
     pub cpu_idle: CpuIdle,
-    /// A planted fault, if any.
+    /// An injected fault, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plant: Option<Plant>,
+    pub injected_fault: Option<InjectedFault>,
     /// 0, or 1 for the second of an A/A pair: the same case, measured as if it were another.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub twin: u8,
+    pub replicate: u8,
 }
 
 fn deep() -> CpuIdle {
@@ -146,7 +146,7 @@ impl Case {
         Self {
             transport: transport.to_owned(),
             waiting: Waiting::Block,
-            placement: Placement::Together,
+            placement: Placement::SameCpu,
             ends: Ends::Processes,
             size_bytes: 4,
             reply_size_bytes: 4,
@@ -156,8 +156,8 @@ impl Case {
             pattern: Pattern::PingPong,
             exchange: None,
             cpu_idle: CpuIdle::Deep,
-            plant: None,
-            twin: 0,
+            injected_fault: None,
+            replicate: 0,
         }
     }
 
@@ -228,10 +228,14 @@ impl Case {
         if self.is_emulated() {
             words.push(format!("over {}", self.link_name.as_ref().unwrap_or(&self.link)));
         }
-        if let Some(plant) = self.plant {
-            words.push(format!("planted {} every {}", exact_duration(plant.stall_ns), plant.every));
+        if let Some(injected_fault) = self.injected_fault {
+            words.push(format!(
+                "injected {} every {}",
+                exact_duration(injected_fault.stall_ns),
+                injected_fault.every
+            ));
         }
-        if self.twin != 0 {
+        if self.replicate != 0 {
             words.push("(again)".to_owned());
         }
         words
@@ -245,8 +249,8 @@ impl Case {
 
     /// The same case but for its place in an A/A pair.
     #[must_use]
-    pub fn without_twin(&self) -> Self {
-        Self { twin: 0, ..self.clone() }
+    pub fn without_replicate(&self) -> Self {
+        Self { replicate: 0, ..self.clone() }
     }
 }
 
@@ -260,11 +264,11 @@ mod tests {
         assert_eq!(case.id(), Case::ping_pong("tcp").id());
         let others = [
             Case { waiting: Waiting::Spin, ..case.clone() },
-            Case { placement: Placement::Apart, ..case.clone() },
+            Case { placement: Placement::CrossCpu, ..case.clone() },
             Case { size_bytes: 5, ..case.clone() },
             Case { reply_size_bytes: 5, ..case.clone() },
             Case { cpu_idle: CpuIdle::Shallow, ..case.clone() },
-            Case { twin: 1, ..case.clone() },
+            Case { replicate: 1, ..case.clone() },
             Case { pattern: Pattern::Paced { rate_per_s: 1000.0 }, ..case.clone() },
         ];
         for other in others {
@@ -285,30 +289,21 @@ mod tests {
         assert_eq!((json["writes"].as_str(), json["remedy"].as_str()), (Some("100x2"), Some("cork-forgotten")));
         assert_eq!(json["pattern"]["kind"], "small-writes");
         assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
-        assert_eq!(case.label(), "tcp block together cork-forgotten 100x2 B");
+        assert_eq!(case.label(), "tcp block same-cpu cork-forgotten 100x2 B");
     }
 
     #[test]
     fn a_fault_and_a_gap_are_said_in_the_greatest_unit_that_is_exact() {
-        let plant = |stall_ns, every, sleeps| Plant { stall_ns, every, sleeps };
-        assert_eq!(plant(40_000_000, 1, true).to_string(), "sleep=40ms/1");
-        assert_eq!(plant(1_300, 100, false).to_string(), "busy=1300ns/100");
-        let planted = Case { plant: Some(plant(1_500_000, 7, true)), ..Case::ping_pong("tcp") };
-        assert_eq!(planted.details(), ["planted 1500 us every 7"]);
-    }
-
-    #[test]
-    fn what_older_runs_say_of_the_links_backend_is_ignored() {
-        let case = Case { link: "delay=2ms".to_owned(), ..Case::ping_pong("tcp") };
-        assert_eq!(case.id(), "f1e8a5f711ef54d4", "as in runs that could name a backend");
-        let mut json = serde_json::to_value(&case).unwrap();
-        json["link_backend"] = "relay".into();
-        assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
+        let injected_fault = |stall_ns, every, sleeps| InjectedFault { stall_ns, every, sleeps };
+        assert_eq!(injected_fault(40_000_000, 1, true).to_string(), "sleep=40ms/1");
+        assert_eq!(injected_fault(1_300, 100, false).to_string(), "busy=1300ns/100");
+        let injected = Case { injected_fault: Some(injected_fault(1_500_000, 7, true)), ..Case::ping_pong("tcp") };
+        assert_eq!(injected.details(), ["injected 1500 us every 7"]);
     }
 
     #[test]
     fn a_case_survives_json() {
-        let case = Case { twin: 1, pattern: Pattern::Paced { rate_per_s: 12.5 }, ..Case::ping_pong("udp6") };
+        let case = Case { replicate: 1, pattern: Pattern::Paced { rate_per_s: 12.5 }, ..Case::ping_pong("udp6") };
         let json = serde_json::to_string(&case).unwrap();
         assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), case);
     }

@@ -19,7 +19,7 @@ pub struct Exchange {
     pub gap_ns: u64,
     /// Requests written before the first of their answers is read.
     pub pipeline: u64,
-    /// What is done against stalls.
+    /// The remedy.
     pub remedy: Remedy,
 }
 
@@ -29,7 +29,7 @@ impl Exchange {
     pub fn options_at(&self, end: End) -> Options {
         match (self.remedy, end) {
             (Remedy::Nodelay, _) => Options::default().with(OptionName::Nodelay, "on"),
-            (Remedy::CorkForgotten, End::Near) => Options::default().with(OptionName::Cork, "on"),
+            (Remedy::CorkForgotten, End::Client) => Options::default().with(OptionName::Cork, "on"),
             _ => Options::default(),
         }
     }
@@ -190,7 +190,7 @@ impl fmt::Display for Writes {
 #[serde(try_from = "String", into = "String")]
 pub enum Remedy {
     /// Nothing: the kernel's defaults.
-    None,
+    Default,
     /// `TCP_NODELAY` at both ends: no Nagle, neither for requests nor for answers that follow one another.
     Nodelay,
     /// `TCP_CORK` before the first write of a request, released after the last.
@@ -212,11 +212,11 @@ pub enum Remedy {
 impl Remedy {
     /// The words of those that take no number, in the order in which they are listed to users, and `batch=N`.
     pub const WORDS: &'static [&'static str] =
-        &["none", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=N"];
+        &["default", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=N"];
 
     /// Those that take no number, in the order of [`Remedy::WORDS`].
     pub const PLAIN: &'static [Self] = &[
-        Self::None,
+        Self::Default,
         Self::Nodelay,
         Self::Cork,
         Self::CorkForgotten,
@@ -230,7 +230,7 @@ impl Remedy {
     #[must_use]
     pub fn summary(self) -> &'static str {
         match self {
-            Self::None => "nothing is done: the kernel's defaults",
+            Self::Default => "default options: nothing is changed",
             Self::Nodelay => "TCP_NODELAY at both ends: each write leaves at once",
             Self::Cork => "TCP_CORK before the first write of a request, released after the last",
             Self::CorkForgotten => "TCP_CORK set once and never released",
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(text("nodleay"), "unknown remedy `nodleay` (hint: did you mean `nodelay`?)");
         assert!(text("batch=0").contains("1 to 10000"));
         assert!(text("batch=N").contains("how many"));
-        assert!(text("zzz").contains("one of none, nodelay"));
+        assert!(text("zzz").contains("one of default, nodelay"));
     }
 
     #[test]
@@ -370,14 +370,14 @@ mod tests {
             let writes = "5x2".parse().unwrap();
             Exchange { writes, gap_ns: 0, pipeline: 1, remedy }.sizes_written()
         };
-        assert_eq!(of(Remedy::None), [2; 5]);
+        assert_eq!(of(Remedy::Default), [2; 5]);
         assert_eq!(of(Remedy::OneWrite), [10]);
         assert_eq!(of(Remedy::Batch(2)), [4, 4, 2]);
         let calls = |remedy| {
             let writes = "5x2".parse().unwrap();
             Exchange { writes, gap_ns: 0, pipeline: 1, remedy }.calls_written()
         };
-        let remedies = [Remedy::None, Remedy::OneWrite, Remedy::Writev, Remedy::Batch(2)];
+        let remedies = [Remedy::Default, Remedy::OneWrite, Remedy::Writev, Remedy::Batch(2)];
         assert_eq!(remedies.map(calls), [5, 1, 1, 3]);
         let pauses =
             |gap_ns, remedy| Exchange { writes: "5x2".parse().unwrap(), gap_ns, pipeline: 1, remedy }.pauses_left();
@@ -392,12 +392,16 @@ mod tests {
             asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
         };
         for remedy in Remedy::PLAIN {
-            let (near, far) = match remedy {
+            let (client, server) = match remedy {
                 Remedy::Nodelay => ("nodelay=on", "nodelay=on"),
                 Remedy::CorkForgotten => ("cork=on", ""),
                 _ => ("", ""),
             };
-            assert_eq!((of(*remedy, End::Near).as_str(), of(*remedy, End::Far).as_str()), (near, far), "{remedy}");
+            assert_eq!(
+                (of(*remedy, End::Client).as_str(), of(*remedy, End::Server).as_str()),
+                (client, server),
+                "{remedy}"
+            );
         }
     }
 

@@ -22,7 +22,7 @@ words! {
     /// What a finding is about.
     #[derive(Default)]
     pub enum About: "subject of a finding" {
-        /// What makes the latency as long as it is: it is tested by a planting and a decoy (`cargo xtask diagnose`).
+        /// What makes the latency as long as it is: it is tested by an injection and a decoy (`cargo xtask diagnose`).
         #[default]
         Cause = "cause",
         /// What packets did, which costs nothing by itself.

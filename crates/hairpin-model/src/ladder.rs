@@ -78,7 +78,7 @@ pub struct Group<'r> {
     pub rows: Vec<&'r CaseSummary>,
 }
 
-/// The groups by path in the order of the plan, then in that of the words (block, poll, spin; together, apart, free),
+/// The groups by path in the order of the plan, then in that of the words (block, poll, spin; same-cpu, cross-cpu, unpinned),
 /// then in that of the plan.
 #[must_use]
 pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
@@ -129,7 +129,7 @@ fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
 }
 
-/// What is written and answered, whatever is done against its stalling, and the fault planted in the answer, if any:
+/// What is written and answered, whatever is done against its stalling, and the fault injected in the answer, if any:
 /// `100x2 B`, `4,3210 B, gap 1 ms, 4 in flight`.
 #[must_use]
 pub fn request(case: &Case, exchange: &Exchange) -> String {
@@ -140,7 +140,11 @@ pub fn request(case: &Case, exchange: &Exchange) -> String {
 
 /// The remedy, and the words of [`request`]: those that a case of exchanges has beyond one of round trips.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
-    let bare = Case { exchange: Some(exchange.clone()), plant: case.plant, ..Case::ping_pong(&case.transport) };
+    let bare = Case {
+        exchange: Some(exchange.clone()),
+        injected_fault: case.injected_fault,
+        ..Case::ping_pong(&case.transport)
+    };
     let sized = Case { size_bytes: case.size_bytes, reply_size_bytes: case.reply_size_bytes, ..bare };
     sized.details()
 }

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod capabilities;
 pub mod card;
 pub mod case;
 pub mod claim;
@@ -15,7 +16,6 @@ pub mod fact;
 pub mod fact_names;
 pub mod figure;
 pub mod finding;
-pub mod ground;
 pub mod hint;
 pub mod judged_claim;
 pub mod ladder;

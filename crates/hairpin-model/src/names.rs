@@ -22,12 +22,24 @@ impl Hinted for UnknownName {
     }
 
     fn hint(&self) -> String {
+        let renamed = RENAMED.iter().find(|(kind, old, _)| *kind == self.kind && *old == self.given);
+        if let Some((_, _, new)) = renamed {
+            return format!("it is called `{new}` now");
+        }
         match &self.nearest {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("one of {}", self.known.join(", ")),
         }
     }
 }
+
+/// Words of earlier versions: the kind of name, the word then, and the word now.
+pub const RENAMED: &[(&str, &str, &str)] = &[
+    ("placement", "together", "same-cpu"),
+    ("placement", "apart", "cross-cpu"),
+    ("placement", "free", "unpinned"),
+    ("remedy", "none", "default"),
+];
 
 /// Finds `given` in `known`, or says which known name is nearest.
 ///
@@ -133,6 +145,22 @@ macro_rules! words {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::case::Placement;
+    use crate::exchange::Remedy;
+
+    #[test]
+    fn a_word_of_an_earlier_version_is_refused_with_the_word_of_this_one() {
+        assert!(
+            "together".parse::<Placement>().unwrap_err().to_string().ends_with("(hint: it is called `same-cpu` now)")
+        );
+        for (kind, old, new) in RENAMED {
+            match *kind {
+                "placement" => assert!(old.parse::<Placement>().is_err() && new.parse::<Placement>().is_ok()),
+                "remedy" => assert!(old.parse::<Remedy>().is_err() && new.parse::<Remedy>().is_ok()),
+                other => panic!("no such kind of names: {other}"),
+            }
+        }
+    }
 
     #[test]
     fn a_slip_of_the_finger_gets_the_nearest_name() {

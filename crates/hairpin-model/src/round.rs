@@ -62,7 +62,7 @@ pub struct RoundOrder {
     pub extent: Extent,
     /// How much to send first, unmeasured.
     pub warm_up: Extent,
-    /// How long an answer may take before it counts as late or lost (or the round as failed, on a lossless transport).
+    /// How long an answer may take before it counts as late or lost (or the round as failed, on a reliable transport).
     pub timeout_ns: u64,
     /// How long the round may take from its first message on, in ns: one that takes longer fails. `u64::MAX` in runs of versions
     /// without it.
@@ -229,8 +229,8 @@ pub struct ExchangeCounts {
     pub exchanges: u64,
     /// Segments with payload, both directions (`tcpi_data_segs_out` and `_in`); null where there are none to count.
     pub segments: Option<u64>,
-    /// Segments without payload, both directions: bare acknowledgements; null where there are none to count.
-    pub bare_acks: Option<u64>,
+    /// Segments without payload, both directions: pure acknowledgements; null where there are none to count.
+    pub pure_acks: Option<u64>,
     /// System calls of the client on the wire.
     pub system_calls: u64,
 }

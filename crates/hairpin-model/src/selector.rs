@@ -28,7 +28,7 @@ pub struct Selector {
     pub options: Option<Options>,
     /// How deep the CPUs may sleep.
     pub cpu_idle: Option<CpuIdle>,
-    /// What is done against stalls.
+    /// The remedy.
     pub remedy: Option<Remedy>,
     /// The writes of a request.
     pub writes: Option<Writes>,

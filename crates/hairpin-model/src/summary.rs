@@ -267,10 +267,10 @@ impl CaseSummary {
         self.exchanges.as_ref()?.bytes_per_ms
     }
 
-    /// [`CaseSummary::bytes_per_ms`] against that of the same case with remedy `none`.
+    /// [`CaseSummary::bytes_per_ms`] against that of the same case with remedy `default`.
     #[must_use]
     pub fn speed_up(&self) -> Option<Figure> {
-        self.exchanges.as_ref()?.speed_up_against_none.filter(|figure| figure.value.is_finite())
+        self.exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
     }
 
     /// Whether it moves more bytes a millisecond than the other: their intervals are apart. Where fewer than half of the
@@ -296,12 +296,12 @@ pub struct ExchangeFigures {
     /// Segments with payload, both directions.
     pub segments_per_exchange: Option<Figure>,
     /// Segments without payload, both directions.
-    pub bare_acks_per_exchange: Option<Figure>,
+    pub pure_acks_per_exchange: Option<Figure>,
     /// System calls of the client.
     pub system_calls_per_exchange: Option<Figure>,
-    /// `bytes_per_ms` over that of the same case with remedy `none`, paired by block; null for `none` itself and where
+    /// `bytes_per_ms` over that of the same case with remedy `default`, paired by block; null for `default` itself and where
     /// it was not measured.
-    pub speed_up_against_none: Option<Figure>,
+    pub speed_up_against_default: Option<Figure>,
 }
 
 words! {

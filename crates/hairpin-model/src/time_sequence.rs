@@ -72,7 +72,7 @@ words! {
         /// A segment with payload left for the other end.
         Segment = "segment",
         /// An acknowledgement without payload.
-        BareAck = "bare-ack",
+        PureAck = "bare-ack",
         /// A segment that closes its direction.
         Fin = "fin",
         /// A reset.
@@ -91,8 +91,8 @@ words! {
         Autocork = "autocork",
         /// An acknowledgement came late although the data had arrived.
         DelayedAck = "delayed-ack",
-        /// The far program held the request after it had read it.
-        FarProgram = "far-program",
+        /// The server program held the request after it had read it.
+        ServerProgram = "server-program",
         /// Written bytes stayed and no evidence says why.
         Unexplained = "unexplained",
     }
@@ -150,7 +150,7 @@ pub struct TracedExchange {
     pub segments: u64,
     /// The waits, the longest first.
     pub waits: Vec<Wait>,
-    /// From the request's last byte leaving the near host to its acknowledgement, in ns; null where it is not known.
+    /// From the request's last byte leaving the client's host to its acknowledgement, in ns; null where it is not known.
     pub last_ack_ns: Option<u64>,
 }
 

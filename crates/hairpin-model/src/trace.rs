@@ -13,9 +13,9 @@ words! {
     /// Which end of the connection.
     pub enum End: "end" {
         /// The client.
-        Near = "near",
+        Client = "client",
         /// The server.
-        Far = "far",
+        Server = "server",
     }
 }
 
@@ -34,9 +34,9 @@ pub struct RoundTrace {
     /// reads, in ns.
     pub clock_error_ns: u64,
     /// The client.
-    pub near: EndTrace,
+    pub client: EndTrace,
     /// The server.
-    pub far: EndTrace,
+    pub server: EndTrace,
     /// What became of the capture.
     pub capture: Capture,
     /// The connection's packets in the order in which they were sent; empty without a capture.

@@ -68,7 +68,7 @@ pub fn earlier_cards() -> SavedCards {
     const STREAM: SavedCard = SavedCard {
         protocol: Protocol::None,
         ordered: true,
-        lossless: true,
+        reliable: true,
         boundaries: false,
         cpu_only: false,
         is_reference: false,
@@ -76,7 +76,7 @@ pub fn earlier_cards() -> SavedCards {
     const MESSAGES: SavedCard = SavedCard { boundaries: true, ..STREAM };
     const MEMORY: SavedCard = SavedCard { cpu_only: true, ..MESSAGES };
     const TCP: SavedCard = SavedCard { protocol: Protocol::Tcp, ..STREAM };
-    const UDP: SavedCard = SavedCard { protocol: Protocol::Udp, ordered: false, lossless: false, ..MESSAGES };
+    const UDP: SavedCard = SavedCard { protocol: Protocol::Udp, ordered: false, reliable: false, ..MESSAGES };
     [
         ("memory", MEMORY),
         ("shm", MEMORY),
@@ -125,7 +125,7 @@ mod tests {
             "cases": [], "comparisons": [], "findings": [], "skipped": [],
         });
         let cards = load(&json.to_string()).unwrap().cards;
-        assert_eq!(["tcp", "udp6"].map(|name| cards.lossless(name)), [true, false]);
+        assert_eq!(["tcp", "udp6"].map(|name| cards.reliable(name)), [true, false]);
         assert_eq!(cards, earlier_cards());
         let own: SavedCards = [("carrier-pigeon", *cards.get("udp").unwrap())].into_iter().collect();
         json["cards"] = serde_json::to_value(&own).unwrap();

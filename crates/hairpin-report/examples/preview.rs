@@ -1,4 +1,4 @@
-//! Shows a made-up run: `cargo run -p hairpin-report --example preview -- terminal 80 plain small-writes`.
+//! Shows a fixture run: `cargo run -p hairpin-report --example preview -- terminal 80 plain small-writes`.
 //! For work on the looks.
 #![allow(clippy::print_stdout, clippy::disallowed_methods, missing_docs, reason = "a program for people")]
 

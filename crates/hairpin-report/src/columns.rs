@@ -177,7 +177,7 @@ const CASE: &[Column] = &[
         Pattern::PingPong | Pattern::SmallWrites => None,
     }),
     Column::words("cpu_idle", |row| row.case.cpu_idle.to_string()),
-    Column::count("twin", |row| u64::from(row.case.twin)),
+    Column::count("replicate", |row| u64::from(row.case.replicate)),
 ];
 
 const ROUNDS: &[Column] = &[
@@ -272,11 +272,15 @@ const EXCHANGES: &[Column] = &[
     Column::number("exchange_8_ns", Unit::Time, |row| early(row, 7)),
     Column::plain("bytes_per_ms", "bytes/ms", CaseSummary::bytes_per_ms),
     Column::plain("segments_per_exchange", "segments", |row| figures(row)?.segments_per_exchange),
-    Column::plain("bare_acks_per_exchange", "bare ACKs", |row| figures(row)?.bare_acks_per_exchange),
+    Column::plain("pure_acks_per_exchange", "pure ACKs", |row| figures(row)?.pure_acks_per_exchange),
     Column::plain("system_calls_per_exchange", "system calls", |row| figures(row)?.system_calls_per_exchange)
         .titled("system calls", "calls"),
-    Column::of("speed_up_against_none", "speed-up against none", Value::Figure(Unit::Times, CaseSummary::speed_up))
-        .titled("speed-up against none", "speed-up"),
+    Column::of(
+        "speed_up_against_default",
+        "speed-up against none",
+        Value::Figure(Unit::Times, CaseSummary::speed_up),
+    )
+    .titled("speed-up against none", "speed-up"),
 ];
 
 const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its column");

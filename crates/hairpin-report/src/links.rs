@@ -57,7 +57,7 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
     of(run).iter().filter_map(spoiled).collect()
 }
 
-/// Rounds that do not count because of the link, by case: `12 rounds do not count: udp block together 10, tcp block
+/// Rounds that do not count because of the link, by case: `12 rounds do not count: udp block same-cpu 10, tcp block
 /// together 2 (round 0: the relay was late by 118 us at p50, bound 100 us; and 11 more)`. True where a case is invalid.
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     /// The most reasons that are listed.

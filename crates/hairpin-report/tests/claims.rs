@@ -52,7 +52,7 @@ fn report(tested: bool) -> ClaimsReport {
     let said = |verdict: &str| if tested { json!(verdict) } else { Value::Null };
     let number = json!({"value": 4.873, "unit": "bytes/ms"});
     let order = json!({"value": ["released after the last write", "forgotten"], "unit": "order, the fastest first"});
-    let holds = "The bytes-per-ms of tcp block together none 100x2 B, 4.52 bytes/ms (4.07 to 4.97), is within a factor of 2 of 4.873 bytes/ms.";
+    let holds = "The bytes-per-ms of tcp block same-cpu default 100x2 B, 4.52 bytes/ms (4.07 to 4.97), is within a factor of 2 of 4.873 bytes/ms.";
     let first = [row("", &number, came(4.52, 0.928, "holds", holds), None)];
     let second = [
         row("rate", &number, came(0.0134, 0.0027, "does-not-hold", "It is less."), None),

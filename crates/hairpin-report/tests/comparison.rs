@@ -30,23 +30,23 @@ fn comparison() -> ComparisonReport {
         links: None,
         invalid: Vec::new(),
         rows: vec![
-            row("tcp block together", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
-            row("tcp block together", "p99", 15_000.0, 16_900.0, Verdict::Slower),
-            row("udp block together", "p50", 10_200.0, 9480.0, Verdict::Faster),
+            row("tcp block same-cpu", "p50", 13_400.0, 13_450.0, Verdict::CannotTell),
+            row("tcp block same-cpu", "p99", 15_000.0, 16_900.0, Verdict::Slower),
+            row("udp block same-cpu", "p50", 10_200.0, 9480.0, Verdict::Faster),
         ],
         unlike: vec![Unlike {
             what: "environment.kernel".to_owned(),
             baseline: "Linux 6.18.0".to_owned(),
             candidate: "Linux 6.18.1".to_owned(),
         }],
-        only_in: vec![("icmp block apart".to_owned(), "the baseline".to_owned())],
+        only_in: vec![("icmp block cross-cpu".to_owned(), "the baseline".to_owned())],
         cautions: vec![Caution {
             run: "hairpin-runs/2026-11-21-survey".to_owned(),
             code: "noisy-machine".to_owned(),
             summary: "Something else used the machine in 7 of 20 rounds.".to_owned(),
         }],
         budgets: vec![BudgetResult {
-            case: "tcp block together".to_owned(),
+            case: "tcp block same-cpu".to_owned(),
             figure: "p99".to_owned(),
             allowed_share: 0.05,
             ratio: Some(Figure::new(1.127, 1.115, 1.139)),
@@ -69,8 +69,8 @@ fn a_comparison_says_why_changes_have_no_interval() {
     report.rows[1].ratio = Figure::without(1.3, NoInterval::SlowVariation);
     report.rows[2].ratio = Figure::without(0.8, NoInterval::Trend);
     let text = render_comparison(&report, &plain(200));
-    let lines = "No interval for udp block together p50: it rose or fell throughout the run (hint: --over 40s)\n\
-                 No interval for tcp block together p50 and 1 more: it varied more slowly than the run can show (hint: \
+    let lines = "No interval for udp block same-cpu p50: it rose or fell throughout the run (hint: --over 40s)\n\
+                 No interval for tcp block same-cpu p50 and 1 more: it varied more slowly than the run can show (hint: \
                  --over 40s)\n";
     assert!(text.contains(lines), "{text}");
     assert!(!render_comparison(&comparison(), &plain(200)).contains("No interval"));
@@ -79,7 +79,7 @@ fn a_comparison_says_why_changes_have_no_interval() {
 /// The comparison with its TCP case invalid: for these reasons in the baseline and in the candidate.
 fn invalid_comparison(baseline: &[&str], candidate: &[&str]) -> ComparisonReport {
     let whys = |whys: &[&str]| whys.iter().map(|why| (*why).to_owned()).collect::<Vec<_>>();
-    let case = "tcp block together".to_owned();
+    let case = "tcp block same-cpu".to_owned();
     let mut report = comparison();
     for row in report.rows.iter_mut().filter(|row| row.case == case) {
         (row.valid, row.verdict) = (false, Verdict::CannotTell);

@@ -17,8 +17,8 @@ fn a_row_a_case_with_units_in_the_names() {
     let (header, rows) = table(&summary(&run));
     assert_eq!(rows.len(), run.cases.len());
     let column = |name: &str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
-    let tcp = rows.iter().find(|row| &row[column("label")] == "tcp block together").expect("it is there");
-    let p50 = run.cases.iter().find(|row| row.label == "tcp block together").unwrap().latency_ns.p50.unwrap();
+    let tcp = rows.iter().find(|row| &row[column("label")] == "tcp block same-cpu").expect("it is there");
+    let p50 = run.cases.iter().find(|row| row.label == "tcp block same-cpu").unwrap().latency_ns.p50.unwrap();
     assert_eq!(tcp[column("latency_p50_ns")].parse(), Ok(p50.value));
     assert_eq!(tcp[column("latency_p50_ns_low")].parse().ok(), p50.low);
     assert_eq!(tcp[column("latency_p50_ns_high")].parse().ok(), p50.high);
@@ -26,7 +26,7 @@ fn a_row_a_case_with_units_in_the_names() {
     let cpu_ns = ["cpu_client_s", "cpu_echo_s"].map(|name| tcp[column(name)].parse::<f64>().unwrap() * 1e9);
     let each_ns = cpu_ns.iter().sum::<f64>() / tcp[column("samples")].parse::<f64>().unwrap();
     assert!((tcp[column("cpu_ns_per_message")].parse::<f64>().unwrap() - each_ns).abs() < 0.001);
-    let lossy = rows.iter().find(|row| &row[column("label")] == "udp block apart 1000/s").expect("it is there");
+    let lossy = rows.iter().find(|row| &row[column("label")] == "udp block cross-cpu 1000/s").expect("it is there");
     assert_eq!(&lossy[column("latency_p99_ns")], "", "null is an empty cell");
     assert_eq!(&lossy[column("lost_by_cause")], "receive-buffer-overflow=2");
     assert_eq!(&lossy[column("asked_rate_per_s")], "1000");
@@ -44,8 +44,8 @@ fn the_other_state_of_the_machine_has_columns() {
         let row = rows.iter().find(|row| &row[column("label")] == label).expect("it is there");
         names.map(|name| row[column(name)].to_owned())
     };
-    assert_eq!(cells("tcp block together"), ["0", "0.6", "1", "0.4", "5700"]);
-    assert_eq!(cells("udp block together"), ["0", "0.6", "", "", ""]);
+    assert_eq!(cells("tcp block same-cpu"), ["0", "0.6", "1", "0.4", "5700"]);
+    assert_eq!(cells("udp block same-cpu"), ["0", "0.6", "", "", ""]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn exchanges_have_columns_that_are_empty_for_other_cases() {
     let expected = ["100x2", "small-writes", "344", "101", "captures/tcp-nodelay.pcapng", "641000"];
     assert_eq!(cells.map(|name| &nodelay[column(name)]), expected);
     assert_eq!(nodelay[column("exchange_p50_ns")], nodelay[column("latency_p50_ns")]);
-    assert_eq!(&rows[0][column("speed_up_against_none")], "", "none has nothing to be compared with");
+    assert_eq!(&rows[0][column("speed_up_against_default")], "", "none has nothing to be compared with");
     let other = rows.iter().next_back().expect("the round trip is last");
     let empty = (column("writes")..header.len()).all(|place| other[place].is_empty());
     assert!(empty, "{other:?}");

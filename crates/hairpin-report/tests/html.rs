@@ -185,8 +185,8 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
     assert_eq!(count("<svg class=\"chart time-sequence\""), 4, "one for each drawn exchange");
     assert_eq!(count("<desc>"), 4);
     assert_eq!(count("<details open>"), 1, "the most telling one");
-    let open = page.find("<details open><summary>tcp block together none").expect("the untreated one");
-    assert!(open < page.find("<details><summary>tcp block together cork-forgotten").expect("then the longest wait"));
+    let open = page.find("<details open><summary>tcp block same-cpu default").expect("the untreated one");
+    assert!(open < page.find("<details><summary>tcp block same-cpu cork-forgotten").expect("then the longest wait"));
     assert_eq!(count("<circle class=\"p50\""), run.cases.len(), "the ladder has a lane for each case");
     assert_eq!(count("<rect class=\"wait nagle\""), 1);
     assert_eq!(count("<rect class=\"wait delayed-ack\""), 1);
@@ -224,7 +224,7 @@ fn each_link_has_its_path_its_charts_and_its_ledger() {
     assert_eq!(count("<line class=\"limit\""), 4, "down, the depth is far below it");
     assert_eq!(count("<details open>"), 1, "the round with the most drops");
     let open = page.find("<details open>").expect("it is there");
-    assert!(page[open..].starts_with("<details open><summary>udp block together, round 4</summary>"));
+    assert!(page[open..].starts_with("<details open><summary>udp block same-cpu, round 4</summary>"));
     for said in [
         "home-uplink (seed 7)",
         "5.5mbit/s, 2752KiB may wait, tail drop",
@@ -322,7 +322,7 @@ fn damaged_link_records_are_shown_without_a_panic() {
 #[test]
 fn a_sequence_says_in_words_what_it_shows() {
     let page = render(&support::small_writes::run(true));
-    let from = page.find("aria-label=\"Time sequence of an exchange, tcp block together none").expect("the chart");
+    let from = page.find("aria-label=\"Time sequence of an exchange, tcp block same-cpu default").expect("the chart");
     let described = &page[from..from + page[from..].find("</desc>").expect("its description")];
     for said in ["client: SYN", "server: SYN-ACK", "99 writes of 2 B", "server: ACK 2", "ACK delayed"] {
         assert!(described.contains(said), "{said}: {described}");
@@ -468,7 +468,7 @@ fn a_run_without_figures_says_so_instead_of_showing_blank_charts() {
 #[test]
 fn a_single_case_with_a_single_round_still_makes_a_page() {
     let mut run = support::survey(1);
-    run.cases.retain(|row| row.label == "tcp block apart");
+    run.cases.retain(|row| row.label == "tcp block cross-cpu");
     let row = &mut run.cases[0];
     row.rounds = 1;
     row.round_points.truncate(1);

@@ -27,10 +27,10 @@ fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
         .as_array()
         .unwrap()
         .iter()
-        .find(|case| case["label"] == "tcp block apart")
+        .find(|case| case["label"] == "tcp block cross-cpu")
         .expect("the fixture has it");
     let words = ["transport", "waiting", "placement", "ends", "link"].map(|key| tcp["case"][key].as_str().unwrap());
-    assert_eq!(words, ["tcp", "block", "apart", "processes", "loopback"]);
+    assert_eq!(words, ["tcp", "block", "cross-cpu", "processes", "loopback"]);
     let p50 = run.case(tcp["id"].as_str().unwrap()).unwrap().latency_ns.p50.unwrap();
     assert_eq!(tcp["latency_ns"]["p50"]["value"].as_f64(), Some(p50.value));
     assert_eq!(tcp["latency_ns"]["p50"]["low"].as_f64(), p50.low);
@@ -45,11 +45,11 @@ fn nulls_stand_where_samples_do_not_suffice_or_there_is_no_echo_half() {
     let case = |label: &str| {
         json["cases"].as_array().unwrap().iter().find(|case| case["label"] == label).expect("it is there").clone()
     };
-    let open_loop = case("udp block apart 1000/s");
+    let open_loop = case("udp block cross-cpu 1000/s");
     assert!(open_loop["latency_ns"]["p99"].is_null() && open_loop["latency_ns"]["p999"].is_null());
     assert_eq!(open_loop["ledger"]["lost"], serde_json::json!({"receive-buffer-overflow": 2}));
     assert_eq!(open_loop["ledger"]["unexplained"], 1);
-    assert!(case("icmp block apart")["cpu_seconds"]["echo"].is_null());
+    assert!(case("icmp block cross-cpu")["cpu_seconds"]["echo"].is_null());
 }
 
 #[test]

@@ -58,7 +58,7 @@ fn cases_of_several_links_stand_below_the_name_of_theirs() {
     let places = titles.map(|title| place(&format!("{title}  tcp ").replace("5ms\n  tcp", "5ms\n! udp")));
     assert!(places.is_sorted(), "in the order of the plan: {places:?}");
     assert!(
-        text.starts_with("A round trip of tcp (block, together) takes, at p50, 13.4 us without a link, 4.05 ms over")
+        text.starts_with("A round trip of tcp (block, same-cpu) takes, at p50, 13.4 us without a link, 4.05 ms over")
     );
 }
 
@@ -87,7 +87,7 @@ fn an_account_that_does_not_close_says_by_how_much() {
 fn rounds_that_the_link_spoiled_are_told_before_its_packets_and_an_invalid_case_first_of_all() {
     let run = run();
     let said = text(&run);
-    let left_out = "12 rounds do not count: tcp block together 2, udp block together 10 (round 0: the relay was late by 118 us \
+    let left_out = "12 rounds do not count: tcp block same-cpu 2, udp block same-cpu 10 (round 0: the relay was late by 118 us \
                     at p50, bound 100 us; round 1: the relay was late by 125 us at p50, bound 100 us; and 10 more); 50 000 \
                     packets in";
     assert!(said.contains(left_out), "{said}");
@@ -97,7 +97,7 @@ fn rounds_that_the_link_spoiled_are_told_before_its_packets_and_an_invalid_case_
     let mut valid = run.clone();
     valid.cases.pop();
     assert!(!text(&valid).contains("not as asked for"), "rounds are left out, and the case counts: {}", text(&valid));
-    assert!(text(&valid).contains("2 rounds do not count: tcp block together 2 (round 0"), "{}", text(&valid));
+    assert!(text(&valid).contains("2 rounds do not count: tcp block same-cpu 2 (round 0"), "{}", text(&valid));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
-use hairpin_model::case::{Case, Plant};
+use hairpin_model::case::{Case, InjectedFault};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
 use hairpin_model::options::{OptionName, Options};
@@ -29,9 +29,9 @@ fn a_survey_at_100_columns() {
 #[test]
 fn a_single_case() {
     let mut run = support::survey(1);
-    run.cases.retain(|row| row.label == "tcp block together");
+    run.cases.retain(|row| row.label == "tcp block same-cpu");
     run.answer = support::told(
-        "tcp block together: p50 13.4 us (95 % interval 13.2-13.6), p99 15.0 us, 33 921 round trips over 10 rounds.",
+        "tcp block same-cpu: p50 13.4 us (95 % interval 13.2-13.6), p99 15.0 us, 33 921 round trips over 10 rounds.",
     );
     run.comparisons.clear();
     run.findings.clear();
@@ -197,7 +197,7 @@ fn a_finding_has_four_lines_a_brief_note_one_and_the_run_a_place_of_its_own() {
     assert_eq!(findings[4], "note: wake-up-dominated: It costs nothing.");
     assert_eq!(
         of("Run and machine")[0],
-        "note: drift: The rounds of tcp block apart grew by 10.9 % from the first to the last."
+        "note: drift: The rounds of tcp block cross-cpu grew by 10.9 % from the first to the last."
     );
 }
 
@@ -223,8 +223,8 @@ fn a_capture_without_a_file_is_not_called_saved() {
 fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
     let text = render(&support::small_writes::run(false), &plain(200)).replace('\n', " ");
     let left_out = "Not shown, as no first exchange is 1.5 times as long or as short as the p50 with an interval that \
-                    excludes it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, together); none \
-                    (unix-stream 100x2 B, block, together); none (pipe 100x2 B, block, together).";
+                    excludes it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); none \
+                    (unix-stream 100x2 B, block, same-cpu); none (pipe 100x2 B, block, same-cpu).";
     assert!(text.contains(left_out), "{text}");
 }
 
@@ -286,7 +286,7 @@ fn a_run_without_any_measured_round_says_why_and_shows_no_empty_table() {
 fn no_line_is_wider_than_asked() {
     use crate::support::small_writes::{pipelined, run, run_with};
     let of_gaps = |case: &mut Case| {
-        case.plant = Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true });
+        case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
         case.options = Options::default().with(OptionName::Congestion, "cubic");
         case.exchange.iter_mut().for_each(|exchange| {
             exchange.writes = "4,3210".parse().expect("it says what to write");
@@ -342,7 +342,7 @@ fn colour_is_there_only_when_asked_for_and_changes_no_text() {
 fn a_machine_that_was_slowed_is_said_with_an_example() {
     let text = render(&support::slowed_survey(), &plain(120)).replace('\n', " ");
     let expected = "Machine: slowed 1.21x during 40 % of rounds (shared core?); figures are from the rest. While slowed, tcp \
-                    block together took 5.70 us instead of 13.4 us.";
+                    block same-cpu took 5.70 us instead of 13.4 us.";
     assert!(text.contains(expected), "{text}");
 }
 

@@ -25,7 +25,7 @@ fn sequence<'r>(run: &'r mut Run, remedy: &str) -> &'r mut TimeSequence {
 
 #[test]
 fn the_stall_at_80_columns_from_a_capture() {
-    insta::assert_snapshot!(drawn(&support::small_writes::run(true), "none", 80));
+    insta::assert_snapshot!(drawn(&support::small_writes::run(true), "default", 80));
 }
 
 #[test]
@@ -39,13 +39,13 @@ fn the_untreated_case_is_shown_unless_one_is_named() {
     let labels = |which: &str| -> Vec<String> {
         chosen(&run, which).expect("known").iter().map(|row| row.label.clone()).collect()
     };
-    assert_eq!(labels(MOST_TELLING), ["tcp block together none 100x2 B"]);
-    let all =
-        ["none", "cork-forgotten", "nodelay", "one-write"].map(|word| format!("tcp block together {word} 100x2 B"));
+    assert_eq!(labels(MOST_TELLING), ["tcp block same-cpu default 100x2 B"]);
+    let all = ["default", "cork-forgotten", "nodelay", "one-write"]
+        .map(|word| format!("tcp block same-cpu {word} 100x2 B"));
     assert_eq!(labels(ALL), all, "the untreated one, then waits, then by duration");
-    assert_eq!(labels("nodelay"), ["tcp block together nodelay 100x2 B"]);
-    assert_eq!(labels("tcp block together none 100x2 B"), ["tcp block together none 100x2 B"]);
-    assert_eq!(labels("none").len(), 3, "over every transport");
+    assert_eq!(labels("nodelay"), ["tcp block same-cpu nodelay 100x2 B"]);
+    assert_eq!(labels("tcp block same-cpu default 100x2 B"), ["tcp block same-cpu default 100x2 B"]);
+    assert_eq!(labels("default").len(), 3, "over every transport");
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn an_unknown_case_is_an_error_that_names_the_known_ones() {
     let run = support::small_writes::run(true);
     let said = |which: &str| chosen(&run, which).expect_err("it is unknown").to_string();
     assert_eq!(said("nodleay"), "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)");
-    let cases = ["none", "nodelay", "cork-forgotten", "one-write"];
-    let words = cases.map(|word| format!("tcp block together {word} 100x2 B"));
+    let cases = ["default", "nodelay", "cork-forgotten", "one-write"];
+    let words = cases.map(|word| format!("tcp block same-cpu {word} 100x2 B"));
     let known = format!("one of all, most-telling, {}, {}", cases.join(", "), words.join(", "));
     assert_eq!(said("zzz"), format!("unknown case of the ladder `zzz` (hint: {known})"), "those that have one");
 }
@@ -66,33 +66,33 @@ fn what_a_ladder_may_be_asked_of_is_known_from_the_plan() {
         check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.transport == "tcp")))
     };
     for which in
-        [ALL, MOST_TELLING, "batch=10", "tcp block together none 100x2 B", "pipe block together none 100x2 B"]
+        [ALL, MOST_TELLING, "batch=10", "tcp block same-cpu default 100x2 B", "pipe block same-cpu default 100x2 B"]
     {
         assert_eq!((ask(which, true), ask(which, false)), (Ok(()), Ok(())), "{which}");
     }
     let hint = |traced: bool| ask("zzz", traced).expect_err("it is unknown").to_string();
-    assert!(hint(true).contains("batch=10, tcp block together none 100x2 B") && !hint(true).contains("pipe"));
+    assert!(hint(true).contains("batch=10, tcp block same-cpu default 100x2 B") && !hint(true).contains("pipe"));
     assert_eq!(hint(false), "unknown case of the ladder `zzz` (hint: one of all, most-telling)", "none is traced");
 }
 
 #[test]
 fn what_was_waited_for_is_named_as_its_arrow() {
     let mut run = support::small_writes::run(true);
-    for event in &mut sequence(&mut run, "none").events {
-        if event.end == End::Far && event.kind == EventKind::BareAck && event.at_ns > 0 {
+    for event in &mut sequence(&mut run, "default").events {
+        if event.end == End::Server && event.kind == EventKind::PureAck && event.at_ns > 0 {
             (event.first_byte, event.end_byte) = (-578, -578);
         }
     }
-    let text = drawn(&run, "tcp block together none 100x2 B", 120);
+    let text = drawn(&run, "tcp block same-cpu default 100x2 B", 120);
     assert!(text.contains(":   for ACK -578") && text.contains("- ACK -578 -"), "{text}");
     assert!(text.contains("Bytes below 0 are of earlier exchanges."), "{text}");
     // It may ride on a segment, and no arrow says so.
-    for event in &mut sequence(&mut run, "none").events {
-        if event.end == End::Far && event.kind == EventKind::BareAck && event.at_ns > 0 {
+    for event in &mut sequence(&mut run, "default").events {
+        if event.end == End::Server && event.kind == EventKind::PureAck && event.at_ns > 0 {
             (event.kind, event.first_byte, event.end_byte) = (EventKind::Segment, 0, 4);
         }
     }
-    let text = drawn(&run, "tcp block together none 100x2 B", 120);
+    let text = drawn(&run, "tcp block same-cpu default 100x2 B", 120);
     assert!(
         text.contains(":   for the ACK of what was sent before") && !text.contains("earlier exchanges"),
         "{text}"
@@ -103,29 +103,29 @@ fn what_was_waited_for_is_named_as_its_arrow() {
 fn a_drawing_says_what_it_was_drawn_from() {
     let said = |kept: &dyn Fn(&Event) -> bool| {
         let mut run = support::small_writes::run(false);
-        sequence(&mut run, "none").events.retain(kept);
-        let text = drawn(&run, "tcp block together none 100x2 B", 100);
+        sequence(&mut run, "default").events.retain(kept);
+        let text = drawn(&run, "tcp block same-cpu default 100x2 B", 100);
         let from = text.find("Drawn from ").expect("it says so");
         text[from..].split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let packet = |event: &Event| matches!(event.kind, EventKind::Segment | EventKind::BareAck);
+    let packet = |event: &Event| matches!(event.kind, EventKind::Segment | EventKind::PureAck);
     assert!(said(&|_| true).starts_with("Drawn from the kernel's time stamps of both ends; their times may be off"));
     let calls = "Drawn from the calls of both ends alone: the kernel gave no time stamps of this exchange, so no segment \
                  and no ACK is shown. No capture: CAP_NET_RAW is missing";
     let without = said(&|event| !packet(event));
     assert!(without.starts_with(calls), "{without}");
-    let near = said(&|event| !packet(event) || event.kind == EventKind::Segment && event.end == End::Near);
+    let client = said(&|event| !packet(event) || event.kind == EventKind::Segment && event.end == End::Client);
     let alone =
         "Drawn from the kernel's time stamps of the client alone, so no segment of the server is shown; their";
-    assert!(near.starts_with(alone), "{near}");
+    assert!(client.starts_with(alone), "{client}");
 }
 
 #[test]
 fn what_was_not_traced_is_a_note() {
     let run = support::small_writes::run(true);
-    let text = drawn(&run, "pipe block together none 100x2 B", 200);
+    let text = drawn(&run, "pipe block same-cpu default 100x2 B", 200);
     assert!(
-        text.contains("No exchange of pipe block together none 100x2 B was traced (hint: these were: tcp"),
+        text.contains("No exchange of pipe block same-cpu default 100x2 B was traced (hint: these were: tcp"),
         "{text}"
     );
     let text = drawn(&support::survey(1), MOST_TELLING, 80).replace('\n', " ");
@@ -138,27 +138,27 @@ fn every_wait_is_named_at_its_end() {
     let names = [
         (
             WaitCause::Nagle,
-            End::Near,
+            End::Client,
             "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of what was sent before",
         ),
-        (WaitCause::Cork, End::Near, "~ corked 1.00 ms"),
-        (WaitCause::Autocork, End::Near, "~ held 1.00 ms by autocorking"),
-        (WaitCause::DelayedAck, End::Far, "~ ACK delayed 1.00 ms"),
-        (WaitCause::FarProgram, End::Far, "~ the program held the request 1.00 ms"),
-        (WaitCause::Unexplained, End::Near, "~ held 1.00 ms, and no evidence says why"),
+        (WaitCause::Cork, End::Client, "~ corked 1.00 ms"),
+        (WaitCause::Autocork, End::Client, "~ held 1.00 ms by autocorking"),
+        (WaitCause::DelayedAck, End::Server, "~ ACK delayed 1.00 ms"),
+        (WaitCause::ServerProgram, End::Server, "~ the program held the request 1.00 ms"),
+        (WaitCause::Unexplained, End::Client, "~ held 1.00 ms, and no evidence says why"),
     ];
     for (cause, end, name) in names {
         let wait =
             Wait { came_ns: None, cause, end, from_ns: 1_000_000, until_ns: 2_000_000, first_byte: 2, end_byte: 200 };
-        sequence(&mut run, "none").waits = vec![wait];
-        let text = drawn(&run, "tcp block together none 100x2 B", 100);
+        sequence(&mut run, "default").waits = vec![wait];
+        let text = drawn(&run, "tcp block same-cpu default 100x2 B", 100);
         let line = text.lines().find(|line| line.contains(name)).unwrap_or_else(|| panic!("{name}: {text}"));
         let left = line.find(": ~").is_some();
-        assert_eq!(left, end == End::Near, "{line}");
+        assert_eq!(left, end == End::Client, "{line}");
     }
-    let wait = &mut sequence(&mut run, "none").waits[0];
+    let wait = &mut sequence(&mut run, "default").waits[0];
     (wait.cause, wait.until_ns) = (WaitCause::Cork, 201_000_000);
-    assert!(drawn(&run, "none", 100).contains("kernel's ceiling of 200 ms"));
+    assert!(drawn(&run, "default", 100).contains("kernel's ceiling of 200 ms"));
 }
 
 #[test]
@@ -168,13 +168,13 @@ fn the_drawing_fits_its_columns_is_ascii_and_short() {
     sequence(&mut run, "nodelay").events = (0..9000_i64)
         .map(|number| {
             turn = (turn * 31 + 7) % 11;
-            let kind = [EventKind::Write, EventKind::Segment, EventKind::Read, EventKind::BareAck][turn % 4];
-            let end = if turn % 3 == 0 { End::Far } else { End::Near };
+            let kind = [EventKind::Write, EventKind::Segment, EventKind::Read, EventKind::PureAck][turn % 4];
+            let end = if turn % 3 == 0 { End::Server } else { End::Client };
             let at_ns = number * number * 1000;
             Event { at_ns, until_ns: Some(at_ns + 500), end, kind, first_byte: number, end_byte: number + 1 }
         })
         .collect();
-    let waits = &mut sequence(&mut run, "none").waits;
+    let waits = &mut sequence(&mut run, "default").waits;
     for number in 0..40 {
         let mut wait = waits[0].clone();
         wait.from_ns += number;
@@ -190,7 +190,7 @@ fn the_drawing_fits_its_columns_is_ascii_and_short() {
             assert!(lines <= if width < 80 { 60 } else { 42 }, "{lines} lines at {width}: {part}");
         }
     }
-    assert!(drawn(&run, "none", 80).contains("37 shorter waits are not named."));
+    assert!(drawn(&run, "default", 80).contains("37 shorter waits are not named."));
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn damaged_sequences_are_drawn_without_a_panic() {
     for row in &mut run.cases {
         row.label.push_str("\u{1b}[2J");
     }
-    let broken = sequence(&mut run, "none");
+    let broken = sequence(&mut run, "default");
     broken.duration_ns = i64::MIN;
     for (place, event) in broken.events.iter_mut().enumerate() {
         event.at_ns = [i64::MIN, i64::MAX, 0][place % 3];

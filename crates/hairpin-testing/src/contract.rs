@@ -134,7 +134,7 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value) {
     faults.need(case, &inner, "transport", Kind::Text);
     for (name, words) in [
         ("waiting", &["block", "poll", "spin", "uring", "async"][..]),
-        ("placement", &["together", "apart", "free"]),
+        ("placement", &["same-cpu", "cross-cpu", "unpinned"]),
         ("ends", &["processes", "threads"]),
     ] {
         let word = faults.need(case, &inner, name, Kind::Text).as_str().unwrap_or_default();
@@ -279,7 +279,7 @@ pub fn example() -> Value {
         "environment": {"kernel": "Linux 6.18", "cpu_model": "a CPU", "cpus_used": [0, 1]}, "seed": 7,
         "state": "complete",
         "cases": [{
-            "id": "1", "case": {"transport": "tcp", "waiting": "block", "placement": "apart", "ends": "processes",
+            "id": "1", "case": {"transport": "tcp", "waiting": "block", "placement": "cross-cpu", "ends": "processes",
                 "size_bytes": 4, "options": {}, "link": "delay=2ms"},
             "rounds": 2, "samples": 398, "valid": true, "why_invalid": [], "effective_options": {},
             "latency_ns": {"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null,

@@ -13,8 +13,8 @@ mod wires;
 
 pub use transports::{ALL, find};
 pub use wire::{
-    Accept, Cookie, FarAddresses, KernelStamps, RawStamp, Segments, Setup, Stream, Transport, TransportError, Wire,
-    WireError,
+    Accept, Cookie, KernelStamps, RawStamp, Segments, ServerAddresses, Setup, Stream, Transport, TransportError,
+    Wire, WireError,
 };
 #[cfg(target_os = "linux")]
 pub use wires::hello::{HELLO_BYTES, is_hello};

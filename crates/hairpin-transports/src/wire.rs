@@ -24,28 +24,28 @@ pub trait Transport: Sync {
     /// The reason why not, and what would help.
     fn can_run(&self) -> Result<Receipt, WhyNot>;
 
-    /// Opens the far end: from here on the address can be connected to.
+    /// Opens the server: from here on the address can be connected to.
     ///
-    /// A transport that the kernel answers returns an error: it has no far end of ours.
+    /// A transport that the kernel answers returns an error: it has no server of ours.
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError>;
 
-    /// Connects the near end to an address that [`Accept::address`] gave (or, where the kernel answers, to a host).
+    /// Connects the client to an address that [`Accept::address`] gave (or, where the kernel answers, to a host).
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError>;
 }
 
-/// The far end before anybody connected.
+/// The server before anybody connected.
 pub trait Accept: Send {
     /// Where to connect to, in one printable word that another process on this machine (same user) can use for as
     /// long as this end lives. Nothing in the file system stands for it, so nothing is left behind.
     fn address(&self) -> String;
 
-    /// Waits for the near end, [`Setup::timeout`] at most.
+    /// Waits for the client, [`Setup::timeout`] at most.
     ///
     /// # Errors
     /// [`TransportError`], also when nobody came in time.
@@ -136,7 +136,7 @@ pub trait Stream {
     /// the wire opens and again when another thread takes it over, but never for a message.
     fn system_calls(&self) -> u64;
 
-    /// Data segments and bare acknowledgements of the connection so far, both directions; `None` where the kernel
+    /// Data segments and pure acknowledgements of the connection so far, both directions; `None` where the kernel
     /// counts none. It is one system call, which [`Stream::system_calls`] leaves out.
     fn segments(&self) -> Option<Segments>;
 }
@@ -209,8 +209,8 @@ pub struct Setup {
     pub port: u16,
     /// What a client must know: see [`Cookie`].
     pub cookie: Cookie,
-    /// The addresses of the far end; none where both ends are on this host, at the loopback address.
-    pub far: Option<FarAddresses>,
+    /// The addresses of the server; none where both ends are on this host, at the loopback address.
+    pub server: Option<ServerAddresses>,
 }
 
 /// 16 random bytes that both ends of a round know, and nobody else. A connection or a datagram flow begins with a hello that has
@@ -236,13 +236,13 @@ impl Setup {
     /// How long accept and connect may take.
     #[must_use]
     pub fn opening_timeout(&self) -> Duration {
-        if self.far.is_some() { self.timeout.max(OPENING_ACROSS_A_LINK) } else { self.timeout }
+        if self.server.is_some() { self.timeout.max(OPENING_ACROSS_A_LINK) } else { self.timeout }
     }
 }
 
-/// Where the far end of a link is.
+/// Where the server of a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FarAddresses {
+pub struct ServerAddresses {
     /// Its IPv4 address.
     pub v4: Ipv4Addr,
     /// Its IPv6 address.

@@ -106,13 +106,13 @@ fn echo(wire: &mut dyn Wire) -> u64 {
     allocations_of(|| (0..COUNTED).for_each(|_| exchange()))
 }
 
-/// The allocations at the near end, and at the far end where it is ours.
+/// The allocations at the client, and at the server where it is ours.
 fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let timeout = Duration::from_secs(20);
     let has_nagle = transport.card().options.contains(&OptionName::Nodelay);
     let options = Options::parse(if has_nagle { "nodelay=on" } else { "" }).expect("an option that there is");
     let setup =
-        Setup { options, waiting, timeout, largest_message: SIZE, port: 0, cookie: Cookie([1; 16]), far: None };
+        Setup { options, waiting, timeout, largest_message: SIZE, port: 0, cookie: Cookie([1; 16]), server: None };
     if transport.card().answered_by == AnsweredBy::Kernel {
         let mut wire = transport.connect("127.0.0.1", &setup).expect("connect");
         return (client(&mut *wire), None);
@@ -120,15 +120,15 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let listener = transport.listen(&setup).expect("listen");
     let address = listener.address();
     std::thread::scope(|scope| {
-        let far = scope.spawn(move || {
-            let mut far = listener.accept().expect("accept");
-            let allocations = echo(&mut *far);
-            // Kept open until the near end has its last answer.
-            (far, allocations)
+        let server = scope.spawn(move || {
+            let mut server = listener.accept().expect("accept");
+            let allocations = echo(&mut *server);
+            // Kept open until the client has its last answer.
+            (server, allocations)
         });
-        let mut near = transport.connect(&address, &setup).expect("connect");
-        let allocations = client(&mut *near);
-        (allocations, Some(far.join().expect("the echo ends well").1))
+        let mut wire = transport.connect(&address, &setup).expect("connect");
+        let allocations = client(&mut *wire);
+        (allocations, Some(server.join().expect("the echo ends well").1))
     })
 }
 
@@ -138,8 +138,8 @@ fn sending_and_receiving_allocate_nothing() {
     for transport in ALL.iter().filter(|transport| transport.can_run().is_ok()) {
         let card = transport.card();
         for waiting in card.waitings {
-            let (near, far) = measure(*transport, *waiting);
-            assert_eq!((near, far.unwrap_or(0)), (0, 0), "{} by {waiting}", card.name);
+            let (client, server) = measure(*transport, *waiting);
+            assert_eq!((client, server.unwrap_or(0)), (0, 0), "{} by {waiting}", card.name);
         }
     }
 }

@@ -42,9 +42,9 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("signals do not end a wait", true, time_outs::signals),
     ("addresses that are none", true, opening::bad_addresses),
     ("setups that are refused", true, opening::refused_setups),
-    ("an address serves one near end", false, opening::one_near_end),
+    ("an address serves one client", false, opening::one_client),
     ("a port that is occupied", false, opening::occupied_port),
-    ("a far end across a link, or a clear refusal", true, links::far_end),
+    ("a server across a link, or a clear refusal", true, links::server_end),
     ("a farewell leaves the way back open", false, links::farewell),
     ("a hello that a message has overtaken", false, links::overtaken_hello),
     ("strangers before the client", false, links::strangers),
@@ -109,11 +109,11 @@ fn what_can_run_says_so_with_a_detail() {
     }
 }
 
-/// Not a test of its own: the contract starts this binary again, with this one name, as the far end's process.
+/// Not a test of its own: the contract starts this binary again, with this one name, as the server's process.
 #[test]
-#[ignore = "child of every_transport_keeps_its_card, which starts it as the far end"]
-fn child_far_end() {
-    other_process::far_end();
+#[ignore = "child of every_transport_keeps_its_card, which starts it as the server"]
+fn child_server() {
+    other_process::server_end();
 }
 
 fn name(transport: &dyn Transport) -> &'static str {

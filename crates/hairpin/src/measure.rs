@@ -6,9 +6,9 @@ use hairpin_analysis::{Digest, States, answer, comparisons, findings, round_figu
 use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
-use hairpin_model::ground::Ground;
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Plan, Run, State};
 use hairpin_model::samples::Samples;
@@ -24,7 +24,7 @@ pub struct Task<'a> {
     /// How its knobs are turned.
     pub knobs: &'a Knobs,
     /// What can run here.
-    pub ground: &'a Ground,
+    pub capabilities: &'a HostCapabilities,
     /// What runs the rounds.
     pub engine: &'a Engine,
     /// Where they are saved.
@@ -55,7 +55,7 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     let mut half_width = None;
     loop {
         let done = Done { rounds: &run.rounds, half_width };
-        let step = task.experiment.next(task.knobs, task.ground, &done)?;
+        let step = task.experiment.next(task.knobs, task.capabilities, &done)?;
         let Step::Run { cases, rounds, skipped, forecast } = step else { break };
         if run.rounds.is_empty() {
             run.plan.rounds = forecast.rounds;
@@ -75,7 +75,7 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
     }
     conclude(&mut run, &digest);
     if task.prove && run.state == State::Complete {
-        let rounds = prove::orders(&mut run, task.ground);
+        let rounds = prove::orders(&mut run, task.capabilities);
         run_all(task, &mut digest, &mut run, &rounds, watch);
         conclude(&mut run, &digest);
     }
@@ -156,8 +156,8 @@ pub(crate) fn figure(
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
         let order = &record.order;
         let link = measured.link.as_ref();
-        let lossless = cards.lossless(&order.case.transport);
-        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, lossless);
+        let reliable = cards.reliable(&order.case.transport);
+        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, reliable);
     }
     if let Some(trace) = trace {
         traced(record, trace);

@@ -2,8 +2,8 @@
 //! that one thing changed, in interleaved rounds. The findings are then computed anew and carry the verdict.
 
 use hairpin_experiments::{possible, proof};
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
-use hairpin_model::ground::Ground;
 use hairpin_model::round::RoundOrder;
 use hairpin_model::run::{Run, Skipped};
 
@@ -11,10 +11,10 @@ use hairpin_model::run::{Run, Skipped};
 const ROUNDS: u32 = 10;
 
 /// The rounds that settle what is not settled yet; pairs that cannot run here become skips of the run.
-pub(crate) fn orders(run: &mut Run, ground: &Ground) -> Vec<RoundOrder> {
+pub(crate) fn orders(run: &mut Run, capabilities: &HostCapabilities) -> Vec<RoundOrder> {
     let mut pairs: Vec<[Case; 2]> = Vec::new();
     for pair in unsettled(run) {
-        match runs_here(&pair, ground) {
+        match runs_here(&pair, capabilities) {
             Ok(()) if !pairs.contains(&pair) => pairs.push(pair),
             Ok(()) => {}
             Err(skipped) => run.skipped.push(*skipped),
@@ -31,10 +31,11 @@ fn unsettled(run: &Run) -> Vec<[Case; 2]> {
 }
 
 /// Why one of a pair cannot run, as a skip of the run.
-fn runs_here(pair: &[Case; 2], ground: &Ground) -> Result<(), Box<Skipped>> {
+fn runs_here(pair: &[Case; 2], capabilities: &HostCapabilities) -> Result<(), Box<Skipped>> {
     for case in pair {
-        let candidate = ground.candidate(&case.transport).expect("a measured case has a transport of this build");
-        possible::check(case, &candidate.card, ground).map_err(|why| {
+        let candidate =
+            capabilities.candidate(&case.transport).expect("a measured case has a transport of this build");
+        possible::check(case, &candidate.card, capabilities).map_err(|why| {
             let transport = case.transport.clone();
             let case = Some(format!("{}, a counter-experiment", case.label()));
             Box::new(Skipped { transport, case, reason: why.to_string() })

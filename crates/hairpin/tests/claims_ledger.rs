@@ -7,10 +7,10 @@ use std::path::Path;
 use hairpin::claims::{choose, texts};
 use hairpin_analysis::claims::fits_unit;
 use hairpin_experiments::{KnobKind, Knobs, Step, experiments};
+use hairpin_model::capabilities::{Candidate, HostCapabilities, LinkCapabilities};
 use hairpin_model::card::Receipt;
 use hairpin_model::case::Case;
 use hairpin_model::claim::{Claim, FigureName, Row, Rule, Selector, Test, Text, Value};
-use hairpin_model::ground::{Candidate, Ground, LinkGround};
 use hairpin_model::shell;
 
 /// How many claims each text has.
@@ -118,7 +118,7 @@ fn a_claim_that_rests_on_an_emulated_link_says_so_and_what_was_set_is_not_called
     for (text, claim, row, test) in tests() {
         let place = format!("{} {}", claim.id, row.name);
         let command = &text.runs[&test.run].command;
-        assert!(!command.contains("--plant"), "{place}: no path is stood in for by a sleep");
+        assert!(!command.contains("--injected-fault"), "{place}: no path is stood in for by a sleep");
         let is_over_a_link = command.contains("--link");
         let is_about_a_count = matches!(&test.rule, Rule::AtLeast { of, .. } if of.figure == FigureName::InFlight);
         if is_over_a_link && !is_about_a_count {
@@ -171,18 +171,18 @@ fn the_two_claims_about_batching_are_tested_by_the_same_cases() {
 }
 
 /// What every transport promises, all of which can run, on two CPUs.
-fn ground() -> Ground {
+fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "made up".to_owned() });
-    let links = hairpin_engine::links::known::ground();
+    let links = hairpin_engine::links::known::capabilities();
     let cards = hairpin_transports::ALL.iter().map(|transport| transport.card());
-    Ground {
+    HostCapabilities {
         candidates: cards.map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["cubic".to_owned()],
         default_congestion_control: "cubic".to_owned(),
         waking_round_trip_ns: || 54_000,
-        links: LinkGround { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
+        links: LinkCapabilities { relay: || Ok(Receipt { detail: "made up".to_owned() }), ..links },
     }
 }
 
@@ -203,7 +203,7 @@ fn planned(command: &str) -> Vec<Case> {
         values.extend((!is_switch).then(|| words.next().expect("it has a value")));
     }
     let knobs = Knobs::from_given(experiment.knobs(), given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
-    match experiment.next(&knobs, &ground(), &hairpin_experiments::Done::default()) {
+    match experiment.next(&knobs, &capabilities(), &hairpin_experiments::Done::default()) {
         Ok(Step::Run { cases, .. }) => cases,
         Ok(Step::Done) => panic!("{command} measures nothing"),
         Err(refused) => panic!("{command}: {refused}"),

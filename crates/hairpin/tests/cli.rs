@@ -9,7 +9,7 @@ fn help_and_version_are_no_errors() {
     {
         let ran = place.hairpin(arguments).with_code(0);
         assert!(ran.stdout.contains("Usage: hairpin") && ran.stderr.is_empty(), "{ran:#?}");
-        assert!(!ran.stdout.contains("--plant") && !ran.stdout.contains("__server"), "hidden: {ran:#?}");
+        assert!(!ran.stdout.contains("--injected-fault") && !ran.stdout.contains("__server"), "hidden: {ran:#?}");
     }
     let help = place.hairpin(&["--help"]).stdout;
     let before_usage = help.split("Usage:").next().expect("a beginning");
@@ -24,20 +24,20 @@ fn an_unknown_name_gets_the_nearest_one() {
     let place = Place::new();
     for (arguments, nearest) in [
         (
-            &["round-trip", "--placement", "together", "--transport", "tpc"][..],
+            &["round-trip", "--placement", "same-cpu", "--transport", "tpc"][..],
             "unknown transport `tpc` (hint: did you mean `tcp`?)",
         ),
         (
-            &["round-trip", "--placement", "together", "--transport", "tcp,unix-steam"],
+            &["round-trip", "--placement", "same-cpu", "--transport", "tcp,unix-steam"],
             "(hint: did you mean `unix-stream`?)",
         ),
-        (&["round-trip", "--placement", "together", "--transport", "zzz"], "(hint: one of memory, shm, pipe, "),
+        (&["round-trip", "--placement", "same-cpu", "--transport", "zzz"], "(hint: one of memory, shm, pipe, "),
         (
             &["round-trip", "--option", "nodlay=on"],
             "--option: unknown option `nodlay` (hint: did you mean `nodelay`?)",
         ),
         (&["round-trip", "--waiting", "blok"], "--waiting: unknown value `blok` (hint: did you mean `block`?)"),
-        (&["round-trip", "--placement", "toghether"], "(hint: did you mean `together`?)"),
+        (&["round-trip", "--placement", "sam-cpu"], "(hint: did you mean `same-cpu`?)"),
         (&["round-trip", "--ends", "procceses"], "(hint: did you mean `processes`?)"),
         (
             &["round-trip", "--link", "lopback"],
@@ -99,7 +99,7 @@ fn impossible_plans_are_refused_before_anything_runs() {
         (&["--option", "cork=on,cork=off"], "option `cork` is given twice (hint: "),
         (&["--transport", "pipe", "--option", "nodelay=on"], "it has no option `nodelay` (hint: it takes none)"),
         (&["--transport", "tcp", "--option", "congestion=nothing"], "`nothing` is not available here (hint: one of "),
-        (&["--plant", "nap=5ms"], "--plant: `nap=5ms` is not a planted fault (hint: "),
+        (&["--injected-fault", "nap=5ms"], "--injected-fault: `nap=5ms` is not an injected fault (hint: "),
         (&["--json", "--csv"], "cannot be used with"),
         (&["what"], "unexpected argument 'what'"),
     ] {
@@ -112,17 +112,17 @@ fn impossible_plans_are_refused_before_anything_runs() {
 #[test]
 fn what_cannot_be_combined_is_refused_with_the_reason() {
     let place = Place::new();
-    let spin = ["round-trip", "--transport", "tcp", "--waiting", "spin", "--placement", "together"];
+    let spin = ["round-trip", "--transport", "tcp", "--waiting", "spin", "--placement", "same-cpu"];
     let ran = place.hairpin(&spin).refused();
-    let reason = "cannot run tcp spin together: a spinning end would keep the other off their one CPU (hint: ";
+    let reason = "cannot run tcp spin same-cpu: a spinning end would keep the other off their one CPU (hint: ";
     assert!(ran.stderr.contains(reason), "{ran:#?}");
 
     let ran = place
-        .hairpin(&["round-trip", "--placement", "together", "--transport", "memory", "--ends", "processes"])
+        .hairpin(&["round-trip", "--placement", "same-cpu", "--transport", "memory", "--ends", "processes"])
         .refused();
     assert!(ran.stderr.contains("it joins two threads of one process only (hint: use ends threads)"), "{ran:#?}");
 
-    let ran = place.hairpin(&["round-trip", "--transport", "icmp", "--placement", "apart"]);
+    let ran = place.hairpin(&["round-trip", "--transport", "icmp", "--placement", "cross-cpu"]);
     // Where ping sockets are not allowed there is an earlier reason.
     assert!(ran.refused().stderr.contains("cannot run icmp"));
 }
@@ -135,7 +135,7 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
         "--transport",
         "tcp,pipe,memory",
         "--placement",
-        "together",
+        "same-cpu",
         "--ends",
         "processes",
         "--waiting",
@@ -146,7 +146,7 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
         "20",
     ]);
     let labels: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["label"])).collect();
-    assert_eq!(labels, ["tcp block together", "pipe block together"]);
+    assert_eq!(labels, ["tcp block same-cpu", "pipe block same-cpu"]);
     let skipped: Vec<(&str, &str)> =
         list(&run["skipped"]).iter().map(|one| (text(&one["transport"]), text(&one["reason"]))).collect();
     let spinning = "a spinning end would keep the other off their one CPU";
@@ -157,7 +157,7 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
 
 /// Some rounds of two transports, quickly.
 const QUICK: &[&str] =
-    &["round-trip", "--placement", "together", "--transport", "pipe,unix-stream", "--rounds", "2", "--count", "50"];
+    &["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--rounds", "2", "--count", "50"];
 
 #[test]
 fn without_a_terminal_nothing_is_coloured() {
@@ -171,7 +171,7 @@ fn without_a_terminal_nothing_is_coloured() {
     assert_eq!(escapes(&shown(&[QUICK, &["--out", "run"]].concat(), &[])), 0);
     for arguments in [
         &["report", "run"][..],
-        &["round-trip", "--placement", "together", "--transport", "tpc"],
+        &["round-trip", "--placement", "same-cpu", "--transport", "tpc"],
         &["list"],
         &["nothing"],
     ] {
@@ -182,7 +182,7 @@ fn without_a_terminal_nothing_is_coloured() {
     // There is colour to be kept away: the above can fail.
     assert!(escapes(&shown(&["report", "run"], &[("CLICOLOR_FORCE", "1")])) > 0);
     assert!(
-        escapes(&shown(&["round-trip", "--placement", "together", "--transport", "tpc"], &[("CLICOLOR_FORCE", "1")]))
+        escapes(&shown(&["round-trip", "--placement", "same-cpu", "--transport", "tpc"], &[("CLICOLOR_FORCE", "1")]))
             > 0
     );
 }

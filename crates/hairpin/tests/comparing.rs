@@ -11,7 +11,7 @@ fn two_runs() -> Place {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "pipe,tcp",
         "--rounds",
@@ -75,7 +75,7 @@ fn a_run_cannot_be_told_from_a_like_one() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "pipe,tcp",
         "--rounds",
@@ -240,7 +240,7 @@ fn unlike_runs_are_compared_only_on_request() {
     let other = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "pipe",
         "--rounds",
@@ -257,7 +257,7 @@ fn unlike_runs_are_compared_only_on_request() {
     let other = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "udp",
         "--rounds",
@@ -273,7 +273,7 @@ fn unlike_runs_are_compared_only_on_request() {
     let other = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "udp,tcp",
         "--rounds",
@@ -285,7 +285,7 @@ fn unlike_runs_are_compared_only_on_request() {
     ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "some"]).with_code(0);
-    assert!(ran.stdout.contains("udp block together") && ran.stdout.contains("pipe block together"), "{ran:#?}");
+    assert!(ran.stdout.contains("udp block same-cpu") && ran.stdout.contains("pipe block same-cpu"), "{ran:#?}");
 }
 
 #[test]

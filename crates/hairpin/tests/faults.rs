@@ -29,7 +29,7 @@ fn an_occupied_port_fails_its_rounds_only() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp,pipe",
         "--rounds",
@@ -59,7 +59,7 @@ fn an_occupied_port_fails_its_rounds_only() {
 
 /// A plan that would measure at once.
 const ANY: &[&str] =
-    &["round-trip", "--placement", "together", "--transport", "pipe", "--rounds", "1", "--count", "20", "--out"];
+    &["round-trip", "--placement", "same-cpu", "--transport", "pipe", "--rounds", "1", "--count", "20", "--out"];
 
 #[test]
 fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
@@ -105,7 +105,7 @@ fn a_full_disk_loses_nothing_of_what_was_measured() {
     let place = Place::new();
     // About 100 kB a round: the disk is full halfway.
     let plan =
-        "round-trip --placement together --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run";
+        "round-trip --placement same-cpu --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run";
     let script = format!(
         "\"$0\" {plan}; code=$?; \"$0\" report disk/run --json >report.json; cp -r disk/run saved; exit $code"
     );
@@ -150,7 +150,7 @@ fn tree(run: &Path) -> Vec<String> {
 #[test]
 fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_missing() {
     // In a network namespace of its own everybody may capture.
-    let plan = "small-writes --placement together --transport tcp --remedy none --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
+    let plan = "small-writes --placement same-cpu --transport tcp --remedy default --rounds 2 --exchanges 4 --warmup 1 --seed 5 --json";
     or_skip!(works(&["unshare", "-rmn", "ip", "link", "set", "dev", "lo", "up"]));
     let place = Place::new();
     // Room for the timed rounds, and then for no evidence or for a part of it.
@@ -202,7 +202,7 @@ fn a_killed_server_fails_its_round_only() {
         let plan = [
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             transport,
             "--rounds",
@@ -232,7 +232,7 @@ fn a_stopped_server_times_out() {
         let plan = [
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             transport,
             "--rounds",
@@ -262,7 +262,7 @@ fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
     let place = Place::new();
     // Of 30 KiB: about 2 kB a round go into one file, and the page is larger.
     let plan =
-        "round-trip --placement together --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
+        "round-trip --placement same-cpu --transport pipe,unix-stream --rounds 10 --count 200 --json --out run";
     let script = format!("ulimit -f 60; exec \"$0\" {plan}");
     let ran = Running::start(place.command("sh").args(["-c", &script, PROGRAM])).end().with_code(3);
     let run = ran.json();
@@ -287,7 +287,7 @@ fn an_alarm_that_somebody_sends_fails_no_round() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp,udp,shm",
         "--waiting",
@@ -318,7 +318,7 @@ fn an_alarm_that_somebody_sends_fails_no_round() {
 #[test]
 fn a_loopback_that_is_down_is_told_with_a_hint() {
     let place = Place::new();
-    let plan = "round-trip --placement together --transport icmp,tcp,udp --rounds 3 --count 10 --out run";
+    let plan = "round-trip --placement same-cpu --transport icmp,tcp,udp --rounds 3 --count 10 --out run";
     let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}")));
     let shown = on_one_line(&ran.with_code(3).stdout);
     let hinted = "Network is unreachable (os error 101) (hint: is the interface up (`ip link`)?)";

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use hairpin_model::printable::steers;
 use serde_json::Value;
 
-use self::mutations::{Dice, MUTATIONS};
+use self::mutations::{Generator, MUTATIONS};
 use crate::support::{PROGRAM, Place, copy};
 
 /// How many folders are tried unless more are asked for.
@@ -52,11 +52,11 @@ fn no_run_folder_does_harm() {
     let plan = [
         "small-writes",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp",
         "--remedy",
-        "none,nodelay",
+        "default,nodelay",
         "--exchanges",
         "30",
         "--rounds",
@@ -94,10 +94,10 @@ impl Tried {
         copy(&base.path("run"), &place.path("other"));
         fs::create_dir(place.path("outside")).unwrap();
         fs::write(place.path("outside/canary"), "canary").unwrap();
-        let mut dice = Dice(number);
+        let mut generator = Generator(number);
         let kind = usize::try_from(number).unwrap() % MUTATIONS.len();
         let (name, mutate) = MUTATIONS[kind];
-        mutate(&place.path("run"), &mut dice);
+        mutate(&place.path("run"), &mut generator);
         // Another command for each turn of a kind, and so all pairs after as many turns as there are commands.
         let command = COMMANDS[(usize::try_from(number).unwrap() / MUTATIONS.len() + kind) % COMMANDS.len()];
         let filled = command.iter().map(|word| match *word {

@@ -22,7 +22,7 @@ fn every_transport_keeps_the_contract() {
     let run = place.json(&[
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "all",
         "--rounds",
@@ -66,7 +66,7 @@ fn the_quick_survey_keeps_the_contract_and_proves_its_calibration() {
         (&json!("survey"), &json!(7), &json!("complete"))
     );
     let placements: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["case"]["placement"])).collect();
-    assert!(placements.contains(&"together") && placements.contains(&"apart"), "{placements:?}");
+    assert!(placements.contains(&"same-cpu") && placements.contains(&"cross-cpu"), "{placements:?}");
     let pairs = list(&run["comparisons"]).iter().filter(|pair| pair["role"] == "a-a");
     assert_eq!(pairs.count(), 1, "the A/A pair");
 }
@@ -80,7 +80,7 @@ fn a_percentile_is_shown_where_its_samples_suffice() {
         let run = place.json(&[
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             "pipe",
             "--rounds",
@@ -111,8 +111,8 @@ fn an_open_loop_tells_service_time_and_lateness_too() {
     assert_kept(&run);
     for case in list(&run["cases"]) {
         assert_eq!(case["case"]["pattern"], json!({"kind": "paced", "rate_per_s": 5000.0}));
-        let lossless = case["case"]["transport"] != "udp";
-        assert!(!lossless || (case["samples"] == 400 && case["ledger"]["sent"] == 400), "{case}");
+        let reliable = case["case"]["transport"] != "udp";
+        assert!(!reliable || (case["samples"] == 400 && case["ledger"]["sent"] == 400), "{case}");
         for quantity in ["service_ns", "lateness_ns"] {
             for figure in ["p50", "p90", "max", "mean"] {
                 assert!(case[quantity][figure]["value"].is_number(), "{quantity} {figure}: {case}");
@@ -133,7 +133,7 @@ fn a_rate_that_cannot_be_reached_is_told_and_no_failure() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         transports,
         "--rate",
@@ -163,7 +163,7 @@ fn sizes_and_answers_of_other_sizes_are_swept() {
             &[
                 "round-trip",
                 "--placement",
-                "together",
+                "same-cpu",
                 "--transport",
                 "tcp,unix-seqpacket",
                 "--rounds",
@@ -198,7 +198,7 @@ fn options_are_read_back_at_both_ends() {
         "--transport",
         "tcp",
         "--placement",
-        "together",
+        "same-cpu",
         "--option",
         "nodelay=on,sndbuf=65536",
         "--option",
@@ -235,7 +235,7 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
     let asked = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp,pipe",
         "--option",
@@ -247,7 +247,7 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
     let ran = place.hairpin(&asked).with_code(3);
     let run = ran.json();
     let labels: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["label"])).collect();
-    assert_eq!(labels, ["tcp block together", "tcp block together sndbuf=1", "pipe block together"]);
+    assert_eq!(labels, ["tcp block same-cpu", "tcp block same-cpu sndbuf=1", "pipe block same-cpu"]);
     let refused = &list(&run["cases"])[1];
     assert_eq!((&refused["rounds"], &refused["valid"]), (&json!(0), &json!(false)), "{refused}");
     assert_eq!(list(&refused["failed_rounds"]).len(), 2, "{refused}");
@@ -273,7 +273,7 @@ fn the_seed_decides_the_order_of_rounds() {
         let plan = [
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             "pipe,tcp,udp,unix-stream,shm",
             "--rounds",

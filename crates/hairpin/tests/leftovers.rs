@@ -8,7 +8,7 @@ fn killed(transport: &str) {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         transport,
         "--rounds",
@@ -70,7 +70,7 @@ fn a_stopped_server_goes_with_its_client() {
     let mut running = place.start(&[
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp",
         "--duration",
@@ -92,7 +92,7 @@ fn a_kill_between_two_rounds_leaves_nothing() {
         let plan = [
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             "fifo,unix-stream,shm",
             "--rounds",

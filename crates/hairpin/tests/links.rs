@@ -142,7 +142,7 @@ fn a_trace_is_checked_before_anything_runs() {
         .hairpin(&[
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             "tcp",
             "--link",
@@ -157,7 +157,7 @@ fn a_trace_is_checked_before_anything_runs() {
         .hairpin(&[
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             "tcp",
             "--link",

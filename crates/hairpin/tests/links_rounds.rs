@@ -62,7 +62,7 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp,udp6,icmp,pipe",
         "--rounds",
@@ -104,7 +104,7 @@ fn a_run_keeps_the_links_logs_where_it_is_asked_to() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "udp",
         "--rounds",
@@ -154,7 +154,7 @@ fn a_links_log_is_written_through_no_link_of_the_file_system() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "udp",
         "--rounds",
@@ -177,7 +177,7 @@ fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "udp,icmp",
         "--rounds",
@@ -223,7 +223,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
     for (link, words) in links {
         for ends in ["processes", "threads"] {
             let place = Place::new();
-            let plan = [&["round-trip", "--placement", "together", "--rounds", "1", "--ends", ends], words].concat();
+            let plan = [&["round-trip", "--placement", "same-cpu", "--rounds", "1", "--ends", ends], words].concat();
             for round in measured(&place, link, &plan) {
                 assert_closed(&round);
                 seen.extend(round["outcome"]["ledger"]["lost"].as_object().expect("causes").keys().cloned());
@@ -242,7 +242,7 @@ fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "udp,icmp",
         "--rounds",
@@ -269,7 +269,7 @@ fn what_tcp_lost_it_sent_again() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp,tcp6",
         "--rounds",
@@ -295,7 +295,8 @@ fn what_tcp_lost_it_sent_again() {
 fn a_trace_across_a_link_has_the_times_of_both_ends() {
     let place = Place::new();
     or_skip!(can_link());
-    let plan = ["small-writes", "--placement", "together", "--transport", "tcp", "--remedy", "none", "--rounds", "1"];
+    let plan =
+        ["small-writes", "--placement", "same-cpu", "--transport", "tcp", "--remedy", "default", "--rounds", "1"];
     let rounds = measured(&place, "delay=1ms", &plan);
     let traced: Vec<&Value> =
         rounds.iter().map(|round| &round["outcome"]["traced"]).filter(|it| !it.is_null()).collect();
@@ -326,7 +327,7 @@ fn a_run_over_a_link_that_is_interrupted_or_killed_leaves_nothing() {
         let plan = [
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             transport,
             "--link",
@@ -353,7 +354,7 @@ fn a_killed_run_leaves_no_link_that_is_stopped() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp",
         "--link",
@@ -382,7 +383,7 @@ fn a_round_that_would_wait_for_hours_ends_when_it_is_told_to() {
         let plan = [
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             transport,
             "--ends",
@@ -438,7 +439,7 @@ fn a_killed_relay_fails_its_round_and_the_run_goes_on() {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "udp",
         "--link",

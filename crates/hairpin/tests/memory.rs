@@ -11,7 +11,17 @@ const KEPT: usize = 10_000;
 fn a_round_of_millions_of_messages_stays_under_100_mb() {
     let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
     let mut command = Command::new(env!("CARGO_BIN_EXE_hairpin"));
-    command.args(["round-trip", "--transport", "shm", "--waiting", "spin", "--placement", "apart", "--rounds", "1"]);
+    command.args([
+        "round-trip",
+        "--transport",
+        "shm",
+        "--waiting",
+        "spin",
+        "--placement",
+        "cross-cpu",
+        "--rounds",
+        "1",
+    ]);
     command.args(["--duration", "2s", "--keep-samples", &KEPT.to_string(), "--csv=samples", "--out", "run"]);
     command.current_dir(folder.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program can be started");

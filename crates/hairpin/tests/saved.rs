@@ -16,7 +16,7 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         let plan = [
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             "tcp",
             "--rounds",
@@ -45,7 +45,7 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
 fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
     for (transport, waiting) in [("udp", "block"), ("udp", "poll"), ("tcp", "block"), ("shm", "block")] {
         let place = Place::new();
-        let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "apart"];
+        let plan = ["round-trip", "--transport", transport, "--waiting", waiting, "--placement", "cross-cpu"];
         let rest = ["--duration", "3600s", "--rounds", "2", "--timeout", "60s", "--out", "run"];
         let mut running = place.start(&[&plan[..], &rest].concat());
         signal("STOP", running.busy_server());
@@ -63,7 +63,7 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
 #[test]
 fn a_closed_terminal_does_not_end_a_run_under_nohup() {
     let place = Place::new();
-    let plan = "round-trip --placement together --transport tcp --rounds 2 --duration 300ms --out run";
+    let plan = "round-trip --placement same-cpu --transport tcp --rounds 2 --duration 300ms --out run";
     let script = format!("trap '' HUP; exec \"$0\" {plan}");
     let mut running = Running::start(place.command("sh").args(["-c", &script, PROGRAM]));
     running.busy_server();
@@ -77,7 +77,7 @@ fn finished(place: &Place, format: &str) -> String {
     let plan = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "pipe,udp",
         "--rate",
@@ -166,7 +166,7 @@ fn a_run_is_its_owners_alone_whatever_the_umask() {
     open.args([
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "pipe",
         "--rounds",
@@ -248,7 +248,7 @@ fn says(command: &[&str], damage: impl FnOnce(&Path)) -> String {
         .hairpin(&[
             "round-trip",
             "--placement",
-            "together",
+            "same-cpu",
             "--transport",
             "pipe",
             "--rounds",

@@ -13,7 +13,7 @@ use crate::support::{PROGRAM, Place, Running, list, names_in, on_one_line, round
 const SHORT: &[&str] = &[
     "small-writes",
     "--placement",
-    "together",
+    "same-cpu",
     "--transport",
     "tcp",
     "--rounds",
@@ -56,7 +56,7 @@ fn every_remedy_keeps_the_contract() {
     let remedies: Vec<&str> = list(&run["cases"]).iter().map(|one| text(&one["case"]["remedy"])).collect();
     assert_eq!(
         remedies,
-        ["none", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=10"]
+        ["default", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=10"]
     );
     for one in list(&run["cases"]) {
         assert_eq!((&one["case"]["writes"], &one["case"]["size_bytes"]), (&json!("100x2"), &json!(200)), "{one}");
@@ -65,15 +65,15 @@ fn every_remedy_keeps_the_contract() {
         for key in ["first_exchange_ns", "bytes_per_ms", "segments_per_exchange", "system_calls_per_exchange"] {
             assert!(value(&one[key]) > 0.0, "{key}: {one}");
         }
-        assert!(value(&one["bare_acks_per_exchange"]) >= 0.0, "{one}");
-        let speed_up = &one["speed_up_against_none"];
-        assert_eq!(speed_up.is_null(), one["case"]["remedy"] == "none", "{one}");
+        assert!(value(&one["pure_acks_per_exchange"]) >= 0.0, "{one}");
+        let speed_up = &one["speed_up_against_default"];
+        assert_eq!(speed_up.is_null(), one["case"]["remedy"] == "default", "{one}");
     }
     // Counts, not times: a hundred writes are a hundred calls and, without Nagle, up to as many segments. A congestion
     // control that paces (bbr) lets some of them merge.
     let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
     for (remedy, writes) in
-        [("none", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
+        [("default", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
     {
         let calls = per_exchange(remedy, "system_calls_per_exchange");
         assert!((writes + 1.0..=writes + 3.0).contains(&calls), "{remedy}: {calls} calls");
@@ -91,11 +91,11 @@ fn controls_without_nagle_have_no_segments_to_count() {
     let plan = [
         "small-writes",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "pipe,unix-stream",
         "--remedy",
-        "none,one-write",
+        "default,one-write",
         "--rounds",
         "2",
     ];
@@ -103,7 +103,7 @@ fn controls_without_nagle_have_no_segments_to_count() {
     assert_kept(&run);
     for one in list(&run["cases"]) {
         assert_eq!((&one["samples"], &one["valid"]), (&json!(20), &json!(true)), "{one}");
-        assert!(one["segments_per_exchange"].is_null() && one["bare_acks_per_exchange"].is_null(), "{one}");
+        assert!(one["segments_per_exchange"].is_null() && one["pure_acks_per_exchange"].is_null(), "{one}");
     }
     assert_eq!(finding(&run, NAGLE), None);
 }
@@ -111,11 +111,11 @@ fn controls_without_nagle_have_no_segments_to_count() {
 #[test]
 fn the_cause_is_named_where_it_is_and_nowhere_else() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "none,nodelay,cork,more,one-write"]].concat());
-    assert_eq!(remedies_in(&run, NAGLE), ["none"], "{}", run["findings"]);
+    let run = place.json(&[SHORT, &["--remedy", "default,nodelay,cork,more,one-write"]].concat());
+    assert_eq!(remedies_in(&run, NAGLE), ["default"], "{}", run["findings"]);
     let found = finding(&run, NAGLE).expect("it was just looked at");
     assert!(list(&found["evidence"]).len() >= 3, "more than the latency alone: {found}");
-    assert!(text(&found["counter_experiment"]["command"]).contains("--remedy none,nodelay"), "{found}");
+    assert!(text(&found["counter_experiment"]["command"]).contains("--remedy default,nodelay"), "{found}");
     assert_eq!(found["proved"]["verdict"], "confirmed", "both were measured: {found}");
     assert_eq!(remedies_in(&run, "many-small-segments"), ["nodelay"], "{}", run["findings"]);
 }
@@ -126,7 +126,7 @@ fn a_sleeping_server_is_not_called_nagle() {
     // The same 40 ms and Nagle on. A server that takes so long to answer acknowledges what it reads at once, so
     // that nothing is held, and the tracing must leave it so.
     for writes in ["100x2", "2x2"] {
-        let sleeping = ["--remedy", "none", "--writes", writes, "--plant", "sleep=40ms/1"];
+        let sleeping = ["--remedy", "default", "--writes", writes, "--injected-fault", "sleep=40ms/1"];
         let run = place.json(&[SHORT, &sleeping].concat());
         assert_eq!(finding(&run, NAGLE), None, "{writes}: {}", run["findings"]);
         assert!(finding(&run, "echo-stalled").is_some(), "{writes}: {}", run["findings"]);
@@ -136,21 +136,21 @@ fn a_sleeping_server_is_not_called_nagle() {
 #[test]
 fn without_a_trace_no_latency_alone_is_called_nagle() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "none", "--trace", "off"]].concat());
+    let run = place.json(&[SHORT, &["--remedy", "default", "--trace", "off"]].concat());
     assert_eq!(finding(&run, NAGLE), None, "{}", run["findings"]);
-    assert!(case(&run, "tcp", "none")["trace"].is_null());
+    assert!(case(&run, "tcp", "default")["trace"].is_null());
 }
 
 #[test]
 fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "none", "--prove"]].concat());
+    let run = place.json(&[SHORT, &["--remedy", "default", "--prove"]].concat());
     let found = finding(&run, NAGLE).expect("none stalls");
     assert_eq!(found["proved"]["verdict"], "confirmed", "{found}");
     let effect = &found["proved"]["effect"];
     assert!(effect["high"].as_f64().expect("an interval") < 0.0, "it takes time off: {found}");
     assert!(list(&run["cases"]).iter().any(|one| one["case"]["remedy"] == "nodelay"), "the changed case is reported");
-    let without = place.json(&[SHORT, &["--remedy", "none"]].concat());
+    let without = place.json(&[SHORT, &["--remedy", "default"]].concat());
     assert_eq!(list(&without["cases"]).len(), 1);
     assert!(finding(&without, NAGLE).expect("none stalls")["proved"].is_null());
 }
@@ -158,7 +158,7 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
 #[test]
 fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
     let place = Place::new();
-    place.json(&[SHORT, &["--remedy", "none,one-write", "--out", "run"]].concat());
+    place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
     let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
     assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are told apart: {shown}");
     let words = on_one_line(&shown);
@@ -184,12 +184,12 @@ fn without_capture(place: &Place, arguments: &[&str]) -> Result<Value, String> {
 #[test]
 fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
     let place = Place::new();
-    let run = or_skip!(without_capture(&place, &[SHORT, &["--remedy", "none", "--out", "run"]].concat()));
-    let trace = &case(&run, "tcp", "none")["trace"];
+    let run = or_skip!(without_capture(&place, &[SHORT, &["--remedy", "default", "--out", "run"]].concat()));
+    let trace = &case(&run, "tcp", "default")["trace"];
     assert_eq!(trace["capture"]["kind"], "skipped", "{trace}");
     assert!(text(&trace["capture"]["reason"]).contains("hint"), "{trace}");
     assert_eq!(trace["sequence"]["source"], "kernel-timestamps", "{trace}");
-    assert_eq!(remedies_in(&run, NAGLE), ["none"], "the evidence needs no privilege: {}", run["findings"]);
+    assert_eq!(remedies_in(&run, NAGLE), ["default"], "the evidence needs no privilege: {}", run["findings"]);
     assert!(!names_in(&place.path("run")).iter().any(|name| name == "captures"));
     let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
     assert!(on_one_line(&shown).contains("held"), "{shown}");
@@ -198,9 +198,9 @@ fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
 #[test]
 fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
     let place = Place::new();
-    let run = place.json(&[SHORT, &["--remedy", "none,one-write", "--out", "run"]].concat());
+    let run = place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
     assert!(!names_in(&place.path("run/traces")).is_empty());
-    for remedy in ["none", "one-write"] {
+    for remedy in ["default", "one-write"] {
         let one = case(&run, "tcp", remedy);
         assert_eq!((&one["rounds"], &one["samples"]), (&json!(3), &json!(12)), "timed rounds only: {one}");
         let cost = &one["trace"]["cost_ratio"];
@@ -231,11 +231,11 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
         (&["--reply", "0"], "reply"),
         (&["--ladder=nodleay"], "unknown case of the ladder `nodleay` (hint: did you mean `nodelay`?)"),
         (
-            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "none,one-write", "--placement", "together"],
-            "unknown case of the ladder `zzz` (hint: one of all, most-telling, none, one-write, tcp block together none \
-             100x2 B, tcp block together one-write 100x2 B)",
+            &["--ladder=zzz", "--transport", "tcp,pipe", "--remedy", "default,one-write", "--placement", "same-cpu"],
+            "unknown case of the ladder `zzz` (hint: one of all, most-telling, default, one-write, tcp block same-cpu default \
+             100x2 B, tcp block same-cpu one-write 100x2 B)",
         ),
-        (&["--ladder=nodelay", "--remedy", "none"], "unknown case of the ladder `nodelay` (hint: "),
+        (&["--ladder=nodelay", "--remedy", "default"], "unknown case of the ladder `nodelay` (hint: "),
         (&["--ladder", "--trace", "off"], "--trace off traces none (hint: leave out one of the two)"),
         (&["--ladder", "nodelay"], "(hint: `--ladder=nodelay`, with an equals sign)"),
         (&["--gap", "1"], "`1` is not a duration: its unit is missing (hint: "),
@@ -247,10 +247,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
         assert!(!place.path("run").exists(), "no folder, so no round: {arguments:?}");
     }
     let help = place.hairpin(&["small-writes", "--help"]).with_code(0).stdout;
-    assert!(
-        on_one_line(&help)
-            .contains("WHICH: most-telling (nothing done against stalls, else the longest wait), all, ")
-    );
+    assert!(on_one_line(&help).contains("WHICH: most-telling (default options, else the longest wait), all, "));
 }
 
 /// Which ends held what they wrote for Nagle's algorithm, in each exchange of each traced round of that remedy.
@@ -267,7 +264,7 @@ fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
 #[test]
 fn answers_may_be_waited_for_several_requests_at_a_time() {
     let place = Place::new();
-    let plan = "small-writes --placement together --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy none,nodelay,one-write \
+    let plan = "small-writes --placement same-cpu --transport tcp --writes 4,3210 --gap 1ms --pipeline 3 --remedy default,nodelay,one-write \
                 --rounds 2 --exchanges 6 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
@@ -283,13 +280,13 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
     assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
     // Whether one-write stalls is chance: its second request may wait for the acknowledgement of the first.
     let named = remedies_in(&run, NAGLE);
-    assert!(named.iter().any(|one| one == "none") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
+    assert!(named.iter().any(|one| one == "default") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
 }
 
 #[test]
 fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
     let place = Place::new();
-    let plan = "small-writes --placement together --transport tcp --writes 4,3210 --pipeline 4 --remedy none,nodelay --rounds 2 \
+    let plan = "small-writes --placement same-cpu --transport tcp --writes 4,3210 --pipeline 4 --remedy default,nodelay --rounds 2 \
                 --exchanges 12 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     let nodelay = case(&run, "tcp", "nodelay");
@@ -300,13 +297,13 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
     }
     // Each write and each answer is a segment; where they wait, some go together.
     let of = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
-    let segments = ["none", "nodelay"].map(|remedy| of(remedy, "segments_per_exchange"));
+    let segments = ["default", "nodelay"].map(|remedy| of(remedy, "segments_per_exchange"));
     assert!(segments[0] < 2.5 && segments[1] > 2.5, "{segments:?}");
-    for remedy in ["none", "nodelay"] {
+    for remedy in ["default", "nodelay"] {
         let calls = of(remedy, "system_calls_per_exchange");
         assert!((2.0..=3.5).contains(&calls), "two writes, and one read of some answers: {remedy} {calls}");
     }
-    let none = holding_ends(&place.path("run"), "none");
+    let none = holding_ends(&place.path("run"), "default");
     assert_eq!(none.len(), 3, "as many traced rounds");
     for end in ["near", "far"] {
         assert!(none.concat().concat().iter().any(|one| one == end), "both ends hold: {none:?}");

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The cases that are recorded: a short path and a long one, on one CPU and on two.
 const TRANSPORTS: &[&str] = &["tcp", "pipe"];
-const PLACEMENTS: &[&str] = &["together", "apart"];
+const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu"];
 
 /// Writes a line for each measured round of so many runs.
 ///

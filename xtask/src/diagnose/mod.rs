@@ -23,7 +23,7 @@ use crate::process;
 const LIMIT: Duration = Duration::from_mins(2);
 /// A cause that explains less is named by nobody.
 const LEAST_SHARE: f64 = 0.01;
-/// Of all plantings so many must be named first, of each so many, and of each decoy at most so many may be mistaken.
+/// Of all injections so many must be named first, of each so many, and of each decoy at most so many may be mistaken.
 const POOLED: f64 = 0.95;
 const EACH: f64 = 17.0 / 20.0;
 const MISTAKEN: f64 = 1.0 / 20.0;
@@ -92,7 +92,7 @@ fn table(results: &[(&Trial, Named)]) -> String {
     let mut text = format!("{:36}{header}   -   (rows: what is there; columns: what is named first)\n", "");
     for (trial, named) in results {
         let place = causes.iter().position(|cause| *cause == trial.cause).unwrap_or(0);
-        let kind = if trial.kind == Kind::Planting { "planted" } else { "decoy" };
+        let kind = if trial.kind == Kind::Injection { "injected" } else { "decoy" };
         let cells: String = columns
             .iter()
             .map(|column| named.get(*column).map_or("   .".to_owned(), |count| format!("{count:>4}")))
@@ -106,20 +106,20 @@ fn table(results: &[(&Trial, Named)]) -> String {
 fn judged(results: &[(&Trial, Named)], runs: usize) -> (String, bool) {
     let of_kind = |kind: Kind| results.iter().filter(move |(trial, _)| trial.kind == kind);
     let right = |(trial, named): &(&Trial, Named)| named.get(trial.cause).copied().unwrap_or(0);
-    let (plantings, named): (usize, usize) =
-        (of_kind(Kind::Planting).count() * runs, of_kind(Kind::Planting).map(right).sum());
+    let (injections, named): (usize, usize) =
+        (of_kind(Kind::Injection).count() * runs, of_kind(Kind::Injection).map(right).sum());
     let mut lines = Vec::new();
     let mut holds = true;
     let mut judge = |is_met: bool, line: String| {
         holds &= is_met;
         lines.push(format!("{} {line}", if is_met { "holds " } else { "MISSED" }));
     };
-    let share = named as f64 / plantings.max(1) as f64;
+    let share = named as f64 / injections.max(1) as f64;
     judge(
-        plantings == 0 || share >= POOLED,
-        format!("{named} of {plantings} plantings named first ({:.1} %), at least 95 %", share * 100.0),
+        injections == 0 || share >= POOLED,
+        format!("{named} of {injections} injections named first ({:.1} %), at least 95 %", share * 100.0),
     );
-    for result in of_kind(Kind::Planting) {
+    for result in of_kind(Kind::Injection) {
         let count = right(result);
         judge(count as f64 >= EACH * runs as f64, format!("{} named first in {count} of {runs}", result.0.cause));
     }
@@ -153,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn every_finding_that_names_a_cause_has_a_planting_and_a_decoy_and_no_other_has() {
+    fn every_finding_that_names_a_cause_has_an_injection_and_a_decoy_and_no_other_has() {
         let causes = causes_of_the_catalog();
         assert!(causes.len() > 5, "{causes:?}");
-        for kind in [Kind::Planting, Kind::Decoy] {
+        for kind in [Kind::Injection, Kind::Decoy] {
             let tried: BTreeSet<String> =
                 ALL.iter().filter(|trial| trial.kind == kind).map(|trial| trial.cause.to_owned()).collect();
             assert_eq!(tried, causes, "{kind:?}");
@@ -175,22 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn one_planting_too_few_or_one_decoy_too_many_is_missed() {
+    fn one_injection_too_few_or_one_decoy_too_many_is_missed() {
         let trial = |kind| Trial { cause: "echo-stalled", kind, arguments: "round-trip" };
-        let (planted, decoy) = (trial(Kind::Planting), trial(Kind::Decoy));
+        let (injected, decoy) = (trial(Kind::Injection), trial(Kind::Decoy));
         let named =
             |right: usize| Named::from([("echo-stalled".to_owned(), right), (NOTHING.to_owned(), 20 - right)]);
-        let holds = |planted_right: usize, mistaken: usize| {
-            let results = [(&planted, named(planted_right)), (&decoy, named(mistaken))];
+        let holds = |injected_right: usize, mistaken: usize| {
+            let results = [(&injected, named(injected_right)), (&decoy, named(mistaken))];
             judged(&results, 20).1
         };
         assert!(holds(19, 1));
         assert!(!holds(18, 1), "90 % of all");
         assert!(!holds(19, 2));
-        // One of ten plantings may fail more often than all together.
+        // One of ten injections may fail more often than all together.
         let many = |weak: usize| {
-            let mut results: Vec<(&Trial, Named)> = (0..9).map(|_| (&planted, named(20))).collect();
-            results.push((&planted, named(weak)));
+            let mut results: Vec<(&Trial, Named)> = (0..9).map(|_| (&injected, named(20))).collect();
+            results.push((&injected, named(weak)));
             judged(&results, 20).1
         };
         assert!(many(17) && !many(16));
@@ -205,11 +205,11 @@ mod tests {
 
     #[test]
     fn the_table_has_a_row_for_each_trial_with_its_counts() {
-        let trial = Trial { cause: "cold-start", kind: Kind::Planting, arguments: "round-trip" };
+        let trial = Trial { cause: "cold-start", kind: Kind::Injection, arguments: "round-trip" };
         let named = Named::from([("cold-start".to_owned(), 18), (NOTHING.to_owned(), 2)]);
         let text = table(&[(&trial, named)]);
         let row = text.lines().nth(1).unwrap();
-        assert!(row.starts_with("A cold-start               planted    18   ."), "{row:?}");
+        assert!(row.starts_with("A cold-start               injected    18   ."), "{row:?}");
         assert!(row.ends_with("   2   round-trip"), "{row:?}");
     }
 }

@@ -12,7 +12,7 @@ use crate::process;
 
 /// Values of a knob that were renamed, in the words of this tree first.
 const RENAMED: &[&[&str]] =
-    &[&["together", "same-cpu"], &["apart", "cross-cpu"], &["free", "unpinned"], &["block", "blocking"]];
+    &[&["same-cpu", "together"], &["cross-cpu", "apart"], &["unpinned", "free"], &["block", "blocking"]];
 
 /// What every build must take.
 const NEEDED: &[&str] = &["--transport", "--waiting", "--placement", "--count", "--rounds", "--json", "--out"];
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_build_is_asked_in_its_own_words() {
-        let case = Combination { transport: "pipe", waiting: "block", placement: "apart" };
+        let case = Combination { transport: "pipe", waiting: "block", placement: "cross-cpu" };
         let old = build("--placement <WHERE> together (one CPU), apart, free\n--waiting <HOW> block, poll\n--seed");
         let old = old.arguments(case, 3).join(" ");
         assert!(old.contains("--waiting block --placement apart --count 4000 --rounds 1 --seed 3 --json"), "{old}");

@@ -17,7 +17,7 @@ pub(super) struct Combination {
 const TRANSPORTS: &[&str] = &["tcp", "udp", "unix-stream", "pipe", "shm"];
 
 /// Spinning together is refused by both: each end would wait for its time slice, not for a message.
-const WAYS: &[(&str, &str)] = &[("block", "together"), ("block", "apart"), ("spin", "apart")];
+const WAYS: &[(&str, &str)] = &[("block", "same-cpu"), ("block", "cross-cpu"), ("spin", "cross-cpu")];
 
 /// Messages of a round: a fraction of a second each, so that the rounds of a case are neighbours in time.
 const COUNT: u64 = 4_000;
@@ -46,7 +46,7 @@ impl Combination {
     /// How near it must be to the bare loop.
     pub(super) fn rule(self) -> Rule {
         match (self.transport, self.waiting, self.placement) {
-            (_, "block", "apart") => Rule::WithinSpread,
+            (_, "block", "cross-cpu") => Rule::WithinSpread,
             ("shm", "spin", _) => Rule::Within(0.05),
             _ => Rule::Within(0.03),
         }
@@ -55,7 +55,7 @@ impl Combination {
     /// How near it must be to another build.
     pub(super) fn rule_against(self) -> Rule {
         match (self.waiting, self.placement) {
-            ("block", "apart") => Rule::NotAboveSpread,
+            ("block", "cross-cpu") => Rule::NotAboveSpread,
             _ => Rule::Below(0.02),
         }
     }

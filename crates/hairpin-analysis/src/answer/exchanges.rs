@@ -13,12 +13,15 @@ use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
 use super::words::{self, p50};
 
-/// The answer. Of several groups it speaks of the first in which remedies were compared with `none`; null where no case
-/// speaks. Cases with a planted fault do so only where there are no others, and then that is said first.
+/// The answer. Of several groups it speaks of the first in which remedies were compared with `default`; null where no case
+/// speaks. Cases with an injected fault do so only where there are no others, and then that is said first.
 pub(super) fn answer(run: &Run) -> Option<Answer> {
-    let with = |planted: bool| -> Vec<Group<'_>> {
+    let with = |injected: bool| -> Vec<Group<'_>> {
         let speaks = |row: &&CaseSummary| {
-            row.valid && row.p50_ns().is_some() && row.case.twin == 0 && row.case.plant.is_some() == planted
+            row.valid
+                && row.p50_ns().is_some()
+                && row.case.replicate == 0
+                && row.case.injected_fault.is_some() == injected
         };
         let mut groups = ladder::groups(&run.cases);
         groups.retain(|group| group.kind == Kind::Exchanges);
@@ -29,9 +32,9 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
     if let Some(answer) = of_groups(run, &with(false)) {
         return Some(answer);
     }
-    let planted = of_groups(run, &with(true))?;
-    let sentences = std::iter::once(planted.headline).chain(planted.sentences).collect();
-    Some(Answer { headline: words::speaks_for_nothing(run), sentences, ..planted })
+    let injected = of_groups(run, &with(true))?;
+    let sentences = std::iter::once(injected.headline).chain(injected.sentences).collect();
+    Some(Answer { headline: words::speaks_for_nothing(run), sentences, ..injected })
 }
 
 fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
@@ -66,7 +69,7 @@ fn remedy(row: &CaseSummary) -> Option<Remedy> {
 
 /// The case with default options.
 fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
-    group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::None))
+    group.rows.iter().copied().find(|row| remedy(row) == Some(Remedy::Default))
 }
 
 /// How many of the pauses of `--gap` an exchange has, where it has not all of them.
@@ -74,9 +77,9 @@ fn pauses_left(row: &CaseSummary) -> Option<usize> {
     row.case.exchange.as_ref()?.pauses_left()
 }
 
-/// The remedy that moves most bytes a millisecond, and those from which no difference was found. Where `none` was measured
+/// The remedy that moves most bytes a millisecond, and those from which no difference was found. Where `default` was measured
 /// only those whose speed-up against it excludes 1, or where that has no interval those that are faster at p50 by the comparison
-/// with it; and of those that pause as `none` does, where there are any.
+/// with it; and of those that pause as `default` does, where there are any.
 fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r CaseSummary> {
     let faster_at_p50 = |none: &CaseSummary, row: &CaseSummary| {
         let pair = |one: &&Comparison| one.baseline == none.id && one.candidate == row.id;
@@ -90,7 +93,7 @@ fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r
     };
     // A remedy that merges writes has not the pauses of --gap: held against one that pauses it would win by those alone.
     let pauses = |row: &CaseSummary| pauses_left(row).is_none();
-    let any_pauses = group.rows.iter().copied().any(|row| pauses(row) && remedy(row) != Some(Remedy::None));
+    let any_pauses = group.rows.iter().copied().any(|row| pauses(row) && remedy(row) != Some(Remedy::Default));
     let mut rows = group.rows.iter().copied().filter(proved).filter(|row| !any_pauses || pauses(row));
     let Some(first) = rows.next() else { return Vec::new() };
     std::iter::once(first).chain(rows.filter(|row| !first.moves_more(row))).collect()

@@ -16,10 +16,10 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
     over_each_path(run, &spoken, pairs).or_else(|| of_all(run, &spoken, pairs))
 }
 
-/// A case that the answer may name: valid, measured, closed loop, nothing planted, no second of a pair.
+/// A case that the answer may name: valid, measured, closed loop, nothing injected, no second of a pair.
 fn speaks_for_the_machine(row: &CaseSummary) -> bool {
     let case = &row.case;
-    let plain = case.pattern == Pattern::PingPong && case.plant.is_none() && case.twin == 0;
+    let plain = case.pattern == Pattern::PingPong && case.injected_fault.is_none() && case.replicate == 0;
     plain && row.valid && row.p50_ns().is_some()
 }
 
@@ -52,13 +52,13 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
     })
 }
 
-/// `shm (spin, apart) at p50 142 ns (95 % interval 140-145)`.
+/// `shm (spin, cross-cpu) at p50 142 ns (95 % interval 140-145)`.
 fn placed(row: &CaseSummary) -> String {
     format!("{} at p50 {}", words::name(row), words::with_interval(row.latency_ns.p50))
 }
 
 /// Below it a ratio is told in percent: a difference of some thousandths must not read as 1.00x.
-const NEAR: f64 = 1.1;
+const CLIENT: f64 = 1.1;
 
 /// The transport that others are put beside, beside the fastest: with the same waiting and placement where that was
 /// measured, else as it was fastest.
@@ -77,7 +77,7 @@ fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> 
         return None;
     }
     let ratio = other / one;
-    let more = if ratio < NEAR { quantities::change(ratio) } else { quantities::factor(ratio) };
+    let more = if ratio < CLIENT { quantities::change(ratio) } else { quantities::factor(ratio) };
     Some(format!("{} {how}: {} ({more}).", found.case.transport, quantities::duration(other)))
 }
 

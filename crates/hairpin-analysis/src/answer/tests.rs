@@ -1,7 +1,7 @@
 //! Answers to runs whose figures are known.
 
 use hairpin_model::answer::{Answer, RankedBy};
-use hairpin_model::case::{Case, Placement, Plant, Waiting};
+use hairpin_model::case::{Case, InjectedFault, Placement, Waiting};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
@@ -9,8 +9,8 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{Role, Verdict};
 
 use super::answer;
-use crate::made_up::links::over;
-use crate::made_up::{MadeUp, at_rate, back_to_back, paced, small_writes};
+use crate::fixture::links::over;
+use crate::fixture::{Fixture, at_rate, back_to_back, paced, small_writes};
 
 /// Rounds that scatter by half a percent.
 fn steady(latency: u64) -> [u64; 12] {
@@ -18,9 +18,9 @@ fn steady(latency: u64) -> [u64; 12] {
 }
 
 fn run_of(cases: &[(Case, u64)]) -> Run {
-    let mut made_up = MadeUp::new();
-    cases.iter().for_each(|(case, latency)| made_up.rounds_of(case, &steady(*latency)));
-    made_up.run()
+    let mut fixture = Fixture::new();
+    cases.iter().for_each(|(case, latency)| fixture.rounds_of(case, &steady(*latency)));
+    fixture.run()
 }
 
 fn answer_of(cases: &[(Case, u64)]) -> Answer {
@@ -34,21 +34,21 @@ fn plain(transport: &str, latency: u64) -> (Case, u64) {
 #[test]
 fn the_fastest_is_named_with_tcp_beside_it() {
     let found = answer_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 10_000)]);
-    let headline = "The fastest round trip between two processes here is pipe (block, together) at p50 5.01 us (95 % \
+    let headline = "The fastest round trip between two processes here is pipe (block, same-cpu) at p50 5.01 us (95 % \
                     interval 5.0";
     assert!(found.headline.starts_with(headline), "{found:?}");
     assert_eq!(found.sentences, ["tcp with the same waiting and placement: 13.0 us (2.60x)."]);
-    let near = answer_of(&[plain("tcp", 5_150), plain("pipe", 5_000)]);
-    assert_eq!(near.sentences, ["tcp with the same waiting and placement: 5.17 us (+3.0 %)."]);
+    let client = answer_of(&[plain("tcp", 5_150), plain("pipe", 5_000)]);
+    assert_eq!(client.sentences, ["tcp with the same waiting and placement: 5.17 us (+3.0 %)."]);
 }
 
 #[test]
 fn where_no_difference_was_found_no_winner_is_named() {
     let found = answer_of(&[plain("pipe", 5_000), plain("fifo", 5_000), plain("tcp", 13_000)]);
     let none =
-        "No difference found between the fastest round trips between two processes here: pipe (block, together) at";
+        "No difference found between the fastest round trips between two processes here: pipe (block, same-cpu) at";
     assert!(found.headline.starts_with(none), "{found:?}");
-    assert!(found.headline.contains(" and fifo (block, together) at p50 5.01 us"), "{found:?}");
+    assert!(found.headline.contains(" and fifo (block, same-cpu) at p50 5.01 us"), "{found:?}");
     assert!(!found.headline.contains("tcp"), "{found:?}");
     assert_eq!(found.sentences, ["tcp with the same waiting and placement: 13.0 us (2.60x)."]);
     assert_eq!(found.pairs[0].verdict, Verdict::CannotTell, "the ranking says the same");
@@ -60,12 +60,12 @@ fn where_no_difference_was_found_no_winner_is_named() {
 
 #[test]
 fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
-    let mut made_up = MadeUp::new();
-    made_up.rounds_of(&Case::ping_pong("pipe"), &steady(5_000));
-    made_up.rounds_of(&Case::ping_pong("fifo"), &steady(5_200));
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&Case::ping_pong("pipe"), &steady(5_000));
+    fixture.rounds_of(&Case::ping_pong("fifo"), &steady(5_200));
     let scattered = [4_100, 7_300, 5_400, 4_300, 7_900, 5_500, 4_200, 7_500, 5_600, 4_400, 7_700, 5_300];
-    made_up.rounds_of(&Case::ping_pong("tcp"), &scattered);
-    let found = answer(&made_up.run());
+    fixture.rounds_of(&Case::ping_pong("tcp"), &scattered);
+    let found = answer(&fixture.run());
     let by_p50: Vec<_> = found.pairs.iter().filter(|pair| pair.figure == RankedBy::P50).collect();
     assert_eq!(by_p50.iter().map(|pair| pair.verdict).collect::<Vec<_>>(), [Verdict::Slower, Verdict::CannotTell]);
     assert!(found.headline.starts_with("No difference found"), "{found:?}");
@@ -75,21 +75,22 @@ fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
 
 #[test]
 fn rivals_on_other_ladders_count_too() {
-    let spin =
-        |latency| (Case { waiting: Waiting::Spin, placement: Placement::Apart, ..Case::ping_pong("tcp") }, latency);
+    let spin = |latency| {
+        (Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..Case::ping_pong("tcp") }, latency)
+    };
     let found = answer_of(&[plain("tcp", 13_000), spin(13_000)]);
     assert!(found.headline.starts_with("No difference found"), "{found:?}");
     let found = answer_of(&[plain("tcp", 13_000), spin(8_000)]);
-    let headline = "The fastest round trip between two processes here is tcp (spin, apart) at p50 8.0";
+    let headline = "The fastest round trip between two processes here is tcp (spin, cross-cpu) at p50 8.0";
     assert!(found.headline.starts_with(headline), "{found:?}");
 }
 
 #[test]
 fn too_few_rounds_for_an_interval_show_no_winner() {
-    let mut made_up = MadeUp::new();
-    made_up.rounds_of(&Case::ping_pong("pipe"), &[5_000, 5_010]);
-    made_up.rounds_of(&Case::ping_pong("tcp"), &[13_000, 13_010]);
-    let found = answer(&made_up.run());
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&Case::ping_pong("pipe"), &[5_000, 5_010]);
+    fixture.rounds_of(&Case::ping_pong("tcp"), &[13_000, 13_010]);
+    let found = answer(&fixture.run());
     assert!(found.headline.starts_with("No difference found"), "{found:?}");
 }
 
@@ -117,27 +118,27 @@ fn a_saved_run_that_ranks_in_a_circle_is_answered_all_the_same() {
     let back = run.comparisons.iter().find(|pair| pair.role == Role::Neighbours).unwrap().clone();
     let (baseline, candidate) = (back.candidate.clone(), back.baseline.clone());
     run.comparisons.push(hairpin_model::summary::Comparison { baseline, candidate, ..back });
-    assert!(answer(&run).headline.contains("pipe (block, together)"));
+    assert!(answer(&run).headline.contains("pipe (block, same-cpu)"));
 }
 
 #[test]
 fn one_case_is_told_by_its_figures_and_no_case_by_its_lack() {
     let found = answer_of(&[plain("tcp", 13_000)]);
-    assert!(found.headline.starts_with("tcp block together: p50 13.0 us (95 % interval 13.0"), "{found:?}");
+    assert!(found.headline.starts_with("tcp block same-cpu: p50 13.0 us (95 % interval 13.0"), "{found:?}");
     assert!(found.headline.ends_with(", p99 13.0 us, 1 200 round trips over 12 rounds."), "{found:?}");
-    let found = answer_of(&[(small_writes("none"), 44_000_000)]);
-    assert!(found.headline.starts_with("tcp block together none 100x2 B: p50 44.1 ms"), "{found:?}");
+    let found = answer_of(&[(small_writes("default"), 44_000_000)]);
+    assert!(found.headline.starts_with("tcp block same-cpu default 100x2 B: p50 44.1 ms"), "{found:?}");
     assert!(found.headline.ends_with("1 200 exchanges over 12 rounds."), "{found:?}");
     assert_eq!(answer_of(&[]).headline, "Nothing was measured: no case could be run.");
 }
 
 #[test]
-fn an_open_loop_and_a_planted_fault_do_not_speak_for_the_machine() {
-    let mut made_up = MadeUp::new();
+fn an_open_loop_and_an_injected_fault_do_not_speak_for_the_machine() {
+    let mut fixture = Fixture::new();
     for (block, transport) in [(0, "tcp"), (0, "udp"), (1, "tcp"), (1, "udp")] {
-        made_up.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &paced(1_000_000, &[(0, 10_000); 100]));
+        fixture.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &paced(1_000_000, &[(0, 10_000); 100]));
     }
-    let headline = answer(&made_up.run()).headline;
+    let headline = answer(&fixture.run()).headline;
     assert_eq!(
         headline,
         "An open loop answers for its own rate only: no case here speaks for the machine as a whole."
@@ -149,16 +150,16 @@ fn over_several_paths_each_has_its_own_figure() {
     let slow = |transport: &str, latency| (over("delay=2ms", Case::ping_pong(transport)), latency);
     let found = answer_of(&[plain("tcp", 13_000), slow("tcp", 4_000_000)]);
     let of_one =
-        "A round trip of tcp (block, together) takes, at p50, 13.0 us without a link and 4.01 ms over delay=2ms.";
+        "A round trip of tcp (block, same-cpu) takes, at p50, 13.0 us without a link and 4.01 ms over delay=2ms.";
     assert_eq!(found.headline, of_one);
     let found =
         answer_of(&[plain("tcp", 13_000), plain("udp", 10_000), slow("tcp", 4_000_000), slow("udp", 4_100_000)]);
-    let of_two = "The fastest round trip takes, at p50, 10.0 us without a link with udp (block, together) and 4.01 ms over \
-                  delay=2ms with tcp (block, together).";
+    let of_two = "The fastest round trip takes, at p50, 10.0 us without a link with udp (block, same-cpu) and 4.01 ms over \
+                  delay=2ms with tcp (block, same-cpu).";
     assert_eq!(found.headline, of_two);
     let found =
         answer_of(&[plain("tcp", 13_000), plain("udp", 10_000), slow("tcp", 4_000_000), slow("udp", 4_000_000)]);
-    let tie = "4.01 ms over delay=2ms (no difference found between tcp (block, together) and udp (block, together)).";
+    let tie = "4.01 ms over delay=2ms (no difference found between tcp (block, same-cpu) and udp (block, same-cpu)).";
     assert!(found.headline.ends_with(tie), "{found:?}");
 }
 
@@ -167,7 +168,7 @@ fn exchanges(remedies: &[(&str, u64)]) -> Vec<(Case, u64)> {
 }
 
 const REMEDIES: &[(&str, u64)] =
-    &[("none", 44_000_000), ("nodelay", 550_000), ("one-write", 24_000), ("cork-forgotten", 208_000_000)];
+    &[("default", 44_000_000), ("nodelay", 550_000), ("one-write", 24_000), ("cork-forgotten", 208_000_000)];
 
 #[test]
 fn the_remedy_that_moves_most_is_named_and_what_is_slower_than_none() {
@@ -184,7 +185,7 @@ fn the_remedy_that_moves_most_is_named_and_what_is_slower_than_none() {
 
 #[test]
 fn remedies_that_move_alike_are_no_winners() {
-    let found = answer_of(&exchanges(&[("none", 44_000_000), ("writev", 24_000), ("one-write", 24_000)]));
+    let found = answer_of(&exchanges(&[("default", 44_000_000), ("writev", 24_000), ("one-write", 24_000)]));
     assert!(!found.headline.contains("most"), "{found:?}");
     assert_eq!(found.sentences, ["By bytes a millisecond no difference found between writev and one-write."]);
     assert_eq!(found.best_remedy.expect("both are proved").no_difference, [small_writes("one-write").id()]);
@@ -192,7 +193,7 @@ fn remedies_that_move_alike_are_no_winners() {
 
 #[test]
 fn no_remedy_is_called_faster_unless_that_is_proved() {
-    let found = answer_of(&exchanges(&[("none", 44_000_000), ("nodelay", 44_000_000)]));
+    let found = answer_of(&exchanges(&[("default", 44_000_000), ("nodelay", 44_000_000)]));
     assert!(found.headline.ends_with("with default options; no remedy was found to be faster."), "{found:?}");
     assert_eq!((found.sentences, found.best_remedy), (Vec::new(), None));
 }
@@ -200,14 +201,14 @@ fn no_remedy_is_called_faster_unless_that_is_proved() {
 #[test]
 fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
     let found = |verdict: Verdict| {
-        let mut run = run_of(&exchanges(&[("none", 44_000_000), ("nodelay", 500_000)]));
+        let mut run = run_of(&exchanges(&[("default", 44_000_000), ("nodelay", 500_000)]));
         for row in &mut run.cases {
             let exchanges = row.exchanges.as_mut().expect("exchanges");
             let bare = |figure: Figure| Figure::bare(figure.value);
-            exchanges.speed_up_against_none = exchanges.speed_up_against_none.map(bare);
+            exchanges.speed_up_against_default = exchanges.speed_up_against_default.map(bare);
         }
         let comparison = &mut run.comparisons[0];
-        (comparison.baseline, comparison.candidate) = (small_writes("none").id(), small_writes("nodelay").id());
+        (comparison.baseline, comparison.candidate) = (small_writes("default").id(), small_writes("nodelay").id());
         comparison.verdict = verdict;
         answer(&run)
     };
@@ -217,14 +218,14 @@ fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
 
 #[test]
 fn stalls_in_fewer_than_half_of_the_exchanges_count_though_the_p50_does_not_show_them() {
-    let mut made_up = MadeUp::new();
+    let mut fixture = Fixture::new();
     for (block, latency) in (0..).zip(steady(100_000)) {
         let some_stall = [[latency / 4; 60].as_slice(), &[40_000_000; 40]].concat();
-        made_up.round(&small_writes("none"), block, &back_to_back(&[], &[44_000_000; 100]));
-        made_up.round(&small_writes("nodelay"), block, &back_to_back(&[], &some_stall));
-        made_up.round(&small_writes("more"), block, &back_to_back(&[], &[latency; 100]));
+        fixture.round(&small_writes("default"), block, &back_to_back(&[], &[44_000_000; 100]));
+        fixture.round(&small_writes("nodelay"), block, &back_to_back(&[], &some_stall));
+        fixture.round(&small_writes("more"), block, &back_to_back(&[], &[latency; 100]));
     }
-    let headline = answer(&made_up.run()).headline;
+    let headline = answer(&fixture.run()).headline;
     assert!(headline.contains("and 100 us with more, which moves most: 439x"), "{headline}");
 }
 
@@ -246,7 +247,7 @@ fn with_gap(remedy: &str) -> Case {
 
 #[test]
 fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
-    let paused = [("none", 143_000_000), ("nodelay", 99_600_000), ("one-write", 24_000)];
+    let paused = [("default", 143_000_000), ("nodelay", 99_600_000), ("one-write", 24_000)];
     let cases: Vec<(Case, u64)> = paused.iter().map(|(remedy, latency)| (with_gap(remedy), *latency)).collect();
     let found = answer_of(&cases);
     assert!(found.headline.contains(" with nodelay: 1.44x the bytes"), "it is not first of all: {found:?}");
@@ -256,15 +257,15 @@ fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
 }
 
 #[test]
-fn a_planted_fault_is_said_first_unless_other_cases_speak() {
-    let planted = |remedy: &str| Case {
-        plant: Some(Plant { stall_ns: 4_000_000, every: 1, sleeps: true }),
+fn a_injected_fault_is_said_first_unless_other_cases_speak() {
+    let injected = |remedy: &str| Case {
+        injected_fault: Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true }),
         ..small_writes(remedy)
     };
-    let mut cases: Vec<(Case, u64)> = vec![(planted("none"), 44_000_000), (planted("nodelay"), 5_000_000)];
+    let mut cases: Vec<(Case, u64)> = vec![(injected("default"), 44_000_000), (injected("nodelay"), 5_000_000)];
     let found = answer_of(&cases);
-    assert_eq!(found.headline, "A fault is planted: no case here speaks for the machine as a whole.");
-    let told = "An exchange of 100x2 B, planted 4 ms every 1 over tcp takes 44.1 ms at p50 with default options";
+    assert_eq!(found.headline, "A fault is injected: no case here speaks for the machine as a whole.");
+    let told = "An exchange of 100x2 B, injected 4 ms every 1 over tcp takes 44.1 ms at p50 with default options";
     assert!(found.sentences[0].starts_with(told), "{found:?}");
     cases.extend(exchanges(REMEDIES));
     assert!(answer_of(&cases).headline.starts_with("An exchange of 100x2 B over tcp takes 44.1 ms"));
@@ -272,11 +273,11 @@ fn a_planted_fault_is_said_first_unless_other_cases_speak() {
 
 #[test]
 fn other_transports_and_paths_stand_beside_the_first() {
-    let elsewhere = Case { transport: "unix-stream".to_owned(), ..small_writes("none") };
+    let elsewhere = Case { transport: "unix-stream".to_owned(), ..small_writes("default") };
     let cases = [exchanges(&REMEDIES[..3]), vec![(elsewhere, 102_000)]].concat();
     assert_eq!(answer_of(&cases).sentences, ["The same writes take 102 us over unix-stream."]);
     let slow = |remedy: &str, latency| (over("delay=2ms", small_writes(remedy)), latency);
-    let cases = [exchanges(&REMEDIES[..3]), vec![slow("none", 48_000_000), slow("one-write", 4_000_000)]].concat();
+    let cases = [exchanges(&REMEDIES[..3]), vec![slow("default", 48_000_000), slow("one-write", 4_000_000)]].concat();
     let beside = "Over delay=2ms it takes 48.1 ms with default options, and 4.01 ms with one-write.";
     assert_eq!(answer_of(&cases).sentences, [beside]);
 }

@@ -29,7 +29,7 @@ pub(super) fn p50(row: &CaseSummary) -> String {
     row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
 }
 
-/// `shm (spin, apart)`.
+/// `shm (spin, cross-cpu)`.
 pub(super) fn name(row: &CaseSummary) -> String {
     format!("{} ({}, {})", ladder::row_name(row), row.case.waiting, row.case.placement)
 }
@@ -38,12 +38,12 @@ pub(super) fn name(row: &CaseSummary) -> String {
 pub(super) fn speaks_for_nothing(run: &Run) -> String {
     let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
     let open = rests_on(|case| matches!(case.pattern, Pattern::Paced { .. }));
-    let planted = rests_on(|case| case.plant.is_some());
-    let why = match (open, planted) {
+    let injected = rests_on(|case| case.injected_fault.is_some());
+    let why = match (open, injected) {
         (true, false) => "An open loop answers for its own rate only: no",
-        (false, true) => "A fault is planted: no",
+        (false, true) => "A fault is injected: no",
         (true, true) => {
-            "An open loop answers for its own rate only, and a planted fault is no part of the machine: no"
+            "An open loop answers for its own rate only, and an injected fault is no part of the machine: no"
         }
         (false, false) => "No",
     };

@@ -23,7 +23,7 @@ pub(super) const TIMES: &str = "x";
 pub(super) struct Measured {
     pub(super) figure: Figure,
     pub(super) unit: String,
-    /// What was measured, in words: `p50 of tcp block together`.
+    /// What was measured, in words: `p50 of tcp block same-cpu`.
     pub(super) what: String,
 }
 
@@ -71,7 +71,7 @@ pub(super) fn in_words(name: FigureName) -> &'static str {
         FigureName::Rate => "rate",
         FigureName::BytesPerMs => "bytes/ms",
         FigureName::Segments => "segments an exchange",
-        FigureName::BareAcks => "bare ACKs an exchange",
+        FigureName::PureAcks => "pure ACKs an exchange",
         FigureName::LostShare => "share of lost messages",
         FigureName::SentBytes => "rate sent",
         FigureName::ReceivedBytes => "rate answered",
@@ -122,7 +122,7 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
         FigureName::Rate => case.rate_per_s,
         FigureName::BytesPerMs => of_exchanges.and_then(|figures| figures.bytes_per_ms),
         FigureName::Segments => of_exchanges.and_then(|figures| figures.segments_per_exchange),
-        FigureName::BareAcks => of_exchanges.and_then(|figures| figures.bare_acks_per_exchange),
+        FigureName::PureAcks => of_exchanges.and_then(|figures| figures.pure_acks_per_exchange),
         FigureName::LostShare => {
             over_rounds().map(|share| Figure { low: share.low.map(|low| low.max(0.0)), ..share })
         }
@@ -161,7 +161,7 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
         FigureName::Rate => Some(figures.rate_per_s),
         FigureName::BytesPerMs => Some(figures.rate_per_s * case.case.size_bytes as f64 / 1e3),
         FigureName::Segments => each(|counts| counts.segments),
-        FigureName::BareAcks => each(|counts| counts.bare_acks),
+        FigureName::PureAcks => each(|counts| counts.pure_acks),
         FigureName::LostShare => answered_share(round).map(|share| 1.0 - share),
         FigureName::SentBytes => Some(sent_bytes_per_s(&case.case, round)),
         FigureName::ReceivedBytes => Some(sent_bytes_per_s(&case.case, round) * answered_share(round)?),
@@ -200,7 +200,7 @@ fn scale(name: FigureName, unit: &str) -> Option<f64> {
         FigureName::Rate => matches!(unit, "1/s" | "msg/s").then_some(1.0),
         FigureName::BytesPerMs => (unit == "bytes/ms").then_some(1.0),
         FigureName::Segments => (unit == "segments").then_some(1.0),
-        FigureName::BareAcks => (unit == "ACKs").then_some(1.0),
+        FigureName::PureAcks => (unit == "ACKs").then_some(1.0),
         FigureName::LostShare => (unit == "share").then_some(1.0),
         FigureName::SentBytes | FigureName::ReceivedBytes => {
             let units = [("bytes/s", 1.0), ("KiB/s", 1.0 / 1024.0), ("MiB/s", 1.0 / 1_048_576.0)];

@@ -52,7 +52,7 @@ fn packet(kind: EventKind) -> String {
     match kind {
         EventKind::Syn => "SYN".to_owned(),
         EventKind::SynAck => "SYN-ACK".to_owned(),
-        EventKind::BareAck => "bare ACK".to_owned(),
+        EventKind::PureAck => "pure ACK".to_owned(),
         EventKind::Segment => "segment with data".to_owned(),
         other => other.to_string(),
     }

@@ -21,7 +21,7 @@ pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Judgement {
         return without(Verdict::CannotRun, format!("{}: no exchange of it was traced to its end", case.label));
     };
     let of =
-        |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Near && event.kind == kind);
+        |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Client && event.kind == kind);
     let ended = |event: &Event| event.until_ns.unwrap_or(event.at_ns);
     let sizes: Vec<String> = of(EventKind::Write).map(|call| (call.end_byte - call.first_byte).to_string()).collect();
     let written = sizes.join(",").parse::<Writes>().ok();

@@ -9,7 +9,7 @@ use super::place::without;
 
 /// The one case that the selector means, with figures that may be used; or the verdict that its absence gives.
 pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSummary, Judgement> {
-    let meant = run.cases.iter().filter(|case| case.case.twin == 0 && selector.chooses(&case.case));
+    let meant = run.cases.iter().filter(|case| case.case.replicate == 0 && selector.chooses(&case.case));
     match meant.collect::<Vec<_>>().as_slice() {
         [case] => usable(run, case),
         [] => Err(without(Verdict::CannotRun, why_absent(run, selector))),

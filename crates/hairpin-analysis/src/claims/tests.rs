@@ -1,4 +1,4 @@
-//! Every verdict of every rule, on made-up results.
+//! Every verdict of every rule, on fixture results.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,22 @@ use hairpin_model::trace::{Capture, End};
 use serde_json::{Value as Json, json};
 
 use super::{fits_unit, judge, listed};
-use crate::made_up::{MadeUp, at_rate, back_to_back, paced};
+use crate::fixture::{Fixture, at_rate, back_to_back, paced};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
 /// tcp at 100 us, udp at 50 us, pipe at 49 to 51 us, unix-stream with one round only, shm invalid, icmp failed.
 fn run() -> Run {
-    let mut made_up = MadeUp::new();
+    let mut fixture = Fixture::new();
     let spread: Vec<u64> = (0..8).map(|k| 100 * US + k * 100).collect();
-    made_up.rounds_of(&Case::ping_pong("tcp"), &spread);
-    made_up.rounds_of(&Case::ping_pong("udp"), &[50 * US; 8]);
-    made_up.rounds_of(&Case::ping_pong("pipe"), &[49, 51, 49, 51, 49, 51, 49, 51].map(|us| us * US));
-    made_up.rounds_of(&Case::ping_pong("unix-stream"), &[100 * US]);
-    made_up.rounds_of(&Case::ping_pong("shm"), &[100 * US; 8]);
-    made_up.failed(&Case::ping_pong("icmp"), 0, "no permission");
-    let mut run = made_up.run();
+    fixture.rounds_of(&Case::ping_pong("tcp"), &spread);
+    fixture.rounds_of(&Case::ping_pong("udp"), &[50 * US; 8]);
+    fixture.rounds_of(&Case::ping_pong("pipe"), &[49, 51, 49, 51, 49, 51, 49, 51].map(|us| us * US));
+    fixture.rounds_of(&Case::ping_pong("unix-stream"), &[100 * US]);
+    fixture.rounds_of(&Case::ping_pong("shm"), &[100 * US; 8]);
+    fixture.failed(&Case::ping_pong("icmp"), 0, "no permission");
+    let mut run = fixture.run();
     let shm = run.cases.iter_mut().find(|case| case.case.transport == "shm").unwrap();
     (shm.valid, shm.why_invalid) = (false, vec!["messages were lost".to_owned()]);
     run.skipped.push(Skipped { transport: "fifo".to_owned(), case: None, reason: "no FIFOs here".to_owned() });
@@ -39,7 +39,7 @@ fn run() -> Run {
 
 /// A claim with one test of the run `r`.
 fn claim(published: &Json, rule: &Json) -> Claim {
-    let test = json!({"run": "r", "rule_because": "it is made up", "rule": rule});
+    let test = json!({"run": "r", "rule_because": "it is a fixture", "rule": rule});
     let written = json!({"id": "X1", "text": "a claim", "published": published, "test": test});
     serde_json::from_value(written).unwrap()
 }
@@ -179,14 +179,14 @@ fn the_published_order() {
     assert_eq!(order(&["shm", "tcp"]).verdict, Some(Verdict::CannotTell), "an invalid case");
 }
 
-/// The run of `small_writes`: `none` at 44 ms an exchange, `nodelay` at 0.5 ms, each with figures of exchanges.
+/// The run of `small_writes`: `default` at 44 ms an exchange, `nodelay` at 0.5 ms, each with figures of exchanges.
 fn small_writes() -> Run {
-    let mut made_up = MadeUp::new();
-    for (remedy, latency) in [(Remedy::None, 44 * MS), (Remedy::Nodelay, MS / 2)] {
+    let mut fixture = Fixture::new();
+    for (remedy, latency) in [(Remedy::Default, 44 * MS), (Remedy::Nodelay, MS / 2)] {
         let exchange = Exchange { writes: "100x2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
-        made_up.rounds_of(&Case::small_writes("tcp", exchange), &[latency; 8]);
+        fixture.rounds_of(&Case::small_writes("tcp", exchange), &[latency; 8]);
     }
-    let mut run = made_up.run();
+    let mut run = fixture.run();
     for (case, rate) in run.cases.iter_mut().zip([4.5, 400.0]) {
         let bytes_per_ms = Some(Figure::new(rate, rate * 0.9, rate * 1.1));
         let first_exchange_ns = Some(Figure::new(MS as f64, MS as f64, MS as f64));
@@ -203,13 +203,13 @@ fn the_share_that_is_gone() {
         json!({"kind": "share", "figure": "p50", "whole": whole, "rest": rest, "at_least": at_least})
     };
     let published = json!({"value": 1, "unit": "share"});
-    let gone = judged(&run, &published, &rule("none", "nodelay", 0.9)).judgement;
+    let gone = judged(&run, &published, &rule("default", "nodelay", 0.9)).judgement;
     assert_eq!(gone.verdict, Some(Verdict::Holds), "{gone:?}");
     assert!((gone.measured.unwrap().value - 0.9886).abs() < 1e-3 && gone.measured_unit.as_deref() == Some("share"));
     assert!((gone.ratio.unwrap() - 0.9886).abs() < 1e-3);
-    assert_eq!(verdict(&run, &published, &rule("none", "nodelay", 0.999)), Verdict::DoesNotHold);
-    assert_eq!(verdict(&run, &published, &rule("nodelay", "none", 0.1)), Verdict::DoesNotHold, "more, not less");
-    assert_eq!(verdict(&run, &published, &rule("none", "cork", 0.9)), Verdict::CannotRun);
+    assert_eq!(verdict(&run, &published, &rule("default", "nodelay", 0.999)), Verdict::DoesNotHold);
+    assert_eq!(verdict(&run, &published, &rule("nodelay", "default", 0.1)), Verdict::DoesNotHold, "more, not less");
+    assert_eq!(verdict(&run, &published, &rule("default", "cork", 0.9)), Verdict::CannotRun);
     let mut run = run;
     let nodelay = run.cases[1].id.clone();
     for round in run.rounds.iter_mut().filter(|round| round.case_id == nodelay) {
@@ -217,26 +217,26 @@ fn the_share_that_is_gone() {
         let Outcome::Measured(measured) = &mut round.outcome else { panic!("all were measured") };
         measured.figures.latency_ns.p50 = MS as f64 * f64::from(1 + block % 4);
     }
-    assert_eq!(verdict(&run, &published, &rule("none", "nodelay", 0.95)), Verdict::CannotTell);
+    assert_eq!(verdict(&run, &published, &rule("default", "nodelay", 0.95)), Verdict::CannotTell);
 }
 
 #[test]
 fn figures_of_exchanges() {
     let run = small_writes();
     let of = |figure: &str, remedy: &str| json!({"figure": figure, "case": {"remedy": remedy, "writes": "100x2"}});
-    let rule = json!({"kind": "within", "factor": 2, "of": of("bytes-per-ms", "none")});
+    let rule = json!({"kind": "within", "factor": 2, "of": of("bytes-per-ms", "default")});
     assert_eq!(verdict(&run, &json!({"value": 4.873, "unit": "bytes/ms"}), &rule), Verdict::Holds);
-    let first = json!({"kind": "within", "factor": 2, "of": of("first", "none")});
+    let first = json!({"kind": "within", "factor": 2, "of": of("first", "default")});
     assert_eq!(verdict(&run, &json!({"value": 1, "unit": "ms"}), &first), Verdict::Holds);
-    let against = json!({"figure": "bytes-per-ms", "case": {"remedy": "nodelay"}, "against": {"remedy": "none"}});
+    let against = json!({"figure": "bytes-per-ms", "case": {"remedy": "nodelay"}, "against": {"remedy": "default"}});
     let ratio =
         judged(&run, &json!({"value": 100, "unit": "x"}), &json!({"kind": "within", "factor": 2, "of": against}));
     let measured = ratio.judgement.measured.unwrap();
     // 44 ms against 0.5 ms, round by round.
     assert!((measured.value - 88.0).abs() < 1e-6 && measured.high.unwrap() - measured.low.unwrap() < 1e-6, "paired");
-    let absent = json!({"kind": "at-most", "of": of("segments", "none")});
+    let absent = json!({"kind": "at-most", "of": of("segments", "default")});
     assert_eq!(verdict(&run, &json!({"value": 4, "unit": "segments"}), &absent), Verdict::CannotTell);
-    let other_unit = json!({"kind": "at-most", "of": of("segments", "none")});
+    let other_unit = json!({"kind": "at-most", "of": of("segments", "default")});
     assert_eq!(verdict(&run, &json!({"value": 4, "unit": "ms"}), &other_unit), Verdict::CannotRun);
 }
 
@@ -245,7 +245,7 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
     let event = |(place, kind): (usize, &EventKind)| Event {
         at_ns: place as i64 * 1000,
         until_ns: None,
-        end: End::Near,
+        end: End::Client,
         kind: *kind,
         first_byte: 0,
         end_byte: 0,
@@ -256,8 +256,8 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
 
 #[test]
 fn packets_are_seen_in_their_order_or_not() {
-    use EventKind::{BareAck, Segment, Syn, SynAck, Write};
-    let rule = json!({"kind": "packets", "case": {"remedy": "none"}, "events": ["syn", "syn-ack", "bare-ack"]});
+    use EventKind::{PureAck, Segment, Syn, SynAck, Write};
+    let rule = json!({"kind": "packets", "case": {"remedy": "default"}, "events": ["syn", "syn-ack", "bare-ack"]});
     let published = json!({"value": ["SYN", "SYN-ACK", "ACK"], "unit": "packets"});
     let saved = Capture::Saved { file: "x".to_owned(), packets: 9, dropped: 0 };
     let with = |sequence: Option<TimeSequence>, capture: Capture| {
@@ -265,18 +265,18 @@ fn packets_are_seen_in_their_order_or_not() {
         run.cases[0].trace = Some(TraceSummary { sequence, capture, ..TraceSummary::default() });
         judged(&run, &published, &rule).judgement
     };
-    let all = with(Some(sequence(Source::Capture, &[Syn, SynAck, BareAck, Write, Segment])), saved.clone());
+    let all = with(Some(sequence(Source::Capture, &[Syn, SynAck, PureAck, Write, Segment])), saved.clone());
     assert_eq!((all.verdict, all.measured), (Some(Verdict::Holds), None));
     assert!(
-        all.why.ends_with("from its first write, SYN at 0 ms, SYN-ACK at 0.00100 ms and bare ACK at 0.00200 ms."),
+        all.why.ends_with("from its first write, SYN at 0 ms, SYN-ACK at 0.00100 ms and pure ACK at 0.00200 ms."),
         "{}",
         all.why
     );
-    let wrong_order = with(Some(sequence(Source::Capture, &[SynAck, Syn, BareAck])), saved.clone());
+    let wrong_order = with(Some(sequence(Source::Capture, &[SynAck, Syn, PureAck])), saved.clone());
     assert_eq!(wrong_order.verdict, Some(Verdict::DoesNotHold));
     assert!(wrong_order.why.ends_with("shows no SYN-ACK after SYN at 0.00100 ms."), "{}", wrong_order.why);
     let skipped = Capture::Skipped { reason: "no CAP_NET_RAW".to_owned() };
-    let stamps = with(Some(sequence(Source::KernelTimestamps, &[Syn, SynAck, BareAck])), skipped);
+    let stamps = with(Some(sequence(Source::KernelTimestamps, &[Syn, SynAck, PureAck])), skipped);
     assert_eq!(stamps.verdict, Some(Verdict::CannotRun));
     assert!(stamps.why.contains("no CAP_NET_RAW"), "{}", stamps.why);
     assert_eq!(with(None, saved).verdict, Some(Verdict::CannotRun));
@@ -294,7 +294,7 @@ fn a_pattern_is_its_writes_and_then_the_answer() {
             (event.end_byte, event.until_ns) = (bytes, Some(event.at_ns + 500));
         }
         run.cases[0].trace = Some(TraceSummary { sequence: Some(sequence), ..TraceSummary::default() });
-        let rule = json!({"kind": "pattern", "case": {"remedy": "none"}, "writes": writes});
+        let rule = json!({"kind": "pattern", "case": {"remedy": "default"}, "writes": writes});
         judged(&run, &published, &rule).judgement
     };
     let pattern = [Write, Write, Read];
@@ -307,7 +307,7 @@ fn a_pattern_is_its_writes_and_then_the_answer() {
     assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "answered before the last");
     assert_eq!(of(&[Write, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no answer");
     assert_eq!(of(&[Read], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no write");
-    let rule = json!({"kind": "pattern", "case": {"remedy": "none"}, "writes": "2x2"});
+    let rule = json!({"kind": "pattern", "case": {"remedy": "default"}, "writes": "2x2"});
     assert_eq!(verdict(&small_writes(), &published, &rule), Verdict::CannotRun, "nothing was traced");
 }
 
@@ -340,9 +340,9 @@ fn what_a_run_keeps_is_said_in_plain_words() {
 
 #[test]
 fn that_the_greatest_was_beyond_a_bound_is_a_fact_of_one_round() {
-    let mut made_up = MadeUp::new();
-    made_up.rounds_of(&Case::ping_pong("tcp"), &[50 * US, 50 * US, 50 * US, 2 * MS, 50 * US, 50 * US]);
-    let run = made_up.run();
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&Case::ping_pong("tcp"), &[50 * US, 50 * US, 50 * US, 2 * MS, 50 * US, 50 * US]);
+    let run = fixture.run();
     let rule = json!({"kind": "at-least", "of": {"figure": "max", "case": case("tcp")}});
     for (ms, expected) in [(1.0, Verdict::Holds), (1.99, Verdict::Holds), (2.1, Verdict::DoesNotHold)] {
         let judgement = judged(&run, &json!({"value": ms, "unit": "ms"}), &rule).judgement;
@@ -353,11 +353,11 @@ fn that_the_greatest_was_beyond_a_bound_is_a_fact_of_one_round() {
 
 #[test]
 fn requests_in_flight_follow_from_rate_and_latency() {
-    let mut made_up = MadeUp::new();
-    made_up.rounds_of(&Case::ping_pong("tcp"), &[MS; 8]);
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&Case::ping_pong("tcp"), &[MS; 8]);
     // Four requests leave together, and their answers are there 1 ms later.
-    made_up.rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.figures.rate_per_s *= 4.0);
-    let run = made_up.run();
+    fixture.rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.figures.rate_per_s *= 4.0);
+    let run = fixture.run();
     let rule = |transport: &str| json!({"kind": "at-least", "of": {"figure": "in-flight", "case": case(transport)}});
     let published = json!({"value": 2, "unit": "requests"});
     let several = judged(&run, &published, &rule("udp")).judgement;
@@ -365,22 +365,22 @@ fn requests_in_flight_follow_from_rate_and_latency() {
     assert!((several.measured.unwrap().value - 4.0).abs() < 0.01, "{several:?}");
     let one = judged(&run, &published, &rule("tcp")).judgement;
     assert_eq!(one.verdict, Some(Verdict::DoesNotHold), "{one:?}");
-    assert!(one.why.starts_with("The number of requests in flight of tcp block together, 1.0"), "{}", one.why);
+    assert!(one.why.starts_with("The number of requests in flight of tcp block same-cpu, 1.0"), "{}", one.why);
 }
 
 #[test]
 fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_it_was_due() {
-    let mut made_up = MadeUp::new();
+    let mut fixture = Fixture::new();
     let case = at_rate(Case { size_bytes: 1400, ..Case::ping_pong("udp") }, 1000.0);
     for block in 0..8 {
-        made_up.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
+        fixture.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
             let ledger = &mut measured.ledger;
             (ledger.sent, ledger.received, ledger.late) = (1000, 700, 100);
             // The last answers come when nothing is due any more.
             measured.duration_ns = 2_000 * MS;
         });
     }
-    let run = made_up.run();
+    let run = fixture.run();
     let value = |figure: &str, unit: &str| {
         let of = json!({"figure": figure, "case": {"transport": "udp", "rate_per_s": 1000}});
         let judgement =
@@ -396,16 +396,16 @@ fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_i
 
 #[test]
 fn service_time_is_from_the_send_and_means_are_paired_by_round() {
-    let mut made_up = MadeUp::new();
+    let mut fixture = Fixture::new();
     for (transport, service) in [("tcp", 90 * US), ("udp", 60 * US)] {
         for block in 0..8 {
             // What both share cancels: each block is slower than the last.
             let service = service * u64::from(10 + block) / 10;
             let case = at_rate(Case::ping_pong(transport), 1000.0);
-            made_up.round(&case, block, &paced(MS, &[(400 * US, service); 50]));
+            fixture.round(&case, block, &paced(MS, &[(400 * US, service); 50]));
         }
     }
-    let run = made_up.run();
+    let run = fixture.run();
     let within = |figure: &str, number: f64| {
         let rule = json!({"kind": "within", "factor": 2, "of": {"figure": figure, "case": case("tcp")}});
         verdict(&run, &json!({"value": number, "unit": "us"}), &rule)
@@ -516,13 +516,13 @@ fn a_run_that_could_not_be_made_says_why() {
 
 #[test]
 fn a_selection_of_two_cases_is_none() {
-    let mut made_up = MadeUp::new();
-    made_up.rounds_of(&Case::ping_pong("tcp"), &[US; 8]);
-    made_up.rounds_of(&Case { waiting: Waiting::Spin, ..Case::ping_pong("tcp") }, &[US; 8]);
+    let mut fixture = Fixture::new();
+    fixture.rounds_of(&Case::ping_pong("tcp"), &[US; 8]);
+    fixture.rounds_of(&Case { waiting: Waiting::Spin, ..Case::ping_pong("tcp") }, &[US; 8]);
     let rule = json!({"kind": "at-most", "of": p50("tcp")});
-    let judgement = judged(&made_up.run(), &json!({"value": 1, "unit": "ms"}), &rule).judgement;
+    let judgement = judged(&fixture.run(), &json!({"value": 1, "unit": "ms"}), &rule).judgement;
     assert_eq!(judgement.verdict, Some(Verdict::CannotRun));
-    assert!(judgement.why.contains("tcp block together; tcp spin together"), "{}", judgement.why);
+    assert!(judgement.why.contains("tcp block same-cpu; tcp spin same-cpu"), "{}", judgement.why);
 }
 
 #[test]
@@ -588,9 +588,9 @@ fn a_figure_is_told_in_units_that_fit_it() {
     assert!(fits_unit(&of(p50("tcp")), "ms") && !fits_unit(&of(p50("tcp")), "bytes/ms"));
     let ratio = json!({"figure": "p50", "case": case("tcp"), "against": case("udp")});
     assert!(fits_unit(&of(ratio.clone()), "x") && !fits_unit(&of(ratio), "ms"));
-    let mut made_up = MadeUp::new();
-    made_up.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[US; 10]));
+    let mut fixture = Fixture::new();
+    fixture.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[US; 10]));
     let rate = json!({"kind": "at-least", "of": {"figure": "rate", "case": case("tcp")}});
-    let judgement = judged(&made_up.run(), &json!({"value": 1, "unit": "msg/s"}), &rate).judgement;
+    let judgement = judged(&fixture.run(), &json!({"value": 1, "unit": "msg/s"}), &rate).judgement;
     assert!((judgement.measured.unwrap().value - 1e6).abs() < 2e5, "{judgement:?}");
 }

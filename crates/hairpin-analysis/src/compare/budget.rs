@@ -164,15 +164,15 @@ mod tests {
 
     use super::*;
     use crate::compare::runs::compare_runs;
-    use crate::made_up::MadeUp;
+    use crate::fixture::Fixture;
     use crate::statistics::interval::{Estimate, Over};
 
     #[test]
     fn each_side_that_may_not_be_used_is_known() {
         let run = |valid: bool, measured: bool| {
-            let mut made_up = MadeUp::new();
-            made_up.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
-            let mut run: Run = made_up.run();
+            let mut fixture = Fixture::new();
+            fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
+            let mut run: Run = fixture.run();
             run.cases[0].valid = valid;
             run.cases[0].latency_ns.p50 = run.cases[0].latency_ns.p50.filter(|_| measured);
             run

@@ -153,14 +153,14 @@ mod tests {
     use hairpin_model::summary::{Role, Verdict};
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::{Fixture, back_to_back};
 
     fn compared(baseline: &[u64], candidate: &[u64]) -> Comparison {
         let case = Case::ping_pong("tcp");
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&case, baseline);
-        made_up.rounds_of(&Case { twin: 1, ..case }, candidate);
-        let all = made_up.run().comparisons;
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&case, baseline);
+        fixture.rounds_of(&Case { replicate: 1, ..case }, candidate);
+        let all = fixture.run().comparisons;
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].role, Role::AgainstItself);
         all.into_iter().next().unwrap()
@@ -200,13 +200,17 @@ mod tests {
     #[test]
     fn rounds_without_partners_are_compared_unpaired() {
         let case = Case::ping_pong("tcp");
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for block in 0..8 {
             let jitter = u64::from(block) * 20;
-            made_up.round(&case, block, &back_to_back(&[], &[10_000 + jitter; 50]));
-            made_up.round(&Case { twin: 1, ..case.clone() }, block + 100, &back_to_back(&[], &[12_000 + jitter; 50]));
+            fixture.round(&case, block, &back_to_back(&[], &[10_000 + jitter; 50]));
+            fixture.round(
+                &Case { replicate: 1, ..case.clone() },
+                block + 100,
+                &back_to_back(&[], &[12_000 + jitter; 50]),
+            );
         }
-        let comparison = made_up.run().comparisons.remove(0);
+        let comparison = fixture.run().comparisons.remove(0);
         assert_eq!((comparison.verdict, comparison.blocks), (Verdict::Slower, 0));
     }
 
@@ -215,16 +219,16 @@ mod tests {
     fn four_rounds_of_each_suffice_for_a_verdict_where_it_is_plain() {
         let compared = |latencies: [u64; 2], left_out: [u32; 2]| {
             let case = Case::ping_pong("tcp");
-            let mut made_up = MadeUp::new();
-            let sides = [case.clone(), Case { twin: 1, ..case }];
+            let mut fixture = Fixture::new();
+            let sides = [case.clone(), Case { replicate: 1, ..case }];
             for (side, (latency, out)) in sides.iter().zip(latencies.into_iter().zip(left_out)) {
                 for block in (0..5).filter(|block| *block != out) {
                     // One becomes slower, the other faster.
-                    let step = u64::from(if side.twin == 0 { block } else { 5 - block });
-                    made_up.round(side, block, &back_to_back(&[], &[latency + step * latency / 100; 50]));
+                    let step = u64::from(if side.replicate == 0 { block } else { 5 - block });
+                    fixture.round(side, block, &back_to_back(&[], &[latency + step * latency / 100; 50]));
                 }
             }
-            let comparison = made_up.run().comparisons.remove(0);
+            let comparison = fixture.run().comparisons.remove(0);
             (comparison.verdict, comparison.blocks, comparison.ratio.low)
         };
         assert_eq!(compared([52_000_000, 4_290_000], [2, 2]), (Verdict::Faster, 4, None));
@@ -234,12 +238,12 @@ mod tests {
 
     #[test]
     fn a_ladder_has_neighbours_from_fast_to_slow_and_invalid_cases_stand_on_none() {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&Case::ping_pong("tcp"), &[13_000; 6]);
-        made_up.rounds_of(&Case::ping_pong("pipe"), &[5_000; 6]);
-        made_up.rounds_of(&Case::ping_pong("udp"), &[10_000; 6]);
-        made_up.failed(&Case::ping_pong("icmp"), 0, "no permission");
-        let run = made_up.run();
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&Case::ping_pong("tcp"), &[13_000; 6]);
+        fixture.rounds_of(&Case::ping_pong("pipe"), &[5_000; 6]);
+        fixture.rounds_of(&Case::ping_pong("udp"), &[10_000; 6]);
+        fixture.failed(&Case::ping_pong("icmp"), 0, "no permission");
+        let run = fixture.run();
         let name = |id: &str| run.case(id).unwrap().case.transport.clone();
         let pairs: Vec<_> =
             run.comparisons.iter().map(|pair| (name(&pair.baseline), name(&pair.candidate))).collect();

@@ -34,7 +34,7 @@ impl Keys {
     /// What the same case of both runs has in common. A fault that was injected is what they are compared for.
     pub(super) fn key(&self, row: &CaseSummary) -> String {
         let case = if self.links.is_some() { row.case.without_link() } else { row.case.clone() };
-        Case { plant: None, ..case }.id()
+        Case { injected_fault: None, ..case }.id()
     }
 
     /// That in words.
@@ -60,15 +60,15 @@ fn told_apart(case: &Case, other: &Case) -> String {
 mod tests {
     use super::*;
     use crate::compare::runs::compare_runs;
-    use crate::made_up::MadeUp;
-    use crate::made_up::links::over;
+    use crate::fixture::Fixture;
+    use crate::fixture::links::over;
 
     fn run(cases: &[Case]) -> Run {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for case in cases {
-            made_up.rounds_of(case, &[10_000; 6]);
+            fixture.rounds_of(case, &[10_000; 6]);
         }
-        made_up.run()
+        fixture.run()
     }
 
     fn named(name: &str, line: &str, transport: &str) -> Case {
@@ -90,10 +90,10 @@ mod tests {
     fn runs_over_one_link_each_are_paired_whatever_their_links() {
         let vm = |transport| named("bridged-vm", "delay=2ms", transport);
         let lossy = |transport| named("bridged-vm up.loss=10%", "up.loss=10% delay=2ms", transport);
-        let again = |case: Case| Case { twin: 1, ..case };
+        let again = |case: Case| Case { replicate: 1, ..case };
         let (labels, links) =
             paired(&[vm("tcp"), vm("udp"), again(vm("tcp"))], &[lossy("udp"), lossy("tcp"), again(lossy("tcp"))]);
-        assert_eq!(labels, ["tcp block together", "udp block together", "tcp block together (again)"]);
+        assert_eq!(labels, ["tcp block same-cpu", "udp block same-cpu", "tcp block same-cpu (again)"]);
         assert_eq!(links, Some(("bridged-vm".to_owned(), "bridged-vm up.loss=10%".to_owned())));
     }
 
@@ -101,11 +101,11 @@ mod tests {
     fn over_one_link_or_several_a_case_is_paired_with_itself_only() {
         let vm = || named("bridged-vm", "delay=2ms", "tcp");
         let unnamed = over("delay=2ms", Case::ping_pong("tcp"));
-        assert_eq!(paired(&[vm()], &[unnamed]), (vec!["tcp block together over bridged-vm".to_owned()], None));
+        assert_eq!(paired(&[vm()], &[unnamed]), (vec!["tcp block same-cpu over bridged-vm".to_owned()], None));
         let (lan, lte) = (over("delay=1ms", Case::ping_pong("tcp")), over("delay=30ms", Case::ping_pong("tcp")));
         assert_eq!(paired(&[vm(), lan.clone()], std::slice::from_ref(&lte)), (Vec::new(), None));
         let (labels, links) = paired(&[vm(), lan], &[vm(), lte]);
-        assert_eq!((labels, links), (vec!["tcp block together over bridged-vm".to_owned()], None));
+        assert_eq!((labels, links), (vec!["tcp block same-cpu over bridged-vm".to_owned()], None));
     }
 
     #[test]

@@ -23,26 +23,29 @@ pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
 }
 
 fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
-    let again = cases.iter().filter(|case| case.case.twin != 0);
-    let twin = |again: &&CaseSummary| {
-        cases.iter().find(|case| case.case.twin == 0 && unplanted(&case.case) == unplanted(&again.case)).copied()
+    let again = cases.iter().filter(|case| case.case.replicate != 0);
+    let replicate = |again: &&CaseSummary| {
+        cases
+            .iter()
+            .find(|case| case.case.replicate == 0 && without_fault(&case.case) == without_fault(&again.case))
+            .copied()
     };
-    again.filter_map(|again| Some((Role::AgainstItself, twin(again)?, *again))).collect()
+    again.filter_map(|again| Some((Role::AgainstItself, replicate(again)?, *again))).collect()
 }
 
-/// The case as it would be without its planted fault: the calibration of "slower" plants one in the twin only.
-fn unplanted(case: &Case) -> Case {
-    Case { plant: None, ..case.without_twin() }
+/// The case as it would be without its injected fault: the calibration of "slower" injects one in the replicate only.
+fn without_fault(case: &Case) -> Case {
+    Case { injected_fault: None, ..case.without_replicate() }
 }
 
 /// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first. A case
 /// whose generator was late for a good part of its latency is in no ranking.
 fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
-    for case in cases.iter().filter(|case| case.case.twin == 0 && !is_too_late_to_rank(case)) {
+    for case in cases.iter().filter(|case| case.case.replicate == 0 && !is_too_late_to_rank(case)) {
         let mut ladder = case.case.clone();
         match &mut ladder.exchange {
-            Some(exchange) => exchange.remedy = Remedy::None,
+            Some(exchange) => exchange.remedy = Remedy::Default,
             None => ladder.transport.clear(),
         }
         ladders.entry(ladder.id()).or_default().push(case);
@@ -86,7 +89,7 @@ fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline>
     let left_out = |with: &CaseSummary, without: &CaseSummary| {
         let Case { link, link_name, .. } = without.case.clone();
         let less = with.link.as_ref().is_some_and(|whole| is_without_a_stage(whole, &link));
-        less && without.case.twin == 0 && Case { link, link_name, ..with.case.clone() } == without.case
+        less && without.case.replicate == 0 && Case { link, link_name, ..with.case.clone() } == without.case
     };
     match (left_out(first, second), left_out(second, first)) {
         (true, _) => Some(Baseline::First),
@@ -96,11 +99,11 @@ fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline>
 }
 
 /// Whether two cases differ in exactly one of CPU idle state, one option, waiting (block against spin), placement,
-/// remedy or a planted fault; and if so, which is the baseline: the one as the machine is configured, that blocks, that
-/// is together (then apart, then free), that asks for less, that has no fault planted. Of two values of one option it
+/// remedy or an injected fault; and if so, which is the baseline: the one as the machine is configured, that blocks, that
+/// is together (then apart, then free), that asks for less, that has no fault injected. Of two values of one option it
 /// is the one measured first; of remedies see [`refutes`].
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
-    if first.transport != second.transport || first.twin != 0 || second.twin != 0 {
+    if first.transport != second.transport || first.replicate != 0 || second.replicate != 0 {
         return None;
     }
     let alike = |change: &dyn Fn(&mut Case)| {
@@ -119,11 +122,11 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     if first.waiting != second.waiting && block_and_spin && alike(&|case| case.waiting = Waiting::Block) {
         return order(first.waiting as usize, second.waiting as usize);
     }
-    if first.placement != second.placement && alike(&|case| case.placement = Placement::Free) {
+    if first.placement != second.placement && alike(&|case| case.placement = Placement::Unpinned) {
         return order(first.placement as usize, second.placement as usize);
     }
     if let (Some(one), Some(other)) = (&first.exchange, &second.exchange)
-        && alike(&|case| case.exchange.iter_mut().for_each(|exchange| exchange.remedy = Remedy::None))
+        && alike(&|case| case.exchange.iter_mut().for_each(|exchange| exchange.remedy = Remedy::Default))
     {
         return match (refutes(one, other.remedy), refutes(other, one.remedy)) {
             (true, _) => Some(Baseline::First),
@@ -131,8 +134,8 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
             _ => None,
         };
     }
-    if first.plant != second.plant && alike(&|case| case.plant = None) {
-        return order(usize::from(first.plant.is_some()), usize::from(second.plant.is_some()));
+    if first.injected_fault != second.injected_fault && alike(&|case| case.injected_fault = None) {
+        return order(usize::from(first.injected_fault.is_some()), usize::from(second.injected_fault.is_some()));
     }
     if differing_options(first, second) == 1
         && alike(&|case| case.options = hairpin_model::options::Options::default())
@@ -147,7 +150,7 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
 /// flight Nagle's algorithm may stall what is written at once too.
 fn refutes(baseline: &Exchange, candidate: Remedy) -> bool {
     match baseline.remedy {
-        Remedy::None => candidate != Remedy::None,
+        Remedy::Default => candidate != Remedy::Default,
         Remedy::Nodelay => candidate == Remedy::OneWrite,
         Remedy::CorkForgotten => candidate == Remedy::Cork,
         Remedy::Batch(_) => candidate == Remedy::Nodelay,
@@ -169,8 +172,8 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
-    use crate::made_up::links::{dropping, over};
-    use crate::made_up::{MadeUp, at_rate, in_flight, paced, small_writes};
+    use crate::fixture::links::{dropping, over};
+    use crate::fixture::{Fixture, at_rate, in_flight, paced, small_writes};
 
     fn with_options(options: &str) -> Case {
         Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
@@ -184,7 +187,7 @@ mod tests {
         assert_eq!(one_change(&spin, &case), Some(Baseline::Second));
         let shallow = Case { cpu_idle: CpuIdle::Shallow, ..case.clone() };
         assert_eq!(one_change(&shallow, &case), Some(Baseline::Second));
-        let apart = Case { placement: Placement::Apart, ..case.clone() };
+        let apart = Case { placement: Placement::CrossCpu, ..case.clone() };
         assert_eq!(one_change(&case, &apart), Some(Baseline::First));
         assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
         assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
@@ -195,15 +198,15 @@ mod tests {
     fn remedies_are_compared_with_none_and_where_a_finding_asks_for_it() {
         let first = Some(Baseline::First);
         let all = [
-            ("none", "nodelay", first),
-            ("none", "batch=10", first),
-            ("nodelay", "none", Some(Baseline::Second)),
+            ("default", "nodelay", first),
+            ("default", "batch=10", first),
+            ("nodelay", "default", Some(Baseline::Second)),
             ("nodelay", "one-write", first),
             ("cork", "cork-forgotten", Some(Baseline::Second)),
             ("batch=10", "nodelay", first),
             ("cork", "more", None),
             ("batch=10", "batch=20", None),
-            ("none", "none", None),
+            ("default", "default", None),
         ];
         for (one, other, baseline) in all {
             assert_eq!(one_change(&small_writes(one), &small_writes(other)), baseline, "{one} and {other}");
@@ -212,8 +215,8 @@ mod tests {
             assert_eq!(one_change(&in_flight(4, one), &in_flight(4, other)), baseline, "{one} and {other}");
         }
         assert_eq!(one_change(&small_writes("more"), &small_writes("nodelay")), None, "one in flight");
-        let elsewhere = Case { placement: Placement::Apart, ..small_writes("nodelay") };
-        assert_eq!(one_change(&small_writes("none"), &elsewhere), None);
+        let elsewhere = Case { placement: Placement::CrossCpu, ..small_writes("nodelay") };
+        assert_eq!(one_change(&small_writes("default"), &elsewhere), None);
     }
 
     #[test]
@@ -222,12 +225,12 @@ mod tests {
         let others = [
             case.clone(),
             Case { waiting: Waiting::Poll, ..case.clone() },
-            Case { waiting: Waiting::Spin, placement: Placement::Apart, ..case.clone() },
+            Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..case.clone() },
             Case { waiting: Waiting::Spin, ..with_options("nodelay=on") },
             with_options("nodelay=on,quickack=on"),
             Case { size_bytes: 5, ..case.clone() },
             Case { waiting: Waiting::Spin, ..Case::ping_pong("udp") },
-            Case { twin: 1, ..case.clone() },
+            Case { replicate: 1, ..case.clone() },
         ];
         for other in others {
             assert_eq!(one_change(&case, &other), None, "{}", other.label());
@@ -237,14 +240,14 @@ mod tests {
     #[test]
     fn a_late_generator_ranks_nothing() {
         let ranked = |lateness_ns: u64| {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             for block in 0..6 {
                 for (transport, lateness_ns) in [("udp", 0), ("tcp", 0), ("unix-stream", lateness_ns)] {
                     let samples = paced(1_000_000, &[(lateness_ns, 10_000); 200]);
-                    made_up.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &samples);
+                    fixture.round(&at_rate(Case::ping_pong(transport), 1000.0), block, &samples);
                 }
             }
-            let run = made_up.run();
+            let run = fixture.run();
             assert!(run.cases.iter().all(|case| case.valid), "it reached its rate");
             run.comparisons.iter().filter(|pair| pair.role == Role::Neighbours).count()
         };
@@ -256,26 +259,26 @@ mod tests {
     fn of_links_only_one_with_and_without_a_stage_are_compared() {
         let tcp = || Case::ping_pong("tcp");
         let lossy = over("loss=1% delay=10ms", tcp());
-        let lossless = over("delay=10ms", tcp());
-        let mut made_up = MadeUp::new();
-        made_up
-            .rounds_with(&lossless, &[20_000_000; 6], |measured| measured.link = Some(crate::made_up::links::link()));
-        made_up.rounds_with(&lossy, &[21_000_000; 6], |measured| measured.link = Some(dropping("loss", &[])));
-        made_up.rounds_of(&over("delay=2ms", tcp()), &[4_000_000; 6]);
-        made_up.rounds_of(&over("delay=2ms", Case::ping_pong("udp")), &[3_000_000; 6]);
-        made_up.rounds_of(&Case { waiting: Waiting::Spin, ..over("delay=2ms", tcp()) }, &[3_900_000; 6]);
-        made_up.rounds_of(&Case { twin: 1, ..over("delay=3ms", tcp()) }, &[6_000_000; 6]);
-        made_up.rounds_of(&tcp(), &[10_000; 6]);
-        let run = made_up.run();
+        let reliable = over("delay=10ms", tcp());
+        let mut fixture = Fixture::new();
+        fixture
+            .rounds_with(&reliable, &[20_000_000; 6], |measured| measured.link = Some(crate::fixture::links::link()));
+        fixture.rounds_with(&lossy, &[21_000_000; 6], |measured| measured.link = Some(dropping("loss", &[])));
+        fixture.rounds_of(&over("delay=2ms", tcp()), &[4_000_000; 6]);
+        fixture.rounds_of(&over("delay=2ms", Case::ping_pong("udp")), &[3_000_000; 6]);
+        fixture.rounds_of(&Case { waiting: Waiting::Spin, ..over("delay=2ms", tcp()) }, &[3_900_000; 6]);
+        fixture.rounds_of(&Case { replicate: 1, ..over("delay=3ms", tcp()) }, &[6_000_000; 6]);
+        fixture.rounds_of(&tcp(), &[10_000; 6]);
+        let run = fixture.run();
         let label = |id: &str| run.case(id).unwrap().label.clone();
         let compared: Vec<_> =
             run.comparisons.iter().map(|pair| (pair.role, label(&pair.baseline), label(&pair.candidate))).collect();
         let pair =
             |role, one: &str, other: &str| (role, format!("{one} over delay=2ms"), format!("{other} over delay=2ms"));
         let expected = [
-            pair(Role::Neighbours, "udp block together", "tcp block together"),
-            (Role::CounterExperiment, label(&lossy.id()), label(&lossless.id())),
-            pair(Role::CounterExperiment, "tcp block together", "tcp spin together"),
+            pair(Role::Neighbours, "udp block same-cpu", "tcp block same-cpu"),
+            (Role::CounterExperiment, label(&lossy.id()), label(&reliable.id())),
+            pair(Role::CounterExperiment, "tcp block same-cpu", "tcp spin same-cpu"),
         ];
         assert_eq!(compared, expected);
     }

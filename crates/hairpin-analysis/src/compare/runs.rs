@@ -261,7 +261,7 @@ impl Side<'_> {
     /// What waking the other CPU took in the run, where its messages do; null in runs without that figure.
     fn waking_ns(&self) -> Option<f64> {
         let case = &self.summary.case;
-        let is_woken = case.placement != Placement::Together && case.waiting != Waiting::Spin;
+        let is_woken = case.placement != Placement::SameCpu && case.waiting != Waiting::Spin;
         self.run.machine.waking_ns.filter(|_| is_woken)
     }
 
@@ -395,14 +395,14 @@ mod tests {
     use hairpin_model::machine::MachineState;
 
     use super::*;
-    use crate::made_up::MadeUp;
+    use crate::fixture::Fixture;
 
     fn run(latencies: &[u64], transports: &[&str]) -> Run {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for transport in transports {
-            made_up.rounds_of(&Case::ping_pong(transport), latencies);
+            fixture.rounds_of(&Case::ping_pong(transport), latencies);
         }
-        made_up.run()
+        fixture.run()
     }
 
     #[test]
@@ -410,8 +410,8 @@ mod tests {
         let latencies: Vec<u64> = (0..10).map(|k| 10_000 + 50 * (k * 7 % 10)).collect();
         let slower: Vec<u64> = latencies.iter().map(|latency| latency * 6 / 5).collect();
         let compared = compare_runs(&[&run(&latencies, &["tcp", "udp"])], &[&run(&slower, &["tcp", "pipe"])]);
-        assert_eq!(compared.only_in_baseline, ["udp block together"]);
-        assert_eq!(compared.only_in_candidate, ["pipe block together"]);
+        assert_eq!(compared.only_in_baseline, ["udp block same-cpu"]);
+        assert_eq!(compared.only_in_candidate, ["pipe block same-cpu"]);
         assert_eq!(compared.cases.len(), 1);
         let figures = &compared.cases[0].figures;
         let verdicts: Vec<_> = figures.iter().map(|figure| (figure.figure.word(), figure.verdict)).collect();

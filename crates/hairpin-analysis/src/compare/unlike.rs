@@ -172,15 +172,15 @@ mod tests {
     use hairpin_model::link::{LateBoundsNs, LinkSummary, PacketCounts};
 
     use super::*;
-    use crate::made_up::MadeUp;
+    use crate::fixture::Fixture;
 
     fn run(transport: &str) -> Run {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&Case::ping_pong(transport), &[1000]);
-        made_up.environment.kernel = "Linux 6.18".to_owned();
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&Case::ping_pong(transport), &[1000]);
+        fixture.environment.kernel = "Linux 6.18".to_owned();
         let congestion = ("net.ipv4.tcp_congestion_control".to_owned(), "bbr".to_owned());
-        made_up.environment.settings.extend([congestion]);
-        made_up.run()
+        fixture.environment.settings.extend([congestion]);
+        fixture.run()
     }
 
     #[test]
@@ -215,8 +215,8 @@ mod tests {
             "machine mitigation retbleed: - / IBRS",
             "setting net.ipv4.tcp_congestion_control: bbr / cubic",
             "tool build:  / debug",
-            "case tcp block together: measured / -",
-            "case udp block together: - / measured",
+            "case tcp block same-cpu: measured / -",
+            "case udp block same-cpu: - / measured",
         ];
         assert_eq!(words, expected);
     }
@@ -224,11 +224,11 @@ mod tests {
     #[test]
     fn links_of_one_name_and_other_figures_are_unlike() {
         let named = |name: Option<&str>, line: &str| {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let link_name = name.map(str::to_owned);
             let case = Case { link: line.to_owned(), link_name, ..Case::ping_pong("tcp") };
-            made_up.rounds_of(&case, &[4_000_000]);
-            made_up.run()
+            fixture.rounds_of(&case, &[4_000_000]);
+            fixture.run()
         };
         let over = |line: &str| named(Some("bridged-vm"), line);
         let one = over("delay=2ms");
@@ -265,11 +265,11 @@ mod tests {
     #[test]
     fn cases_of_one_run_only_make_no_plan_unlike() {
         let both = |warm_ups: &[(&str, u64)]| {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             for (transport, _) in warm_ups {
-                made_up.rounds_of(&Case::ping_pong(transport), &[1000]);
+                fixture.rounds_of(&Case::ping_pong(transport), &[1000]);
             }
-            let mut run = made_up.run();
+            let mut run = fixture.run();
             for round in &mut run.rounds {
                 let of = warm_ups.iter().find(|(transport, _)| round.order.case.transport == *transport);
                 round.order.warm_up = Extent::Count(of.unwrap().1);

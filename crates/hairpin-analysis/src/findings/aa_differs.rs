@@ -90,66 +90,66 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::made_up::MadeUp;
+    use crate::fixture::Fixture;
 
-    fn pair(made_up: &mut MadeUp, size: u64, baseline: &[u64], again: &[u64]) {
+    fn pair(fixture: &mut Fixture, size: u64, baseline: &[u64], again: &[u64]) {
         let case = Case { size_bytes: size, reply_size_bytes: size, ..Case::ping_pong("tcp") };
-        made_up.rounds_of(&case, baseline);
-        made_up.rounds_of(&Case { twin: 1, ..case }, again);
+        fixture.rounds_of(&case, baseline);
+        fixture.rounds_of(&Case { replicate: 1, ..case }, again);
     }
 
     #[test]
     fn a_pair_that_differs_is_a_problem() {
-        let mut made_up = MadeUp::new();
-        pair(&mut made_up, 4, &[10_000, 10_100, 9_900, 10_050, 9_950, 10_000], &[11_000; 6]);
-        let found = made_up.findings("aa-differs");
+        let mut fixture = Fixture::new();
+        pair(&mut fixture, 4, &[10_000, 10_100, 9_900, 10_050, 9_950, 10_000], &[11_000; 6]);
+        let found = fixture.findings("aa-differs");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Problem, 2));
-        assert!(found[0].summary.starts_with("tcp block together was called slower than itself by 10 %"));
+        assert!(found[0].summary.starts_with("tcp block same-cpu was called slower than itself by 10 %"));
     }
 
     #[test]
     fn a_pair_that_cannot_be_told_apart_is_none() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         pair(
-            &mut made_up,
+            &mut fixture,
             4,
             &[10_000, 10_100, 9_900, 10_050, 9_950, 10_000],
             &[10_020, 9_900, 10_080, 10_000, 9_970, 10_010],
         );
-        assert_eq!(made_up.findings("aa-differs"), []);
+        assert_eq!(fixture.findings("aa-differs"), []);
     }
 
     /// Two cases that differ in something are no pair, however far apart they are.
     #[test]
     fn cases_that_differ_in_anything_else_are_none() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for (transport, latency) in [("tcp", 10_000), ("udp", 30_000)] {
-            made_up.rounds_of(&Case::ping_pong(transport), &[latency; 6]);
+            fixture.rounds_of(&Case::ping_pong(transport), &[latency; 6]);
         }
-        made_up.rounds_of(&Case { twin: 0, size_bytes: 400, ..Case::ping_pong("tcp") }, &[20_000; 6]);
-        assert_eq!(made_up.findings("aa-differs"), []);
+        fixture.rounds_of(&Case { replicate: 0, size_bytes: 400, ..Case::ping_pong("tcp") }, &[20_000; 6]);
+        assert_eq!(fixture.findings("aa-differs"), []);
     }
 
     /// The rarer it is by chance, the graver: at one in twenty it is a problem.
     #[test]
     fn at_the_threshold_of_chance_a_warning_becomes_a_problem() {
         let severity = |pairs: u64| {
-            let mut made_up = MadeUp::new();
-            pair(&mut made_up, 4, &[10_000; 6], &[11_000; 6]);
-            (1..pairs).for_each(|size| pair(&mut made_up, 9 + size, &[10_000; 6], &[10_000; 6]));
-            made_up.findings("aa-differs")[0].severity
+            let mut fixture = Fixture::new();
+            pair(&mut fixture, 4, &[10_000; 6], &[11_000; 6]);
+            (1..pairs).for_each(|size| pair(&mut fixture, 9 + size, &[10_000; 6], &[10_000; 6]));
+            fixture.findings("aa-differs")[0].severity
         };
         assert_eq!((severity(1), severity(2)), (Severity::Problem, Severity::Warning));
     }
 
     #[test]
     fn one_of_many_pairs_is_what_chance_allows() {
-        let mut made_up = MadeUp::new();
-        pair(&mut made_up, 4, &[10_000; 6], &[11_000; 6]);
+        let mut fixture = Fixture::new();
+        pair(&mut fixture, 4, &[10_000; 6], &[11_000; 6]);
         for size in 10..29 {
-            pair(&mut made_up, size, &[10_000; 6], &[10_000; 6]);
+            pair(&mut fixture, size, &[10_000; 6], &[10_000; 6]);
         }
-        assert_eq!(made_up.findings("aa-differs")[0].severity, Severity::Warning);
+        assert_eq!(fixture.findings("aa-differs")[0].severity, Severity::Warning);
         // 1 - 0.95^20.
         assert!((chance_of_at_least(1, 20) - 0.641_514).abs() < 1e-6);
     }

@@ -88,7 +88,7 @@ impl Detector for Autocorking {
 }
 
 fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
-    if case.case.twin != 0 || switch(&case.effective_options.client, OptionName::Nodelay) != Some(true) {
+    if case.case.replicate != 0 || switch(&case.effective_options.client, OptionName::Nodelay) != Some(true) {
         return None;
     }
     let traced = Traced::of(run, case)?;
@@ -108,26 +108,26 @@ mod tests {
     use hairpin_model::trace::RoundTrace;
 
     use super::*;
-    use crate::made_up::links::over;
-    use crate::made_up::traces::{self, MS, switches};
-    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+    use crate::fixture::links::over;
+    use crate::fixture::traces::{self, MS, switches};
+    use crate::fixture::{Fixture, small_writes, traced_rounds};
 
     fn counted(mut trace: RoundTrace, times: f64) -> RoundTrace {
-        trace.near.before = vec![Fact::number(fact_names::AUTOCORKING, 5.0)];
-        trace.near.after = vec![Fact::number(fact_names::AUTOCORKING, 5.0 + times)];
+        trace.client.before = vec![Fact::number(fact_names::AUTOCORKING, 5.0)];
+        trace.client.after = vec![Fact::number(fact_names::AUTOCORKING, 5.0 + times)];
         trace
     }
 
     fn found(trace: &RoundTrace, options: (&str, &str)) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let options = switches(options.0, options.1);
-        traced_rounds(&mut made_up, &small_writes("nodelay"), MS, trace, &options);
-        made_up.findings("autocorking")
+        traced_rounds(&mut fixture, &small_writes("nodelay"), MS, trace, &options);
+        fixture.findings("autocorking")
     }
 
     #[test]
     fn fewer_segments_than_writes_and_a_counter_that_grew() {
-        // Under a cork in the made-up trace: what counts here is that a hundred writes left in one segment.
+        // Under a cork in the fixture trace: what counts here is that a hundred writes left in one segment.
         let found = found(&counted(traces::more(0), 12.0), ("on", "off"));
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
         assert!(
@@ -144,10 +144,10 @@ mod tests {
 
     #[test]
     fn over_a_link_the_machines_setting_changes_nothing_and_is_not_proposed() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let case = over("delay=2ms", small_writes("nodelay"));
-        traced_rounds(&mut made_up, &case, MS, &counted(traces::more(0), 12.0), &switches("on", "off"));
-        let found = made_up.findings("autocorking");
+        traced_rounds(&mut fixture, &case, MS, &counted(traces::more(0), 12.0), &switches("on", "off"));
+        let found = fixture.findings("autocorking");
         assert_eq!((found.len(), &found[0].counter_experiment), (1, &None));
     }
 

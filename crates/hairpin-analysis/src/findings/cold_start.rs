@@ -127,16 +127,16 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::{Fixture, back_to_back};
 
     /// Six rounds after that warm-up, the first tenth of which takes so long.
     fn found(warm_up: &[u64], early: u64) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let measured = [[early; 10].as_slice(), &[10_000; 90]].concat();
         for block in 0..6 {
-            made_up.round(&Case::ping_pong("tcp"), block, &back_to_back(warm_up, &measured));
+            fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(warm_up, &measured));
         }
-        made_up.findings("cold-start")
+        fixture.findings("cold-start")
     }
 
     #[test]
@@ -157,11 +157,11 @@ mod tests {
     /// The first tenth is slow in most rounds, but another one is slower: the path varies, or the machine does.
     #[test]
     fn tenths_that_vary_are_none() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let measured = [[15_000; 10].as_slice(), &[10_000; 20], &[16_000; 10], &[10_000; 60]].concat();
-        (0..6).for_each(|block| made_up.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &measured)));
-        assert_eq!(made_up.findings("cold-start"), []);
-        let mut few = MadeUp::new();
+        (0..6).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &measured)));
+        assert_eq!(fixture.findings("cold-start"), []);
+        let mut few = Fixture::new();
         let cold = [[15_000; 10].as_slice(), &[10_000; 90]].concat();
         (0..2).for_each(|block| few.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &cold)));
         assert_eq!(few.findings("cold-start"), [], "two rounds are chance");

@@ -124,7 +124,7 @@ fn proved(other: &Other<'_>) -> Proved {
 fn concerns(run: &Run, case: &CaseSummary) -> bool {
     let of_tcp = run.cards.get(&case.case.transport).is_some_and(|card| card.protocol == Protocol::Tcp);
     let largest = case.case.size_bytes.max(case.case.reply_size_bytes);
-    case.valid && of_tcp && largest >= FEWEST_BYTES && case.case.twin == 0
+    case.valid && of_tcp && largest >= FEWEST_BYTES && case.case.replicate == 0
 }
 
 /// The congestion control that the kernel granted the client (or, if it sends nothing large, the server: both
@@ -168,40 +168,40 @@ fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::links::over;
-    use crate::made_up::{MadeUp, granted};
+    use crate::fixture::links::over;
+    use crate::fixture::{Fixture, granted};
 
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
         Case { size_bytes: size, reply_size_bytes: 4, options, ..Case::ping_pong("tcp") }
     }
 
-    fn measure(made_up: &mut MadeUp, case: &Case, control: &str, latency: u64) {
+    fn measure(fixture: &mut Fixture, case: &Case, control: &str, latency: u64) {
         let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
-        made_up.rounds_with(case, &latencies, |measured| {
+        fixture.rounds_with(case, &latencies, |measured| {
             measured.client.options = vec![granted(OptionName::Congestion, control)];
         });
     }
 
     #[test]
     fn a_paced_bulk_case_that_nobody_tried_otherwise_is_a_note_with_the_command() {
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &case(65_536, "nodelay=on"), "bbr", 100_000);
-        let found = made_up.findings("congestion-control");
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &case(65_536, "nodelay=on"), "bbr", 100_000);
+        let found = fixture.findings("congestion-control");
         assert_eq!((found.len(), found[0].severity, &found[0].proved), (1, Severity::Note, &None));
         assert_eq!(
             found[0].counter_experiment.as_ref().unwrap().command,
-            "hairpin round-trip --transport tcp --waiting block --placement together --size 65536 --reply-size 4 \
+            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --size 65536 --reply-size 4 \
              --option nodelay=on,congestion=bbr --option nodelay=on,congestion=cubic"
         );
     }
 
     #[test]
     fn the_other_congestion_control_proves_it() {
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &case(65_536, ""), "bbr", 100_000);
-        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 40_000);
-        let found = made_up.findings("congestion-control");
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &case(65_536, ""), "bbr", 100_000);
+        measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
+        let found = fixture.findings("congestion-control");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 1));
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "confirmed");
@@ -211,10 +211,10 @@ mod tests {
 
     #[test]
     fn no_difference_is_a_note_that_says_so() {
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &case(65_536, ""), "bbr", 100_000);
-        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 100_000);
-        let found = made_up.findings("congestion-control");
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &case(65_536, ""), "bbr", 100_000);
+        measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 100_000);
+        let found = fixture.findings("congestion-control");
         assert_eq!(found[0].severity, Severity::Note);
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "cannot-tell");
     }
@@ -222,25 +222,25 @@ mod tests {
     #[test]
     fn over_a_link_only_a_measured_difference_is_told() {
         let over_link = |options| over("rate=10mbit delay=10ms", case(65_536, options));
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &over_link(""), "bbr", 100_000_000);
-        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 40_000);
-        assert_eq!(made_up.findings("congestion-control"), []);
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &over_link(""), "bbr", 100_000_000);
-        measure(&mut made_up, &over_link("congestion=cubic"), "cubic", 40_000_000);
-        let found = made_up.findings("congestion-control");
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &over_link(""), "bbr", 100_000_000);
+        measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
+        assert_eq!(fixture.findings("congestion-control"), []);
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &over_link(""), "bbr", 100_000_000);
+        measure(&mut fixture, &over_link("congestion=cubic"), "cubic", 40_000_000);
+        let found = fixture.findings("congestion-control");
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.6).abs() < 0.01, "{}", found[0].share);
     }
 
     #[test]
     fn small_messages_cubic_and_other_transports_are_none() {
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &case(16_383, ""), "bbr", 10_000);
-        measure(&mut made_up, &case(65_536, "congestion=cubic"), "cubic", 40_000);
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &case(16_383, ""), "bbr", 10_000);
+        measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
         let unix = Case { transport: "unix-stream".to_owned(), ..case(65_536, "") };
-        measure(&mut made_up, &unix, "bbr", 40_000);
-        assert_eq!(made_up.findings("congestion-control"), []);
+        measure(&mut fixture, &unix, "bbr", 40_000);
+        assert_eq!(fixture.findings("congestion-control"), []);
     }
 }

@@ -78,7 +78,7 @@ impl Detector for CorkNotReleased {
 }
 
 fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
-    if case.case.twin != 0 || switch(&case.effective_options.client, OptionName::Cork) != Some(true) {
+    if case.case.replicate != 0 || switch(&case.effective_options.client, OptionName::Cork) != Some(true) {
         return None;
     }
     let traced = Traced::of(run, case)?;
@@ -88,14 +88,14 @@ fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
 }
 
 fn at_ceiling(_: &TracedExchange, wait: &Wait) -> bool {
-    wait.cause == WaitCause::Cork && wait.end == End::Near && wait.until_ns - wait.from_ns >= CEILING_NS
+    wait.cause == WaitCause::Cork && wait.end == End::Client && wait.until_ns - wait.from_ns >= CEILING_NS
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, evidence_rounds, small_writes, traced_rounds};
+    use crate::fixture::traces::{self, MS, US, switches, uncaptured};
+    use crate::fixture::{Fixture, evidence_rounds, small_writes, traced_rounds};
 
     const CODE: &str = "cork-not-released";
 
@@ -103,10 +103,10 @@ mod tests {
     fn a_forgotten_cork_is_found_and_proved_by_releasing_it() {
         for trace in [traces::cork_forgotten(), uncaptured(traces::cork_forgotten())] {
             let (forgotten, released) = (small_writes("cork-forgotten"), small_writes("cork"));
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &forgotten, 208 * MS, &trace, &switches("off", "on"));
-            traced_rounds(&mut made_up, &released, 180 * US, &traces::cork(), &switches("off", "off"));
-            let found = made_up.findings(CODE);
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &forgotten, 208 * MS, &trace, &switches("off", "on"));
+            traced_rounds(&mut fixture, &released, 180 * US, &traces::cork(), &switches("off", "off"));
+            let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
             assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
             assert_eq!(found[0].cases, [forgotten.id()]);
@@ -122,24 +122,24 @@ mod tests {
     fn a_stall_that_only_tracing_makes_is_no_evidence() {
         let (off, corked) = (switches("off", "off"), switches("off", "on"));
         for (untraced, found) in [([180 * US; 6], 0), ([207 * MS; 6], 1)] {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let evidence = (&traces::cork_forgotten(), &untraced[..]);
-            evidence_rounds(&mut made_up, &small_writes("cork-forgotten"), 180 * US, evidence, [&corked, &off]);
-            assert_eq!(made_up.findings(CODE).len(), found);
+            evidence_rounds(&mut fixture, &small_writes("cork-forgotten"), 180 * US, evidence, [&corked, &off]);
+            assert_eq!(fixture.findings(CODE).len(), found);
         }
     }
 
     #[test]
     fn a_released_cork_other_waits_and_latency_alone_are_none() {
         let (off, corked) = (switches("off", "off"), switches("off", "on"));
-        let mut made_up = MadeUp::new();
-        traced_rounds(&mut made_up, &small_writes("cork"), 180 * US, &traces::cork(), &off);
-        traced_rounds(&mut made_up, &small_writes("more"), 300 * MS, &traces::more(3 * MS), &off);
-        traced_rounds(&mut made_up, &small_writes("none"), 208 * MS, &traces::cork_forgotten(), &off);
-        traced_rounds(&mut made_up, &small_writes("nodelay"), 208 * MS, &traces::one_write(207 * MS), &corked);
-        made_up.rounds_with(&small_writes("cork-forgotten"), &[208 * MS; 6], |measured| {
+        let mut fixture = Fixture::new();
+        traced_rounds(&mut fixture, &small_writes("cork"), 180 * US, &traces::cork(), &off);
+        traced_rounds(&mut fixture, &small_writes("more"), 300 * MS, &traces::more(3 * MS), &off);
+        traced_rounds(&mut fixture, &small_writes("default"), 208 * MS, &traces::cork_forgotten(), &off);
+        traced_rounds(&mut fixture, &small_writes("nodelay"), 208 * MS, &traces::one_write(207 * MS), &corked);
+        fixture.rounds_with(&small_writes("cork-forgotten"), &[208 * MS; 6], |measured| {
             measured.client.options = corked.clone();
         });
-        assert_eq!(made_up.findings(CODE), []);
+        assert_eq!(fixture.findings(CODE), []);
     }
 }

@@ -1,8 +1,8 @@
-//! `delayed-ack`: the far end acknowledged late what had long arrived.
+//! `delayed-ack`: the server acknowledged late what had long arrived.
 //!
 //! Why: a receiver that has nothing to send delays its acknowledgement, 40 ms and more on Linux (RFC 1122, 4.2.3.2).
 //! That costs nothing until something waits for it: Nagle's algorithm, a full window, a cautious sender. Evidence, in
-//! traced rounds: acknowledgements that came by themselves 10 ms and more after their data was at the far host; and the
+//! traced rounds: acknowledgements that came by themselves 10 ms and more after their data was at the server's host; and the
 //! acknowledgements by themselves that the kernel counted. Where Nagle's algorithm waited for them on the same case,
 //! `nagle-meets-delayed-ack` tells it, and this says nothing.
 
@@ -22,7 +22,7 @@ pub(super) struct DelayedAck;
 const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
     about: About::Traffic,
-    what: "the far end acknowledged late what had long arrived",
+    what: "the server acknowledged late what had long arrived",
     why: "it costs nothing by itself, but whatever waits for an acknowledgement then waits for that",
 };
 
@@ -49,15 +49,15 @@ impl Detector for DelayedAck {
         let Some(first) = hits.first() else { return Vec::new() };
         let (late, label) = (&first.with, &first.case.label);
         let Often { some, all, .. } = late.often;
-        let words = "the same with quick acknowledgements at the far end: they must come at once";
+        let words = "the same with quick acknowledgements at the server: they must come at once";
         // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
-        let plain = first.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
+        let plain = first.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::Default);
         let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledge quickly").filter(|_| plain);
         let mut all_evidence = vec![
             evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
             evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
         ];
-        let counted = first.case.exchanges.as_ref().and_then(|exchanges| exchanges.bare_acks_per_exchange);
+        let counted = first.case.exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
         all_evidence.extend(counted.map(|acks| {
             evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
         }));
@@ -72,13 +72,13 @@ impl Detector for DelayedAck {
         vec![Finding {
             cases: hits.ids(),
             summary: format!(
-                "{label}: in {some} of {all} traced exchanges the far end acknowledged {} after the data had arrived; \
+                "{label}: in {some} of {all} traced exchanges the server acknowledged {} after the data had arrived; \
                  {waits}.{others}",
                 quantities::duration_figure(late.delay_ns)
             ),
             evidence: all_evidence,
             advice: "Nothing needs to be done while nothing waits for them. A program that writes in several parts \
-                     must not wait for them: write at once, or set TCP_NODELAY. Who owns the far end can ask for quick \
+                     must not wait for them: write at once, or set TCP_NODELAY. Who owns the server can ask for quick \
                      acknowledgements (TCP_QUICKACK, set again after each read)."
                 .to_owned(),
             counter_experiment: other.map(|other| other.experiment),
@@ -89,7 +89,7 @@ impl Detector for DelayedAck {
 }
 
 fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
-    if case.case.twin != 0 || stall(run, case).is_some() {
+    if case.case.replicate != 0 || stall(run, case).is_some() {
         return None;
     }
     let traced = Traced::of(run, case)?;
@@ -103,33 +103,33 @@ fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let delay_ns = traced.figure(longest).filter(|_| enough)?;
     let waited = traced.often(|exchange, wait| {
         let with = |ack: &Wait| is_late(ack) && ack.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS;
-        wait.end == End::Near && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)
+        wait.end == End::Client && wait.cause != WaitCause::DelayedAck && exchange.waits.iter().any(with)
     });
     Some((waited.share, Late { delay_ns, often, waited: waited.share }))
 }
 
 fn is_late(wait: &Wait) -> bool {
-    wait.cause == WaitCause::DelayedAck && wait.end == End::Far
+    wait.cause == WaitCause::DelayedAck && wait.end == End::Server
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, evidence_rounds, small_writes, traced_rounds};
+    use crate::fixture::traces::{self, MS, US, switches, uncaptured};
+    use crate::fixture::{Fixture, evidence_rounds, small_writes, traced_rounds};
 
     const CODE: &str = "delayed-ack";
 
     #[test]
     fn late_acknowledgements_that_nothing_waits_for_are_a_note() {
         for trace in [traces::one_write(60 * MS), uncaptured(traces::one_write(60 * MS))] {
-            let mut made_up = MadeUp::new();
-            let case = small_writes("none");
-            traced_rounds(&mut made_up, &case, 60 * MS, &trace, &switches("off", "off"));
-            let found = made_up.findings(CODE);
+            let mut fixture = Fixture::new();
+            let case = small_writes("default");
+            traced_rounds(&mut fixture, &case, 60 * MS, &trace, &switches("off", "off"));
+            let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
             let summary = &found[0].summary;
-            assert!(summary.contains("in 18 of 18 traced exchanges the far end acknowledged 40.0 ms"), "{summary}");
+            assert!(summary.contains("in 18 of 18 traced exchanges the server acknowledged 40.0 ms"), "{summary}");
             assert!(summary.contains("nothing waited for them"), "{summary}");
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[case, small_writes("quickack")]));
@@ -140,30 +140,30 @@ mod tests {
     fn late_acknowledgements_that_only_tracing_makes_are_no_evidence() {
         let off = switches("off", "off");
         for (untraced, found) in [([20 * MS; 6], 0), ([60 * MS; 6], 1)] {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let evidence = (&traces::one_write(60 * MS), &untraced[..]);
-            evidence_rounds(&mut made_up, &small_writes("none"), 20 * MS, evidence, [&off, &off]);
-            assert_eq!(made_up.findings(CODE).len(), found);
+            evidence_rounds(&mut fixture, &small_writes("default"), 20 * MS, evidence, [&off, &off]);
+            assert_eq!(fixture.findings(CODE).len(), found);
         }
     }
 
     #[test]
     fn it_is_not_told_twice_and_quick_ones_are_none() {
         let off = switches("off", "off");
-        let mut made_up = MadeUp::new();
-        traced_rounds(&mut made_up, &small_writes("none"), 44 * MS, &traces::none(), &off);
-        traced_rounds(&mut made_up, &small_writes("one-write"), 40 * MS, &traces::one_write(39 * MS), &off);
-        traced_rounds(&mut made_up, &small_writes("nodelay"), MS, &traces::nodelay(), &switches("on", "off"));
-        traced_rounds(&mut made_up, &small_writes("cork"), 180 * US, &traces::cork(), &off);
-        made_up.rounds_of(&small_writes("quickack"), &[40 * MS; 6]);
-        assert_eq!(made_up.findings(CODE), []);
+        let mut fixture = Fixture::new();
+        traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &off);
+        traced_rounds(&mut fixture, &small_writes("one-write"), 40 * MS, &traces::one_write(39 * MS), &off);
+        traced_rounds(&mut fixture, &small_writes("nodelay"), MS, &traces::nodelay(), &switches("on", "off"));
+        traced_rounds(&mut fixture, &small_writes("cork"), 180 * US, &traces::cork(), &off);
+        fixture.rounds_of(&small_writes("quickack"), &[40 * MS; 6]);
+        assert_eq!(fixture.findings(CODE), []);
     }
 
     #[test]
     fn a_wait_that_ends_with_one_is_told_where_nagle_cannot_be_blamed() {
-        let mut made_up = MadeUp::new();
-        traced_rounds(&mut made_up, &small_writes("none"), 44 * MS, &traces::none(), &[]);
-        let found = made_up.findings(CODE);
+        let mut fixture = Fixture::new();
+        traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &[]);
+        let found = fixture.findings(CODE);
         assert!(found[0].share > 0.9 && found[0].summary.contains("for a reason that the trace does not show"));
     }
 }

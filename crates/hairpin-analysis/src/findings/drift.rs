@@ -120,18 +120,18 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::links::over;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::links::over;
+    use crate::fixture::{Fixture, back_to_back};
 
     #[test]
     fn a_steady_rise_over_rounds_is_found_and_measured() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let rising: Vec<u64> = (0..10).map(|k| 10_000 + 300 * k).collect();
-        made_up.rounds_of(&Case::ping_pong("tcp"), &rising);
-        let found = made_up.findings("drift");
+        fixture.rounds_of(&Case::ping_pong("tcp"), &rising);
+        let found = fixture.findings("drift");
         assert_eq!(found.len(), 1);
         assert!(
-            found[0].summary.contains("from its first round to its last tcp block together became slower by 27 %")
+            found[0].summary.contains("from its first round to its last tcp block same-cpu became slower by 27 %")
         );
         // 10 rounds all in order: 2 / 10!.
         assert!((found[0].evidence[1].value.value - 2.0 / 3_628_800.0).abs() < 1e-12);
@@ -139,28 +139,28 @@ mod tests {
 
     #[test]
     fn a_fall_within_each_round_is_found() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let falling: Vec<u64> = (0..100).map(|k| 20_000 - 50 * k).collect();
         for block in 0..6 {
-            made_up.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &falling));
+            fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &falling));
         }
-        let found = made_up.findings("drift");
+        let found = fixture.findings("drift");
         assert_eq!(found.len(), 1);
-        assert!(found[0].summary.contains("within each round tcp block together became faster by 16 %"), "{found:?}");
+        assert!(found[0].summary.contains("within each round tcp block same-cpu became faster by 16 %"), "{found:?}");
     }
 
     #[test]
     fn over_a_link_its_queue_may_be_what_moved() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let filling: Vec<u64> = (0..100).map(|k| 20_000_000 + 500_000 * k).collect();
         for block in 0..6 {
-            made_up.round(
+            fixture.round(
                 &over("rate=1mbit delay=10ms", Case::ping_pong("tcp")),
                 block,
                 &back_to_back(&[], &filling),
             );
         }
-        let found = made_up.findings("drift");
+        let found = fixture.findings("drift");
         assert!(
             found[0].summary.starts_with("The machine or the link's queue did not stay the same: within each round")
         );
@@ -169,10 +169,10 @@ mod tests {
     #[test]
     fn at_the_threshold_it_begins() {
         let found = |step: u64| {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let rising: Vec<u64> = (0..10).map(|k| 1_000_000 + step * k).collect();
-            made_up.rounds_of(&Case::ping_pong("tcp"), &rising);
-            made_up.findings("drift").len()
+            fixture.rounds_of(&Case::ping_pong("tcp"), &rising);
+            fixture.findings("drift").len()
         };
         // Nine steps of 0.54 % are 4.9 %, and of 0.58 % 5.2 %.
         assert_eq!((found(5_400), found(5_800)), (0, 1));
@@ -181,26 +181,26 @@ mod tests {
     /// A slow first tenth is a warm-up that was too short, and one slow round in the middle is no trend.
     #[test]
     fn a_cold_start_and_a_single_slow_round_are_none() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let cold = [[30_000; 10].as_slice(), &[10_000; 90]].concat();
         for block in 0..6 {
-            made_up.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &cold));
+            fixture.round(&Case::ping_pong("tcp"), block, &back_to_back(&[], &cold));
         }
-        made_up.rounds_of(&Case::ping_pong("udp"), &[10_000, 10_010, 9_990, 50_000, 10_005, 9_995, 10_000, 10_001]);
-        assert_eq!(made_up.findings("drift"), []);
+        fixture.rounds_of(&Case::ping_pong("udp"), &[10_000, 10_010, 9_990, 50_000, 10_005, 9_995, 10_000, 10_001]);
+        assert_eq!(fixture.findings("drift"), []);
     }
 
     #[test]
     fn scatter_a_small_trend_and_few_rounds_are_none() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let transports = ["tcp", "udp", "pipe"];
         // Its slope is 11 % over the run, and its p 0.28.
         let scatter = vec![10_000, 9_000, 11_000, 9_500, 12_000, 9_200, 11_500, 10_500];
         let small = (0..10).map(|k| 10_000 + 30 * k).collect();
         let few = vec![10_000, 12_000, 14_000, 16_000, 18_000];
         for (transport, latencies) in transports.iter().zip([scatter, small, few]) {
-            made_up.rounds_of(&Case::ping_pong(transport), &latencies);
+            fixture.rounds_of(&Case::ping_pong(transport), &latencies);
         }
-        assert_eq!(made_up.findings("drift"), []);
+        assert_eq!(fixture.findings("drift"), []);
     }
 }

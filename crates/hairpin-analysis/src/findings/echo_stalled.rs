@@ -84,14 +84,14 @@ impl Detector for EchoStalled {
                 evidence("share of the round-trip time", Figure::bare(first.share), "share"),
             ],
             advice: "Look at the server and its CPU: another program beside it, a virtual CPU taken away (see steal), \
-                     paging, or work that it does before it answers. Give it a CPU of its own (--placement apart), and \
+                     paging, or work that it does before it answers. Give it a CPU of its own (--placement cross-cpu), and \
                      measure again."
                 .to_owned(),
             counter_experiment: Some(counter_experiment(
                 "a CPU for each end: stalls of a shared CPU go away, those of the server's own making stay",
                 &[&first.case.case],
                 "placement",
-                &["together".to_owned(), "apart".to_owned()],
+                &["same-cpu".to_owned(), "cross-cpu".to_owned()],
             )),
             share: first.share,
             ..blank(&CARD, severity)
@@ -169,12 +169,12 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::{Fixture, back_to_back};
 
     /// A round of 100 messages of 20 us, `stalls` of them held for 2 ms by the server, the others for 1 us.
-    fn round(made_up: &mut MadeUp, block: u32, stalls: u64, held_ns: u64) {
+    fn round(fixture: &mut Fixture, block: u32, stalls: u64, held_ns: u64) {
         let latencies: Vec<u64> = (0..100).map(|k| if k < stalls { 20_000 + held_ns } else { 20_000 }).collect();
-        made_up.round_with(&Case::ping_pong("tcp"), block, &back_to_back(&[], &latencies), |measured| {
+        fixture.round_with(&Case::ping_pong("tcp"), block, &back_to_back(&[], &latencies), |measured| {
             let mut turnaround = Turnaround { counts: vec![0; 40], total_ns: 0, max_ns: held_ns };
             for held in [vec![1100; 100 - stalls as usize], vec![held_ns; stalls as usize]].concat() {
                 turnaround.counts[held.ilog2() as usize] += 1;
@@ -185,12 +185,12 @@ mod tests {
     }
 
     #[test]
-    fn planted_stalls_are_found_first_and_measured() {
-        let mut made_up = MadeUp::new();
+    fn injected_stalls_are_found_first_and_measured() {
+        let mut fixture = Fixture::new();
         for block in 0..3 {
-            round(&mut made_up, block, 2, 2_000_000);
+            round(&mut fixture, block, 2, 2_000_000);
         }
-        let found = crate::findings(&made_up.run());
+        let found = crate::findings(&fixture.run());
         assert_eq!((found[0].code.as_str(), found[0].severity), ("echo-stalled", Severity::Problem));
         assert_eq!(found[0].evidence[0].value.value, 6.0);
         // 6 stalls of 2 ms in 300 round trips of 20 us each beside them: 12 ms of 18 ms.
@@ -199,27 +199,27 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_half_that_always_stalls_has_no_quick_half_to_be_held_against() {
-        let mut made_up = MadeUp::new();
-        round(&mut made_up, 0, 100, 40_000_000);
-        let found = made_up.findings("echo-stalled");
+    fn an_server_that_always_stalls_has_no_quick_half_to_be_held_against() {
+        let mut fixture = Fixture::new();
+        round(&mut fixture, 0, 100, 40_000_000);
+        let found = fixture.findings("echo-stalled");
         assert_eq!(found.len(), 1);
         assert!(found[0].summary.contains("held 100 of 100 messages for about 40.0 ms each"), "{}", found[0].summary);
         assert!(!found[0].summary.contains("half of them"), "{}", found[0].summary);
-        let mut slow = MadeUp::new();
+        let mut slow = Fixture::new();
         round(&mut slow, 0, 100, 900_000);
         assert_eq!(slow.findings("echo-stalled"), [], "under a millisecond it may be its work");
     }
 
     #[test]
     fn few_stalls_short_ones_and_slow_clients_are_none() {
-        let mut few = MadeUp::new();
+        let mut few = Fixture::new();
         round(&mut few, 0, 4, 2_000_000);
         assert_eq!(few.findings("echo-stalled"), []);
-        let mut short = MadeUp::new();
+        let mut short = Fixture::new();
         round(&mut short, 0, 10, 150_000);
         assert_eq!(short.findings("echo-stalled"), []);
-        let mut client = MadeUp::new();
+        let mut client = Fixture::new();
         let latencies = [[2_000_000; 10].as_slice(), &[20_000; 90]].concat();
         client.round(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &latencies));
         assert_eq!(client.findings("echo-stalled"), [], "no turnaround says that it was the server");

@@ -107,11 +107,11 @@ impl Cause {
             Self::Busy => "The generator is not done with a message when the next is due: lower the rate.",
             Self::Woken => {
                 "The generator sleeps between messages and is woken late, which no lower rate mends: let it spin on a CPU \
-                 of its own (--waiting spin --placement apart), or keep CPUs awake (--cpu-idle shallow)."
+                 of its own (--waiting spin --placement cross-cpu), or keep CPUs awake (--cpu-idle shallow)."
             }
             Self::Displaced => {
                 "The generator spins and has time to spare, so something else had its CPU: measure on an idle machine, \
-                 with --placement apart."
+                 with --placement cross-cpu."
             }
         }
     }
@@ -158,19 +158,19 @@ mod tests {
     use hairpin_model::case::{Case, Placement};
 
     use super::*;
-    use crate::made_up::{MadeUp, at_rate, paced};
+    use crate::fixture::{Fixture, at_rate, paced};
 
     fn found_in(case: &Case, rate_per_s: f64, lateness_ns: u64) -> Vec<Finding> {
         found_with(case, rate_per_s, lateness_ns, 30_000)
     }
 
     fn found_with(case: &Case, rate_per_s: f64, lateness_ns: u64, service_ns: u64) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for block in 0..6 {
             let samples = paced((1e9 / rate_per_s) as u64, &[(lateness_ns, service_ns); 200]);
-            made_up.round(&at_rate(case.clone(), rate_per_s), block, &samples);
+            fixture.round(&at_rate(case.clone(), rate_per_s), block, &samples);
         }
-        made_up.findings("generator-late")
+        fixture.findings("generator-late")
     }
 
     fn found(lateness_ns: u64) -> Vec<Finding> {
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn the_advice_is_that_of_the_cause() {
         let blocking = Case::ping_pong("udp");
-        let spinning = Case { waiting: Waiting::Spin, placement: Placement::Apart, ..blocking.clone() };
+        let spinning = Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..blocking.clone() };
         let awake = Case { cpu_idle: CpuIdle::Shallow, ..blocking.clone() };
         for (case, rate_per_s, advice, command) in [
             // A lower rate makes a generator that sleeps sleep deeper.
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_punctual_generator_and_a_closed_loop_are_none() {
         assert_eq!(found(200), []);
-        let mut closed = MadeUp::new();
+        let mut closed = Fixture::new();
         closed.rounds_of(&Case::ping_pong("udp"), &[30_000; 3]);
         assert_eq!(closed.findings("generator-late"), []);
     }

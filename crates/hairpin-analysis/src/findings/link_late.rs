@@ -92,7 +92,7 @@ fn advice(hits: &Hits<'_, Late>) -> String {
     };
     format!(
         "{overfull}Stop what else runs here, and measure again. CPUs kept awake (--cpu-idle shallow) let the relay leave \
-         its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement together, and nothing else that \
+         its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement same-cpu, and nothing else that \
          runs. On a link with a longer delay the same lateness is a smaller part."
     )
 }
@@ -140,7 +140,7 @@ fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
 }
 
 fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
-    if case.case.twin != 0 {
+    if case.case.replicate != 0 {
         return None;
     }
     case.link.as_ref()?;
@@ -193,8 +193,8 @@ fn proved(run: &Run, case: &CaseSummary) -> Option<Proved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::links::{late_by, over};
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::links::{late_by, over};
+    use crate::fixture::{Fixture, back_to_back};
 
     const CODE: &str = "link-late";
 
@@ -203,29 +203,29 @@ mod tests {
     }
 
     /// Rounds of 1 ms, each with a relay that was late by so much at the median.
-    fn rounds(made_up: &mut MadeUp, case: &Case, late_ns: &[u64]) {
+    fn rounds(fixture: &mut Fixture, case: &Case, late_ns: &[u64]) {
         for (block, late_ns) in (0..).zip(late_ns) {
-            made_up.round_with(case, block, &back_to_back(&[], &[1_000_000; 200]), late_by(*late_ns));
+            fixture.round_with(case, block, &back_to_back(&[], &[1_000_000; 200]), late_by(*late_ns));
         }
     }
 
     fn found(late_ns: &[u64]) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
-        rounds(&mut made_up, &case(), late_ns);
-        made_up.findings(CODE)
+        let mut fixture = Fixture::new();
+        rounds(&mut fixture, &case(), late_ns);
+        fixture.findings(CODE)
     }
 
     #[test]
     fn a_link_that_was_too_full_for_the_relay_gets_its_own_advice() {
         let advice = |memory_overrun: u64| {
-            let mut made_up = MadeUp::new();
-            rounds(&mut made_up, &case(), &[30_000; 6]);
-            made_up.round_with(&case(), 6, &back_to_back(&[], &[1_000_000; 200]), |measured| {
+            let mut fixture = Fixture::new();
+            rounds(&mut fixture, &case(), &[30_000; 6]);
+            fixture.round_with(&case(), 6, &back_to_back(&[], &[1_000_000; 200]), |measured| {
                 late_by(30_000)(measured);
                 let relay = measured.link.as_mut().unwrap().relay.as_mut().unwrap();
                 (relay.overrun, relay.memory_overrun) = (5, memory_overrun);
             });
-            let found = made_up.findings(CODE);
+            let found = fixture.findings(CODE);
             (found[0].advice.starts_with("Send less"), found[0].summary.clone())
         };
         let (own, summary) = advice(5);
@@ -248,7 +248,7 @@ mod tests {
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(
             experiment.command,
-            "hairpin round-trip --transport tcp --waiting block --placement together --link delay=500us --cpu-idle \
+            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link delay=500us --cpu-idle \
              deep,shallow --seed 7"
         );
         assert_eq!(experiment.pair.as_ref().unwrap()[1].cpu_idle, CpuIdle::Shallow);
@@ -264,7 +264,7 @@ mod tests {
     fn rounds_left_out_are_named() {
         let found = found(&[2_000, 2_000, 2_000, 2_000, 140_000, 2_000]);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-        let words = "1 of 6 rounds of tcp block together over delay=500us are left out: round 4: the relay was late by \
+        let words = "1 of 6 rounds of tcp block same-cpu over delay=500us are left out: round 4: the relay was late by \
                      140 us at p50, bound 100 us.";
         assert!(found[0].summary.contains(words), "{}", found[0].summary);
         let one_of_twenty = self::found(&[&[2_000; 19][..], &[140_000]].concat());
@@ -282,14 +282,14 @@ mod tests {
 
     #[test]
     fn the_tail_alone_is_a_note() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for block in 0..6 {
-            made_up.round_with(&case(), block, &back_to_back(&[], &[1_000_000; 200]), |measured| {
+            fixture.round_with(&case(), block, &back_to_back(&[], &[1_000_000; 200]), |measured| {
                 late_by(2_000)(measured);
                 measured.link.as_mut().unwrap().lateness_ns.as_mut().unwrap().p99 = 300_000;
             });
         }
-        let found = made_up.findings(CODE);
+        let found = fixture.findings(CODE);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Note));
         assert!(found[0].summary.contains("300 us at p99"), "{}", found[0].summary);
     }
@@ -297,11 +297,11 @@ mod tests {
     #[test]
     fn cpus_kept_awake_prove_it_or_refute_it() {
         for (awake_ns, verdict) in [(2_000, "confirmed"), (38_000, "refuted")] {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let around = |ns: u64| (0..8).map(|k| ns + ns / 100 * k).collect::<Vec<u64>>();
-            rounds(&mut made_up, &case(), &around(40_000));
-            rounds(&mut made_up, &awake(&case()).unwrap(), &around(awake_ns));
-            let found = made_up.findings(CODE);
+            rounds(&mut fixture, &case(), &around(40_000));
+            rounds(&mut fixture, &awake(&case()).unwrap(), &around(awake_ns));
+            let found = fixture.findings(CODE);
             assert_eq!(found[0].proved.as_ref().unwrap().verdict, verdict);
         }
     }
@@ -310,12 +310,12 @@ mod tests {
     #[test]
     fn a_punctual_relay_a_slow_link_and_one_without_packets_are_none() {
         assert_eq!(found(&[2_000; 6]), []);
-        let mut made_up = MadeUp::new();
-        made_up.rounds_with(&case(), &[9_000_000; 6], |measured| {
+        let mut fixture = Fixture::new();
+        fixture.rounds_with(&case(), &[9_000_000; 6], |measured| {
             late_by(60_000)(measured);
             measured.link.as_mut().unwrap().lateness_ns = None;
         });
-        made_up.rounds_of(&Case::ping_pong("tcp"), &[9_000_000; 6]);
-        assert_eq!(made_up.findings(CODE), []);
+        fixture.rounds_of(&Case::ping_pong("tcp"), &[9_000_000; 6]);
+        assert_eq!(fixture.findings(CODE), []);
     }
 }

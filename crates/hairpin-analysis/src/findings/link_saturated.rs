@@ -146,7 +146,7 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
 }
 
 fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
-    if case.case.twin != 0 {
+    if case.case.replicate != 0 {
         return None;
     }
     case.link.as_ref()?;
@@ -178,8 +178,8 @@ mod tests {
     use hairpin_model::link::{LinkRecord, LinkTimeline};
 
     use super::*;
-    use crate::made_up::MadeUp;
-    use crate::made_up::links::{dropping, link, over};
+    use crate::fixture::Fixture;
+    use crate::fixture::links::{dropping, link, over};
 
     const CODE: &str = "link-saturated";
     const MS: u64 = 1_000_000;
@@ -205,9 +205,9 @@ mod tests {
     }
 
     fn found(each_ns: u64, dropped: u64) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_with(&case(), &[100 * MS; 6], |measured| measured.link = Some(queued(each_ns, dropped)));
-        made_up.findings(CODE)
+        let mut fixture = Fixture::new();
+        fixture.rounds_with(&case(), &[100 * MS; 6], |measured| measured.link = Some(queued(each_ns, dropped)));
+        fixture.findings(CODE)
     }
 
     #[test]
@@ -221,7 +221,7 @@ mod tests {
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(
             experiment.command,
-            "hairpin round-trip --transport tcp --waiting block --placement together --link 'rate=1mbit queue=64KiB \
+            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link 'rate=1mbit queue=64KiB \
              delay=10ms' --link delay=10ms --seed 7"
         );
         assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
@@ -248,11 +248,11 @@ mod tests {
     #[test]
     fn the_link_without_its_rate_proves_it_or_refutes_it() {
         for (without, verdict, severity) in [(21, "confirmed", Severity::Warning), (99, "refuted", Severity::Note)] {
-            let mut made_up = MadeUp::new();
-            made_up.rounds_with(&case(), &[100 * MS; 6], |measured| measured.link = Some(queued(79 * MS, 0)));
+            let mut fixture = Fixture::new();
+            fixture.rounds_with(&case(), &[100 * MS; 6], |measured| measured.link = Some(queued(79 * MS, 0)));
             let free = over("delay=10ms", Case::ping_pong("tcp"));
-            made_up.rounds_with(&free, &[without * MS; 6], |measured| measured.link = Some(link()));
-            let found = made_up.findings(CODE);
+            fixture.rounds_with(&free, &[without * MS; 6], |measured| measured.link = Some(link()));
+            let found = fixture.findings(CODE);
             assert_eq!((found[0].proved.as_ref().unwrap().verdict.as_str(), found[0].severity), (verdict, severity));
             assert_eq!(found[0].share == 0.0, verdict == "refuted");
         }
@@ -262,10 +262,10 @@ mod tests {
     #[test]
     fn a_long_way_and_a_medium_that_loses_are_none() {
         assert_eq!(found(MS, 0), []);
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let lossy = over("loss=10% delay=50ms", Case::ping_pong("tcp"));
-        made_up.rounds_with(&lossy, &[100 * MS; 6], |measured| measured.link = Some(dropping("loss", &[5 * MS; 11])));
-        made_up.rounds_of(&Case::ping_pong("tcp"), &[100 * MS; 6]);
-        assert_eq!(made_up.findings(CODE), []);
+        fixture.rounds_with(&lossy, &[100 * MS; 6], |measured| measured.link = Some(dropping("loss", &[5 * MS; 11])));
+        fixture.rounds_of(&Case::ping_pong("tcp"), &[100 * MS; 6]);
+        assert_eq!(fixture.findings(CODE), []);
     }
 }

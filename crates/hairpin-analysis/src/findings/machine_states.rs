@@ -62,19 +62,19 @@ mod tests {
     use hairpin_model::round::Probe;
 
     use super::*;
-    use crate::made_up::MadeUp;
+    use crate::fixture::Fixture;
 
     /// Rounds of 10 us or, where the machine is slowed, of 13 us; the probe takes so many ns.
     fn found(slowed: impl Fn(usize) -> bool, slow_probe: u64, slow_latency: u64) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let latencies: Vec<u64> = (0..40).map(|k| if slowed(k) { slow_latency } else { 10_000 }).collect();
-        made_up.rounds_of(&Case::ping_pong("tcp"), &latencies);
-        for (place, round) in made_up.rounds.iter_mut().enumerate() {
+        fixture.rounds_of(&Case::ping_pong("tcp"), &latencies);
+        for (place, round) in fixture.rounds.iter_mut().enumerate() {
             let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
             let probe = if slowed(place) { slow_probe } else { 90_000 };
             measured.client.probe_ns = Some(Probe { before: probe, after: probe });
         }
-        made_up.findings("machine-states")
+        fixture.findings("machine-states")
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
             evidence(format!("segments that a request left in, traced, {label}"), segments, "count")
         }));
     }
-    let acks = case.exchanges.as_ref().and_then(|exchanges| exchanges.bare_acks_per_exchange);
+    let acks = case.exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
     all.extend(acks.map(|acks| {
         evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
     }));
@@ -113,7 +113,7 @@ fn many(case: &CaseSummary) -> Option<Many> {
     let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(LEAST_SEGMENT_BYTES);
     let needed = [case.case.size_bytes, case.case.reply_size_bytes].map(|bytes| (bytes as f64 / most_bytes).ceil());
     let needed: f64 = needed.iter().sum();
-    (case.case.twin == 0 && segments.value >= LEAST_TIMES * needed).then_some(Many { segments, needed })
+    (case.case.replicate == 0 && segments.value >= LEAST_TIMES * needed).then_some(Many { segments, needed })
 }
 
 #[cfg(test)]
@@ -123,14 +123,14 @@ mod tests {
     use hairpin_model::round::ExchangeCounts;
 
     use super::*;
-    use crate::made_up::traces::{MS, US, switches};
-    use crate::made_up::{MadeUp, small_writes};
+    use crate::fixture::traces::{MS, US, switches};
+    use crate::fixture::{Fixture, small_writes};
 
     const CODE: &str = "many-small-segments";
 
-    fn measure(made_up: &mut MadeUp, case: &Case, latency: u64, segments: u64, nodelay: &str) {
+    fn measure(fixture: &mut Fixture, case: &Case, latency: u64, segments: u64, nodelay: &str) {
         let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
-        made_up.rounds_with(case, &latencies, |measured| {
+        fixture.rounds_with(case, &latencies, |measured| {
             measured.client.options = switches(nodelay, "off");
             let segments = Some(100 * segments);
             measured.exchange_counts = Some(ExchangeCounts { exchanges: 100, segments, ..ExchangeCounts::default() });
@@ -140,10 +140,10 @@ mod tests {
     #[test]
     fn what_one_write_saves_is_its_share() {
         let (nodelay, one_write) = (small_writes("nodelay"), small_writes("one-write"));
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &nodelay, 500 * US, 101, "on");
-        measure(&mut made_up, &one_write, 20 * US, 2, "off");
-        let found = made_up.findings(CODE);
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &nodelay, 500 * US, 101, "on");
+        measure(&mut fixture, &one_write, 20 * US, 2, "off");
+        let found = fixture.findings(CODE);
         assert_eq!((found.len(), found[0].severity, &found[0].cases), (1, Severity::Warning, &vec![nodelay.id()]));
         assert!((found[0].share - 0.96).abs() < 0.001, "{}", found[0].share);
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
@@ -159,22 +159,22 @@ mod tests {
 
     #[test]
     fn with_pauses_between_writes_one_write_is_no_fair_check() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let mut nodelay = small_writes("nodelay");
         nodelay.exchange.as_mut().unwrap().gap_ns = 1_000_000;
-        measure(&mut made_up, &nodelay, 99_500 * US, 101, "on");
-        let found = made_up.findings(CODE);
+        measure(&mut fixture, &nodelay, 99_500 * US, 101, "on");
+        let found = fixture.findings(CODE);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
         assert_eq!(pair[1].exchange.as_ref().unwrap().remedy, Remedy::Cork);
     }
 
     #[test]
     fn untried_it_is_a_note_and_refuted_too() {
-        let mut untried = MadeUp::new();
+        let mut untried = Fixture::new();
         measure(&mut untried, &small_writes("nodelay"), 500 * US, 101, "on");
         let found = untried.findings(CODE);
         assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
-        let mut refuted = MadeUp::new();
+        let mut refuted = Fixture::new();
         measure(&mut refuted, &small_writes("nodelay"), 500 * US, 101, "on");
         measure(&mut refuted, &small_writes("one-write"), 500 * US, 2, "off");
         let found = refuted.findings(CODE);
@@ -187,14 +187,14 @@ mod tests {
     fn what_a_segment_holds_is_what_the_connection_says() {
         let found = |most_bytes: f64| {
             let case = Case { size_bytes: 40_000, ..small_writes("nodelay") };
-            let mut made_up = MadeUp::new();
-            made_up.rounds_with(&case, &[500 * US; 8], |measured| {
+            let mut fixture = Fixture::new();
+            fixture.rounds_with(&case, &[500 * US; 8], |measured| {
                 measured.client.options = switches("on", "off");
                 measured.client.facts = vec![Fact::number(fact_names::SND_MSS_BYTES, most_bytes)];
                 measured.exchange_counts =
                     Some(ExchangeCounts { exchanges: 100, segments: Some(3_480), ..ExchangeCounts::default() });
             });
-            made_up.findings(CODE)
+            fixture.findings(CODE)
         };
         let loopback = found(65_483.0);
         assert!(loopback[0].summary.contains("takes 35 segments with payload, where 2 would do."), "{loopback:?}");
@@ -203,14 +203,14 @@ mod tests {
 
     #[test]
     fn few_segments_nagle_and_bytes_that_need_many_are_none() {
-        let mut made_up = MadeUp::new();
-        measure(&mut made_up, &small_writes("nodelay"), 100 * US, 19, "on");
-        measure(&mut made_up, &small_writes("none"), 44 * MS, 101, "off");
+        let mut fixture = Fixture::new();
+        measure(&mut fixture, &small_writes("nodelay"), 100 * US, 19, "on");
+        measure(&mut fixture, &small_writes("default"), 44 * MS, 101, "off");
         let large = Case { size_bytes: 100_000, ..small_writes("quickack") };
-        measure(&mut made_up, &large, 500 * US, 101, "on");
-        made_up.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
+        measure(&mut fixture, &large, 500 * US, 101, "on");
+        fixture.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
             measured.client.options = switches("on", "off");
         });
-        assert_eq!(made_up.findings(CODE), []);
+        assert_eq!(fixture.findings(CODE), []);
     }
 }

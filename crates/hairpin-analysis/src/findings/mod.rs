@@ -125,7 +125,7 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back, small_writes};
+    use crate::fixture::{Fixture, back_to_back, small_writes};
 
     #[test]
     fn every_file_of_the_folder_is_in_the_list() {
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn an_empty_run_and_a_quiet_one_have_no_findings() {
-        assert_eq!(findings(&MadeUp::new().run()), []);
-        let mut quiet = MadeUp::new();
+        assert_eq!(findings(&Fixture::new().run()), []);
+        let mut quiet = Fixture::new();
         quiet.rounds_of(&Case::ping_pong("tcp"), &[10_000, 10_010, 9_990, 10_005, 9_995, 10_000]);
         quiet.failed(&Case::ping_pong("icmp"), 0, "no permission");
         assert_eq!(findings(&quiet.run()), []);
@@ -152,14 +152,14 @@ mod tests {
     #[test]
     fn a_command_over_a_link_repeats_the_seed_and_one_over_the_loopback_need_not() {
         let command = |case: &Case| {
-            let mut made_up = MadeUp::new();
-            (0..3).for_each(|block| made_up.round(case, block, &cold()));
-            findings(&made_up.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
+            let mut fixture = Fixture::new();
+            (0..3).for_each(|block| fixture.round(case, block, &cold()));
+            findings(&fixture.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
         };
         let tcp = Case::ping_pong("tcp");
         let link = Case { link: "delay=2ms".to_owned(), ..tcp.clone() };
         assert!(!command(&tcp).contains("--seed"));
-        let seed = MadeUp::new().run().seed;
+        let seed = Fixture::new().run().seed;
         assert!(command(&link).contains(" --link delay=2ms "), "{}", command(&link));
         assert!(command(&link).ends_with(&format!(" --seed {seed}")), "{}", command(&link));
     }
@@ -167,12 +167,12 @@ mod tests {
     /// Linux acknowledges the first exchanges of a connection quickly and delays later ones, in every round alike.
     #[test]
     fn exchanges_that_begin_quickly_are_neither_a_drift_nor_a_cold_start() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let latencies = [[600_000; 40].as_slice(), &[44_000_000; 60]].concat();
         for block in 0..6 {
-            made_up.round(&small_writes("none"), block, &back_to_back(&[600_000], &latencies));
+            fixture.round(&small_writes("default"), block, &back_to_back(&[600_000], &latencies));
         }
-        assert_eq!(findings(&made_up.run()), []);
+        assert_eq!(findings(&fixture.run()), []);
     }
 
     /// A warm-up that was too short.
@@ -182,13 +182,13 @@ mod tests {
 
     #[test]
     fn causes_come_first_and_what_concerns_the_run_last() {
-        let mut made_up = MadeUp::new();
-        made_up.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
+        let mut fixture = Fixture::new();
+        fixture.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
             measured.ledger.sent = 107;
             measured.ledger.unexplained = 7;
         });
-        (0..3).for_each(|block| made_up.round(&Case::ping_pong("tcp"), block, &cold()));
-        let found = findings(&made_up.run());
+        (0..3).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &cold()));
+        let found = findings(&fixture.run());
         let order: Vec<_> = found.iter().map(|one| (one.about, one.severity, one.code.as_str())).collect();
         let expected =
             [(About::Cause, Severity::Warning, "cold-start"), (About::Run, Severity::Problem, "unexplained-loss")];
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn causes_are_ordered_by_what_they_explain_and_the_others_by_how_grave_they_are() {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
-        let run = made_up.run();
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
+        let run = fixture.run();
         let of = |about, severity, share| {
             let card = FindingCard { about, ..ALL[0].card() };
             rank(&Finding { share, ..support::blank(&card, severity) }, &run)
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_cause_that_explains_less_than_a_hundredth_is_a_note_and_a_fault_of_the_run_stays_grave() {
-        let run = MadeUp::new().run();
+        let run = Fixture::new().run();
         let severity = |about, share| {
             let card = FindingCard { about, ..ALL[0].card() };
             settled(Finding { share, ..support::blank(&card, Severity::Warning) }, &card, &run).severity
@@ -225,9 +225,9 @@ mod tests {
 
     #[test]
     fn what_its_own_check_refuted_is_told_as_that_and_explains_nothing() {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
-        let run = made_up.run();
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
+        let run = fixture.run();
         let after = |verdict: &str| {
             let card = FindingCard { about: About::Cause, ..ALL[0].card() };
             let proved = hairpin_model::finding::Proved {
@@ -242,7 +242,7 @@ mod tests {
         let refuted = after(REFUTED);
         assert_eq!((refuted.severity, refuted.share), (Severity::Note, 0.0));
         assert!(
-            refuted.summary.starts_with("tcp block together: checked, and not the cause: "),
+            refuted.summary.starts_with("tcp block same-cpu: checked, and not the cause: "),
             "{}",
             refuted.summary
         );
@@ -251,11 +251,11 @@ mod tests {
 
     #[test]
     fn of_equal_shares_the_first_case_of_the_plan_comes_first() {
-        let mut made_up = MadeUp::new();
-        for remedy in ["none", "cork"] {
-            made_up.round(&small_writes(remedy), 0, &back_to_back(&[], &[1000; 20]));
+        let mut fixture = Fixture::new();
+        for remedy in ["default", "cork"] {
+            fixture.round(&small_writes(remedy), 0, &back_to_back(&[], &[1000; 20]));
         }
-        let run = made_up.run();
+        let run = fixture.run();
         let about = |case: usize, share: f64| {
             let mut finding = support::blank(&ALL[0].card(), Severity::Warning);
             (finding.cases, finding.share) = (vec![run.cases[case].id.clone()], share);

@@ -2,7 +2,7 @@
 //!
 //! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged, and the other end
 //! delays its acknowledgement (RFC 1122, 4.2.3.2) as it hopes to send it along with data of its own. The rest of a request
-//! so waits at the client for the far end, which cannot answer before it has it; with several requests in flight they wait
+//! so waits at the client for the server, which cannot answer before it has it; with several requests in flight they wait
 //! for each other, and so do their answers at the server, for the client's end: 40 ms each time on Linux. Evidence,
 //! never the latency alone: in traced rounds, writes of an end that left when the acknowledgement of all before them came,
 //! and that acknowledgement came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
@@ -37,9 +37,9 @@ impl Detector for NagleMeetsDelayedAck {
         let shared = |stall: Stall| (stall.often.share >= LEAST).then_some((stall.often.share, stall));
         let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
         let Some(first) = hits.first() else { return Vec::new() };
-        // Where nothing was done against stalls the change of one thing is the plainest.
+        // With default options the change of one thing is the plainest.
         let plain =
-            |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::None);
+            |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::Default);
         let tried = hits.0.iter().find(plain).unwrap_or(first);
         let other = without_nagle(run, tried.case);
         let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
@@ -74,11 +74,11 @@ fn advice(first: &Hit<'_, Stall>) -> String {
     let at_the_client = format!(
         "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK released after \
          the last part. Where that cannot be done, {nodelay}. Quick acknowledgements (TCP_QUICKACK) help only if you own \
-         the far end."
+         the server."
     );
     let in_flight = first.case.case.exchange.as_ref().is_some_and(|exchange| exchange.pipeline > 1);
-    let far = first.with.ends.iter().any(|at| at.end == End::Far);
-    match (in_flight, far) {
+    let server = first.with.ends.iter().any(|at| at.end == End::Server);
+    match (in_flight, server) {
         (false, false) => at_the_client,
         (true, false) => format!("With several requests in flight {nodelay}. Write each request at once."),
         (_, true) => format!(
@@ -92,7 +92,7 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
     let (stall, label) = (&first.with, &first.case.label);
     let mut every = Vec::new();
     for at in &stall.ends {
-        let end = if at.end == End::Near { "the client" } else { "the server" };
+        let end = if at.end == End::Client { "the client" } else { "the server" };
         let granted = format!("TCP_NODELAY as granted to {end} (0 is off), {label}");
         every.extend([
             evidence(format!("time that bytes written by {end} were held, traced, {label}"), at.held_ns, "ns"),
@@ -110,7 +110,7 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
         evidence(format!("segments that a request left in, traced, {label}"), stall.segments, "count"),
     ]);
     let counted = first.case.exchanges.as_ref();
-    every.extend(counted.and_then(|exchanges| exchanges.bare_acks_per_exchange).map(|acks| {
+    every.extend(counted.and_then(|exchanges| exchanges.pure_acks_per_exchange).map(|acks| {
         evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
     }));
     every.extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")));
@@ -123,21 +123,21 @@ mod tests {
     use hairpin_model::trace::StampKind;
 
     use super::*;
-    use crate::made_up::traces::{self, MS, US, switches, uncaptured};
-    use crate::made_up::{MadeUp, at_rate, evidence_rounds, in_flight, small_writes, traced_rounds};
+    use crate::fixture::traces::{self, MS, US, switches, uncaptured};
+    use crate::fixture::{Fixture, at_rate, evidence_rounds, in_flight, small_writes, traced_rounds};
 
     const CODE: &str = "nagle-meets-delayed-ack";
 
     fn none() -> Case {
-        small_writes("none")
+        small_writes("default")
     }
 
     #[test]
     fn it_is_found_with_a_capture_and_without() {
         for trace in [traces::none(), uncaptured(traces::none())] {
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &none(), 44 * MS, &trace, &switches("off", "off"));
-            let found = made_up.findings(CODE);
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &none(), 44 * MS, &trace, &switches("off", "off"));
+            let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity, found[0].proved.as_ref()), (1, Severity::Warning, None));
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
@@ -147,20 +147,20 @@ mod tests {
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(
                 experiment.command,
-                "hairpin small-writes --transport tcp --waiting block --placement together --writes 100x2 --remedy \
-                 none,nodelay"
+                "hairpin small-writes --transport tcp --waiting block --placement same-cpu --writes 100x2 --remedy \
+                 default,nodelay"
             );
             assert_eq!(experiment.pair.as_deref(), Some(&[none(), small_writes("nodelay")]));
         }
     }
 
     #[test]
-    fn answers_that_wait_at_the_echo_half_are_found_too() {
+    fn answers_that_wait_at_the_server_are_found_too() {
         let off = switches("off", "off");
         for trace in [traces::answers_held(), uncaptured(traces::answers_held())] {
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &in_flight(4, "one-write"), 40 * MS, &trace, &off);
-            let found = made_up.findings(CODE);
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &in_flight(4, "one-write"), 40 * MS, &trace, &off);
+            let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
             let told = "answers 2 to 4 of each 4 in flight wait at the server for 40.0 ms";
             assert!(found[0].summary.contains(told), "{}", found[0].summary);
@@ -171,20 +171,20 @@ mod tests {
             assert_eq!(pair.as_deref(), Some(&[in_flight(4, "one-write"), in_flight(4, "nodelay")]));
         }
         for echo in [switches("on", "off"), Vec::new()] {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let evidence = (&traces::answers_held(), &[40 * MS; 12][..]);
-            evidence_rounds(&mut made_up, &in_flight(4, "nodelay"), 40 * MS, evidence, [&off, &echo]);
-            assert_eq!(made_up.findings(CODE), [], "not by a server that was not granted Nagle's algorithm");
+            evidence_rounds(&mut fixture, &in_flight(4, "nodelay"), 40 * MS, evidence, [&off, &echo]);
+            assert_eq!(fixture.findings(CODE), [], "not by a server that was not granted Nagle's algorithm");
         }
     }
 
     #[test]
     fn requests_in_flight_wait_at_the_client_and_their_answers_at_the_echo_half() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let trace = traces::requests_and_answers_held();
-        let case = in_flight(4, "none");
-        traced_rounds(&mut made_up, &case, 80 * MS, &trace, &switches("off", "off"));
-        let found = made_up.findings(CODE);
+        let case = in_flight(4, "default");
+        traced_rounds(&mut fixture, &case, 80 * MS, &trace, &switches("off", "off"));
+        let found = fixture.findings(CODE);
         let summary = &found[0].summary;
         assert!(
             summary.contains(": requests 1 to 4 of each 4 in flight, whole or in part, wait at the client for 4")
@@ -201,9 +201,9 @@ mod tests {
         let (off, on) = (switches("off", "off"), switches("on", "off"));
         let case = at_rate(Case::ping_pong("tcp"), 2000.0);
         for trace in [traces::messages(500 * US, false), uncaptured(traces::messages(500 * US, false))] {
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &case, 510 * US, &trace, &off);
-            let found = made_up.findings(CODE);
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &case, 510 * US, &trace, &off);
+            let found = fixture.findings(CODE);
             assert!(found[0].share > 0.9 && found[0].severity == Severity::Warning, "{}", found[0].share);
             let told = "answers wait at the server for 49";
             assert!(found[0].summary.contains(told), "{}", found[0].summary);
@@ -214,9 +214,9 @@ mod tests {
             assert_eq!(experiment.pair.as_ref().unwrap()[1].options, nodelay);
         }
         for (trace, options) in [(traces::messages(500 * US, true), &off), (traces::messages(500 * US, false), &on)] {
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &case, 510 * US, &trace, options);
-            assert_eq!(made_up.findings(CODE), []);
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &case, 510 * US, &trace, options);
+            assert_eq!(fixture.findings(CODE), []);
         }
     }
 
@@ -225,29 +225,29 @@ mod tests {
     #[test]
     fn merged_receive_stamps_hide_no_stall() {
         let mut trace = traces::messages(500 * US, false);
-        let received = trace.far.stamps.iter_mut().filter(|stamp| stamp.kind == StampKind::Received);
+        let received = trace.server.stamps.iter_mut().filter(|stamp| stamp.kind == StampKind::Received);
         let mut first_two: Vec<_> = received.take(2).collect();
         assert!(first_two[1].at_ns - first_two[0].at_ns > 400 * US);
         first_two[0].at_ns = first_two[1].at_ns;
         for trace in [trace.clone(), uncaptured(trace)] {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             traced_rounds(
-                &mut made_up,
+                &mut fixture,
                 &at_rate(Case::ping_pong("tcp"), 2000.0),
                 510 * US,
                 &trace,
                 &switches("off", "off"),
             );
-            let found = made_up.findings(CODE);
+            let found = fixture.findings(CODE);
             assert!(found.first().is_some_and(|finding| finding.share > 0.9), "{found:?}");
         }
     }
 
     #[test]
     fn of_a_window_it_is_not_said_that_each_request_loses_all_but_its_first_write() {
-        let mut made_up = MadeUp::new();
-        traced_rounds(&mut made_up, &in_flight(4, "none"), 44 * MS, &traces::none(), &switches("off", "off"));
-        let summary = &made_up.findings(CODE)[0].summary;
+        let mut fixture = Fixture::new();
+        traced_rounds(&mut fixture, &in_flight(4, "default"), 44 * MS, &traces::none(), &switches("off", "off"));
+        let summary = &fixture.findings(CODE)[0].summary;
         assert!(!summary.contains("writes of a request"), "{summary}");
         assert!(summary.contains("of each 4 in flight, whole or in part,"), "{summary}");
     }
@@ -258,9 +258,9 @@ mod tests {
         let off = switches("off", "off");
         let stalling = traces::none();
         let found = |untraced: &[u64]| {
-            let mut made_up = MadeUp::new();
-            evidence_rounds(&mut made_up, &none(), MS, (&stalling, untraced), [&off, &off]);
-            made_up.findings(CODE)
+            let mut fixture = Fixture::new();
+            evidence_rounds(&mut fixture, &none(), MS, (&stalling, untraced), [&off, &off]);
+            fixture.findings(CODE)
         };
         assert_eq!(found(&[400 * US; 6]), []);
         assert_eq!(found(&[]), [], "nothing to hold the traced exchanges against");
@@ -273,11 +273,11 @@ mod tests {
         for (with_nodelay, verdict, severity) in
             [(500 * US, "confirmed", Severity::Warning), (44 * MS, "refuted", Severity::Note)]
         {
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &none(), 44 * MS, &traces::none(), &switches("off", "off"));
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &none(), 44 * MS, &traces::none(), &switches("off", "off"));
             let nodelay = small_writes("nodelay");
-            traced_rounds(&mut made_up, &nodelay, with_nodelay, &traces::nodelay(), &switches("on", "off"));
-            let found = made_up.findings(CODE);
+            traced_rounds(&mut fixture, &nodelay, with_nodelay, &traces::nodelay(), &switches("on", "off"));
+            let found = fixture.findings(CODE);
             let proved = found[0].proved.as_ref().unwrap();
             assert_eq!((proved.verdict.as_str(), found[0].severity), (verdict, severity));
             assert_eq!(found[0].share == 0.0, verdict == "refuted");
@@ -293,13 +293,13 @@ mod tests {
         let quick: Vec<u64> = (0..12).map(|place| if place < 2 { 500 * US } else { 20 * US }).collect();
         let off = switches("off", "off");
         let share = |with_nodelay: bool| {
-            let mut made_up = MadeUp::new();
-            evidence_rounds(&mut made_up, &case, 500 * US, (&trace, &quick), [&off, &off]);
+            let mut fixture = Fixture::new();
+            evidence_rounds(&mut fixture, &case, 500 * US, (&trace, &quick), [&off, &off]);
             if with_nodelay {
                 let options = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-                made_up.rounds_of(&Case { options, ..case.clone() }, &[30 * US; 6]);
+                fixture.rounds_of(&Case { options, ..case.clone() }, &[30 * US; 6]);
             }
-            made_up.findings(CODE)[0].share
+            fixture.findings(CODE)[0].share
         };
         assert!(share(false) < 0.8, "{}", share(false));
         assert!((share(true) - 0.94).abs() < 0.01, "{}", share(true));
@@ -315,16 +315,16 @@ mod tests {
             ("more", traces::more(0), off.clone()),
             ("one-write", traces::one_write(5 * US), off),
         ];
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for (remedy, trace, options) in all {
-            traced_rounds(&mut made_up, &small_writes(remedy), MS, &trace, &options);
+            traced_rounds(&mut fixture, &small_writes(remedy), MS, &trace, &options);
         }
-        assert_eq!(made_up.findings(CODE), []);
+        assert_eq!(fixture.findings(CODE), []);
     }
 
     /// The same 40 ms with Nagle's algorithm on, made by something else.
     #[test]
-    fn an_echo_half_that_sleeps_40_ms_is_not_called_nagle() {
+    fn an_server_that_sleeps_40_ms_is_not_called_nagle() {
         let sleeping = [
             traces::one_write(40 * MS),
             traces::one_write(44 * MS),
@@ -333,21 +333,21 @@ mod tests {
             uncaptured(traces::acknowledged_in_time()),
         ];
         for trace in sleeping {
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &none(), 40 * MS, &trace, &switches("off", "off"));
-            assert_eq!(made_up.findings(CODE), []);
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &none(), 40 * MS, &trace, &switches("off", "off"));
+            assert_eq!(fixture.findings(CODE), []);
         }
     }
 
     #[test]
     fn without_a_trace_or_without_the_options_nothing_is_said() {
-        let mut untraced = MadeUp::new();
+        let mut untraced = Fixture::new();
         untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.client.options = switches("off", "off"));
         assert_eq!(untraced.findings(CODE), []);
         for options in [Vec::new(), switches("on", "off"), switches("off", "on")] {
-            let mut made_up = MadeUp::new();
-            traced_rounds(&mut made_up, &none(), 44 * MS, &traces::none(), &options);
-            assert_eq!(made_up.findings(CODE), [], "{options:?}");
+            let mut fixture = Fixture::new();
+            traced_rounds(&mut fixture, &none(), 44 * MS, &traces::none(), &options);
+            assert_eq!(fixture.findings(CODE), [], "{options:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `nagle-waits`: written bytes stayed for a round trip, until an acknowledgement came that nobody delayed.
 //!
-//! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged. Where the far end
+//! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged. Where the server
 //! acknowledges at once the rest of a request still waits for one round trip of the path: nothing on the loopback, and a
-//! second way to the far end and back over a link. Evidence, in traced rounds: writes that left when the acknowledgement
+//! second way to the server and back over a link. Evidence, in traced rounds: writes that left when the acknowledgement
 //! of all before them came, which was not late; that untraced exchanges take as long; `TCP_NODELAY` off as granted. Where
 //! the acknowledgement was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
 //! that writes were so held, of what a timed exchange takes. Advice: one write, or `TCP_NODELAY`.
@@ -26,7 +26,7 @@ const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
     about: About::Cause,
     what: "small writes stayed for a round trip until an earlier one was acknowledged",
-    why: "a request in several writes pays the path's round trip once more, however quickly the far end acknowledges",
+    why: "a request in several writes pays the path's round trip once more, however quickly the server acknowledges",
 };
 
 /// From this share of the exchanges' time on it is worth a word.
@@ -97,14 +97,14 @@ fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
 
 fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
     let off = switch(&case.effective_options.client, OptionName::Nodelay) == Some(false);
-    if case.case.twin != 0 || !off || stall(run, case).is_some() {
+    if case.case.replicate != 0 || !off || stall(run, case).is_some() {
         return None;
     }
     let traced = Traced::of(run, case)?;
     // Between two exchanges nothing is under way; the answers of an open loop follow one another.
     let both_ends = case.case.exchange.is_none();
     let by_nagle =
-        |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Near);
+        |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);
     let often = traced.often(by_nagle);
     let held = traced.figure(|exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
     let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
@@ -115,20 +115,20 @@ fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::links::over;
-    use crate::made_up::traces::{self, MS, switches};
-    use crate::made_up::{MadeUp, small_writes, traced_rounds};
+    use crate::fixture::links::over;
+    use crate::fixture::traces::{self, MS, switches};
+    use crate::fixture::{Fixture, small_writes, traced_rounds};
 
     const CODES: [&str; 3] = ["nagle-waits", "nagle-meets-delayed-ack", "delayed-ack"];
 
     /// What is found over a link of 23 ms each way: an acknowledgement leaves so long after its data arrived.
-    fn found(held_ns: u64, options: (&str, &str), add: impl FnOnce(&mut MadeUp)) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
+    fn found(held_ns: u64, options: (&str, &str), add: impl FnOnce(&mut Fixture)) -> Vec<Finding> {
+        let mut fixture = Fixture::new();
         let trace = traces::two_writes_across(23 * MS, held_ns);
-        let case = over("delay=23ms", small_writes("none"));
-        traced_rounds(&mut made_up, &case, 92 * MS + held_ns, &trace, &switches(options.0, options.1));
-        add(&mut made_up);
-        crate::findings(&made_up.run()).into_iter().filter(|one| CODES.contains(&one.code.as_str())).collect()
+        let case = over("delay=23ms", small_writes("default"));
+        traced_rounds(&mut fixture, &case, 92 * MS + held_ns, &trace, &switches(options.0, options.1));
+        add(&mut fixture);
+        crate::findings(&fixture.run()).into_iter().filter(|one| CODES.contains(&one.code.as_str())).collect()
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
     fn a_delayed_acknowledgement_across_a_link_is_still_seen_as_one() {
         let found = found(40 * MS, ("off", "off"), |_| {});
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-meets-delayed-ack"]);
-        assert!(found[0].summary.contains("the far end delays that by 40.0 ms"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("the server delays that by 40.0 ms"), "{}", found[0].summary);
         assert!(found[0].summary.contains("for 86.0 ms"), "{}", found[0].summary);
     }
 
@@ -156,9 +156,9 @@ mod tests {
         for (with_nodelay, verdict, severity) in
             [(46 * MS, "confirmed", Severity::Warning), (92 * MS, "refuted", Severity::Note)]
         {
-            let found = found(0, ("off", "off"), |made_up| {
+            let found = found(0, ("off", "off"), |fixture| {
                 let nodelay = over("delay=23ms", small_writes("nodelay"));
-                made_up.rounds_of(&nodelay, &(0..6).map(|k| with_nodelay + k * 10_000).collect::<Vec<_>>());
+                fixture.rounds_of(&nodelay, &(0..6).map(|k| with_nodelay + k * 10_000).collect::<Vec<_>>());
             });
             assert_eq!((found[0].proved.as_ref().unwrap().verdict.as_str(), found[0].severity), (verdict, severity));
         }
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn without_nagles_algorithm_and_on_a_loopback_there_is_none() {
         assert_eq!(found(0, ("on", "off"), |_| {}), []);
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let trace = traces::acknowledged_in_time();
-        traced_rounds(&mut made_up, &small_writes("none"), 40 * MS, &trace, &switches("off", "off"));
-        assert_eq!(made_up.findings(CARD.code), []);
+        traced_rounds(&mut fixture, &small_writes("default"), 40 * MS, &trace, &switches("off", "off"));
+        assert_eq!(fixture.findings(CARD.code), []);
     }
 }

@@ -110,7 +110,7 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
         steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
         others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
         runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
-        pushed_off: round.order.case.placement == Placement::Apart
+        pushed_off: round.order.case.placement == Placement::CrossCpu
             && apart
             && pushes >= FEWEST_PUSHES
             && pushes as f64 >= PUSHED_OFF * measured.figures.samples as f64,
@@ -191,21 +191,21 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::made_up::links::{link, over};
-    use crate::made_up::{MadeUp, apart, back_to_back};
+    use crate::fixture::links::{link, over};
+    use crate::fixture::{Fixture, apart, back_to_back};
 
     fn run(disturb: impl Fn(&mut Measured), disturbed: &[u32]) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for block in 0..10 {
             let noisy = disturbed.contains(&block);
             let samples = back_to_back(&[], &[if noisy { 12_000 } else { 10_000 }; 10_000]);
-            made_up.round_with(&apart(Case::ping_pong("tcp")), block, &samples, |measured| {
+            fixture.round_with(&apart(Case::ping_pong("tcp")), block, &samples, |measured| {
                 if noisy {
                     disturb(measured);
                 }
             });
         }
-        made_up.findings("noisy-machine")
+        fixture.findings("noisy-machine")
     }
 
     #[test]
@@ -250,7 +250,7 @@ mod tests {
     fn quiet_rounds_and_ends_that_push_each_other_off_are_none() {
         assert_eq!(run(|_| {}, &[1, 2, 3]), []);
         assert_eq!(run(|measured| measured.client.involuntary_switches = 9, &[1, 2, 3]), []);
-        let mut together = MadeUp::new();
+        let mut together = Fixture::new();
         together.rounds_with(&Case::ping_pong("tcp"), &[10_000; 5], |measured| {
             measured.client.involuntary_switches = 100;
         });
@@ -260,13 +260,13 @@ mod tests {
     #[test]
     fn a_relay_that_spins_is_no_other_program() {
         let over_a_link = |disturb: fn(&mut Measured)| {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let case = over("delay=1ms", apart(Case::ping_pong("tcp")));
-            made_up.rounds_with(&case, &[2_000_000; 10], |measured| {
+            fixture.rounds_with(&case, &[2_000_000; 10], |measured| {
                 measured.link = Some(link());
                 disturb(measured);
             });
-            made_up.findings("noisy-machine")
+            fixture.findings("noisy-machine")
         };
         let spinning = |measured: &mut Measured| {
             measured.noise.busy_ns += measured.noise.wall_ns;

@@ -91,7 +91,7 @@ impl Detector for PlacementLottery {
                 "the ends pinned: each placement by itself must be steady",
                 &hits.cases(),
                 "placement",
-                &["together", "apart", "free"].map(str::to_owned),
+                &["same-cpu", "cross-cpu", "unpinned"].map(str::to_owned),
             )),
             share: first.share,
             ..blank(&CARD, severity)
@@ -100,7 +100,7 @@ impl Detector for PlacementLottery {
 }
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
-    if case.case.placement != Placement::Free {
+    if case.case.placement != Placement::Unpinned {
         return None;
     }
     let rounds = rounds_of(run, &case.id);
@@ -139,18 +139,18 @@ mod tests {
     use hairpin_model::case::Case;
 
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::{Fixture, back_to_back};
 
     fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
         let case = Case { placement, ..Case::ping_pong("udp") };
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for (block, (latency, echo)) in rounds.iter().enumerate() {
-            made_up.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
+            fixture.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
                 measured.client.seen_cpus = vec![0, 0];
                 measured.echo.as_mut().unwrap().seen_cpus = echo.to_vec();
             });
         }
-        made_up.findings("placement-lottery")
+        fixture.findings("placement-lottery")
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
             (30_000, [0, 1]),
             (30_000, [0, 1]),
         ];
-        let found = found(Placement::Free, &rounds);
+        let found = found(Placement::Unpinned, &rounds);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - (1.0 - 10.0 / 58.0)).abs() < 0.001, "{}", found[0].share);
         let words = "10.0 us on one CPU in 2 rounds, 58.0 us on two CPUs in 2 rounds, 30.0 us on one and then on two";
@@ -175,7 +175,7 @@ mod tests {
     fn at_the_threshold_a_note_becomes_a_warning() {
         let severity = |latency| {
             let rounds = [(latency, [0, 0]), (10_000, [1, 1])].repeat(3);
-            found(Placement::Free, &rounds)[0].severity
+            found(Placement::Unpinned, &rounds)[0].severity
         };
         assert_eq!((severity(9_020), severity(8_980)), (Severity::Note, Severity::Warning));
     }
@@ -183,16 +183,16 @@ mod tests {
     /// Two modes at one place are something else.
     #[test]
     fn rounds_that_differ_at_one_place_are_none() {
-        assert_eq!(found(Placement::Free, &[(10_000, [0, 0]), (58_000, [0, 0])].repeat(4)), []);
+        assert_eq!(found(Placement::Unpinned, &[(10_000, [0, 0]), (58_000, [0, 0])].repeat(4)), []);
     }
 
     #[test]
     fn one_place_a_single_round_elsewhere_and_pinned_ends_are_none() {
         let single = [(10_000, [0, 0]), (58_000, [1, 1]), (10_000, [0, 0])];
-        assert_eq!(found(Placement::Free, &single), []);
-        assert_eq!(found(Placement::Free, &[(10_000, [0, 0]), (11_000, [0, 0])]), []);
+        assert_eq!(found(Placement::Unpinned, &single), []);
+        assert_eq!(found(Placement::Unpinned, &[(10_000, [0, 0]), (11_000, [0, 0])]), []);
         let both = [(10_000, [0, 0]), (58_000, [1, 1])].repeat(2);
-        assert_eq!(found(Placement::Apart, &both), []);
-        assert_eq!(found(Placement::Free, &both).len(), 1);
+        assert_eq!(found(Placement::CrossCpu, &both), []);
+        assert_eq!(found(Placement::Unpinned, &both).len(), 1);
     }
 }

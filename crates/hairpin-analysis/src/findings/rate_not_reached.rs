@@ -97,7 +97,7 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
         ],
         advice: format!(
             "{helps}Ask for at most {} messages a second here, or let the ends spin on CPUs of their own (--waiting spin \
-             --placement apart).",
+             --placement cross-cpu).",
             quantities::rounded(reached * 0.8)
         ),
         counter_experiment: Some(counter_experiment(
@@ -118,17 +118,17 @@ mod tests {
     use hairpin_model::fact_names;
 
     use super::*;
-    use crate::made_up::links::over;
-    use crate::made_up::{MadeUp, at_rate, paced};
+    use crate::fixture::links::over;
+    use crate::fixture::{Fixture, at_rate, paced};
 
     /// 1 000 messages asked for at 10 000 a second, each one `behind_ns` later than the one before.
     fn found(behind_ns: u64, service_ns: impl Fn(u64) -> u64) -> (bool, Vec<Finding>) {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let messages: Vec<(u64, u64)> = (0..1000).map(|k| (behind_ns * k, service_ns(k))).collect();
         for block in 0..3 {
-            made_up.round(&at_rate(Case::ping_pong("udp"), 10_000.0), block, &paced(100_000, &messages));
+            fixture.round(&at_rate(Case::ping_pong("udp"), 10_000.0), block, &paced(100_000, &messages));
         }
-        let run = made_up.run();
+        let run = fixture.run();
         let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
         (run.cases[0].valid, found)
     }
@@ -147,12 +147,12 @@ mod tests {
     fn a_generator_that_waits_for_answers_is_told_from_a_saturated_one() {
         let found = |waited: f64| {
             let case = Case { size_bytes: 1, reply_size_bytes: 1, ..at_rate(Case::ping_pong("udp"), 10_000.0) };
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
-            made_up.round_with(&case, 0, &paced(100_000, &messages), |measured| {
+            fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {
                 measured.client.facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
             });
-            let run = made_up.run();
+            let run = fixture.run();
             let found = crate::findings(&run).into_iter().find(|finding| finding.code == CARD.code).unwrap();
             (run.cases[0].why_invalid[0].clone(), found.summary, found.advice)
         };
@@ -182,9 +182,9 @@ mod tests {
     fn a_long_link_that_loses_is_not_behind() {
         let case = at_rate(over("loss=20% delay=50ms", Case::ping_pong("udp")), 1_000.0);
         let lossy = |service_ns: fn(u64) -> u64| {
-            let mut made_up = MadeUp::new();
+            let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..800).map(|k| (0, service_ns(k))).collect();
-            made_up.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
+            fixture.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
                 measured.ledger.sent = 1000;
                 measured.ledger.lost = [("link-loss".to_owned(), 200)].into();
                 measured.ledger = measured.ledger.clone().closed();
@@ -192,7 +192,7 @@ mod tests {
                 measured.duration_ns = 1_100_000_000;
                 measured.figures.rate_per_s = 800.0 / 1.1;
             });
-            made_up.findings(CARD.code)
+            fixture.findings(CARD.code)
         };
         assert_eq!(lossy(|k| 100_000_000 + 100_000 * (k % 10)), []);
     }

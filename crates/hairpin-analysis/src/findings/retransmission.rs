@@ -129,7 +129,7 @@ impl Hurt {
 }
 
 fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
-    if case.case.twin != 0 || !run.cards.lossless(&case.case.transport) {
+    if case.case.replicate != 0 || !run.cards.reliable(&case.case.transport) {
         return None;
     }
     let counted = counted(case).filter(|counted| counted.segments > 0.0)?;
@@ -290,8 +290,8 @@ mod tests {
     use hairpin_model::round::Measured;
 
     use super::*;
-    use crate::made_up::links::{dropping, link, over};
-    use crate::made_up::{MadeUp, back_to_back};
+    use crate::fixture::links::{dropping, link, over};
+    use crate::fixture::{Fixture, back_to_back};
 
     const CODE: &str = "retransmission";
     const MS: u64 = 1_000_000;
@@ -316,23 +316,23 @@ mod tests {
     }
 
     /// Rounds of that many messages of 20 ms, of which those at the `hit` places take `slow` and their packets were dropped.
-    fn lossy_of(messages: usize, hit: &[usize], slow: u64, how: [f64; 4]) -> MadeUp {
+    fn lossy_of(messages: usize, hit: &[usize], slow: u64, how: [f64; 4]) -> Fixture {
         let mut latencies = vec![20 * MS; messages];
         hit.iter().for_each(|place| latencies[*place] = slow);
         let sent_ns = |place: usize| latencies[..place].iter().sum::<u64>();
         let drops_ns: Vec<u64> = hit.iter().map(|place| sent_ns(*place) + MS).collect();
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         for block in 0..6 {
-            made_up.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
+            fixture.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(dropping("loss", &drops_ns));
                 measured.client.facts = counters(hit.len() as f64, Some(how));
                 measured.echo.as_mut().unwrap().facts = counters(0.0, Some([0.0; 4]));
             });
         }
-        made_up
+        fixture
     }
 
-    fn lossy(slow: u64, how: [f64; 4]) -> MadeUp {
+    fn lossy(slow: u64, how: [f64; 4]) -> Fixture {
         lossy_of(200, &[10, 100], slow, how)
     }
 
@@ -381,11 +381,11 @@ mod tests {
         for (without, verdict, severity) in
             [(20 * MS, "confirmed", Severity::Warning), (22_200_000, "refuted", Severity::Note)]
         {
-            let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
-            let lossless = over("delay=10ms", Case::ping_pong("tcp"));
+            let mut fixture = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
+            let reliable = over("delay=10ms", Case::ping_pong("tcp"));
             let around: Vec<u64> = (0..6).map(|k| without + k * 100).collect();
-            made_up.rounds_with(&lossless, &around, |measured| measured.link = Some(link()));
-            let found = made_up.findings(CODE);
+            fixture.rounds_with(&reliable, &around, |measured| measured.link = Some(link()));
+            let found = fixture.findings(CODE);
             let proved = found[0].proved.as_ref().unwrap();
             assert_eq!((proved.verdict.as_str(), found[0].severity), (verdict, severity), "{proved:?}");
             assert_eq!(found[0].share == 0.0, verdict == "refuted");
@@ -394,13 +394,13 @@ mod tests {
 
     #[test]
     fn a_link_without_loss_that_hardly_helps_proves_nothing() {
-        let mut made_up = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
+        let mut fixture = lossy(240 * MS, [0.0, 0.0, 2.0, 0.0]);
         // The mean is 22.2 ms, of which 2.2 ms are expected to go.
         let means = [21_900_000, 21_200_000, 21_700_000, 21_200_000, 21_800_000, 21_300_000];
-        made_up.rounds_with(&over("delay=10ms", Case::ping_pong("tcp")), &means, |measured| {
+        fixture.rounds_with(&over("delay=10ms", Case::ping_pong("tcp")), &means, |measured| {
             measured.link = Some(link());
         });
-        let found = made_up.findings(CODE);
+        let found = fixture.findings(CODE);
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "cannot-tell", "{proved:?}");
         assert!(proved.effect.high.is_some_and(|high| high < 0.0), "shorter it is: {proved:?}");
@@ -409,11 +409,11 @@ mod tests {
     #[test]
     fn without_a_link_the_counters_of_the_socket_are_all_there_is() {
         let retransmits = |count: f64| {
-            let mut made_up = MadeUp::new();
-            made_up.rounds_with(&Case::ping_pong("tcp"), &[10_000; 6], |measured: &mut Measured| {
+            let mut fixture = Fixture::new();
+            fixture.rounds_with(&Case::ping_pong("tcp"), &[10_000; 6], |measured: &mut Measured| {
                 measured.client.facts = counters(count, None);
             });
-            made_up.findings(CODE)
+            fixture.findings(CODE)
         };
         let found = retransmits(1.0);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
@@ -428,12 +428,12 @@ mod tests {
 
     #[test]
     fn what_the_link_did_not_drop_is_not_blamed_on_it() {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_with(&case(), &[20 * MS; 6], |measured| {
+        let mut fixture = Fixture::new();
+        fixture.rounds_with(&case(), &[20 * MS; 6], |measured| {
             measured.link = Some(link());
             measured.client.facts = counters(1.0, Some([1.0, 0.0, 0.0, 0.0]));
         });
-        let found = made_up.findings(CODE);
+        let found = fixture.findings(CODE);
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
         assert!(found[0].summary.contains("The link dropped none of the messages' packets"), "{}", found[0].summary);
     }
@@ -441,22 +441,22 @@ mod tests {
     /// A tail made by something else, losses of a transport that sends nothing again, and too few to tell.
     #[test]
     fn a_slow_message_lost_datagrams_and_two_segments_are_none() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let mut latencies = [20 * MS; 200];
         latencies[10] = 240 * MS;
         let udp = over("loss=1% delay=10ms", Case::ping_pong("udp"));
         for block in 0..6 {
-            made_up.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
+            fixture.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(link());
                 measured.client.facts = counters(0.0, Some([0.0; 4]));
             });
-            made_up.round_with(&udp, block, &back_to_back(&[], &latencies), |measured| {
+            fixture.round_with(&udp, block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(dropping("loss", &[201 * MS]));
             });
         }
-        made_up.round_with(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[10_000; 100]), |measured| {
+        fixture.round_with(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[10_000; 100]), |measured| {
             measured.client.facts = counters(2.0, None);
         });
-        assert_eq!(made_up.findings(CODE), []);
+        assert_eq!(fixture.findings(CODE), []);
     }
 }

@@ -73,7 +73,7 @@ fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
     if case.link.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
     }
-    let lost = if run.cards.lossless(&case.case.transport) { ledger.lost.values().sum() } else { 0 };
+    let lost = if run.cards.reliable(&case.case.transport) { ledger.lost.values().sum() } else { 0 };
     let count = ledger.unexplained.unsigned_abs().max(lost);
     let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
     (count > 0).then_some((share, Missing { unexplained: ledger.unexplained, lost }))
@@ -87,22 +87,22 @@ mod tests {
     use hairpin_model::link::{LinkRecord, PacketCounts};
 
     use super::*;
-    use crate::made_up::MadeUp;
-    use crate::made_up::links::over;
+    use crate::fixture::Fixture;
+    use crate::fixture::links::over;
 
     fn found(transport: &str, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
         found_in(&Case::ping_pong(transport), sent, lost)
     }
 
     fn found_in(case: &Case, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
-        let mut made_up = MadeUp::new();
-        made_up.rounds_with(case, &[10_000; 2], |measured| {
+        let mut fixture = Fixture::new();
+        fixture.rounds_with(case, &[10_000; 2], |measured| {
             measured.ledger.sent = sent;
             measured.ledger.lost =
                 lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<BTreeMap<_, _>>();
             measured.ledger = measured.ledger.clone().closed();
         });
-        let run = made_up.run();
+        let run = fixture.run();
         let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
         (run.cases[0].valid, found)
     }
@@ -130,16 +130,16 @@ mod tests {
     #[test]
     fn copies_in_a_full_buffer_are_known() {
         let found = |not_messages: u64| {
-            let mut made_up = MadeUp::new();
-            made_up.rounds_with(&over("duplicate=30%", Case::ping_pong("udp")), &[10_000; 2], |measured| {
+            let mut fixture = Fixture::new();
+            fixture.rounds_with(&over("duplicate=30%", Case::ping_pong("udp")), &[10_000; 2], |measured| {
                 measured.ledger.sent = measured.ledger.received + 6;
                 measured.ledger.lost = BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 9)]);
                 measured.ledger = measured.ledger.clone().closed();
-                let link = crate::made_up::links::link();
+                let link = crate::fixture::links::link();
                 let packets = PacketCounts { duplicated: not_messages, ..link.packets.clone() };
                 measured.link = Some(LinkRecord { packets, ..link });
             });
-            made_up.findings(CARD.code)
+            fixture.findings(CARD.code)
         };
         assert_eq!(found(3), [], "3 of the 9 packets were copies");
         assert!(found(2)[0].summary.contains("6 more are accounted for than were sent"), "{:?}", found(2));

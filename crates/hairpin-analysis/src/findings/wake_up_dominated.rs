@@ -166,10 +166,10 @@ fn awake(case: &Case) -> Case {
 
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
-    if own.waiting == Waiting::Spin || own.cpu_idle == CpuIdle::Shallow || own.twin != 0 {
+    if own.waiting == Waiting::Spin || own.cpu_idle == CpuIdle::Shallow || own.replicate != 0 {
         return None;
     }
-    let together = Case { placement: Placement::Together, ..own.clone() };
+    let together = Case { placement: Placement::SameCpu, ..own.clone() };
     let siblings = [
         ("with the CPUs kept awake", awake(own)),
         ("with both ends spinning", spinning(own)),
@@ -195,8 +195,8 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::links::over;
-    use crate::made_up::{MadeUp, apart};
+    use crate::fixture::links::over;
+    use crate::fixture::{Fixture, apart};
 
     fn around(latency: u64) -> Vec<u64> {
         (0..8).map(|k| latency + latency / 200 * (k % 4)).collect()
@@ -204,15 +204,15 @@ mod tests {
 
     #[test]
     fn the_counter_experiment_proves_it() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
-        made_up.rounds_of(&tcp, &around(66_000));
-        made_up.rounds_of(&awake(&tcp), &around(11_000));
-        made_up.rounds_of(&spinning(&tcp), &around(8_000));
+        fixture.rounds_of(&tcp, &around(66_000));
+        fixture.rounds_of(&awake(&tcp), &around(11_000));
+        fixture.rounds_of(&spinning(&tcp), &around(8_000));
         let pipe = apart(Case::ping_pong("pipe"));
-        made_up.rounds_of(&pipe, &around(54_000));
-        made_up.rounds_of(&Case { placement: Placement::Together, ..pipe }, &around(5_400));
-        let found = made_up.findings("wake-up-dominated");
+        fixture.rounds_of(&pipe, &around(54_000));
+        fixture.rounds_of(&Case { placement: Placement::SameCpu, ..pipe }, &around(5_400));
+        let found = fixture.findings("wake-up-dominated");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 2));
         assert!((found[0].share - 0.9).abs() < 0.01, "the pipe's is the greatest: {}", found[0].share);
         for evidence in &found[0].evidence {
@@ -223,27 +223,27 @@ mod tests {
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "confirmed");
         assert!((proved.effect.value + 55_000.0).abs() < 600.0, "{:?}", proved.effect);
-        assert!(found[0].summary.contains("In tcp block apart it is 83 %."), "{}", found[0].summary);
-        assert_eq!(proved.check, "keep the CPUs awake (tcp block apart)");
+        assert!(found[0].summary.contains("In tcp block cross-cpu it is 83 %."), "{}", found[0].summary);
+        assert_eq!(proved.check, "keep the CPUs awake (tcp block cross-cpu)");
         assert_eq!(
             found[0].counter_experiment.as_ref().unwrap().command,
-            "hairpin round-trip --transport pipe,tcp --waiting block --placement apart --cpu-idle deep,shallow"
+            "hairpin round-trip --transport pipe,tcp --waiting block --placement cross-cpu --cpu-idle deep,shallow"
         );
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair.map(|case| case.label()), ["tcp block apart", "tcp block apart CPUs kept awake"]);
+        assert_eq!(pair.map(|case| case.label()), ["tcp block cross-cpu", "tcp block cross-cpu CPUs kept awake"]);
     }
 
     /// What is found where a blocking round trip of 66 us takes so long awake, and spinning.
     fn found(awake_ns: u64, spinning_ns: Option<u64>) -> Vec<Finding> {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
-        made_up.rounds_of(&tcp, &around(66_000));
-        made_up.rounds_of(&awake(&tcp), &around(awake_ns));
-        made_up.rounds_of(&Case { placement: Placement::Together, ..tcp.clone() }, &around(12_000));
+        fixture.rounds_of(&tcp, &around(66_000));
+        fixture.rounds_of(&awake(&tcp), &around(awake_ns));
+        fixture.rounds_of(&Case { placement: Placement::SameCpu, ..tcp.clone() }, &around(12_000));
         if let Some(spinning_ns) = spinning_ns {
-            made_up.rounds_of(&spinning(&tcp), &around(spinning_ns));
+            fixture.rounds_of(&spinning(&tcp), &around(spinning_ns));
         }
-        made_up.findings("wake-up-dominated")
+        fixture.findings("wake-up-dominated")
     }
 
     #[test]
@@ -260,7 +260,7 @@ mod tests {
         let found = found(65_500, Some(64_900));
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
-        assert!(found[0].summary.contains("tcp block apart: checked, and not the cause"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("tcp block cross-cpu: checked, and not the cause"), "{}", found[0].summary);
     }
 
     #[test]
@@ -275,23 +275,23 @@ mod tests {
 
     #[test]
     fn a_long_way_is_not_called_waking() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let tcp = over("delay=23.5ms", apart(Case::ping_pong("tcp")));
-        made_up.rounds_of(&tcp, &around(47_100_000));
-        made_up.rounds_of(&awake(&tcp), &around(47_020_000));
-        made_up.rounds_of(&spinning(&tcp), &around(47_010_000));
+        fixture.rounds_of(&tcp, &around(47_100_000));
+        fixture.rounds_of(&awake(&tcp), &around(47_020_000));
+        fixture.rounds_of(&spinning(&tcp), &around(47_010_000));
         // The same transport on the loopback is no sibling.
-        made_up.rounds_of(&awake(&apart(Case::ping_pong("tcp"))), &around(11_000));
-        assert_eq!(made_up.findings("wake-up-dominated"), []);
+        fixture.rounds_of(&awake(&apart(Case::ping_pong("tcp"))), &around(11_000));
+        assert_eq!(fixture.findings("wake-up-dominated"), []);
     }
 
     #[test]
     fn a_small_saving_and_a_case_without_siblings_are_none() {
-        let mut made_up = MadeUp::new();
+        let mut fixture = Fixture::new();
         let tcp = apart(Case::ping_pong("tcp"));
-        made_up.rounds_of(&tcp, &around(10_000));
-        made_up.rounds_of(&spinning(&tcp), &around(8_000));
-        made_up.rounds_of(&apart(Case::ping_pong("pipe")), &around(54_000));
-        assert_eq!(made_up.findings("wake-up-dominated"), []);
+        fixture.rounds_of(&tcp, &around(10_000));
+        fixture.rounds_of(&spinning(&tcp), &around(8_000));
+        fixture.rounds_of(&apart(Case::ping_pong("pipe")), &around(54_000));
+        assert_eq!(fixture.findings("wake-up-dominated"), []);
     }
 }

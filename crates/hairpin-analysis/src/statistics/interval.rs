@@ -391,10 +391,10 @@ mod tests {
     #[test]
     fn four_rounds_have_no_interval_but_a_verdict_where_all_are_far_from_zero() {
         let four = |values: [f64; 4]| Estimate::of(&values, TEN).unwrap();
-        let far = four([2.5, 2.4, 2.55, 2.45]);
-        assert_eq!(far.figure(0.05).why, Some(NoInterval::TooFewRounds));
-        assert!(far.p_value(0.0) < 1e-3, "{}", far.p_value(0.0));
-        assert!((far.p_value(2.4) - 1.0).abs() < 1e-9, "no further than the step");
+        let server = four([2.5, 2.4, 2.55, 2.45]);
+        assert_eq!(server.figure(0.05).why, Some(NoInterval::TooFewRounds));
+        assert!(server.p_value(0.0) < 1e-3, "{}", server.p_value(0.0));
+        assert!((server.p_value(2.4) - 1.0).abs() < 1e-9, "no further than the step");
         assert!((four([2.5, 1.0, 2.55, 2.45]).p_value(0.0) - 1.0).abs() < 1e-9, "within their range of zero");
         assert!((four([2.5, -1.0, 2.55, 2.45]).p_value(0.0) - 1.0).abs() < 1e-9);
     }
@@ -450,8 +450,8 @@ mod tests {
             let scaled: Vec<f64> = values.iter().map(|value| value * scale).collect();
             let (one, other) = (median_over(&values, TEN).unwrap(), median_over(&scaled, TEN).unwrap());
             prop_assert_eq!(one.why, other.why);
-            let near = |a: Option<f64>, b: Option<f64>| a.zip(b).is_none_or(|(a, b)| (a * scale / b - 1.0).abs() < 1e-6);
-            prop_assert!(near(one.low, other.low) && near(one.high, other.high), "{:?} {:?}", one, other);
+            let client = |a: Option<f64>, b: Option<f64>| a.zip(b).is_none_or(|(a, b)| (a * scale / b - 1.0).abs() < 1e-6);
+            prop_assert!(client(one.low, other.low) && client(one.high, other.high), "{:?} {:?}", one, other);
         }
     }
 }

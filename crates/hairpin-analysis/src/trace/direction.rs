@@ -62,15 +62,15 @@ pub(super) struct Direction<'t> {
 /// The other end.
 pub(super) fn other(end: End) -> End {
     match end {
-        End::Near => End::Far,
-        End::Far => End::Near,
+        End::Client => End::Server,
+        End::Server => End::Client,
     }
 }
 
 pub(super) fn end_of(trace: &RoundTrace, end: End) -> &EndTrace {
     match end {
-        End::Near => &trace.near,
-        End::Far => &trace.far,
+        End::Client => &trace.client,
+        End::Server => &trace.server,
     }
 }
 

@@ -25,8 +25,8 @@ impl Extent {
     /// Its bytes in the direction in which that end sends.
     pub(super) fn bytes(&self, from: End) -> &Range<u64> {
         match from {
-            End::Near => &self.request,
-            End::Far => &self.reply,
+            End::Client => &self.request,
+            End::Server => &self.reply,
         }
     }
 
@@ -101,7 +101,7 @@ impl Reading<'_> {
             }
             all.extend(late_acks(direction, back.longest_travel_ns));
         }
-        all.extend(self.extents().filter_map(|extent| self.far_program(&extent)));
+        all.extend(self.extents().filter_map(|extent| self.server_program(&extent)));
         all
     }
 
@@ -110,16 +110,16 @@ impl Reading<'_> {
         least_ns.max(self.trace.clock_error_ns.saturating_mul(10))
     }
 
-    /// The far program had the whole request and began to answer later.
-    fn far_program(&self, extent: &Extent) -> Option<Waited> {
+    /// The server program had the whole request and began to answer later.
+    fn server_program(&self, extent: &Extent) -> Option<Waited> {
         let [out, back] = &self.directions;
         let read = out.reads_with(&extent.request).iter().find(|call| call.end_byte >= extent.request.end)?;
         let answer = back.writes_with(&extent.reply).first()?;
         let waited = answer.began_ns.saturating_sub(read.ended_ns) >= LEAST_WAIT_NS;
         waited.then(|| Waited {
-            cause: WaitCause::FarProgram,
-            end: End::Far,
-            from: End::Near,
+            cause: WaitCause::ServerProgram,
+            end: End::Server,
+            from: End::Client,
             from_ns: read.ended_ns,
             until_ns: answer.began_ns,
             came_ns: None,
@@ -145,11 +145,11 @@ impl Reading<'_> {
             }
             if waited.end == waited.from {
                 let [out, back] = &self.directions;
-                let direction = if waited.from == End::Near { out } else { back };
+                let direction = if waited.from == End::Client { out } else { back };
                 from_ns = direction.writes_with(&bytes).first()?.ended_ns;
             }
         }
-        let least_ns = if waited.cause == WaitCause::FarProgram { LEAST_WAIT_NS } else { self.least_wait_ns() };
+        let least_ns = if waited.cause == WaitCause::ServerProgram { LEAST_WAIT_NS } else { self.least_wait_ns() };
         let during_ns = waited.until_ns.min(extent.ended_ns).saturating_sub(from_ns.max(extent.began_ns));
         (during_ns >= least_ns).then(|| Wait {
             cause: waited.cause,

@@ -39,11 +39,11 @@ pub fn trace_figures(
     echo: &[Effective],
 ) -> TraceFigures {
     let source = source(trace);
-    let [mut out, mut back] = [End::Near, End::Far].map(|from| Direction::new(trace, source, from));
+    let [mut out, mut back] = [End::Client, End::Server].map(|from| Direction::new(trace, source, from));
     out.settle_acks(&back.segments, trace.clock_error_ns);
     back.settle_acks(&out.segments, trace.clock_error_ns);
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
-    let sending = [Sending::new(&trace.near.calls, client, more), Sending::new(&trace.far.calls, echo, None)];
+    let sending = [Sending::new(&trace.client.calls, client, more), Sending::new(&trace.server.calls, echo, None)];
     let autocorked = autocorked(trace);
     let reading =
         Reading { trace, source, directions: [out, back], sending, autocorked, of_messages: exchange.is_none() };
@@ -71,7 +71,7 @@ fn source(trace: &RoundTrace) -> Source {
 fn autocorked(trace: &RoundTrace) -> Option<u64> {
     // It grows when a write is held for autocorking (net/ipv4/tcp.c, `tcp_push`).
     let counted = |facts| fact::number(facts, fact_names::AUTOCORKING);
-    let grown = counted(&trace.near.after)? - counted(&trace.near.before)?;
+    let grown = counted(&trace.client.after)? - counted(&trace.client.before)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count, and not negative")]
     (grown >= 0.0).then_some(grown as u64)
 }

@@ -17,7 +17,7 @@ impl Reading<'_> {
         let place = typical(exchanges)?;
         let extent = self.extents().nth(place)?;
         let mut events = self.handshake(&extent);
-        for end in [End::Near, End::Far] {
+        for end in [End::Client, End::Server] {
             events.extend(self.calls(&extent, end));
         }
         match self.source {
@@ -61,13 +61,15 @@ impl Reading<'_> {
     /// The packets that opened the connection.
     fn handshake(&self, extent: &Extent) -> Vec<Event> {
         let packets = || self.trace.packets.iter().filter(|_| self.source == Source::Capture);
-        let Some(syn) = packets().position(|packet| packet.syn && packet.from == End::Near) else {
+        let Some(syn) = packets().position(|packet| packet.syn && packet.from == End::Client) else {
             return Vec::new();
         };
-        let answer = packets().skip(syn).position(|packet| packet.syn && packet.from == End::Far);
+        let answer = packets().skip(syn).position(|packet| packet.syn && packet.from == End::Server);
         let answer = answer.map(|after| syn + after);
         let ack = answer.and_then(|answer| {
-            packets().skip(answer).find(|packet| packet.from == End::Near && !packet.syn && packet.ack_byte.is_some())
+            packets()
+                .skip(answer)
+                .find(|packet| packet.from == End::Client && !packet.syn && packet.ack_byte.is_some())
         });
         let all = [packets().nth(syn), answer.and_then(|answer| packets().nth(answer)), ack];
         // One that the exchange holds already, as it carries bytes or came within it, is told there.
@@ -107,10 +109,10 @@ fn typical(exchanges: &[TracedExchange]) -> Option<usize> {
     let durations: Vec<f64> = exchanges[skipped..].iter().map(|exchange| exchange.duration_ns as f64).collect();
     let middle = median(&durations)?;
     let distance = |duration: &f64| (duration - middle).abs();
-    let near = durations.iter().rposition(|duration| distance(duration) <= TYPICAL * middle);
+    let client = durations.iter().rposition(|duration| distance(duration) <= TYPICAL * middle);
     let nearest =
         || (0..durations.len()).min_by(|a, b| distance(&durations[*a]).total_cmp(&distance(&durations[*b])));
-    near.or_else(nearest).map(|place| place + skipped)
+    client.or_else(nearest).map(|place| place + skipped)
 }
 
 fn call_event(extent: &Extent, end: End, call: &Call) -> Event {
@@ -151,7 +153,7 @@ fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
         return vec![at_its_byte(EventKind::Reset)];
     }
     if packet.syn {
-        let kind = if packet.from == End::Near { EventKind::Syn } else { EventKind::SynAck };
+        let kind = if packet.from == End::Client { EventKind::Syn } else { EventKind::SynAck };
         return vec![at_its_byte(kind)];
     }
     let mut all = Vec::new();
@@ -162,7 +164,7 @@ fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
         all.push(event(EventKind::Fin, packet.from, packet.end_byte, packet.end_byte));
     }
     if all.is_empty() {
-        all.extend(packet.ack_byte.map(|byte| event(EventKind::BareAck, other(packet.from), byte, byte)));
+        all.extend(packet.ack_byte.map(|byte| event(EventKind::PureAck, other(packet.from), byte, byte)));
     }
     all
 }
@@ -184,7 +186,7 @@ fn stamped<'a>(extent: &'a Extent, direction: &'a Direction<'_>, travel_ns: u64)
         at_ns: extent.time(ack.at_ns.saturating_sub(travel_ns)),
         until_ns: Some(extent.time(ack.at_ns)),
         end: other(from),
-        kind: EventKind::BareAck,
+        kind: EventKind::PureAck,
         first_byte: extent.byte(from, ack.end_byte),
         end_byte: extent.byte(from, ack.end_byte),
     });

@@ -55,23 +55,23 @@ fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::made_up::{MadeUp, back_to_back, small_writes};
+    use crate::fixture::{Fixture, back_to_back, small_writes};
 
     #[test]
     fn tracing_costs_what_traced_rounds_take_longer_than_untraced_ones() {
         let case = small_writes("nodelay");
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&case, &[500_000; 3]);
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&case, &[500_000; 3]);
         for block in 0..8 {
-            made_up.purpose = Purpose::Untraced;
-            made_up.round(&case, block, &back_to_back(&[], &[1_000 + u64::from(block); 20]));
-            made_up.purpose = Purpose::Traced;
-            made_up.round_with(&case, block, &back_to_back(&[], &[1_500 + u64::from(block); 20]), |measured| {
+            fixture.purpose = Purpose::Untraced;
+            fixture.round(&case, block, &back_to_back(&[], &[1_000 + u64::from(block); 20]));
+            fixture.purpose = Purpose::Traced;
+            fixture.round_with(&case, block, &back_to_back(&[], &[1_500 + u64::from(block); 20]), |measured| {
                 measured.traced =
                     Some(TraceFigures { autocorked: Some(u64::from(block)), ..TraceFigures::default() });
             });
         }
-        let run = made_up.run();
+        let run = fixture.run();
         let trace = run.cases[0].trace.as_ref().unwrap();
         let (ratio, cost) = (trace.cost_ratio.unwrap(), trace.cost_ns.unwrap());
         assert!((ratio.value - 1503.5 / 1003.5).abs() < 0.001 && ratio.excludes(1.0), "{ratio:?}");
@@ -81,17 +81,17 @@ mod tests {
 
     #[test]
     fn that_two_of_four_exchanges_take_twice_as_long_is_seen() {
-        let case = small_writes("none");
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&case, &[40_000_000; 3]);
+        let case = small_writes("default");
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&case, &[40_000_000; 3]);
         for block in 0..3 {
-            made_up.purpose = Purpose::Untraced;
-            made_up.round(&case, block, &back_to_back(&[], &[40_000_000 + u64::from(block) * 40_000; 4]));
-            made_up.purpose = Purpose::Traced;
+            fixture.purpose = Purpose::Untraced;
+            fixture.round(&case, block, &back_to_back(&[], &[40_000_000 + u64::from(block) * 40_000; 4]));
+            fixture.purpose = Purpose::Traced;
             let samples = back_to_back(&[], &[40_000_000, 40_000_000, 80_000_000, 80_000_000]);
-            made_up.round_with(&case, block, &samples, |measured| measured.traced = Some(TraceFigures::default()));
+            fixture.round_with(&case, block, &samples, |measured| measured.traced = Some(TraceFigures::default()));
         }
-        let trace = made_up.run().cases.remove(0).trace.unwrap();
+        let trace = fixture.run().cases.remove(0).trace.unwrap();
         let (ratio, cost) = (trace.cost_ratio.unwrap(), trace.cost_ns.unwrap());
         assert!((ratio.value - 60.0 / 40.04).abs() < 0.001 && ratio.excludes(1.0), "{ratio:?}");
         assert!((cost.value - 19_960_000.0).abs() < 20_000.0 && cost.excludes(0.0), "{cost:?}");
@@ -102,15 +102,15 @@ mod tests {
         let saved = |file: &str| Capture::Saved { file: file.to_owned(), packets: 9, dropped: 0 };
         let skipped = || Capture::Skipped { reason: "no space left".to_owned() };
         let of = |captures: &[Capture]| {
-            let case = small_writes("none");
-            let mut made_up = MadeUp::new();
-            made_up.purpose = Purpose::Traced;
+            let case = small_writes("default");
+            let mut fixture = Fixture::new();
+            fixture.purpose = Purpose::Traced;
             for (block, capture) in (0..).zip(captures) {
-                made_up.round_with(&case, block, &back_to_back(&[], &[1_000; 5]), |measured| {
+                fixture.round_with(&case, block, &back_to_back(&[], &[1_000; 5]), |measured| {
                     measured.traced = Some(TraceFigures { capture: capture.clone(), ..TraceFigures::default() });
                 });
             }
-            made_up.run().cases[0].trace.as_ref().unwrap().capture.clone()
+            fixture.run().cases[0].trace.as_ref().unwrap().capture.clone()
         };
         assert_eq!(of(&[saved("a"), saved("b"), skipped()]), saved("b"));
         assert_eq!(of(&[skipped(), skipped()]), skipped());
@@ -118,13 +118,13 @@ mod tests {
 
     #[test]
     fn without_untraced_rounds_the_cost_is_unknown_and_without_traces_there_is_no_summary() {
-        let (traced, plain) = (small_writes("none"), small_writes("cork"));
-        let mut made_up = MadeUp::new();
-        made_up.rounds_of(&plain, &[1_000]);
-        made_up.purpose = Purpose::Traced;
-        made_up.rounds_with(&traced, &[1_000], |measured| measured.traced = Some(TraceFigures::default()));
-        made_up.round(&plain, 1, &back_to_back(&[], &[1_000; 5]));
-        let run = made_up.run();
+        let (traced, plain) = (small_writes("default"), small_writes("cork"));
+        let mut fixture = Fixture::new();
+        fixture.rounds_of(&plain, &[1_000]);
+        fixture.purpose = Purpose::Traced;
+        fixture.rounds_with(&traced, &[1_000], |measured| measured.traced = Some(TraceFigures::default()));
+        fixture.round(&plain, 1, &back_to_back(&[], &[1_000; 5]));
+        let run = fixture.run();
         assert_eq!(run.case(&traced.id()).unwrap().trace.as_ref().unwrap().cost_ns, None);
         assert_eq!(run.case(&plain.id()).unwrap().trace, None);
     }

@@ -10,8 +10,8 @@ use hairpin_model::trace::{Call, CallKind, EndTrace, Packet, Stamp, StampKind};
 use proptest::prelude::*;
 
 use super::*;
-use crate::made_up::small_writes;
-use crate::made_up::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
+use crate::fixture::small_writes;
+use crate::fixture::traces::{self, MS, REQUEST, US, Wiretap, switches, uncaptured};
 
 /// With the capture and without: both must say the same.
 fn both(trace: RoundTrace) -> [RoundTrace; 2] {
@@ -36,15 +36,15 @@ fn steady(figures: &TraceFigures) -> &TracedExchange {
 #[test]
 fn the_held_writes_are_nagles_and_the_late_acknowledgement_is_seen() {
     for trace in both(traces::none()) {
-        let figures = figures(&trace, "none", &switches("off", "off"));
+        let figures = figures(&trace, "default", &switches("off", "off"));
         let last = steady(&figures);
         assert_eq!((last.writes, last.segments), (100, 2));
         assert_eq!(causes(&figures.exchanges[0]), [], "the first is acknowledged quickly");
         let [nagle, delayed] = &last.waits[..] else { panic!("two waits: {:?}", last.waits) };
-        assert_eq!((delayed.cause, delayed.end), (WaitCause::DelayedAck, End::Far));
+        assert_eq!((delayed.cause, delayed.end), (WaitCause::DelayedAck, End::Server));
         assert_eq!((delayed.first_byte, delayed.end_byte), (0, 2));
         assert!((40 * MS..41 * MS).contains(&u64::try_from(delayed.until_ns - delayed.from_ns).unwrap()));
-        assert_eq!((nagle.cause, nagle.end), (WaitCause::Nagle, End::Near));
+        assert_eq!((nagle.cause, nagle.end), (WaitCause::Nagle, End::Client));
         assert_eq!((nagle.first_byte, nagle.end_byte), (2, 200));
         assert_eq!(nagle.from_ns, i64::try_from(2 * US).unwrap(), "from the second write's return");
         assert!(nagle.until_ns.abs_diff(delayed.until_ns) <= 2 * traces::TRAVEL);
@@ -72,20 +72,20 @@ fn remedies_leave_no_wait_of_nagles() {
 }
 
 #[test]
-fn a_sleeping_echo_half_is_the_far_program_and_its_late_acknowledgement_holds_nothing() {
+fn a_sleeping_server_is_the_server_program_and_its_late_acknowledgement_holds_nothing() {
     for trace in both(traces::one_write(40 * MS)) {
-        let figures = figures(&trace, "none", &switches("off", "off"));
-        let [far] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
-        assert_eq!((far.cause, far.end, far.end_byte), (WaitCause::FarProgram, End::Far, 200));
-        assert!((far.until_ns - far.from_ns).unsigned_abs().abs_diff(40 * MS) <= US);
+        let figures = figures(&trace, "default", &switches("off", "off"));
+        let [server] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
+        assert_eq!((server.cause, server.end, server.end_byte), (WaitCause::ServerProgram, End::Server, 200));
+        assert!((server.until_ns - server.from_ns).unsigned_abs().abs_diff(40 * MS) <= US);
     }
     for trace in both(traces::one_write(50 * MS)) {
-        let figures = figures(&trace, "none", &switches("off", "off"));
-        assert_eq!(causes(steady(&figures)), [WaitCause::FarProgram, WaitCause::DelayedAck]);
+        let figures = figures(&trace, "default", &switches("off", "off"));
+        assert_eq!(causes(steady(&figures)), [WaitCause::ServerProgram, WaitCause::DelayedAck]);
     }
     for trace in both(traces::acknowledged_in_time()) {
-        let figures = figures(&trace, "none", &switches("off", "off"));
-        assert_eq!(causes(steady(&figures)), [WaitCause::FarProgram]);
+        let figures = figures(&trace, "default", &switches("off", "off"));
+        assert_eq!(causes(steady(&figures)), [WaitCause::ServerProgram]);
     }
 }
 
@@ -95,13 +95,13 @@ fn a_cork_explains_what_left_at_its_release_or_at_its_ceiling() {
         let figures = figures(&trace, "cork-forgotten", &switches("off", "on"));
         let [wait] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
         assert_eq!((wait.cause, wait.first_byte, wait.end_byte), (WaitCause::Cork, 0, 200));
-        let uncorked = self::figures(&trace, "none", &switches("off", "off"));
+        let uncorked = self::figures(&trace, "default", &switches("off", "off"));
         assert_eq!(causes(steady(&uncorked)), [WaitCause::Unexplained], "the same wait without a cork");
     }
     for trace in both(traces::more(3 * MS)) {
         let figures = figures(&trace, "more", &switches("off", "off"));
         assert_eq!(causes(steady(&figures)), [WaitCause::Cork], "MSG_MORE corks until the last write");
-        let plain = self::figures(&trace, "none", &switches("off", "off"));
+        let plain = self::figures(&trace, "default", &switches("off", "off"));
         assert_eq!(causes(steady(&plain)), [WaitCause::Unexplained]);
     }
 }
@@ -111,14 +111,14 @@ fn held_without_a_reason() -> Wiretap {
     let mut tap = Wiretap::new();
     for _ in 0..6 {
         tap.begins();
-        tap.write(End::Near, 2);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
-        tap.acks(End::Far);
-        tap.write(End::Near, REQUEST - 2);
+        tap.write(End::Client, 2);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
+        tap.acks(End::Server);
+        tap.write(End::Client, REQUEST - 2);
         tap.wait(20 * MS);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         tap.answered(US);
     }
     tap
@@ -127,7 +127,7 @@ fn held_without_a_reason() -> Wiretap {
 #[test]
 fn bytes_that_waited_for_no_acknowledgement_are_not_nagles() {
     for trace in both(held_without_a_reason().trace) {
-        let figures = figures(&trace, "none", &switches("off", "off"));
+        let figures = figures(&trace, "default", &switches("off", "off"));
         assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained]);
     }
 }
@@ -136,7 +136,7 @@ fn bytes_that_waited_for_no_acknowledgement_are_not_nagles() {
 fn nagle_needs_an_option_that_is_known_to_be_off() {
     for trace in both(traces::none()) {
         for client in [Vec::new(), switches("on", "off")] {
-            let figures = figures(&trace, "none", &client);
+            let figures = figures(&trace, "default", &client);
             assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained, WaitCause::DelayedAck], "{client:?}");
         }
     }
@@ -161,20 +161,20 @@ fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
     let mut tap = Wiretap::new();
     for _ in 0..3 {
         tap.begins();
-        tap.write(End::Near, REQUEST);
+        tap.write(End::Client, REQUEST);
         if tap.trace.exchange_began_ns.len() == 1 {
-            tap.leaves(End::Near);
+            tap.leaves(End::Client);
         }
     }
-    tap.reads(End::Far);
+    tap.reads(End::Server);
     tap.wait(40 * MS);
-    tap.acks(End::Far);
+    tap.acks(End::Server);
     tap.wait(traces::TRAVEL);
-    tap.leaves(End::Near);
-    tap.reads(End::Far);
+    tap.leaves(End::Client);
+    tap.reads(End::Server);
     (0..3).for_each(|_| tap.answered(US));
     for trace in both(tap.trace) {
-        let figures = figures(&trace, "none", &switches("off", "off"));
+        let figures = figures(&trace, "default", &switches("off", "off"));
         let bytes = |exchange: &TracedExchange| {
             let nagle = exchange.waits.iter().find(|wait| wait.cause == WaitCause::Nagle);
             nagle.map(|wait| (wait.from_ns, wait.first_byte, wait.end_byte))
@@ -191,19 +191,19 @@ fn what_stays_after_the_release_of_a_cork_may_be_nagles() {
     let mut tap = Wiretap::new();
     for number in 0..2 {
         tap.begins();
-        tap.call(End::Near, CallKind::Cork);
-        (0..2).for_each(|_| tap.write(End::Near, REQUEST / 2));
-        tap.call(End::Near, CallKind::Uncork);
+        tap.call(End::Client, CallKind::Cork);
+        (0..2).for_each(|_| tap.write(End::Client, REQUEST / 2));
+        tap.call(End::Client, CallKind::Uncork);
         if number == 0 {
-            tap.leaves(End::Near);
+            tap.leaves(End::Client);
         }
     }
-    tap.reads(End::Far);
+    tap.reads(End::Server);
     tap.wait(40 * MS);
-    tap.acks(End::Far);
+    tap.acks(End::Server);
     tap.wait(traces::TRAVEL);
-    tap.leaves(End::Near);
-    tap.reads(End::Far);
+    tap.leaves(End::Client);
+    tap.reads(End::Server);
     (0..2).for_each(|_| tap.answered(US));
     for trace in both(tap.trace) {
         let causes_of = |trace: &RoundTrace| {
@@ -214,7 +214,7 @@ fn what_stays_after_the_release_of_a_cork_may_be_nagles() {
         assert!(!first.contains(&WaitCause::Nagle), "{first:?}");
         assert!(second.contains(&WaitCause::Nagle), "{second:?}");
         let mut never_released = trace;
-        never_released.near.calls.retain(|call| call.kind != CallKind::Uncork);
+        never_released.client.calls.retain(|call| call.kind != CallKind::Uncork);
         assert!(causes_of(&never_released)[1].contains(&WaitCause::Unexplained));
     }
 }
@@ -224,7 +224,7 @@ fn packets_with_gaps_give_way_to_the_stamps() {
     let mut trace = traces::none();
     trace.capture = Capture::Saved { file: "x".to_owned(), packets: 9, dropped: 1 };
     trace.packets.truncate(9);
-    let figures = figures(&trace, "none", &switches("off", "off"));
+    let figures = figures(&trace, "default", &switches("off", "off"));
     assert_eq!(figures.sequence.as_ref().unwrap().source, Source::KernelTimestamps);
     assert_eq!(causes(steady(&figures)), [WaitCause::Nagle, WaitCause::DelayedAck]);
 }
@@ -232,9 +232,9 @@ fn packets_with_gaps_give_way_to_the_stamps() {
 #[test]
 fn packets_alone_tell_it_too() {
     let mut trace = traces::none();
-    trace.near.stamps.clear();
-    trace.far.stamps.clear();
-    let figures = figures(&trace, "none", &switches("off", "off"));
+    trace.client.stamps.clear();
+    trace.server.stamps.clear();
+    let figures = figures(&trace, "default", &switches("off", "off"));
     assert_eq!(causes(steady(&figures)), [WaitCause::Nagle, WaitCause::DelayedAck]);
 }
 
@@ -246,31 +246,31 @@ fn kinds(sequence: &TimeSequence) -> Vec<(EventKind, End)> {
 fn the_sequence_is_a_late_exchange_with_the_handshake_before_it() {
     let [stamped, captured] = both(traces::none());
     let off = switches("off", "off");
-    let sequence = figures(&captured, "none", &off).sequence.unwrap();
+    let sequence = figures(&captured, "default", &off).sequence.unwrap();
     assert_eq!((sequence.exchange, sequence.source), (6, Source::Capture));
     let all = kinds(&sequence);
-    let (near, far) = (End::Near, End::Far);
-    let opening = [(EventKind::Syn, near), (EventKind::SynAck, far), (EventKind::BareAck, near)];
+    let (client, server) = (End::Client, End::Server);
+    let opening = [(EventKind::Syn, client), (EventKind::SynAck, server), (EventKind::PureAck, client)];
     assert_eq!(all[..3], opening);
     assert!(sequence.events[2].at_ns < 0 && sequence.events[3].at_ns == 0);
     let count = |kind| all.iter().filter(|event| event.0 == kind).count();
-    assert_eq!((count(EventKind::Write), count(EventKind::Segment), count(EventKind::BareAck)), (101, 3, 2));
+    assert_eq!((count(EventKind::Write), count(EventKind::Segment), count(EventKind::PureAck)), (101, 3, 2));
     let closing = [
-        (EventKind::BareAck, far),
-        (EventKind::Segment, near),
-        (EventKind::Read, far),
-        (EventKind::Write, far),
-        (EventKind::Segment, far),
-        (EventKind::Read, near),
+        (EventKind::PureAck, server),
+        (EventKind::Segment, client),
+        (EventKind::Read, server),
+        (EventKind::Write, server),
+        (EventKind::Segment, server),
+        (EventKind::Read, client),
     ];
     assert_eq!(all[all.len() - 6..], closing);
-    let held = sequence.events.iter().rfind(|event| event.kind == EventKind::Segment && event.end == near).unwrap();
+    let held = sequence.events.iter().rfind(|event| event.kind == EventKind::Segment && event.end == client).unwrap();
     assert_eq!((held.first_byte, held.end_byte, held.until_ns), (2, 200, Some(held.at_ns + 2_000)));
-    let late = sequence.events.iter().rfind(|event| event.kind == EventKind::BareAck).unwrap();
+    let late = sequence.events.iter().rfind(|event| event.kind == EventKind::PureAck).unwrap();
     assert_eq!((late.first_byte, late.end_byte), (2, 2), "the first write has arrived");
     assert_eq!(sequence.waits.len(), 2);
 
-    let from_stamps = figures(&stamped, "none", &off).sequence.unwrap();
+    let from_stamps = figures(&stamped, "default", &off).sequence.unwrap();
     assert_eq!((from_stamps.source, kinds(&from_stamps)), (Source::KernelTimestamps, all[3..].to_vec()));
     assert_eq!(from_stamps.duration_ns, sequence.duration_ns);
 }
@@ -286,7 +286,7 @@ fn a_cork_belongs_to_the_writes_after_it() {
 fn an_unusual_last_exchange_is_not_the_one_that_is_drawn() {
     let mut trace = traces::none();
     *trace.exchange_ended_ns.last_mut().unwrap() += 400 * MS;
-    let figures = figures(&trace, "none", &switches("off", "off"));
+    let figures = figures(&trace, "default", &switches("off", "off"));
     assert_eq!(figures.sequence.unwrap().exchange, 5);
 }
 
@@ -296,10 +296,10 @@ fn an_empty_or_broken_trace_says_nothing() {
     assert_eq!(nothing, TraceFigures::default());
     let mut broken = traces::none();
     broken.exchange_ended_ns.truncate(2);
-    broken.near.calls.truncate(7);
-    broken.far.stamps.clear();
+    broken.client.calls.truncate(7);
+    broken.server.stamps.clear();
     broken.packets.reverse();
-    assert_eq!(figures(&broken, "none", &switches("off", "off")).exchanges.len(), 2);
+    assert_eq!(figures(&broken, "default", &switches("off", "off")).exchanges.len(), 2);
     broken.request_bytes = 0;
     assert_eq!(figures(&broken, "more", &switches("off", "off")).exchanges.len(), 2);
 }
@@ -334,9 +334,9 @@ fn any_packet() -> impl Strategy<Value = Packet> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     let bytes = (any_number(), any_number(), proptest::option::of(any_number()));
     let times = (any_number(), proptest::option::of(any_number()));
-    (times, any::<bool>(), flags, bytes).prop_map(|((at_ns, arrived_ns), near, (syn, fin, rst), bytes)| Packet {
+    (times, any::<bool>(), flags, bytes).prop_map(|((at_ns, arrived_ns), client, (syn, fin, rst), bytes)| Packet {
         at_ns,
-        from: if near { End::Near } else { End::Far },
+        from: if client { End::Client } else { End::Server },
         syn,
         fin,
         rst,
@@ -353,15 +353,15 @@ proptest! {
     /// A trace may come from a damaged file.
     #[test]
     fn any_trace_is_read_without_panic(
-        near in any_end(),
-        far in any_end(),
+        client in any_end(),
+        server in any_end(),
         packets in proptest::collection::vec(any_packet(), 0..12),
         times in proptest::collection::vec((any_number(), any_number()), 0..4),
         (request_bytes, reply_bytes, clock_error_ns) in (any_number(), any_number(), any_number()),
     ) {
         let (exchange_began_ns, exchange_ended_ns) = times.into_iter().unzip();
         let trace = RoundTrace {
-            exchange_began_ns, exchange_ended_ns, request_bytes, reply_bytes, clock_error_ns, near, far, packets,
+            exchange_began_ns, exchange_ended_ns, request_bytes, reply_bytes, clock_error_ns, client, server, packets,
             ..RoundTrace::default()
         };
         for trace in both(trace) {

@@ -79,11 +79,11 @@ fn push(samples: &mut Samples, due: u64, sent: u64, received: u64) {
     samples.fate.push(Fate::Received);
 }
 
-/// The seed of every made-up run.
+/// The seed of every fixture run.
 const SEED: u64 = 7;
 
 /// A run in the making; rounds have the purpose that is set when they are made.
-pub struct MadeUp {
+pub struct Fixture {
     pub plan: Vec<Case>,
     pub rounds: Vec<RoundRecord>,
     pub environment: Environment,
@@ -91,7 +91,7 @@ pub struct MadeUp {
     digest: Digest,
 }
 
-impl MadeUp {
+impl Fixture {
     pub fn new() -> Self {
         let environment = Environment { cpus_online: 2, cpus_allowed: vec![0, 1], ..Environment::default() };
         Self { plan: Vec::new(), rounds: Vec::new(), environment, purpose: Purpose::Timed, digest: Digest::new() }
@@ -115,7 +115,7 @@ impl MadeUp {
                 samples,
                 duration_ns,
                 measured.link.as_ref(),
-                earlier_cards().lossless(&case.transport),
+                earlier_cards().reliable(&case.transport),
             );
             measured.figures.drops = figures.drops;
         }
@@ -220,7 +220,7 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
         first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),
         duration_ns,
         client: end(0),
-        echo: Some(end(usize::from(case.placement == Placement::Apart))),
+        echo: Some(end(usize::from(case.placement == Placement::CrossCpu))),
         noise,
         samples_file: None,
         samples_kept: samples.kept() as u64,
@@ -250,16 +250,16 @@ pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
 
 /// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and one untraced
 /// whose exchanges take as long. The client was granted `options` in all of them, and so was the server.
-pub fn traced_rounds(made_up: &mut MadeUp, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
+pub fn traced_rounds(fixture: &mut Fixture, case: &Case, latency: u64, trace: &RoundTrace, options: &[Effective]) {
     let times = trace.exchange_began_ns.iter().zip(&trace.exchange_ended_ns);
     let untraced: Vec<u64> = times.map(|(began_ns, ended_ns)| ended_ns - began_ns).collect();
-    evidence_rounds(made_up, case, latency, (trace, &untraced), [options, options]);
+    evidence_rounds(fixture, case, latency, (trace, &untraced), [options, options]);
 }
 
 /// The same with exchanges of the untraced rounds that take as long as given, and with options of the client and of the
 /// server.
 pub fn evidence_rounds(
-    made_up: &mut MadeUp,
+    fixture: &mut Fixture,
     case: &Case,
     latency: u64,
     (trace, untraced): (&RoundTrace, &[u64]),
@@ -270,15 +270,15 @@ pub fn evidence_rounds(
         measured.echo.as_mut().unwrap().options = echo.to_vec();
     };
     let latencies: Vec<u64> = (0..6).map(|k| latency + latency / 1000 * k).collect();
-    made_up.rounds_with(case, &latencies, grant);
+    fixture.rounds_with(case, &latencies, grant);
     for block in 0..3 {
-        made_up.purpose = Purpose::Traced;
-        made_up.round_with(case, block, &back_to_back(&[], &[latency; 6]), grant);
-        traced(made_up.rounds.last_mut().unwrap(), trace);
-        made_up.purpose = Purpose::Untraced;
-        made_up.round_with(case, block, &back_to_back(&[], untraced), grant);
+        fixture.purpose = Purpose::Traced;
+        fixture.round_with(case, block, &back_to_back(&[], &[latency; 6]), grant);
+        traced(fixture.rounds.last_mut().unwrap(), trace);
+        fixture.purpose = Purpose::Untraced;
+        fixture.round_with(case, block, &back_to_back(&[], untraced), grant);
     }
-    made_up.purpose = Purpose::Timed;
+    fixture.purpose = Purpose::Timed;
 }
 
 /// `case` at a fixed rate.
@@ -288,7 +288,7 @@ pub fn at_rate(case: Case, rate_per_s: f64) -> Case {
 
 /// `case` with both ends pinned apart.
 pub fn apart(case: Case) -> Case {
-    Case { placement: Placement::Apart, ..case }
+    Case { placement: Placement::CrossCpu, ..case }
 }
 
 /// `case` with threads for ends.

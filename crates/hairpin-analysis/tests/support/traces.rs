@@ -10,7 +10,7 @@ use super::granted;
 
 pub const US: u64 = 1_000;
 pub const MS: u64 = 1_000_000;
-/// Bytes of a made-up request and its answer.
+/// Bytes of a fixture request and its answer.
 pub const REQUEST: u64 = 200;
 pub const REPLY: u64 = 4;
 /// From leaving one end to arriving at the other.
@@ -30,11 +30,11 @@ pub struct Wiretap {
 }
 
 fn place(end: End) -> usize {
-    usize::from(end == End::Far)
+    usize::from(end == End::Server)
 }
 
 fn other(end: End) -> End {
-    if end == End::Near { End::Far } else { End::Near }
+    if end == End::Client { End::Server } else { End::Client }
 }
 
 impl Wiretap {
@@ -56,15 +56,15 @@ impl Wiretap {
             acknowledged: [0; 2],
             read: [0; 2],
         };
-        this.packet(End::Near, true, (0, 0), None);
-        this.packet(End::Far, true, (0, 0), Some(0));
-        this.packet(End::Near, false, (0, 0), Some(0));
+        this.packet(End::Client, true, (0, 0), None);
+        this.packet(End::Server, true, (0, 0), Some(0));
+        this.packet(End::Client, false, (0, 0), Some(0));
         this.now = 100 * US;
         this
     }
 
     fn end(&mut self, end: End) -> &mut EndTrace {
-        if end == End::Near { &mut self.trace.near } else { &mut self.trace.far }
+        if end == End::Client { &mut self.trace.client } else { &mut self.trace.server }
     }
 
     fn packet(&mut self, from: End, syn: bool, (first_byte, end_byte): (u64, u64), ack_byte: Option<u64>) {
@@ -160,19 +160,19 @@ impl Wiretap {
         self.read[from] = end_byte;
     }
 
-    /// The far end answers `after` and the near end reads the answer: the exchange ends.
+    /// The server answers `after` and the client reads the answer: the exchange ends.
     pub fn answered(&mut self, after: u64) {
         self.wait(after);
-        self.write(End::Far, REPLY);
-        self.leaves(End::Far);
-        self.reads(End::Near);
+        self.write(End::Server, REPLY);
+        self.leaves(End::Server);
+        self.reads(End::Client);
         self.ends();
     }
 
     /// The counter of autocorking, before and after.
     pub fn autocorked(&mut self, times: u64) {
         let fact = |value: u64| vec![Fact::number(fact_names::AUTOCORKING, value as f64)];
-        (self.trace.near.before, self.trace.near.after) = (fact(1_000), fact(1_000 + times));
+        (self.trace.client.before, self.trace.client.after) = (fact(1_000), fact(1_000 + times));
     }
 }
 
@@ -198,38 +198,38 @@ fn exchanges(count: u64, mut one: impl FnMut(&mut Wiretap, u64)) -> RoundTrace {
     tap.trace
 }
 
-/// Windows of four requests in flight, each in one write: the far end answers the first, and its other answers stay
-/// until the near end's acknowledgement comes after 40 ms.
+/// Windows of four requests in flight, each in one write: the server answers the first, and its other answers stay
+/// until the client's acknowledgement comes after 40 ms.
 pub fn answers_held() -> RoundTrace {
     windows(|tap| {
         for _ in 0..4 {
             tap.begins();
-            tap.write(End::Near, REQUEST);
-            tap.leaves(End::Near);
+            tap.write(End::Client, REQUEST);
+            tap.leaves(End::Client);
         }
-        tap.reads(End::Far);
+        tap.reads(End::Server);
         four_answers(tap);
     })
 }
 
-/// The same in a hundred writes: only the first of a window leaves at once, and the others stay until the far end's
+/// The same in a hundred writes: only the first of a window leaves at once, and the others stay until the server's
 /// acknowledgement comes after 40 ms. Then the answers stall as well.
 pub fn requests_and_answers_held() -> RoundTrace {
     windows(|tap| {
         for request in 0..4 {
             tap.begins();
-            tap.write(End::Near, 2);
+            tap.write(End::Client, 2);
             if request == 0 {
-                tap.leaves(End::Near);
+                tap.leaves(End::Client);
             }
-            (1..100).for_each(|_| tap.write(End::Near, 2));
+            (1..100).for_each(|_| tap.write(End::Client, 2));
         }
-        tap.reads(End::Far);
+        tap.reads(End::Server);
         tap.wait(40 * MS);
-        tap.acks(End::Far);
+        tap.acks(End::Server);
         tap.wait(TRAVEL);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         four_answers(tap);
     })
 }
@@ -245,40 +245,40 @@ fn windows(mut one: impl FnMut(&mut Wiretap)) -> RoundTrace {
 
 fn four_answers(tap: &mut Wiretap) {
     tap.answered(5 * US);
-    (1..4).for_each(|_| tap.write(End::Far, REPLY));
+    (1..4).for_each(|_| tap.write(End::Server, REPLY));
     tap.wait(40 * MS);
-    tap.acks(End::Near);
+    tap.acks(End::Client);
     tap.wait(TRAVEL);
-    tap.leaves(End::Far);
-    tap.reads(End::Near);
+    tap.leaves(End::Server);
+    tap.reads(End::Client);
     (1..4).for_each(|_| tap.ends());
 }
 
 /// 100 writes of 2 bytes with nothing done: from the second exchange on the first write leaves, and the others stay
-/// until the far end's acknowledgement comes after 40 ms.
+/// until the server's acknowledgement comes after 40 ms.
 pub fn none() -> RoundTrace {
     exchanges(6, |tap, number| {
-        tap.write(End::Near, 2);
-        tap.leaves(End::Near);
-        (1..100).for_each(|_| tap.write(End::Near, 2));
-        tap.reads(End::Far);
+        tap.write(End::Client, 2);
+        tap.leaves(End::Client);
+        (1..100).for_each(|_| tap.write(End::Client, 2));
+        tap.reads(End::Server);
         tap.wait(if number == 0 { 300 * US } else { 40 * MS });
-        tap.acks(End::Far);
+        tap.acks(End::Server);
         tap.wait(TRAVEL);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         tap.answered(5 * US);
     })
 }
 
-/// The same with `TCP_NODELAY`: every write leaves at once, and the far end acknowledges as it reads.
+/// The same with `TCP_NODELAY`: every write leaves at once, and the server acknowledges as it reads.
 pub fn nodelay() -> RoundTrace {
     exchanges(6, |tap, _| {
         for _ in 0..100 {
-            tap.write(End::Near, 2);
-            tap.leaves(End::Near);
-            tap.reads(End::Far);
-            tap.acks(End::Far);
+            tap.write(End::Client, 2);
+            tap.leaves(End::Client);
+            tap.reads(End::Server);
+            tap.acks(End::Server);
         }
         tap.answered(5 * US);
     })
@@ -287,11 +287,11 @@ pub fn nodelay() -> RoundTrace {
 /// The same under a cork that is released after the last write.
 pub fn cork() -> RoundTrace {
     exchanges(6, |tap, _| {
-        tap.call(End::Near, CallKind::Cork);
-        (0..100).for_each(|_| tap.write(End::Near, 2));
-        tap.call(End::Near, CallKind::Uncork);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.call(End::Client, CallKind::Cork);
+        (0..100).for_each(|_| tap.write(End::Client, 2));
+        tap.call(End::Client, CallKind::Uncork);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         tap.answered(5 * US);
     })
 }
@@ -299,10 +299,10 @@ pub fn cork() -> RoundTrace {
 /// The same under a cork that is never released.
 pub fn cork_forgotten() -> RoundTrace {
     exchanges(6, |tap, _| {
-        (0..100).for_each(|_| tap.write(End::Near, 2));
+        (0..100).for_each(|_| tap.write(End::Client, 2));
         tap.wait(207 * MS);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         tap.answered(5 * US);
     })
 }
@@ -312,23 +312,23 @@ pub fn more(gap: u64) -> RoundTrace {
     exchanges(6, |tap, _| {
         for write in 0..100 {
             tap.wait(if write == 0 { 0 } else { gap });
-            tap.write(End::Near, 2);
+            tap.write(End::Client, 2);
         }
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         tap.answered(5 * US);
     })
 }
 
-/// All in one write; the far end answers `after`, and its kernel acknowledges after 40 ms if that comes first.
+/// All in one write; the server answers `after`, and its kernel acknowledges after 40 ms if that comes first.
 pub fn one_write(after: u64) -> RoundTrace {
     exchanges(6, |tap, _| {
-        tap.write(End::Near, REQUEST);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.write(End::Client, REQUEST);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         if after > 40 * MS {
             tap.wait(40 * MS);
-            tap.acks(End::Far);
+            tap.acks(End::Server);
             tap.answered(after - 40 * MS);
         } else {
             tap.answered(after);
@@ -336,23 +336,23 @@ pub fn one_write(after: u64) -> RoundTrace {
     })
 }
 
-/// Two writes under Nagle's algorithm: the first is acknowledged at once, then the second leaves at once; the far end
+/// Two writes under Nagle's algorithm: the first is acknowledged at once, then the second leaves at once; the server
 /// answers after 40 ms.
 pub fn acknowledged_in_time() -> RoundTrace {
     exchanges(6, |tap, _| {
-        tap.write(End::Near, 4);
-        tap.leaves(End::Near);
+        tap.write(End::Client, 4);
+        tap.leaves(End::Client);
         tap.wait(10 * US);
-        tap.acks(End::Far);
+        tap.acks(End::Server);
         tap.wait(200 * US);
-        tap.write(End::Near, REQUEST - 4);
-        tap.leaves(End::Near);
-        tap.reads(End::Far);
+        tap.write(End::Client, REQUEST - 4);
+        tap.leaves(End::Client);
+        tap.reads(End::Server);
         tap.answered(40 * MS);
     })
 }
 
-/// Twelve messages of an open loop, one each `interval`: from the second on each answer stays at the far end until the next
+/// Twelve messages of an open loop, one each `interval`: from the second on each answer stays at the server until the next
 /// message brings the acknowledgement of the answer before it. With `quick` ones nothing stays.
 pub fn messages(interval: u64, quick: bool) -> RoundTrace {
     const MESSAGES: u64 = 12;
@@ -362,19 +362,19 @@ pub fn messages(interval: u64, quick: bool) -> RoundTrace {
     for number in 0..MESSAGES {
         tap.now = start + number * interval;
         tap.begins();
-        tap.write(End::Near, REPLY);
-        tap.leaves(End::Near);
+        tap.write(End::Client, REPLY);
+        tap.leaves(End::Client);
         if number >= 2 && !quick {
             tap.wait(TRAVEL);
-            tap.leaves(End::Far);
-            tap.reads(End::Near);
+            tap.leaves(End::Server);
+            tap.reads(End::Client);
             tap.ends();
         }
-        tap.reads(End::Far);
-        tap.write(End::Far, REPLY);
+        tap.reads(End::Server);
+        tap.write(End::Server, REPLY);
         if number == 0 || quick {
-            tap.leaves(End::Far);
-            tap.reads(End::Near);
+            tap.leaves(End::Server);
+            tap.reads(End::Client);
             tap.ends();
         }
     }
@@ -411,10 +411,10 @@ pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {
             length_bytes: 66 + end_byte - first_byte,
         };
         trace.packets.extend([
-            packet(End::Near, began_ns + 10, (request, request + 2), reply),
-            packet(End::Far, acked_ns + 10, (reply, reply), request + 2),
-            packet(End::Near, second_ns + 10, (request + 2, request + REQUEST), reply),
-            packet(End::Far, answered_ns + 10, (reply, reply + REPLY), request + REQUEST),
+            packet(End::Client, began_ns + 10, (request, request + 2), reply),
+            packet(End::Server, acked_ns + 10, (reply, reply), request + 2),
+            packet(End::Client, second_ns + 10, (request + 2, request + REQUEST), reply),
+            packet(End::Server, answered_ns + 10, (reply, reply + REPLY), request + REQUEST),
         ]);
         let call = |kind, began_ns, (first_byte, end_byte)| Call {
             kind,
@@ -423,12 +423,12 @@ pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {
             first_byte,
             end_byte,
         };
-        trace.near.calls.extend([
+        trace.client.calls.extend([
             call(CallKind::Write, began_ns, (request, request + 2)),
             call(CallKind::Write, began_ns + 2 * US, (request + 2, request + REQUEST)),
             call(CallKind::Read, answered_ns + way_ns + US, (reply, reply + REPLY)),
         ]);
-        trace.far.calls.extend([
+        trace.server.calls.extend([
             call(CallKind::Read, began_ns + way_ns + US, (request, request + 2)),
             call(CallKind::Read, second_ns + way_ns + US, (request + 2, request + REQUEST)),
             call(CallKind::Write, answered_ns, (reply, reply + REPLY)),

@@ -20,9 +20,14 @@ pub(super) struct Crossing<'f> {
 
 /// All packets that went out between the two ports, at either end, in the order in which they did. Of a packet that came
 /// in several times the first counts; of several alike, that went out one after the other, the earlier came in earlier.
-pub(super) fn crossings<'f>(near: &'f [Frame], far: &'f [Frame], near_port: u16, far_port: u16) -> Vec<Crossing<'f>> {
-    let mut all = one_way(near, far, near_port);
-    all.extend(one_way(far, near, far_port));
+pub(super) fn crossings<'f>(
+    client: &'f [Frame],
+    server: &'f [Frame],
+    client_port: u16,
+    server_port: u16,
+) -> Vec<Crossing<'f>> {
+    let mut all = one_way(client, server, client_port);
+    all.extend(one_way(server, client, server_port));
     all.sort_by_key(|crossing| crossing.frame.realtime_ns);
     all
 }

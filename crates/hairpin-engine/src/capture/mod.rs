@@ -86,19 +86,19 @@ impl Live {
 }
 
 impl Captured {
-    /// The packets of the connection whose near end has `near_port`, in the order in which they passed the interface,
-    /// at the times that `map` gives them. Packets of other connections to the same far port are left out.
+    /// The packets of the connection whose client has `client_port`, in the order in which they passed the interface,
+    /// at the times that `map` gives them. Packets of other connections to the same server port are left out.
     #[must_use]
-    pub fn packets(&self, near_port: u16, map: &RealtimeMap) -> Vec<Packet> {
-        packets::packets(&self.frames, near_port, self.port, map)
+    pub fn packets(&self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
+        packets::packets(&self.frames, client_port, self.port, map)
     }
 
-    /// The same across a link, when this was captured at the interface of its near end and `far` at that of its far end:
+    /// The same across a link, when this was captured at the interface of its client and `server` at that of its server:
     /// the packets in the order in which they were sent, each with the time at which it came in at the other end.
     #[must_use]
-    pub fn packets_across(&self, far: &Self, near_port: u16, map: &RealtimeMap) -> Vec<Packet> {
-        let crossings = crossing::crossings(&self.frames, &far.frames, near_port, self.port);
-        packets::crossed(crossings, near_port, self.port, map)
+    pub fn packets_across(&self, server: &Self, client_port: u16, map: &RealtimeMap) -> Vec<Packet> {
+        let crossings = crossing::crossings(&self.frames, &server.frames, client_port, self.port);
+        packets::crossed(crossings, client_port, self.port, map)
     }
 
     /// All packets as a pcapng file.

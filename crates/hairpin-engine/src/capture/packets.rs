@@ -10,26 +10,26 @@ use crate::system::packet_ring::Frame;
 
 /// The packets between the two ports, in the order in which they passed the interface. Frames without a whole TCP
 /// header are left out, as are those of a direction whose SYN was not captured: their bytes cannot be counted.
-pub(super) fn packets(frames: &[Frame], near_port: u16, far_port: u16, map: &RealtimeMap) -> Vec<Packet> {
+pub(super) fn packets(frames: &[Frame], client_port: u16, server_port: u16, map: &RealtimeMap) -> Vec<Packet> {
     let passed = frames.iter().map(|frame| Crossing { frame, arrived_realtime_ns: None });
-    crossed(passed, near_port, far_port, map)
+    crossed(passed, client_port, server_port, map)
 }
 
 /// The same of packets that crossed a link, in the order in which they were sent.
 pub(super) fn crossed<'f>(
     crossings: impl IntoIterator<Item = Crossing<'f>>,
-    near_port: u16,
-    far_port: u16,
+    client_port: u16,
+    server_port: u16,
     map: &RealtimeMap,
 ) -> Vec<Packet> {
-    let (mut near, mut far) = (None, None);
+    let (mut client, mut server) = (None, None);
     let one = |Crossing { frame, arrived_realtime_ns }: Crossing<'_>| {
         let segment = segment(&frame.bytes, frame.length_bytes)?;
         let ports = (segment.source_port, segment.destination_port);
-        let (from, hello_bytes, own, other) = if ports == (near_port, far_port) {
-            (End::Near, HELLO_BYTES, &mut near, &mut far)
-        } else if ports == (far_port, near_port) {
-            (End::Far, 0, &mut far, &mut near)
+        let (from, hello_bytes, own, other) = if ports == (client_port, server_port) {
+            (End::Client, HELLO_BYTES, &mut client, &mut server)
+        } else if ports == (server_port, client_port) {
+            (End::Server, 0, &mut server, &mut client)
         } else {
             return None;
         };

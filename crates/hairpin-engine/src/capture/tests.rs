@@ -44,9 +44,9 @@ const FIN: u8 = 0x01;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// A frame of the connection between ports 5 (near) and 4000 (far), over IPv4.
-fn sent(near: bool, flags: u8, sequence: u32, acknowledged: u32, payload: u16) -> Frame {
-    let mut bytes = frame_ipv4(if near { (5, 4000) } else { (4000, 5) }, 6);
+/// A frame of the connection between ports 5 (client) and 4000 (server), over IPv4.
+fn sent(client: bool, flags: u8, sequence: u32, acknowledged: u32, payload: u16) -> Frame {
+    let mut bytes = frame_ipv4(if client { (5, 4000) } else { (4000, 5) }, 6);
     bytes[16..18].copy_from_slice(&(40 + payload).to_be_bytes());
     bytes[38..42].copy_from_slice(&sequence.to_be_bytes());
     bytes[42..46].copy_from_slice(&acknowledged.to_be_bytes());
@@ -118,20 +118,20 @@ fn bytes_count_from_the_syn_and_the_hello_in_each_direction() {
         sent(false, FIN | ACK, 905, 342, 0),
         sent(true, ACK, 342, 906, 0),
     ];
-    use End::{Far, Near};
+    use End::{Client, Server};
     assert_eq!(
         told(&frames),
         [
-            (Near, 0, 0, None),
-            (Far, 0, 0, Some(0)),
-            (Near, 0, 0, Some(0)),
-            (Near, 0, 0, Some(0)),
-            (Near, 0, 2, Some(0)),
-            (Near, 2, 200, Some(0)),
-            (Far, 0, 4, Some(200)),
-            (Near, 200, 200, Some(4)),
-            (Far, 4, 4, Some(200)),
-            (Near, 200, 200, Some(4)),
+            (Client, 0, 0, None),
+            (Server, 0, 0, Some(0)),
+            (Client, 0, 0, Some(0)),
+            (Client, 0, 0, Some(0)),
+            (Client, 0, 2, Some(0)),
+            (Client, 2, 200, Some(0)),
+            (Server, 0, 4, Some(200)),
+            (Client, 200, 200, Some(4)),
+            (Server, 4, 4, Some(200)),
+            (Client, 200, 200, Some(4)),
         ]
     );
     let all = packets(&frames, 5, 4000, &map());
@@ -153,9 +153,12 @@ fn sequence_numbers_wrap_and_old_bytes_come_again() {
         sent(false, RST, 0, 0, 0),
         sent(false, ACK, 8, 1_999, 5),
     ];
-    let near: Vec<_> = told(&frames).into_iter().map(|(_, first, end, ack)| (first, end, ack)).collect();
-    assert_eq!(near[2..6], [(0, 1_000, Some(0)), (1_000, 2_000, Some(0)), (0, 1_000, Some(0)), (0, 0, Some(2_000))]);
-    assert_eq!(near[7], (0, 5, Some(2_000)), "a reset's number moves nothing");
+    let client: Vec<_> = told(&frames).into_iter().map(|(_, first, end, ack)| (first, end, ack)).collect();
+    assert_eq!(
+        client[2..6],
+        [(0, 1_000, Some(0)), (1_000, 2_000, Some(0)), (0, 1_000, Some(0)), (0, 0, Some(2_000))]
+    );
+    assert_eq!(client[7], (0, 5, Some(2_000)), "a reset's number moves nothing");
     // Past 4 GiB, in the steps that a window allows.
     let mut frames = vec![sent(true, SYN, start, 0, 0)];
     let step = 65_000_u16;
@@ -172,7 +175,7 @@ fn other_connections_and_directions_without_a_beginning_are_left_out() {
     let mut stranger = sent(true, SYN, 1, 0, 0);
     stranger.bytes[34..36].copy_from_slice(&6_u16.to_be_bytes());
     let frames = [stranger, sent(false, ACK, 900, 101, 4), sent(true, SYN, 100, 0, 0), sent(true, ACK, 141, 901, 2)];
-    assert_eq!(told(&frames), [(End::Near, 0, 0, None), (End::Near, 0, 2, None)]);
+    assert_eq!(told(&frames), [(End::Client, 0, 0, None), (End::Client, 0, 2, None)]);
 }
 
 #[test]
@@ -216,7 +219,7 @@ proptest! {
     ) {
         let frames: Vec<Frame> = all
             .into_iter()
-            .map(|(near, flags, sequence, acknowledged, payload)| sent(near, flags, sequence, acknowledged, payload))
+            .map(|(client, flags, sequence, acknowledged, payload)| sent(client, flags, sequence, acknowledged, payload))
             .collect();
         for packet in packets(&frames, 5, 4000, &map()) {
             prop_assert!(packet.first_byte <= packet.end_byte);
@@ -235,25 +238,25 @@ fn at(realtime_ns: u64, frame: &Frame) -> Frame {
 fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
     let [syn, answer] = [sent(true, SYN, 100, 0, 0), sent(false, SYN | ACK, 900, 101, 0)];
     let [lost, ack] = [sent(true, ACK, 101, 901, 5), sent(false, ACK, 901, 106, 0)];
-    // The second copy of the segment came in twice, and the far end's acknowledgement is still on its way.
-    let near = [at(10, &syn), at(40, &answer), at(50, &lost), at(90, &lost)];
-    let far = [at(20, &syn), at(30, &answer), at(100, &lost), at(101, &lost), at(110, &ack)];
-    let crossings = crossings(&near, &far, 5, 4000);
+    // The second copy of the segment came in twice, and the server's acknowledgement is still on its way.
+    let client = [at(10, &syn), at(40, &answer), at(50, &lost), at(90, &lost)];
+    let server = [at(20, &syn), at(30, &answer), at(100, &lost), at(101, &lost), at(110, &ack)];
+    let crossings = crossings(&client, &server, 5, 4000);
     let told: Vec<_> =
         crossed(crossings, 5, 4000, &map()).iter().map(|one| (one.at_ns, one.arrived_ns, one.from)).collect();
     let expected = [
-        (10, Some(20), End::Near),
-        (30, Some(40), End::Far),
-        (50, Some(100), End::Near),
-        (90, Some(101), End::Near),
-        (110, None, End::Far),
+        (10, Some(20), End::Client),
+        (30, Some(40), End::Server),
+        (50, Some(100), End::Client),
+        (90, Some(101), End::Client),
+        (110, None, End::Server),
     ];
     assert_eq!(told, expected, "two alike cannot be told apart: the earlier is taken for the earlier");
     let mut other = lost.clone();
     other.bytes[18] = 1;
-    let near = [at(10, &syn), at(50, &lost), at(90, &other)];
-    let far = [at(20, &syn), at(100, &other)];
-    let told: Vec<_> = super::crossing::crossings(&near, &far, 5, 4000)
+    let client = [at(10, &syn), at(50, &lost), at(90, &other)];
+    let server = [at(20, &syn), at(100, &other)];
+    let told: Vec<_> = super::crossing::crossings(&client, &server, 5, 4000)
         .iter()
         .map(|crossing| (crossing.frame.realtime_ns, crossing.arrived_realtime_ns))
         .collect();

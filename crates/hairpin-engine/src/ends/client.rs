@@ -21,10 +21,10 @@ use super::start::Server;
 use super::{Host, is_woken};
 use crate::clock::{Clock, RealClock};
 use crate::control::Message;
-use crate::halves::marks::ClientMarks;
-use crate::halves::{self, Journey, run_client};
 use crate::links::LinkEnd;
 use crate::links::addresses::FAR;
+use crate::loads::marks::ClientMarks;
+use crate::loads::{self, Journey, run_client};
 use crate::noise::Reading;
 use crate::path::Link;
 use crate::probe::Probing;
@@ -80,23 +80,23 @@ impl Client<'_> {
             None if order.case.is_emulated() => FAR.v4.to_string(),
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
-        let pinned = self.host.settle(order.case.placement, End::Near)?;
+        let pinned = self.host.settle(order.case.placement, End::Client)?;
         let probing = Probing::begin(clock);
-        let far = self.link.as_ref().map(Link::far);
-        let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, far));
-        let setup = setup(order, End::Near, cookie);
+        let server = self.link.as_ref().map(Link::server_namespace);
+        let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, server));
+        let setup = setup(order, End::Client, cookie);
         let connect_ns = clock.now_ns();
         let opened = self.transport.connect(&address, &setup);
         let setup_ns = clock.now_ns() - connect_ns;
-        let mut wire = opened.map_err(|error| unopened(End::Near, &error))?;
+        let mut wire = opened.map_err(|error| unopened(End::Client, &error))?;
         let options = wire.effective();
-        check_options(End::Near, card, order, &options)?;
+        check_options(End::Client, card, order, &options)?;
         let mut waking_ns = None;
         if let Some(server) = self.server.as_deref_mut() {
             server.expect(&Message::Ready)?;
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
-        let mut observed = Observed::begin(order, End::Near, &mut *wire, clock);
+        let mut observed = Observed::begin(order, End::Client, &mut *wire, clock);
         let (journey, usage) = self.load(observed.wire(), pinned)?;
         // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
         let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
@@ -104,17 +104,17 @@ impl Client<'_> {
         let trace = observed.finish()?;
         let (order, card) = (self.order, self.card);
         let Ended { journey, facts, server, watched, link } = self.end(wire, journey, watch)?;
-        let options = effective(card, &opening::asked(&order.case, End::Near), &options, &facts);
+        let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
         let report = EndReport { options, facts: counters(facts), ..usage };
         Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link })
     }
 
     /// Runs the load; answers what this end used for it.
     fn load(&mut self, wire: &mut dyn Wire, pinned: Option<usize>) -> Result<(Journey, EndReport), Failure> {
-        let client = halves::Client {
+        let client = loads::Client {
             clock: &self.host.clock,
             order: self.order,
-            lossy: !self.card.lossless,
+            lossy: !self.card.reliable,
             boundaries: self.card.boundaries,
             stop: self.stop,
         };
@@ -133,7 +133,7 @@ impl Client<'_> {
         // What is still on its way comes late or is accounted for: then the wire is needed to the end.
         let mut open = None;
         let mut facts = Vec::new();
-        if let Some(link) = link.as_ref().filter(|_| !card.lossless) {
+        if let Some(link) = link.as_ref().filter(|_| !card.reliable) {
             let mut leaving =
                 Leaving { clock: &host.clock, wire, journey: &mut journey, server: server.as_deref_mut() };
             leaving.leave(link)?;
@@ -151,7 +151,7 @@ impl Client<'_> {
         let watched = watch.map(Watch::end);
         let link = link.map(Link::finish).transpose()?;
         if let Some(mut wire) = open {
-            journey.take_stragglers(&host.clock, &mut *wire)?;
+            journey.take_late_replies(&host.clock, &mut *wire)?;
             facts = facts_of(&*wire);
         }
         Ok(Ended { journey, facts, server: report, watched, link })
@@ -186,9 +186,9 @@ impl Leaving<'_> {
     fn leave(&mut self, link: &Link) -> Result<(), Failure> {
         let began_ns = self.clock.now_ns();
         if self.server.is_none() {
-            let until_ns = self.journey.stragglers.last_sent_ns().unwrap_or(began_ns);
+            let until_ns = self.journey.late_replies.last_sent_ns().unwrap_or(began_ns);
             let until_ns = until_ns.saturating_add(link.round_trip_ns()).saturating_add(MARGIN_NS);
-            if self.journey.stragglers.is_empty() {
+            if self.journey.late_replies.is_empty() {
                 return Ok(());
             }
             return self.listen(|_, now_ns| now_ns >= until_ns);
@@ -213,7 +213,7 @@ impl Leaving<'_> {
     /// Takes late answers as they come, until `is_over` says so.
     fn listen(&mut self, mut is_over: impl FnMut(&mut Self, u64) -> bool) -> Result<(), Failure> {
         loop {
-            let is_open = self.journey.take_stragglers(self.clock, &mut *self.wire)?;
+            let is_open = self.journey.take_late_replies(self.clock, &mut *self.wire)?;
             let now_ns = self.clock.now_ns();
             if is_over(self, now_ns) || has_given_up() {
                 return Ok(());

@@ -45,7 +45,7 @@ impl Host {
     /// # Errors
     /// The kernel refuses either.
     pub(crate) fn settle(&self, placement: Placement, end: End) -> Result<Option<usize>, Failure> {
-        let pinned = self.cpus.cpu_for(placement, end == End::Near);
+        let pinned = self.cpus.cpu_for(placement, end == End::Client);
         place(pinned, &self.cpus.allowed).map_err(|error| opening::unplaced(pinned, &error))?;
         self.namespace.as_deref().map(namespace::enter).transpose()?;
         Ok(pinned)
@@ -59,5 +59,5 @@ pub(crate) const UNCOUNTED_PINGS: usize = 4;
 
 /// Whether a message has to wake another CPU, so that how long that takes now is a state of the machine.
 pub(crate) fn is_woken(case: &Case) -> bool {
-    case.placement != Placement::Together && case.waiting != Waiting::Spin
+    case.placement != Placement::SameCpu && case.waiting != Waiting::Spin
 }

@@ -44,7 +44,7 @@ pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,
         cookie,
-        far: case.is_emulated().then_some(addresses::FAR),
+        server: case.is_emulated().then_some(addresses::FAR),
     }
 }
 
@@ -65,8 +65,8 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
 /// What an end is called in errors.
 fn name(end: End) -> &'static str {
     match end {
-        End::Near => "client",
-        End::Far => "server",
+        End::Client => "client",
+        End::Server => "server",
     }
 }
 
@@ -171,16 +171,16 @@ mod tests {
         let error =
             hairpin_transports::TransportError::System { operation: "open", object, source, hint: hint.clone() };
         let cause = "client: cannot open a wire: no (hint: none)".to_owned();
-        assert_eq!(unopened(End::Near, &error), Failure { cause, hint });
+        assert_eq!(unopened(End::Client, &error), Failure { cause, hint });
     }
 
     #[test]
     fn an_unmet_option_is_an_error_unless_it_is_allowed() {
         let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 4608.0)];
-        let failure = check_options(End::Near, &card(), &round("sndbuf=1", false), &facts).unwrap_err();
+        let failure = check_options(End::Client, &card(), &round("sndbuf=1", false), &facts).unwrap_err();
         assert_eq!(failure.cause, "client: option sndbuf=1 was not granted: the kernel says 4608");
-        assert!(check_options(End::Near, &card(), &round("sndbuf=1", true), &facts).is_ok());
-        assert!(check_options(End::Near, &card(), &round("sndbuf=2304,nodelay=off", false), &facts).is_ok());
+        assert!(check_options(End::Client, &card(), &round("sndbuf=1", true), &facts).is_ok());
+        assert!(check_options(End::Client, &card(), &round("sndbuf=2304,nodelay=off", false), &facts).is_ok());
     }
 
     #[test]
@@ -194,14 +194,14 @@ mod tests {
             let asked = asked(&case(remedy), end);
             asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")
         };
-        assert_eq!(text(Remedy::Nodelay, End::Near), "nodelay=on,sndbuf=4096");
-        assert_eq!(text(Remedy::Nodelay, End::Far), "nodelay=on,sndbuf=4096");
-        assert_eq!(text(Remedy::CorkForgotten, End::Near), "cork=on,sndbuf=4096");
-        assert_eq!(text(Remedy::CorkForgotten, End::Far), "sndbuf=4096");
-        assert_eq!(text(Remedy::None, End::Near), "sndbuf=4096");
+        assert_eq!(text(Remedy::Nodelay, End::Client), "nodelay=on,sndbuf=4096");
+        assert_eq!(text(Remedy::Nodelay, End::Server), "nodelay=on,sndbuf=4096");
+        assert_eq!(text(Remedy::CorkForgotten, End::Client), "cork=on,sndbuf=4096");
+        assert_eq!(text(Remedy::CorkForgotten, End::Server), "sndbuf=4096");
+        assert_eq!(text(Remedy::Default, End::Client), "sndbuf=4096");
         let refused = RoundOrder { case: case(Remedy::Nodelay), ..round("", false) };
         let facts = [Fact::word("option.nodelay", "off"), Fact::number("option.sndbuf", 8192.0)];
-        for (end, name) in [(End::Near, "client"), (End::Far, "server")] {
+        for (end, name) in [(End::Client, "client"), (End::Server, "server")] {
             let failure = check_options(end, &card(), &refused, &facts).unwrap_err();
             assert_eq!(failure.cause, format!("{name}: option nodelay=on was not granted: the kernel says off"));
         }

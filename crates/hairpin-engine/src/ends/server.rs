@@ -10,9 +10,9 @@ use hairpin_transports::Cookie;
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::control::{Control, ControlError, Message, agree};
-use crate::halves::echo::Echo;
-use crate::halves::marks::{ServerMarks, Told};
-use crate::halves::undamaged::{Undamaged, may_be_damaged};
+use crate::loads::echo::Echo;
+use crate::loads::marks::{ServerMarks, Told};
+use crate::loads::undamaged::{Undamaged, may_be_damaged};
 use crate::probe::Probing;
 use crate::tracing::Observed;
 use crate::usage::Usage;
@@ -39,19 +39,19 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let case = &round.case;
     let transport = opening::transport(&case.transport)?;
     let card = transport.card();
-    let pinned = host.settle(case.placement, End::Far)?;
-    let mut setup = setup(&round, End::Far, Cookie(cookie));
-    if case.is_emulated() && !card.lossless {
+    let pinned = host.settle(case.placement, End::Server)?;
+    let mut setup = setup(&round, End::Server, Cookie(cookie));
+    if case.is_emulated() && !card.reliable {
         setup.timeout = setup.timeout.min(SILENCE);
     }
     // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
     let probing = Probing::begin(&host.clock);
-    let accept = transport.listen(&setup).map_err(|error| unopened(End::Far, &error))?;
+    let accept = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
     tell(control, &Message::Listening(accept.address()))?;
-    let mut wire = accept.accept().map_err(|error| unopened(End::Far, &error))?;
+    let mut wire = accept.accept().map_err(|error| unopened(End::Server, &error))?;
     let before = wire.effective();
-    check_options(End::Far, &card, &round, &before)?;
-    let mut observed = Observed::begin(&round, End::Far, &mut *wire, &host.clock);
+    check_options(End::Server, &card, &round, &before)?;
+    let mut observed = Observed::begin(&round, End::Server, &mut *wire, &host.clock);
     tell(control, &Message::Ready)?;
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
@@ -64,7 +64,7 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
         cpu_only: card.cpu_only,
         warm_up: round.warm_up,
     };
-    let turnaround = if !card.lossless && may_be_damaged(case) {
+    let turnaround = if !card.reliable && may_be_damaged(case) {
         echo.run(&mut Undamaged::new(observed.wire(), case), &mut marks)?
     } else {
         echo.run(observed.wire(), &mut marks)?
@@ -73,7 +73,7 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let trace = observed.finish()?.map(Box::new);
     let facts = facts(case, &card, &*wire);
     Ok(EndReport {
-        options: effective(&card, &opening::asked(case, End::Far), &before, &facts),
+        options: effective(&card, &opening::asked(case, End::Server), &before, &facts),
         facts: counters(facts),
         turnaround,
         trace,

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use hairpin_model::card::IPV6_MTU_BYTES;
-use hairpin_transports::FarAddresses;
+use hairpin_transports::ServerAddresses;
 
 /// Whether a link of that MTU has IPv6 at all; below, it has IPv4 alone.
 #[must_use]
@@ -17,5 +17,5 @@ pub const NEAR_V4: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The near end, IPv6.
 pub const NEAR_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x77, 0, 0, 0, 0, 0, 1);
 /// The far end.
-pub const FAR: FarAddresses =
-    FarAddresses { v4: Ipv4Addr::new(10, 77, 0, 2), v6: Ipv6Addr::new(0xfd00, 0x77, 0, 0, 0, 0, 0, 2) };
+pub const FAR: ServerAddresses =
+    ServerAddresses { v4: Ipv4Addr::new(10, 77, 0, 2), v6: Ipv6Addr::new(0xfd00, 0x77, 0, 0, 0, 0, 0, 2) };

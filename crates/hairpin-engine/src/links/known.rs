@@ -6,15 +6,15 @@ use hairpin_link::builtin;
 use hairpin_link::profile::{PathProfile, Profile};
 use hairpin_link::stages::loss::Loss;
 use hairpin_link::trace::Trace;
+use hairpin_model::capabilities::{KnownLink, LinkCapabilities};
 use hairpin_model::card::{Receipt, WhyNot};
-use hairpin_model::ground::{KnownLink, LinkGround};
 
 use super::{namespace, traces};
 
 /// What the experiments may plan with.
 #[must_use]
-pub fn ground() -> LinkGround {
-    LinkGround { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay }
+pub fn capabilities() -> LinkCapabilities {
+    LinkCapabilities { names: builtin::ALL.iter().map(|one| one.name).collect(), read, relay }
 }
 
 /// Whether the relay can run here, tried once.

@@ -27,7 +27,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
     pub fn begin(order: &RoundOrder, end: End, wire: &'w mut dyn Wire, clock: &C) -> Self {
         match order.purpose {
             Purpose::Traced => {
-                let acknowledged = end == End::Near || has_several_in_flight(&order.case);
+                let acknowledged = end == End::Client || has_several_in_flight(&order.case);
                 Self::Traced(Box::new(TracingWire::begin(wire, clock.clone(), acknowledged)))
             }
             Purpose::Timed | Purpose::Untraced => Self::Plain(wire),

@@ -31,16 +31,16 @@ pub struct Watch {
 enum Capturing {
     /// Of the loopback, where a packet leaves and arrives at once.
     OneInterface(Live),
-    /// Of a link's near and far end, where it leaves at one and arrives at the other.
+    /// Of a link's client and server, where it leaves at one and arrives at the other.
     BothEnds(Live, Live),
 }
 
 impl Watch {
     /// Begins just before the connect call to `address`; the trace's times count from when this returns. Under a link the
-    /// calling thread is at its near end, and `far` is the network namespace of the other.
+    /// calling thread is at its client, and `server` is the network namespace of the other.
     #[must_use]
-    pub fn begin(clock: RealClock, card: &Card, address: &str, far: Option<&Path>) -> Self {
-        let capture = begin_capture(card, address, far);
+    pub fn begin(clock: RealClock, card: &Card, address: &str, server: Option<&Path>) -> Self {
+        let capture = begin_capture(card, address, server);
         let before = Bracket::read(&clock);
         Self { clock, before, origin_ns: clock.now_ns(), capture }
     }
@@ -62,20 +62,20 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Makes the trace of it: `near` and `far` are as [`super::wire::TracingWire::finish`] left them. Answers the trace,
+    /// Makes the trace of it: `client` and `server` are as [`super::wire::TracingWire::finish`] left them. Answers the trace,
     /// and the packets as a pcapng file where they were captured.
     #[must_use]
-    pub fn trace(self, near: EndTrace, far: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
+    pub fn trace(self, client: EndTrace, server: EndTrace, about: &About<'_>) -> (RoundTrace, Option<Vec<u8>>) {
         let Self { origin_ns, captured, map } = self;
-        let (capture, packets, file) = match (captured, about.near_port()) {
-            (Ok((near, far)), Some(port)) => {
-                let packets = match &far {
-                    Some(far) => near.packets_across(far, port, &map),
-                    None => near.packets(port, &map),
+        let (capture, packets, file) = match (captured, about.client_port()) {
+            (Ok((client, server)), Some(port)) => {
+                let packets = match &server {
+                    Some(server) => client.packets_across(server, port, &map),
+                    None => client.packets(port, &map),
                 };
-                (near.outcome(far.as_ref()), packets, Some(near.pcapng()))
+                (client.outcome(server.as_ref()), packets, Some(client.pcapng()))
             }
-            (Ok(_), None) => skipped("the near end does not tell its port".to_owned()),
+            (Ok(_), None) => skipped("the client does not tell its port".to_owned()),
             (Err(why), _) => skipped(why.to_string()),
         };
         let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(origin_ns);
@@ -85,8 +85,8 @@ impl Watched {
             request_bytes: about.case.size_bytes,
             reply_bytes: about.case.reply_size_bytes,
             clock_error_ns: map.error_ns(),
-            near: on_one_clock(near, origin_ns, &map),
-            far: on_one_clock(far, origin_ns, &map),
+            client: on_one_clock(client, origin_ns, &map),
+            server: on_one_clock(server, origin_ns, &map),
             capture,
             packets,
         };
@@ -107,7 +107,7 @@ pub struct About<'a> {
     /// What the samples' times count from, on the engine's clock.
     pub began_ns: u64,
     /// What the client's wire said of itself.
-    pub near_facts: &'a [Fact],
+    pub client_facts: &'a [Fact],
 }
 
 impl About<'_> {
@@ -116,8 +116,8 @@ impl About<'_> {
         (0..self.samples.kept()).filter(|row| self.samples.fate[*row] != Fate::Lost)
     }
 
-    fn near_port(&self) -> Option<u16> {
-        let fact = self.near_facts.iter().find(|fact| fact.name == fact_names::LOCAL_ADDRESS)?;
+    fn client_port(&self) -> Option<u16> {
+        let fact = self.client_facts.iter().find(|fact| fact.name == fact_names::LOCAL_ADDRESS)?;
         match &fact.value {
             FactValue::Word(address) => port(address),
             FactValue::Number(_) => None,
@@ -129,24 +129,24 @@ impl Capturing {
     fn finish(self) -> Result<(Captured, Option<Captured>), WhyNot> {
         match self {
             Self::OneInterface(live) => Ok((live.finish()?, None)),
-            Self::BothEnds(near, far) => Ok((near.finish()?, Some(far.finish()?))),
+            Self::BothEnds(client, server) => Ok((client.finish()?, Some(server.finish()?))),
         }
     }
 }
 
 /// Only a stream between machines is TCP, which is what the capture's filter lets through.
-fn begin_capture(card: &Card, address: &str, far: Option<&Path>) -> Result<Capturing, WhyNot> {
+fn begin_capture(card: &Card, address: &str, server: Option<&Path>) -> Result<Capturing, WhyNot> {
     let Some(port) = port(address).filter(|_| card.reach == Reach::Network && !card.boundaries) else {
         return Err(WhyNot {
             reason: format!("{} sends no TCP segments that could be captured", card.name),
             hint: "tcp, tcp6 and mptcp do".to_owned(),
         });
     };
-    let Some(far) = far else { return capture::begin(LOOPBACK, port).map(Capturing::OneInterface) };
-    let near = capture::begin(END_INTERFACE, port)?;
+    let Some(server) = server else { return capture::begin(LOOPBACK, port).map(Capturing::OneInterface) };
+    let client = capture::begin(END_INTERFACE, port)?;
     // A packet socket belongs to the namespace in which it was opened, wherever it is read.
-    let _visit = namespace::visit(far).map_err(|Failure { cause, hint }| WhyNot { reason: cause, hint })?;
-    Ok(Capturing::BothEnds(near, capture::begin(END_INTERFACE, port)?))
+    let _visit = namespace::visit(server).map_err(|Failure { cause, hint }| WhyNot { reason: cause, hint })?;
+    Ok(Capturing::BothEnds(client, capture::begin(END_INTERFACE, port)?))
 }
 
 fn port(address: &str) -> Option<u16> {

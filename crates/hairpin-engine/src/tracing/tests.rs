@@ -15,9 +15,9 @@ use hairpin_transports::{KernelStamps, RawStamp, Segments, Stream, Wire, WireErr
 use super::Observed;
 use super::wire::TracingWire;
 use crate::clock::{Clock, ManualClock};
-use crate::halves::marks::Alone;
-use crate::halves::scripted::{Act, Made, ScriptedWire};
-use crate::halves::{Client, Journey, run_client};
+use crate::loads::marks::Alone;
+use crate::loads::scripted::{Act, Made, ScriptedWire};
+use crate::loads::{Client, Journey, run_client};
 
 const TIMEOUT_NS: u64 = 1_000_000;
 
@@ -46,7 +46,7 @@ fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
-    let mut observed = Observed::begin(order, End::Near, &mut scripted, &clock);
+    let mut observed = Observed::begin(order, End::Client, &mut scripted, &clock);
     let journey = run_client(&client, observed.wire(), &mut Alone).unwrap();
     let trace = observed.finish().unwrap();
     (journey, trace, scripted.made().iter().map(|(_, made)| made.clone()).collect())
@@ -76,7 +76,7 @@ fn every_call_is_noted_with_its_times_and_its_bytes() {
 
 #[test]
 fn a_traced_wire_is_used_as_any_other() {
-    for remedy in [Remedy::None, Remedy::Cork, Remedy::More, Remedy::Writev, Remedy::Batch(2)] {
+    for remedy in [Remedy::Default, Remedy::Cork, Remedy::More, Remedy::Writev, Remedy::Batch(2)] {
         let (timed, no_trace, plain) = travel(&order("2,3,4", remedy, Purpose::Timed));
         assert_eq!(no_trace, None);
         let (traced, trace, made) = travel(&order("2,3,4", remedy, Purpose::Traced));
@@ -87,11 +87,11 @@ fn a_traced_wire_is_used_as_any_other() {
         let written = calls.iter().filter(|call| call.kind == CallKind::Write);
         assert_eq!(written.map(|call| call.end_byte - call.first_byte).sum::<u64>(), 27, "{remedy}");
     }
-    let (_, untraced, _) = travel(&order("2,3", Remedy::None, Purpose::Untraced));
+    let (_, untraced, _) = travel(&order("2,3", Remedy::Default, Purpose::Untraced));
     assert_eq!(untraced, None);
 }
 
-/// A wire that is stamped: each write at once, and acknowledged after a time. Its far end reads all and says nothing.
+/// A wire that is stamped: each write at once, and acknowledged after a time. Its server reads all and says nothing.
 struct Stamped {
     clock: ManualClock,
     /// When stamps are refused.
@@ -294,24 +294,24 @@ fn quick_acknowledgements_are_noted_where_the_reading_stands() {
 }
 
 #[test]
-fn the_echo_half_has_its_answers_acknowledgements_stamped_where_answers_may_wait_for_them() {
+fn the_server_has_its_answers_acknowledgements_stamped_where_answers_may_wait_for_them() {
     let asked = |end, case: Case| {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, 0);
-        let order = RoundOrder { case, ..order("2,3", Remedy::None, Purpose::Traced) };
+        let order = RoundOrder { case, ..order("2,3", Remedy::Default, Purpose::Traced) };
         Observed::begin(&order, end, &mut wire, &clock).finish().unwrap();
         wire.acknowledged
     };
     let in_flight = |pipeline| {
-        let exchange = Exchange { writes: "2,3".parse().unwrap(), gap_ns: 0, pipeline, remedy: Remedy::None };
+        let exchange = Exchange { writes: "2,3".parse().unwrap(), gap_ns: 0, pipeline, remedy: Remedy::Default };
         Case::small_writes("memory", exchange)
     };
     let paced = Case { pattern: Pattern::Paced { rate_per_s: 1.0 }, ..Case::ping_pong("memory") };
     for case in [Case::ping_pong("memory"), in_flight(1), in_flight(2), paced.clone()] {
-        assert_eq!(asked(End::Near, case.clone()), Some(true), "{}", case.label());
+        assert_eq!(asked(End::Client, case.clone()), Some(true), "{}", case.label());
     }
-    assert_eq!(asked(End::Far, Case::ping_pong("memory")), Some(false), "the next request brings it");
-    assert_eq!(asked(End::Far, in_flight(1)), Some(false), "the next request brings it");
-    assert_eq!(asked(End::Far, in_flight(2)), Some(true));
-    assert_eq!(asked(End::Far, paced), Some(true));
+    assert_eq!(asked(End::Server, Case::ping_pong("memory")), Some(false), "the next request brings it");
+    assert_eq!(asked(End::Server, in_flight(1)), Some(false), "the next request brings it");
+    assert_eq!(asked(End::Server, in_flight(2)), Some(true));
+    assert_eq!(asked(End::Server, paced), Some(true));
 }

@@ -16,9 +16,9 @@
 //!   other's acknowledgements.
 //! - over a link both are fewer by its round trip, see [`links`].
 
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::{Case, Pattern};
-use hairpin_model::ground::Ground;
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
@@ -87,9 +87,9 @@ const KNOBS: &[Knob] = &[
     shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
     shared::PORT,
-    shared::TWIN,
-    shared::PLANT,
-    shared::PLANT_TWIN,
+    shared::REPLICATE,
+    shared::INJECTED_FAULT,
+    shared::FAULT_IN_REPLICATE,
 ];
 
 /// Messages measured in each round where neither a count nor a duration is given.
@@ -108,18 +108,26 @@ impl Experiment for RoundTrip {
         KNOBS
     }
 
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
-        let asked = Asked::read(knobs, ground)?;
-        let candidates = selection::candidates(knobs, ground)?;
+    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
+        let asked = Asked::read(knobs, capabilities)?;
+        let candidates = selection::candidates(knobs, capabilities)?;
         asked.refuse_too_many(candidates.len())?;
-        let mut sieve = Sieve::new(ground);
+        let mut sieve = Sieve::new(capabilities);
         for candidate in sieve.runnable(&candidates) {
             for case in asked.cases(&candidate.card) {
-                sieve.offer(&candidate.card, asked.planned(case, &candidate.card, ground));
+                sieve.offer(&candidate.card, asked.planned(case, &candidate.card, capabilities));
             }
         }
         let (planned, skipped) = sieve.finish()?;
-        budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common), knobs.is_on("trace"))
+        budget::step(
+            &asked.budget,
+            &planned,
+            skipped,
+            capabilities,
+            done,
+            (asked.seed, asked.common),
+            knobs.is_on("trace"),
+        )
     }
 }
 
@@ -138,8 +146,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(knobs: &Knobs, ground: &Ground) -> Result<Self, Refused> {
-        let circumstances = Circumstances::read(knobs, ground, |_| true)?;
+    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
+        let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
         let rates: Vec<f64> = knobs.values("rate");
         let extent = shared::extent(knobs, "count")?;
         refuse_more_than_a_day(extent.unwrap_or(Extent::Count(DEFAULT_COUNT)), &rates)?;
@@ -176,17 +184,17 @@ impl Asked {
         }
         cases = self.circumstances.at_their_places(&cases, card);
         cases = each(&cases, &self.patterns, |case, pattern| case.pattern = pattern);
-        self.circumstances.with_twins(&cases)
+        self.circumstances.with_replicates(&cases)
     }
 
-    fn planned(&self, case: Case, card: &Card, ground: &Ground) -> Planned {
-        let travel_ns = links::travel_ns(&case, ground);
+    fn planned(&self, case: Case, card: &Card, capabilities: &HostCapabilities) -> Planned {
+        let travel_ns = links::travel_ns(&case, capabilities);
         let count =
             if case.pattern == Pattern::PingPong { links::count(DEFAULT_COUNT, travel_ns) } else { DEFAULT_COUNT };
         let extent = self.extent.unwrap_or(Extent::Count(count));
         let warm_up = self.warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns));
-        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground));
-        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, ground);
+        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));
+        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
         Planned { extent, warm_up, timeout_ns, deadline_ns, case }
     }
 }

@@ -14,10 +14,10 @@
 //! - over a link a round lasts longer, up to 1 s, see [`links`].
 //! - evidence rounds, [`crate::evidence::rounds`], after the timed ones and apart from them.
 
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
-use hairpin_model::ground::Ground;
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_duration;
 use hairpin_model::round::Extent;
@@ -46,7 +46,7 @@ pub const DURATION_NS: u64 = 40_000_000;
 /// How many writes `all` copies together, beside the remedies that take no number.
 pub const BATCH: Remedy = Remedy::Batch(10);
 /// What a control runs where `--remedy` is not given: as many writes as TCP without a remedy, and one.
-pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::None, Remedy::OneWrite];
+pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::Default, Remedy::OneWrite];
 /// The options that remedies set, so that `--option` may not.
 /// The transports that it measures unless told otherwise.
 const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
@@ -58,7 +58,7 @@ const KNOBS: &[Knob] = &[
         "transport",
         "NAME",
         KnobKind::Transport,
-        "Byte streams, or all; those without Nagle are controls and run none and one-write unless asked",
+        "Byte streams, or all; those without Nagle are controls and run default and one-write unless asked",
     )
     .many()
     .or(TRANSPORTS),
@@ -74,7 +74,7 @@ const KNOBS: &[Knob] = &[
         "remedy",
         "NAME",
         KnobKind::Remedy,
-        "Any of none, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)",
+        "default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)",
     )
     .many()
     .or(&["all"]),
@@ -130,9 +130,9 @@ const KNOBS: &[Knob] = &[
     shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
     shared::PORT,
-    shared::TWIN,
-    shared::PLANT,
-    shared::PLANT_TWIN,
+    shared::REPLICATE,
+    shared::INJECTED_FAULT,
+    shared::FAULT_IN_REPLICATE,
 ];
 
 impl Experiment for SmallWrites {
@@ -148,10 +148,18 @@ impl Experiment for SmallWrites {
         KNOBS
     }
 
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
-        let asked = Asked::read(knobs, ground)?;
-        let (planned, skipped) = asked.plan(knobs, ground)?;
-        budget::step(&asked.budget, &planned, skipped, ground, done, (asked.seed, asked.common), knobs.is_on("trace"))
+    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
+        let asked = Asked::read(knobs, capabilities)?;
+        let (planned, skipped) = asked.plan(knobs, capabilities)?;
+        budget::step(
+            &asked.budget,
+            &planned,
+            skipped,
+            capabilities,
+            done,
+            (asked.seed, asked.common),
+            knobs.is_on("trace"),
+        )
     }
 }
 
@@ -172,8 +180,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn read(knobs: &Knobs, ground: &Ground) -> Result<Self, Refused> {
-        let circumstances = Circumstances::read(knobs, ground, |name| !OF_REMEDIES.contains(&name))?;
+    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
+        let circumstances = Circumstances::read(knobs, capabilities, |name| !OF_REMEDIES.contains(&name))?;
         refuse_options_of_remedies(&circumstances)?;
         let every_remedy: Vec<Remedy> = Remedy::PLAIN.iter().copied().chain([BATCH]).collect();
         let asked = Self {
@@ -195,15 +203,15 @@ impl Asked {
     }
 
     /// Every possible case with its extents, and what is not possible with the reasons.
-    fn plan(&self, knobs: &Knobs, ground: &Ground) -> Result<(Vec<Planned>, Vec<Skipped>), Refused> {
-        let candidates = selection::candidates(knobs, ground)?;
+    fn plan(&self, knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(Vec<Planned>, Vec<Skipped>), Refused> {
+        let candidates = selection::candidates(knobs, capabilities)?;
         let own = shared::product(&[candidates.len(), self.writes.len(), self.remedies.len()]);
         shared::refuse_too_many(own.saturating_mul(self.circumstances.combinations()))?;
-        let mut sieve = Sieve::new(ground);
+        let mut sieve = Sieve::new(capabilities);
         for candidate in sieve.runnable(&candidates) {
             let remedies = self.remedies_for(&candidate.card, knobs);
             for case in self.cases(&candidate.card, &remedies) {
-                sieve.offer(&candidate.card, self.planned(case, &candidate.card, ground));
+                sieve.offer(&candidate.card, self.planned(case, &candidate.card, capabilities));
             }
         }
         let (planned, skipped) = sieve.finish()?;
@@ -229,7 +237,7 @@ impl Asked {
             writes: writes.clone(),
             gap_ns: self.gap_ns,
             pipeline: self.pipeline,
-            remedy: Remedy::None,
+            remedy: Remedy::Default,
         };
         let of = |writes| Case {
             reply_size_bytes: self.reply_size_bytes,
@@ -242,16 +250,16 @@ impl Asked {
                 exchange.remedy = remedy;
             }
         });
-        self.circumstances.with_twins(&cases)
+        self.circumstances.with_replicates(&cases)
     }
 
-    fn planned(&self, case: Case, card: &Card, ground: &Ground) -> Planned {
-        let travel_ns = links::travel_ns(&case, ground);
+    fn planned(&self, case: Case, card: &Card, capabilities: &HostCapabilities) -> Planned {
+        let travel_ns = links::travel_ns(&case, capabilities);
         let auto = case.exchange.as_ref().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
         let extent = self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));
         let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
-        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, ground));
-        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, ground);
+        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));
+        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
         Planned { extent, warm_up, timeout_ns, deadline_ns, case }
     }
 
@@ -276,7 +284,7 @@ impl Asked {
         };
         let exchanges = count(self.warm_up).saturating_add(count(self.extent)).max(self.pipeline);
         for writes in &self.writes {
-            let (gap_ns, remedy) = (self.gap_ns, Remedy::None);
+            let (gap_ns, remedy) = (self.gap_ns, Remedy::Default);
             let one_ns = pauses_ns(&Exchange { writes: writes.clone(), gap_ns, pipeline: self.pipeline, remedy });
             if one_ns.saturating_mul(exchanges) > DAY_NS {
                 let pauses = (writes.sizes().len() as u64 - 1).saturating_mul(exchanges);
@@ -294,6 +302,6 @@ fn refuse_options_of_remedies(circumstances: &Circumstances) -> Result<(), Refus
     };
     Err(Refused::new(
         format!("--option {name}={value}: the remedies set `{name}` themselves, so both would fight"),
-        "compare remedies with --remedy, for instance --remedy none,nodelay",
+        "compare remedies with --remedy, for instance --remedy default,nodelay",
     ))
 }

@@ -9,9 +9,9 @@
 //! 400 messages of about 66 us. With 3200 samples over eight rounds it has its p99 and shows a dash for p99.9; samples for
 //! that (10 000) would cost four more seconds.
 
+use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink};
 use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::{Case, CpuIdle, Ends, LOOPBACK, Placement, Plant, Waiting};
-use hairpin_model::ground::{Candidate, Ground, KnownLink};
+use hairpin_model::case::{Case, CpuIdle, Ends, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
@@ -24,7 +24,7 @@ use crate::links;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::{Common, Planned};
-use crate::shared::{LINK, PLANT, PLANT_TWIN, SEED};
+use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED};
 use crate::warm_up::WARM_UP_NS;
 
 /// The experiment.
@@ -58,7 +58,7 @@ pub struct Line {
     /// How deep CPUs may sleep.
     pub cpu_idle: CpuIdle,
     /// 1 for the second of the A/A pair.
-    pub twin: u8,
+    pub replicate: u8,
     /// Messages measured in each round.
     pub count: u64,
     /// The unmeasured start of each round.
@@ -71,9 +71,9 @@ const TOGETHER: Line = Line {
     name: "path",
     over: Over::All,
     waiting: Waiting::Block,
-    placement: Placement::Together,
+    placement: Placement::SameCpu,
     cpu_idle: CpuIdle::Deep,
-    twin: 0,
+    replicate: 0,
     count: 2000,
     warm_up: Extent::Count(WARM_UP_MESSAGES),
     why: "what the path itself costs, with no CPU to wake",
@@ -82,7 +82,7 @@ const TOGETHER: Line = Line {
 const WAKING: Line = Line {
     name: "waking",
     over: Over::EchoHalves,
-    placement: Placement::Apart,
+    placement: Placement::CrossCpu,
     count: 400,
     warm_up: Extent::DurationNs(WARM_UP_NS),
     why: "what most programs see: two CPUs, and each message wakes the other one",
@@ -93,7 +93,7 @@ const SPINNING: Line = Line {
     name: "spinning",
     over: Over::EchoHalves,
     waiting: Waiting::Spin,
-    placement: Placement::Apart,
+    placement: Placement::CrossCpu,
     count: 5000,
     warm_up: Extent::Count(2 * WARM_UP_MESSAGES),
     why: "the floor: nobody sleeps, nobody is woken",
@@ -105,7 +105,7 @@ pub const LINES: &[Line] = &[
     TOGETHER,
     WAKING,
     SPINNING,
-    Line { name: "spinning-kernel", over: Over::Kernel, placement: Placement::Together, ..SPINNING },
+    Line { name: "spinning-kernel", over: Over::Kernel, placement: Placement::SameCpu, ..SPINNING },
     Line {
         name: "kept-awake",
         over: Over::One,
@@ -116,7 +116,7 @@ pub const LINES: &[Line] = &[
     Line {
         name: "again",
         over: Over::One,
-        twin: 1,
+        replicate: 1,
         why: "the A/A pair of `path`: must not be told apart",
         ..TOGETHER
     },
@@ -132,8 +132,17 @@ pub fn table() -> &'static [Line] {
 /// and spinning, which a link of milliseconds hides.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
 
-const KNOBS: &[Knob] =
-    &[LINK, budget::ROUNDS, budget::OVER, budget::UNTIL, budget::AT_MOST, budget::QUICK, SEED, PLANT, PLANT_TWIN];
+const KNOBS: &[Knob] = &[
+    LINK,
+    budget::ROUNDS,
+    budget::OVER,
+    budget::UNTIL,
+    budget::AT_MOST,
+    budget::QUICK,
+    SEED,
+    INJECTED_FAULT,
+    FAULT_IN_REPLICATE,
+];
 
 impl Experiment for Survey {
     fn name(&self) -> &'static str {
@@ -148,24 +157,26 @@ impl Experiment for Survey {
         KNOBS
     }
 
-    fn next(&self, knobs: &Knobs, ground: &Ground, done: &Done<'_>) -> Result<Step, Refused> {
-        let (plant, plant_twin) = (knobs.value("plant"), knobs.value::<Plant>("plant-twin"));
-        let mut sieve = Sieve::new(ground);
-        let mut candidates = selection::candidates(knobs, ground)?;
+    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
+        let (injected_fault, fault_in_replicate) =
+            (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
+        let mut sieve = Sieve::new(capabilities);
+        let mut candidates = selection::candidates(knobs, capabilities)?;
         candidates.retain(|candidate| candidate.card.in_survey);
         let runnable = sieve.runnable(&candidates);
-        for link in links::asked(knobs, ground)? {
+        for link in links::asked(knobs, capabilities)? {
             let is_emulated = link.line != LOOPBACK;
             for line in LINES.iter().filter(|line| !is_emulated || OVER_LINKS.contains(&line.name)) {
                 for candidate in over(line, &runnable) {
                     let mut case = case(line, candidate, link.clone());
-                    case.plant = if line.twin == 1 { plant_twin.or(plant) } else { plant };
-                    sieve.offer(&candidate.card, planned(line, case, ground));
+                    case.injected_fault =
+                        if line.replicate == 1 { fault_in_replicate.or(injected_fault) } else { injected_fault };
+                    sieve.offer(&candidate.card, planned(line, case, capabilities));
                 }
             }
         }
         let (planned, skipped) = sieve.finish()?;
-        budget::step(&Budget::read(knobs)?, &planned, skipped, ground, done, (knobs.seed()?, COMMON), false)
+        budget::step(&Budget::read(knobs)?, &planned, skipped, capabilities, done, (knobs.seed()?, COMMON), false)
     }
 }
 
@@ -174,7 +185,7 @@ const COMMON: Common = Common { keep_samples: 100_000, allow_unmet_options: fals
 /// The candidates that a line is about. A waiting that a card does not have is no news in a survey: it is left out
 /// without a word, and `hairpin list` shows it.
 fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
-    let ours = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::EchoHalf;
+    let ours = |candidate: &Candidate| candidate.card.answered_by == AnsweredBy::Server;
     let mut chosen: Vec<&Candidate> = match line.over {
         Over::All => runnable.to_vec(),
         Over::EchoHalves => runnable.iter().copied().filter(|candidate| ours(candidate)).collect(),
@@ -194,19 +205,19 @@ fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
         placement: line.placement,
         ends: selection::ends(&candidate.card, Ends::Processes, false),
         cpu_idle: line.cpu_idle,
-        twin: line.twin,
+        replicate: line.replicate,
         ..Case::ping_pong(candidate.card.name)
     };
     links::set(&mut case, link);
     case
 }
 
-fn planned(line: &Line, case: Case, ground: &Ground) -> Planned {
-    let travel_ns = links::travel_ns(&case, ground);
+fn planned(line: &Line, case: Case, capabilities: &HostCapabilities) -> Planned {
+    let travel_ns = links::travel_ns(&case, capabilities);
     let over_a_link = Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns));
     let extent = Extent::Count(links::count(line.count, travel_ns));
     let warm_up = if case.is_emulated() { over_a_link } else { line.warm_up };
-    let timeout_ns = links::timeout_ns(&case, ground);
-    let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, ground);
+    let timeout_ns = links::timeout_ns(&case, capabilities);
+    let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
     Planned { extent, warm_up, timeout_ns, deadline_ns, case }
 }

@@ -1,10 +1,10 @@
-//! A ground to plan on: cards like the real ones, all of which can run unless a test says otherwise.
+//! Capabilities to plan on: cards like the real ones, all of which can run unless a test says otherwise.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
+use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink, LinkCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::{Case, Waiting};
-use hairpin_model::ground::{Candidate, Ground, KnownLink, LinkGround};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{EndReport, Failure, Measured, Noise, Outcome, RoundOrder, RoundRecord};
@@ -22,12 +22,12 @@ fn plain() -> Card {
         name: "pipe",
         summary: "a pair of pipes",
         ordered: true,
-        lossless: true,
+        reliable: true,
         boundaries: false,
         max_message_bytes: GIB,
         min_message_bytes: 1,
         min_mtu_bytes: 0,
-        answered_by: AnsweredBy::EchoHalf,
+        answered_by: AnsweredBy::Server,
         reach: Reach::Machine,
         protocol: Protocol::None,
         cpu_only: false,
@@ -71,7 +71,7 @@ fn udp() -> Card {
         name: "udp",
         boundaries: true,
         max_message_bytes: 65_507,
-        lossless: false,
+        reliable: false,
         reach: Reach::Network,
         protocol: Protocol::Udp,
         rough_round_trip: rough(10_200, 6_100),
@@ -157,16 +157,16 @@ pub const NARROW: &str = "delay=2ms mtu=1279B";
 pub const SATELLITE: &str = "up=10mbit down=100mbit queue=500packets delay=300ms";
 
 /// Two CPUs, everything can run, everything may be asked.
-pub fn ground() -> Ground {
+pub fn capabilities() -> HostCapabilities {
     let can_run = Ok(Receipt { detail: "Linux 6.18".to_owned() });
-    Ground {
+    HostCapabilities {
         candidates: ladder().into_iter().map(|card| Candidate { card, can_run: can_run.clone() }).collect(),
         cpus: vec![0, 1],
         may_keep_cpus_awake: Ok(()),
         congestion_controls: vec!["bbr".to_owned(), "cubic".to_owned(), "reno".to_owned()],
         default_congestion_control: "bbr".to_owned(),
         waking_round_trip_ns: || 54_000,
-        links: LinkGround {
+        links: LinkCapabilities {
             names: vec!["loopback", "bridged-vm", "satellite"],
             read: read_link,
             relay: || Ok(Receipt { detail: "here".to_owned() }),
@@ -174,13 +174,13 @@ pub fn ground() -> Ground {
     }
 }
 
-/// The same ground, on which one transport cannot run.
-pub fn ground_without(name: &str, reason: &str, hint: &str) -> Ground {
-    let mut ground = ground();
-    for candidate in ground.candidates.iter_mut().filter(|candidate| candidate.card.name == name) {
+/// The same host, on which one transport cannot run.
+pub fn capabilities_without(name: &str, reason: &str, hint: &str) -> HostCapabilities {
+    let mut capabilities = capabilities();
+    for candidate in capabilities.candidates.iter_mut().filter(|candidate| candidate.card.name == name) {
         candidate.can_run = Err(WhyNot { reason: reason.to_owned(), hint: hint.to_owned() });
     }
-    ground
+    capabilities
 }
 
 /// A plan that runs.
@@ -221,7 +221,7 @@ pub fn turned(experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Kno
     }
     let has_placement = experiment.knobs().iter().any(|knob| knob.name == "placement");
     if has_placement && !flags.iter().any(|(name, _)| *name == "placement") {
-        given.push(("placement".to_owned(), vec!["together".to_owned()]));
+        given.push(("placement".to_owned(), vec!["same-cpu".to_owned()]));
     }
     Knobs::from_given(experiment.knobs(), given)
 }
@@ -232,9 +232,13 @@ pub fn after(rounds: &[RoundRecord]) -> Done<'_> {
 }
 
 /// The first step of an experiment for flags such as `("size", "4,8")`; a seed is added where none is given.
-pub fn plan_on(ground: &Ground, experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Plan, Refused> {
+pub fn plan_on(
+    capabilities: &HostCapabilities,
+    experiment: &dyn Experiment,
+    flags: &[(&str, &str)],
+) -> Result<Plan, Refused> {
     let knobs = turned(experiment, flags)?;
-    Ok(running(experiment.next(&knobs, ground, &Done::default())?).expect("nothing was done yet"))
+    Ok(running(experiment.next(&knobs, capabilities, &Done::default())?).expect("nothing was done yet"))
 }
 
 /// These orders as rounds that were measured to their end.
@@ -276,9 +280,9 @@ fn recorded(orders: &[RoundOrder], outcome: &Outcome) -> Vec<RoundRecord> {
     orders.iter().enumerate().map(record).collect()
 }
 
-/// The plan of `round-trip` on the whole ground.
+/// The plan of `round-trip` with all host capabilities.
 pub fn round_trip(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
-    plan_on(&ground(), &experiments::round_trip::RoundTrip, flags)
+    plan_on(&capabilities(), &experiments::round_trip::RoundTrip, flags)
 }
 
 /// The refusal's text.

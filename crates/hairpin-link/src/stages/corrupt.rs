@@ -4,7 +4,7 @@
 //! the receiver's kernel drop the packet, which is what becomes of such a packet in the world. The link itself counts
 //! it as out. Source: netem's `corrupt` (Linux net/sched/sch_netem.c), which flips one bit of the first fragment.
 
-use crate::dice::Dice;
+use crate::generator::Generator;
 use crate::packet::InFlight;
 use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Outbox, Stage};
@@ -31,7 +31,7 @@ pub const CARD: Card<Share> = Card {
         (*corrupt > Share::NONE).then(|| format!("one bit flipped in {} of packets", shown_share(*corrupt)))
     },
     build: |share, site| {
-        let corrupt = Corrupt { share: *share, dice: site.dice("corrupt") };
+        let corrupt = Corrupt { share: *share, generator: site.generator("corrupt") };
         (corrupt.share > Share::NONE).then(|| Box::new(corrupt) as Box<dyn Stage>)
     },
 };
@@ -40,15 +40,15 @@ pub const CARD: Card<Share> = Card {
 #[derive(Clone, Copy, Debug)]
 struct Corrupt {
     share: Share,
-    dice: Dice,
+    generator: Generator,
 }
 
 impl Stage for Corrupt {
     fn arrive(&mut self, packet: InFlight, _now_ns: u64, out: &mut Outbox) {
-        let mut throw = self.dice.throw(&packet);
-        if throw.happens(self.share) {
+        let mut draws = self.generator.draws_for(&packet);
+        if draws.happens(self.share) {
             let bits = u64::from(packet.packet.size_bytes) * 8;
-            let bit = u32::try_from(throw.below(bits)).unwrap_or(0);
+            let bit = u32::try_from(draws.below(bits)).unwrap_or(0);
             out.pass_corrupted(packet, bit);
         } else {
             out.pass(packet);
@@ -58,7 +58,7 @@ impl Stage for Corrupt {
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{assert_binomial, fates, packets, stream};
+    use crate::fixture::{assert_binomial, fates, packets, stream};
     use crate::packet::Fate;
 
     fn bits(line: &str, arrivals: &[crate::simulate::Arrival]) -> Vec<u32> {

@@ -5,7 +5,7 @@
 //! - `uniform` (the default): equally likely from D - J to D + J.
 //! - `normal`: mean D and standard deviation J; a draw below 0 counts as 0.
 //! - `pareto`: mean D, standard deviation J and a long tail: at least D - 0.577 J, of shape 3 (see
-//!   [`crate::dice::Throw::pareto`]).
+//!   [`crate::generator::Draws::pareto`]).
 //!
 //! With `order=kept` (the default) no packet overtakes the one before: it leaves with it where its own draw would be
 //! earlier, as behind a queue elsewhere on the way. Packets that follow each other more closely than J then take on
@@ -16,7 +16,7 @@ use hairpin_model::hint::Hinted;
 use hairpin_model::names::UnknownName;
 use hairpin_model::words;
 
-use crate::dice::{Dice, Throw};
+use crate::generator::{Draws, Generator};
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, shown_time, time_ns};
@@ -32,7 +32,12 @@ pub const CARD: Card<Delay> = Card {
     check,
     figures,
     build: |delay, site| {
-        let stage = Distance { delay: *delay, dice: site.dice("delay"), held: HeldPackets::new(), latest_due_ns: 0 };
+        let stage = Distance {
+            delay: *delay,
+            generator: site.generator("delay"),
+            held: HeldPackets::new(),
+            latest_due_ns: 0,
+        };
         (delay.base_ns > 0).then(|| Box::new(stage) as Box<dyn Stage>)
     },
 };
@@ -156,20 +161,20 @@ fn check(delay: &Delay, _mtu_bytes: u32) -> Option<Contradiction> {
 /// The stage.
 struct Distance {
     delay: Delay,
-    dice: Dice,
+    generator: Generator,
     held: HeldPackets,
     latest_due_ns: u64,
 }
 
 impl Delay {
-    fn draw_ns(&self, throw: &mut Throw) -> u64 {
+    fn draw_ns(&self, draws: &mut Draws) -> u64 {
         match self.shape {
             Shape::Uniform => {
                 let width = self.spread_ns.saturating_mul(2).saturating_add(1);
-                (self.base_ns - self.spread_ns).saturating_add(throw.below(width))
+                (self.base_ns - self.spread_ns).saturating_add(draws.below(width))
             }
-            Shape::Normal => self.base_ns.saturating_add_signed(scaled(self.spread_ns, throw.normal())),
-            Shape::Pareto => self.base_ns.saturating_add_signed(scaled(self.spread_ns, throw.pareto())),
+            Shape::Normal => self.base_ns.saturating_add_signed(scaled(self.spread_ns, draws.normal())),
+            Shape::Pareto => self.base_ns.saturating_add_signed(scaled(self.spread_ns, draws.pareto())),
         }
     }
 
@@ -196,7 +201,7 @@ impl Stage for Distance {
     fn arrive(&mut self, packet: InFlight, now_ns: u64, _out: &mut Outbox) {
         let delay_ns = match self.delay.spread_ns {
             0 => self.delay.base_ns,
-            _ => self.delay.draw_ns(&mut self.dice.throw(&packet)),
+            _ => self.delay.draw_ns(&mut self.generator.draws_for(&packet)),
         };
         let mut due_ns = now_ns.saturating_add(delay_ns);
         if self.delay.order == Order::Kept {
@@ -231,7 +236,7 @@ impl Stage for Distance {
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{departures, distance, fates, packets, stream};
+    use crate::fixture::{departures, distance, fates, packets, stream};
 
     /// The delays of packets that are far apart, in ms.
     fn delays_ms(line: &str, count: u64) -> Vec<f64> {

@@ -4,7 +4,7 @@
 //! follow. It is not copied again. Source: netem's `duplicate` (Linux net/sched/sch_netem.c); what a duplicate is to a
 //! receiver is defined in RFC 5560.
 
-use crate::dice::Dice;
+use crate::generator::Generator;
 use crate::packet::InFlight;
 use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Outbox, Stage};
@@ -31,7 +31,7 @@ pub const CARD: Card<Share> = Card {
         (*duplicate > Share::NONE).then(|| format!("{} of packets sent twice", shown_share(*duplicate)))
     },
     build: |share, site| {
-        let duplicate = Duplicate { share: *share, dice: site.dice("duplicate") };
+        let duplicate = Duplicate { share: *share, generator: site.generator("duplicate") };
         (duplicate.share > Share::NONE).then(|| Box::new(duplicate) as Box<dyn Stage>)
     },
 };
@@ -40,12 +40,12 @@ pub const CARD: Card<Share> = Card {
 #[derive(Clone, Copy, Debug)]
 struct Duplicate {
     share: Share,
-    dice: Dice,
+    generator: Generator,
 }
 
 impl Stage for Duplicate {
     fn arrive(&mut self, packet: InFlight, _now_ns: u64, out: &mut Outbox) {
-        if self.dice.throw(&packet).happens(self.share) {
+        if self.generator.draws_for(&packet).happens(self.share) {
             out.pass_twice(packet);
         } else {
             out.pass(packet);
@@ -55,7 +55,7 @@ impl Stage for Duplicate {
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{assert_binomial, fates, stream};
+    use crate::fixture::{assert_binomial, fates, stream};
 
     #[test]
     fn a_copy_follows_right_behind_its_packet_and_the_share_is_binomial() {

@@ -9,7 +9,7 @@
 //! - `drop=3,10-12`: the packets with these numbers, counted from 0 as they come to the link in their direction.
 //! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
 
-use crate::dice::Dice;
+use crate::generator::Generator;
 use crate::numbers::Numbers;
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, Share, share, shown_share};
@@ -25,7 +25,7 @@ pub const CARD: Card<Loss> = Card {
     check,
     figures,
     build: |loss, site| {
-        let stage = Medium { dice: site.dice("loss"), bad: false, loss: loss.clone() };
+        let stage = Medium { generator: site.generator("loss"), bad: false, loss: loss.clone() };
         (stage.loss != Loss::default()).then(|| Box::new(stage) as Box<dyn Stage>)
     },
 };
@@ -154,7 +154,7 @@ fn figures(loss: &Loss, _mtu_bytes: u32) -> Option<String> {
 #[derive(Clone, Debug)]
 struct Medium {
     loss: Loss,
-    dice: Dice,
+    generator: Generator,
     bad: bool,
 }
 
@@ -170,10 +170,10 @@ impl Stage for Medium {
 impl Medium {
     /// Why the packet is lost. The medium's state changes with every packet, also with one that is lost by its number.
     fn reason(&mut self, packet: &InFlight) -> Option<&'static str> {
-        let mut throw = self.dice.throw(packet);
+        let mut draws = self.generator.draws_for(packet);
         let burst = self.loss.burst.is_some_and(|burst| {
-            let lost = throw.happens(if self.bad { burst.lost_when_bad } else { burst.lost_when_good });
-            self.bad ^= throw.happens(if self.bad { burst.turns_good } else { burst.turns_bad });
+            let lost = draws.happens(if self.bad { burst.lost_when_bad } else { burst.lost_when_good });
+            self.bad ^= draws.happens(if self.bad { burst.turns_good } else { burst.turns_bad });
             lost
         });
         if self.loss.packets.contains(packet.packet.number) {
@@ -183,14 +183,14 @@ impl Medium {
         } else if burst {
             Some("burst")
         } else {
-            throw.happens(self.loss.random).then_some("random")
+            draws.happens(self.loss.random).then_some("random")
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{assert_binomial, drops, fates, packets, stream};
+    use crate::fixture::{assert_binomial, drops, fates, packets, stream};
 
     const COUNT: u64 = 100_000;
 

@@ -37,7 +37,7 @@ impl Stage for Mtu {
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{departures, drops, fates, packets};
+    use crate::fixture::{departures, drops, fates, packets};
 
     #[test]
     fn a_packet_of_the_mtu_passes_and_one_byte_more_does_not() {

@@ -82,7 +82,7 @@ impl Stage for Down {
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{departures, drops, fates, packets};
+    use crate::fixture::{departures, drops, fates, packets};
 
     #[test]
     fn what_comes_from_the_first_time_on_and_before_the_second_is_dropped() {

@@ -4,7 +4,7 @@
 //! reordered when it leaves after one that came later (RFC 4737, section 3.3), so one that is held back while nothing
 //! follows is not. netem's `reorder` is the other way round: there the chosen packets skip the delay.
 
-use crate::dice::Dice;
+use crate::generator::Generator;
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, Share, share, shown_share, shown_time, time_ns};
@@ -33,7 +33,7 @@ pub const CARD: Card<Option<Reorder>> = Card {
     },
     build: |reorder, site| {
         let reorder = (*reorder)?;
-        Some(Box::new(HoldBack { reorder, dice: site.dice("reorder"), held: HeldPackets::new() }))
+        Some(Box::new(HoldBack { reorder, generator: site.generator("reorder"), held: HeldPackets::new() }))
     },
 };
 
@@ -68,13 +68,13 @@ fn check(reorder: &Option<Reorder>, _mtu_bytes: u32) -> Option<Contradiction> {
 /// The stage.
 struct HoldBack {
     reorder: Reorder,
-    dice: Dice,
+    generator: Generator,
     held: HeldPackets,
 }
 
 impl Stage for HoldBack {
     fn arrive(&mut self, packet: InFlight, now_ns: u64, out: &mut Outbox) {
-        if self.dice.throw(&packet).happens(self.reorder.share) {
+        if self.generator.draws_for(&packet).happens(self.reorder.share) {
             self.held.hold(packet, now_ns.saturating_add(self.reorder.by_ns));
         } else {
             out.pass(packet);
@@ -104,7 +104,7 @@ impl Stage for HoldBack {
 mod tests {
     use hairpin_model::link::Direction;
 
-    use crate::made_up::{assert_binomial, departures, fates, link, stream};
+    use crate::fixture::{assert_binomial, departures, fates, link, stream};
     use crate::simulate::simulate;
 
     const GAP_NS: u64 = 1000;

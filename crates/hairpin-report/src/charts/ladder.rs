@@ -100,7 +100,7 @@ fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> 
     svg
 }
 
-/// `tcp block together: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
+/// `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
 fn in_words(row: &CaseSummary, p50: f64) -> String {
     let mut words = format!("{}: p50 {}", row.label, tied(&quantities::duration(p50)));
     if let Some((low, high)) = row.latency_ns.p50.and_then(Figure::interval) {

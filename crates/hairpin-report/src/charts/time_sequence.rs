@@ -134,7 +134,7 @@ impl<'s> Drawing<'s> {
             (0..tracks).map(|_| TRACK).sum::<f64>().max(4.0) + 8.0
         };
         let mut drawing = Self {
-            margins: [margin(End::Near), margin(End::Far)],
+            margins: [margin(End::Client), margin(End::Server)],
             sequence,
             clock,
             y: TOP,
@@ -143,7 +143,7 @@ impl<'s> Drawing<'s> {
             places: Vec::new(),
             bars,
         };
-        let ends = [("0", "start", End::Near), ("100%", "end", End::Far)];
+        let ends = [("0", "start", End::Client), ("100%", "end", End::Server)];
         for (x, anchor, end) in ends {
             let name = words::end(end);
             let _ = write!(
@@ -156,7 +156,7 @@ impl<'s> Drawing<'s> {
     }
 
     fn margin(&self, end: End) -> f64 {
-        self.margins[usize::from(end == End::Far)]
+        self.margins[usize::from(end == End::Server)]
     }
 
     /// Notes that an instant stands at a place.
@@ -187,8 +187,8 @@ impl<'s> Drawing<'s> {
     /// Words beside the line of an end.
     fn beside(&mut self, end: End, class: &str, text: &str, y: f64) {
         let (x, anchor, away) = match end {
-            End::Near => ("0", "start", self.margin(end)),
-            End::Far => ("100%", "end", -self.margin(end)),
+            End::Client => ("0", "start", self.margin(end)),
+            End::Server => ("100%", "end", -self.margin(end)),
         };
         let _ = write!(
             self.above,
@@ -204,7 +204,7 @@ impl<'s> Drawing<'s> {
         self.ends(CALL, "life");
         self.note(events.at_ns, y);
         self.time(&self.clock.time(events.at_ns), y);
-        let x = if events.end == End::Near { "0" } else { "100%" };
+        let x = if events.end == End::Client { "0" } else { "100%" };
         let _ = write!(self.above, "<circle class=\"call\" cx=\"{x}\" cy=\"{}\" r=\"4\"/>", trimmed(y));
         self.beside(events.end, "call-name", &words::events(events, &self.clock), y);
         self.y += CALL;
@@ -216,8 +216,8 @@ impl<'s> Drawing<'s> {
         self.note(events.at_ns, left);
         self.time(&self.clock.time(events.at_ns), left);
         let (from, to, head) = match events.end {
-            End::Near => ("0", "100%", "right"),
-            End::Far => ("100%", "0", "left"),
+            End::Client => ("0", "100%", "right"),
+            End::Server => ("100%", "0", "left"),
         };
         let class = if events.kind == EventKind::Segment { "packet" } else { "packet bare" };
         let _ = write!(self.above, "<g class=\"{class}\">");
@@ -301,8 +301,8 @@ impl<'s> Drawing<'s> {
             let (from, until) = (self.place(wait.from_ns), self.place(wait.until_ns));
             let away: f64 = (0..*track).map(|_| TRACK).sum();
             let (x, shift) = match wait.end {
-                End::Near => ("0", 1.0 + away),
-                End::Far => ("100%", -1.0 - away - BAR),
+                End::Client => ("0", 1.0 + away),
+                End::Server => ("100%", -1.0 - away - BAR),
             };
             let _ = write!(
                 html,

@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn a_wrapped_command_can_be_pasted() {
         let mut page = Page::new(Look { width: 40, colour: false });
-        page.command("  ", CODE, "hairpin round-trip --transport tcp --placement apart");
-        assert_eq!(page.finish(), "  hairpin round-trip --transport tcp \\\n  --placement apart\n");
+        page.command("  ", CODE, "hairpin round-trip --transport tcp --placement cross-cpu");
+        assert_eq!(page.finish(), "  hairpin round-trip --transport tcp \\\n  --placement cross-cpu\n");
     }
 
     #[test]

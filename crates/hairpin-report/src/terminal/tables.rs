@@ -68,8 +68,8 @@ const SHEETS: &[Sheet] = &[
             value("latency_p99_ns", 3),
             value("latency_max_ns", 4),
             value("bytes_per_ms", 0),
-            value("speed_up_against_none", 0),
-            interval("speed_up_against_none", 1),
+            value("speed_up_against_default", 0),
+            interval("speed_up_against_default", 1),
         ],
         below: |page, groups, _| {
             if let Some(note) = exchanges::gap_note(groups) {
@@ -80,11 +80,11 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Exchanges,
         title: "What an exchange takes",
-        remark: "segments and bare ACKs of both directions; system calls of the client; first: the first exchange of a \
+        remark: "segments and pure ACKs of both directions; system calls of the client; first: the first exchange of a \
                  connection; medians over rounds",
         columns: &[
             value("segments_per_exchange", 0),
-            value("bare_acks_per_exchange", 0),
+            value("pure_acks_per_exchange", 0),
             value("system_calls_per_exchange", 0),
             value("first_exchange_ns", 0),
             value("cpu_ns_per_exchange", 2),

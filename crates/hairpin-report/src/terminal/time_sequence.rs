@@ -97,15 +97,15 @@ fn blanks(columns: usize) -> String {
 }
 
 impl Canvas<'_> {
-    fn line(&mut self, time: &str, near: char, text: &str, far: char, style: Style) {
-        let line = format!("{time:>times$} {near}{text}{far}", times = self.times);
+    fn line(&mut self, time: &str, client: char, text: &str, server: char, style: Style) {
+        let line = format!("{time:>times$} {client}{text}{server}", times = self.times);
         self.page.line(style, &line);
     }
 
     fn ends(&mut self) {
-        let (near, far) = (words::end(End::Near), words::end(End::Far));
-        let room = self.between + 2 - near.len();
-        let line = format!("{:>times$} {near}{far:>room$}", self.clock.unit(), times = self.times);
+        let (client, server) = (words::end(End::Client), words::end(End::Server));
+        let room = self.between + 2 - client.len();
+        let line = format!("{:>times$} {client}{server:>room$}", self.clock.unit(), times = self.times);
         self.page.line(DIM, &line);
     }
 
@@ -115,8 +115,8 @@ impl Canvas<'_> {
         let text = cut(&words::events(events, &self.clock), self.between - 2);
         let room = self.between - 1;
         match events.end {
-            End::Near => self.line(&time, '*', &format!(" {text:<room$}"), '|', PLAIN),
-            End::Far => self.line(&time, '|', &format!("{text:>room$} "), '*', PLAIN),
+            End::Client => self.line(&time, '*', &format!(" {text:<room$}"), '|', PLAIN),
+            End::Server => self.line(&time, '|', &format!("{text:>room$} "), '*', PLAIN),
         }
     }
 
@@ -127,8 +127,8 @@ impl Canvas<'_> {
         let (before, after) = ("-".repeat(dashes / 2), "-".repeat(dashes - dashes / 2));
         let style = if events.kind == EventKind::Segment { CODE } else { PLAIN };
         match events.end {
-            End::Near => self.line(&time, '|', &format!("{before} {text} {after}>"), '|', style),
-            End::Far => self.line(&time, '|', &format!("<{before} {text} {after}"), '|', style),
+            End::Client => self.line(&time, '|', &format!("{before} {text} {after}>"), '|', style),
+            End::Server => self.line(&time, '|', &format!("<{before} {text} {after}"), '|', style),
         }
     }
 
@@ -142,16 +142,16 @@ impl Canvas<'_> {
             time.clear();
         }
         let of = |end: End| gap.waits.iter().filter(move |wait| wait.end == end);
-        let both = of(End::Near).next().is_some() && of(End::Far).next().is_some();
+        let both = of(End::Client).next().is_some() && of(End::Server).next().is_some();
         let room = if both { (self.between - APART) / 2 } else { self.between - APART } - 1;
         let texts = |end: End| -> Vec<String> {
             of(end).flat_map(|wait| marked(&wrapped(&words::wait(wait, self.sequence), room - 2))).collect()
         };
-        let (near, far) = (texts(End::Near), texts(End::Far));
+        let (client, server) = (texts(End::Client), texts(End::Server));
         let width = self.between - 1;
-        for place in 0..near.len().max(far.len()) {
+        for place in 0..client.len().max(server.len()) {
             let none = String::new();
-            let (left, right) = (near.get(place).unwrap_or(&none), far.get(place).unwrap_or(&none));
+            let (left, right) = (client.get(place).unwrap_or(&none), server.get(place).unwrap_or(&none));
             let text = format!(" {left}{right:>room$} ", room = width - 1 - left.chars().count());
             self.line(&time, side, &text, side, WARN);
             time.clear();

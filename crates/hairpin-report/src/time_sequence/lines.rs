@@ -108,8 +108,8 @@ pub(crate) fn single(event: &Event) -> Events {
 
 /// Whether it goes from one end to the other.
 pub(crate) fn is_packet(kind: EventKind) -> bool {
-    use EventKind::{BareAck, Fin, Reset, Segment, Syn, SynAck};
-    matches!(kind, Syn | SynAck | Segment | BareAck | Fin | Reset)
+    use EventKind::{Fin, PureAck, Reset, Segment, Syn, SynAck};
+    matches!(kind, Syn | SynAck | Segment | PureAck | Fin | Reset)
 }
 
 /// The places after which a pause follows.
@@ -267,9 +267,9 @@ mod tests {
     #[test]
     fn neighbours_that_are_alike_are_one_line() {
         let writes =
-            (0..100).map(|number| event(End::Near, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
+            (0..100).map(|number| event(End::Client, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
         let mut all: Vec<Event> = writes.collect();
-        all.push(event(End::Near, EventKind::Segment, 50, (0, 2)));
+        all.push(event(End::Client, EventKind::Segment, 50, (0, 2)));
         let lines = of(&sequence(all, Vec::new()));
         let expected = [(EventKind::Write, 1, 0, 2), (EventKind::Segment, 1, 0, 2), (EventKind::Write, 99, 2, 200)];
         assert_eq!(events(&lines), expected);
@@ -279,11 +279,11 @@ mod tests {
     fn what_recurs_in_turn_is_folded_by_its_sort_and_what_is_rare_stays() {
         let mut all = Vec::new();
         for number in 0..50 {
-            all.push(event(End::Near, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
-            all.push(event(End::Near, EventKind::Segment, 100 * number + 50, (2 * number, 2 * number + 2)));
+            all.push(event(End::Client, EventKind::Write, 100 * number, (2 * number, 2 * number + 2)));
+            all.push(event(End::Client, EventKind::Segment, 100 * number + 50, (2 * number, 2 * number + 2)));
         }
-        all.push(event(End::Far, EventKind::Read, 2000, (0, 30)));
-        all.push(event(End::Far, EventKind::Read, 5100, (30, 100)));
+        all.push(event(End::Server, EventKind::Read, 2000, (0, 30)));
+        all.push(event(End::Server, EventKind::Read, 5100, (30, 100)));
         let lines = of(&sequence(all, Vec::new()));
         let expected = [
             (EventKind::Write, 50, 0, 100),
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_long_gap_is_a_pause_and_events_are_not_folded_over_it() {
-        let write = |at_ns, bytes| event(End::Near, EventKind::Write, at_ns, bytes);
+        let write = |at_ns, bytes| event(End::Client, EventKind::Write, at_ns, bytes);
         let all = vec![write(0, (0, 2)), write(100, (2, 4)), write(200, (4, 6)), write(1_000_000, (6, 8))];
         let lines = of(&sequence(all, Vec::new()));
         assert_eq!(events(&lines), [(EventKind::Write, 3, 0, 6), (EventKind::Write, 1, 6, 8)]);
@@ -306,8 +306,8 @@ mod tests {
 
     #[test]
     fn a_read_stands_where_it_returned() {
-        let read = Event { until_ns: Some(900), ..event(End::Far, EventKind::Read, 10, (0, 2)) };
-        let lines = of(&sequence(vec![read, event(End::Near, EventKind::Write, 0, (0, 2))], Vec::new()));
+        let read = Event { until_ns: Some(900), ..event(End::Server, EventKind::Read, 10, (0, 2)) };
+        let lines = of(&sequence(vec![read, event(End::Client, EventKind::Write, 0, (0, 2))], Vec::new()));
         assert_eq!(events(&lines)[1].0, EventKind::Read);
         let Some(Line::Events(last)) = lines.lines.last() else { panic!("{lines:?}") };
         assert_eq!(last.at_ns, 900);
@@ -316,14 +316,14 @@ mod tests {
     #[test]
     fn a_wait_stands_where_most_of_it_passes() {
         let all = vec![
-            event(End::Near, EventKind::Write, 0, (0, 2)),
-            event(End::Near, EventKind::Write, 400, (2, 4)),
-            event(End::Far, EventKind::BareAck, 9000, (2, 2)),
+            event(End::Client, EventKind::Write, 0, (0, 2)),
+            event(End::Client, EventKind::Write, 400, (2, 4)),
+            event(End::Server, EventKind::PureAck, 9000, (2, 2)),
         ];
         let wait = |from_ns, until_ns| Wait {
             came_ns: None,
             cause: WaitCause::Nagle,
-            end: End::Near,
+            end: End::Client,
             from_ns,
             until_ns,
             first_byte: 2,
@@ -335,16 +335,16 @@ mod tests {
             .collect();
         assert_eq!(places, [lines.lines.len() - 2], "before the acknowledgement: {lines:?}");
         let waits = vec![wait(300, 9000); 9];
-        assert_eq!(of(&sequence(vec![event(End::Near, EventKind::Write, 0, (0, 2))], waits)).waits_left_out, 4);
+        assert_eq!(of(&sequence(vec![event(End::Client, EventKind::Write, 0, (0, 2))], waits)).waits_left_out, 4);
     }
 
     #[test]
     fn the_lines_stay_few_whatever_happened() {
-        let kinds = [EventKind::Write, EventKind::Segment, EventKind::BareAck, EventKind::Read];
+        let kinds = [EventKind::Write, EventKind::Segment, EventKind::PureAck, EventKind::Read];
         let mut all = Vec::new();
         for number in 0..4000_i64 {
             let kind = kinds[usize::try_from(number * number % 7).unwrap_or(0) % 4];
-            let end = if number % 3 == 0 { End::Far } else { End::Near };
+            let end = if number % 3 == 0 { End::Server } else { End::Client };
             all.push(event(end, kind, number * number * 1000 - 5000, (number, number + 1)));
         }
         let lines = of(&sequence(all, Vec::new()));

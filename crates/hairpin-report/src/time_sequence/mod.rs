@@ -13,10 +13,10 @@ use hairpin_model::time_sequence::{TimeSequence, Wait};
 
 /// The word that chooses every traced case.
 pub const ALL: &str = "all";
-/// The word that chooses the traced case that tells most: nothing done against stalls, else the longest wait.
+/// The word that chooses the traced case that tells most: default options, else the longest wait.
 pub const MOST_TELLING: &str = "most-telling";
 
-/// The traced cases with what was drawn of them, the most telling first: those with nothing done against stalls, then
+/// The traced cases with what was drawn of them, the most telling first: those with default options, then
 /// by the longest wait; those without waits by duration.
 pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     let drawn = |row| {
@@ -26,7 +26,7 @@ pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     };
     let mut traced: Vec<(&CaseSummary, &TimeSequence)> = run.cases.iter().filter_map(drawn).collect();
     let longest = |sequence: &TimeSequence| sequence.waits.iter().map(waited_ns).max().unwrap_or(0);
-    let untreated = |row: &CaseSummary| row.case.exchange.as_ref().is_some_and(|one| one.remedy == Remedy::None);
+    let untreated = |row: &CaseSummary| row.case.exchange.as_ref().is_some_and(|one| one.remedy == Remedy::Default);
     traced
         .sort_by_key(|(row, sequence)| std::cmp::Reverse((untreated(row), longest(sequence), sequence.duration_ns)));
     traced

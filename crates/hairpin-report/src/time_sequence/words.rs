@@ -58,8 +58,8 @@ fn duration(ns: i64) -> String {
 /// `client`, `server`.
 pub(crate) fn end(end: End) -> &'static str {
     match end {
-        End::Near => "client",
-        End::Far => "server",
+        End::Client => "client",
+        End::Server => "server",
     }
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
         EventKind::Uncork => "TCP_CORK off".to_owned(),
         EventKind::Quickack => "TCP_QUICKACK on".to_owned(),
         // Before the first write there is nothing to count.
-        EventKind::BareAck if events.at_ns < 0 => "ACK".to_owned(),
-        EventKind::BareAck => bare_ack(last),
+        EventKind::PureAck if events.at_ns < 0 => "ACK".to_owned(),
+        EventKind::PureAck => pure_ack(last),
         EventKind::Segment => format!("segment {first}..{last}"),
         EventKind::Write => format!("write {first}..{last}"),
         EventKind::Read => format!("read {first}..{last}"),
@@ -93,7 +93,7 @@ pub(crate) fn events(events: &Events, clock: &Clock) -> String {
         EventKind::Write => "writes",
         EventKind::Read => "reads",
         EventKind::Segment => "segments",
-        EventKind::BareAck => return format!("{times} bare ACKs, the last ACK {last}, until {until}"),
+        EventKind::PureAck => return format!("{times} pure ACKs, the last ACK {last}, until {until}"),
         _ => return format!("{times} times {one}, until {until}"),
     };
     format!("{times} {name}{each}, {first}..{last}, until {until}")
@@ -107,7 +107,7 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
             let awaited = awaited(wait, sequence).map_or_else(
                 || "for the ACK of what was sent before".to_owned(),
                 // The two words stay in one line.
-                |last| format!("for {}", bare_ack(last).replace(' ', "\u{a0}")),
+                |last| format!("for {}", pure_ack(last).replace(' ', "\u{a0}")),
             );
             format!("held {waited} by Nagle's algorithm: waits {awaited}")
         }
@@ -119,7 +119,7 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
             format!("held {waited} by autocorking: an earlier packet is in the device's queue")
         }
         WaitCause::DelayedAck => format!("ACK delayed {waited}"),
-        WaitCause::FarProgram => format!("the program held the request {waited} after reading it"),
+        WaitCause::ServerProgram => format!("the program held the request {waited} after reading it"),
         WaitCause::Unexplained => format!("held {waited}, and no evidence says why"),
     }
 }
@@ -129,15 +129,15 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
 fn awaited(wait: &Wait, sequence: &TimeSequence) -> Option<i64> {
     let during = wait.from_ns.max(0)..=wait.until_ns;
     let carries = |event: &&Event| {
-        matches!(event.kind, EventKind::BareAck | EventKind::Segment)
+        matches!(event.kind, EventKind::PureAck | EventKind::Segment)
             && event.end != wait.end
             && during.contains(&event.at_ns)
     };
     let last = sequence.events.iter().filter(carries).max_by_key(|event| event.at_ns)?;
-    (last.kind == EventKind::BareAck).then_some(last.end_byte)
+    (last.kind == EventKind::PureAck).then_some(last.end_byte)
 }
 
-fn bare_ack(last: i64) -> String {
+fn pure_ack(last: i64) -> String {
     format!("ACK {last}")
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn cause(cause: WaitCause) -> &'static str {
         WaitCause::Cork => "corked",
         WaitCause::Autocork => "held by autocorking",
         WaitCause::DelayedAck => "delayed ACK",
-        WaitCause::FarProgram => "held by the program",
+        WaitCause::ServerProgram => "held by the program",
         WaitCause::Unexplained => "held, unexplained",
     }
 }
@@ -197,8 +197,8 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
                                                        stamps of this exchange, so no segment and no ACK is shown."
                 .to_owned()
         }
-        (Source::KernelTimestamps, [near, _]) => {
-            let (with, without) = if near { (End::Near, End::Far) } else { (End::Far, End::Near) };
+        (Source::KernelTimestamps, [client, _]) => {
+            let (with, without) = if client { (End::Client, End::Server) } else { (End::Server, End::Client) };
             format!(
                 "Drawn from the kernel's time stamps of the {} alone, so no segment of the {} is shown{off}",
                 end(with),
@@ -209,13 +209,13 @@ pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     format!("{from}{}", capture(row))
 }
 
-/// Whether the sequence shows what the kernel stamped for the near end, and for the far one. A sender's stamps are of its
+/// Whether the sequence shows what the kernel stamped for the client, and for the server one. A sender's stamps are of its
 /// segments, and of when these were acknowledged.
 fn stamped(sequence: &TimeSequence) -> [bool; 2] {
-    [End::Near, End::Far].map(|sender| {
+    [End::Client, End::Server].map(|sender| {
         sequence.events.iter().any(|event| match event.kind {
             EventKind::Segment => event.end == sender,
-            EventKind::BareAck => event.end != sender,
+            EventKind::PureAck => event.end != sender,
             _ => false,
         })
     })

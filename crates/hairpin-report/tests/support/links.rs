@@ -1,4 +1,4 @@
-//! A made-up run over links: a home uplink that fills its queue and loses, a bridge that loses nothing, and a link typed
+//! A fixture run over links: a home uplink that fills its queue and loses, a bridge that loses nothing, and a link typed
 //! by its user whose relay was late. Ledgers close; no figure was measured.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,7 +11,7 @@ use hairpin_model::link::{
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, CpuSeconds};
 
-use super::{Dice, ROUNDS, summary, survey};
+use super::{Generator, ROUNDS, summary, survey};
 
 /// As docs/links.md has it.
 pub const HOME_UPLINK: &str = "up=5.5mbit down=87.16mbit up.queue=2752KiB down.queue=512KiB up.loss=0.015% \
@@ -27,10 +27,10 @@ const MTU: &str = "packets of at most 1500 B";
 
 /// Six cases: `tcp` on the loopback and over each link, and `udp` over the home uplink and the typed link.
 pub fn run() -> Run {
-    let mut dice = Dice(5);
+    let mut generator = Generator(5);
     let mut over = |transport: &str, name: Option<&str>, line: &str, p50: f64| {
         let case = Case { link: line.to_owned(), link_name: name.map(str::to_owned), ..Case::ping_pong(transport) };
-        summary(case, p50, &mut dice)
+        summary(case, p50, &mut generator)
     };
     let mut cases = vec![
         over("tcp", None, "loopback", 13_400.0),
@@ -57,7 +57,7 @@ pub fn run() -> Run {
     run.cases = cases;
     run.comparisons.clear();
     run.answer = super::told(
-        "A round trip of tcp (block, together) takes, at p50, 13.4 us without a link, 4.05 ms over bridged-vm, 47.1 ms over \
+        "A round trip of tcp (block, same-cpu) takes, at p50, 13.4 us without a link, 4.05 ms over bridged-vm, 47.1 ms over \
          home-uplink and 49.3 ms over up=5.5mbit down=80mbit and more.",
     );
     run.findings.clear();
@@ -71,7 +71,7 @@ pub fn run_over(link: &str) -> Run {
     run.cases.retain(|row| row.case.link == link || row.case.link_name.as_deref() == Some(link));
     run.plan.rounds_ordered = run.cases.len() as u64 * u64::from(ROUNDS);
     run.answer = super::told(&format!(
-        "The fastest round trip between two processes over {link} is tcp (block, together) at p50 47.1 ms (95 % interval \
+        "The fastest round trip between two processes over {link} is tcp (block, same-cpu) at p50 47.1 ms (95 % interval \
          46.7-47.9)."
     ));
     run

@@ -1,4 +1,4 @@
-//! A made-up but plausible run: 12 transports in three groups over 10 rounds, the same for the same seed.
+//! A fixture but plausible run: 12 transports in three groups over 10 rounds, the same for the same seed.
 //!
 //! The figures are shaped like those of a two-CPU virtual machine; none of them was measured.
 #![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
@@ -23,9 +23,9 @@ use hairpin_model::summary::{
 };
 
 /// A small seeded generator (SplitMix64), so that the fixture needs nothing but itself.
-pub struct Dice(pub u64);
+pub struct Generator(pub u64);
 
-impl Dice {
+impl Generator {
     /// A number from 0 to 1.
     pub fn roll(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -38,12 +38,12 @@ impl Dice {
     }
 
     /// A factor near one: at most `spread` off.
-    pub fn near_one(&mut self, spread: f64) -> f64 {
+    pub fn client_one(&mut self, spread: f64) -> f64 {
         1.0 + spread * (2.0 * self.roll() - 1.0)
     }
 }
 
-/// Transport, and p50 in ns in the groups (block, together), (block, apart), (spin, apart); 0 where there is none.
+/// Transport, and p50 in ns in the groups (block, same-cpu), (block, cross-cpu), (spin, cross-cpu); 0 where there is none.
 const LADDER: &[(&str, [f64; 3])] = &[
     ("memory", [2480.0, 51_300.0, 92.0]),
     ("shm", [4510.0, 55_900.0, 142.0]),
@@ -59,33 +59,36 @@ const LADDER: &[(&str, [f64; 3])] = &[
     ("tcp6", [13_700.0, 70_900.0, 8260.0]),
 ];
 
-const GROUPS: [(Waiting, Placement); 3] =
-    [(Waiting::Block, Placement::Together), (Waiting::Block, Placement::Apart), (Waiting::Spin, Placement::Apart)];
+const GROUPS: [(Waiting, Placement); 3] = [
+    (Waiting::Block, Placement::SameCpu),
+    (Waiting::Block, Placement::CrossCpu),
+    (Waiting::Spin, Placement::CrossCpu),
+];
 
 /// How many rounds each case has.
 pub const ROUNDS: u32 = 10;
 
-/// The survey: 35 cases of the ladder, an A/A twin, an open-loop case, and one invalid case.
+/// The survey: 35 cases of the ladder, an A/A replicate, an open-loop case, and one invalid case.
 pub fn survey(seed: u64) -> Run {
-    let mut dice = Dice(seed);
+    let mut generator = Generator(seed);
     let mut cases = Vec::new();
     for (place, (waiting, placement)) in GROUPS.into_iter().enumerate() {
         for (transport, p50s) in LADDER.iter().filter(|(_, p50s)| p50s[place] > 0.0) {
             let ends = if *transport == "memory" { Ends::Threads } else { Ends::Processes };
             let case = Case { waiting, placement, ends, ..Case::ping_pong(transport) };
-            cases.push(summary(case, p50s[place], &mut dice));
+            cases.push(summary(case, p50s[place], &mut generator));
         }
     }
-    let twin = Case { twin: 1, ..Case::ping_pong("tcp") };
-    cases.push(summary(twin, 13_430.0, &mut dice));
-    cases.push(open_loop(&mut dice));
-    cases.push(invalid(&mut dice));
+    let replicate = Case { replicate: 1, ..Case::ping_pong("tcp") };
+    cases.push(summary(replicate, 13_430.0, &mut generator));
+    cases.push(open_loop(&mut generator));
+    cases.push(invalid(&mut generator));
     spoil(&mut cases);
     let comparisons = comparisons(&cases);
     let findings = findings(&cases);
     let answer = Answer {
         headline:
-            "The fastest round trip between two processes here is shm (spin, apart) at p50 140 ns (95 % interval \
+            "The fastest round trip between two processes here is shm (spin, cross-cpu) at p50 140 ns (95 % interval \
                    140-142)."
                 .to_owned(),
         sentences: vec![
@@ -137,7 +140,7 @@ pub fn slowed_survey() -> Run {
         row.state = Some(StateShare { index: 0, share: 0.6 });
         row.round_points.iter_mut().skip(6).for_each(|point| point.state = 1);
     }
-    let tcp = run.cases.iter_mut().find(|row| row.label == "tcp block together").expect("it is in the survey");
+    let tcp = run.cases.iter_mut().find(|row| row.label == "tcp block same-cpu").expect("it is in the survey");
     let latency_ns = LatencyFigures {
         p50: Some(Figure::new(5700.0, 5600.0, 5800.0)),
         p99: Some(Figure::bare(9100.0)),
@@ -165,14 +168,16 @@ fn plan(cases: u64) -> Plan {
 }
 
 /// A case whose rounds scatter by a few percent around `p50`, with a tail that suits its waiting.
-pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
-    let apart_and_blocking = case.waiting == Waiting::Block && case.placement == Placement::Apart && p50 > 10_000.0;
+pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
+    let apart_and_blocking =
+        case.waiting == Waiting::Block && case.placement == Placement::CrossCpu && p50 > 10_000.0;
     let spread = if apart_and_blocking { 0.09 } else { 0.02 };
-    let points: Vec<RoundPoint> = (0..ROUNDS).map(|block| round_point(&case, block, p50, spread, dice)).collect();
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "made-up counts")]
+    let points: Vec<RoundPoint> =
+        (0..ROUNDS).map(|block| round_point(&case, block, p50, spread, generator)).collect();
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "fixture counts")]
     let samples = (50e6 * f64::from(ROUNDS) / (p50 * 1.1)) as u64;
     let medians: Vec<f64> = points.iter().map(|point| point.p50_ns).collect();
-    let curve = curve(p50, apart_and_blocking, samples, dice);
+    let curve = curve(p50, apart_and_blocking, samples, generator);
     let middle = interval_of(&medians);
     let at = |quantile: f64| {
         let found = curve.iter().find(|point| point.quantile >= quantile).expect("the curve ends at 1");
@@ -200,8 +205,8 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
         service_ns: None,
         lateness_ns: None,
         rate_per_s: Some(around(1e9 / (p50 * 1.06), 0.02)),
-        setup_ns: Some(around(21_000.0 + p50 * 2.3 * dice.near_one(0.2), 0.08)),
-        first_message_ns: Some(around(p50 * 3.1 * dice.near_one(0.3) + 9000.0, 0.11)),
+        setup_ns: Some(around(21_000.0 + p50 * 2.3 * generator.client_one(0.2), 0.08)),
+        first_message_ns: Some(around(p50 * 3.1 * generator.client_one(0.3) + 9000.0, 0.11)),
         ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
         cpu_seconds: CpuSeconds {
             client: if case.waiting == Waiting::Spin { 0.5 } else { 0.21 },
@@ -220,12 +225,12 @@ pub fn summary(case: Case, p50: f64, dice: &mut Dice) -> CaseSummary {
     }
 }
 
-fn round_point(case: &Case, block: u32, p50: f64, spread: f64, dice: &mut Dice) -> RoundPoint {
+fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut Generator) -> RoundPoint {
     let drift =
-        if case.placement == Placement::Apart && case.transport == "tcp" { 0.012 * f64::from(block) } else { 0.0 };
-    let p50_ns = p50 * (dice.near_one(spread) + drift);
-    let within = dice.roll() * 1.9e9;
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "made-up times")]
+        if case.placement == Placement::CrossCpu && case.transport == "tcp" { 0.012 * f64::from(block) } else { 0.0 };
+    let p50_ns = p50 * (generator.client_one(spread) + drift);
+    let within = generator.roll() * 1.9e9;
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "fixture times")]
     let started_ns = (f64::from(block) * 2.1e9 + within) as u64;
     RoundPoint {
         number: block,
@@ -252,11 +257,11 @@ fn around(value: f64, spread: f64) -> Figure {
 }
 
 /// A curve with a foot, a body and a tail, up to the greatest of `samples`.
-fn curve(p50: f64, wide: bool, samples: u64, dice: &mut Dice) -> Vec<CurvePoint> {
-    #[expect(clippy::cast_precision_loss, reason = "made-up counts")]
+fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<CurvePoint> {
+    #[expect(clippy::cast_precision_loss, reason = "fixture counts")]
     let last_nines = (samples.max(10) as f64).log10();
     let body = if wide { 0.28 } else { 0.07 };
-    let knee = 1.7 + dice.roll();
+    let knee = 1.7 + generator.roll();
     let steps = 80;
     let mut places: Vec<f64> = (0..steps).map(|step| last_nines * f64::from(step) / f64::from(steps - 1)).collect();
     places.extend([0.5_f64, 0.1, 0.01, 0.001, 0.0001, 0.00001].map(|beyond| -beyond.log10()));
@@ -270,7 +275,7 @@ fn curve(p50: f64, wide: bool, samples: u64, dice: &mut Dice) -> Vec<CurvePoint>
             CurvePoint { quantile: 1.0 - 10_f64.powf(-nines), latency_ns }
         })
         .collect();
-    let greatest = curve.last().map_or(p50, |point| point.latency_ns) * (1.2 + 3.0 * dice.roll());
+    let greatest = curve.last().map_or(p50, |point| point.latency_ns) * (1.2 + 3.0 * generator.roll());
     curve.push(CurvePoint { quantile: 1.0, latency_ns: greatest });
     curve
 }
@@ -290,13 +295,13 @@ fn effective(case: &Case) -> EffectiveOptions {
     EffectiveOptions { client: both.clone(), echo: both, differs: Vec::new() }
 }
 
-fn open_loop(dice: &mut Dice) -> CaseSummary {
+fn open_loop(generator: &mut Generator) -> CaseSummary {
     let case = Case {
-        placement: Placement::Apart,
+        placement: Placement::CrossCpu,
         pattern: Pattern::Paced { rate_per_s: 1000.0 },
         ..Case::ping_pong("udp")
     };
-    let mut summary = summary(case, 96_400.0, dice);
+    let mut summary = summary(case, 96_400.0, generator);
     summary.samples = 500;
     summary.latency_ns.p99 = None;
     summary.latency_ns.p999 = None;
@@ -313,13 +318,13 @@ fn open_loop(dice: &mut Dice) -> CaseSummary {
     summary
 }
 
-fn invalid(dice: &mut Dice) -> CaseSummary {
+fn invalid(generator: &mut Generator) -> CaseSummary {
     let case = Case {
         options: Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096"),
         pattern: Pattern::Paced { rate_per_s: 50_000.0 },
         ..Case::ping_pong("tcp")
     };
-    let mut summary = summary(case, 2_310_000.0, dice);
+    let mut summary = summary(case, 2_310_000.0, generator);
     summary.valid = false;
     summary.why_invalid =
         vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
@@ -336,7 +341,7 @@ fn invalid(dice: &mut Dice) -> CaseSummary {
 /// Some rounds fail, as they do.
 fn spoil(cases: &mut [CaseSummary]) {
     let cause = "cannot receive on fifo: nobody answered within 2000 ms (hint: was the server killed?)";
-    let fifo = cases.iter_mut().find(|row| row.label == "fifo block apart").expect("it is on the ladder");
+    let fifo = cases.iter_mut().find(|row| row.label == "fifo block cross-cpu").expect("it is on the ladder");
     fifo.failed_rounds = vec![cause.to_owned(), cause.to_owned()];
     fifo.rounds = 8;
     fifo.round_points.truncate(8);
@@ -344,11 +349,11 @@ fn spoil(cases: &mut [CaseSummary]) {
 
 fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
-    let (tcp, twin) = (find(cases, "tcp block together"), find(cases, "tcp block together (again)"));
+    let (tcp, replicate) = (find(cases, "tcp block same-cpu"), find(cases, "tcp block same-cpu (again)"));
     comparisons.push(Comparison {
         role: Role::AgainstItself,
         baseline: tcp.id.clone(),
-        candidate: twin.id.clone(),
+        candidate: replicate.id.clone(),
         ratio: Figure::new(0.998, 0.988, 1.008),
         difference_ns: Figure::new(-26.0, -161.0, 107.0),
         verdict: Verdict::CannotTell,
@@ -360,9 +365,9 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
         let mut rows: Vec<&CaseSummary> = cases
             .iter()
             .filter(|row| (row.case.waiting, row.case.placement) == (waiting, placement))
-            .filter(|row| row.valid && row.case.twin == 0 && row.case.pattern == Pattern::PingPong)
+            .filter(|row| row.valid && row.case.replicate == 0 && row.case.pattern == Pattern::PingPong)
             .collect();
-        let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every made-up case has one").value;
+        let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every fixture case has one").value;
         rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
         for pair in rows.windows(2) {
             let ratio = p50(pair[1]) / p50(pair[0]);
@@ -407,7 +412,7 @@ fn find<'c>(cases: &'c [CaseSummary], label: &str) -> &'c CaseSummary {
 
 fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
     let apart =
-        ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block apart")).id.clone());
+        ["tcp", "udp", "unix-stream", "pipe"].map(|name| find(cases, &format!("{name} block cross-cpu")).id.clone());
     let evidence =
         |what: &str, value: Figure, unit: &str| Evidence { what: what.to_owned(), value, unit: unit.to_owned() };
     vec![
@@ -421,8 +426,8 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                       the sleeping CPU of the peer, not carrying the message."
                     .to_owned(),
             evidence: vec![
-                evidence("p50 of tcp block apart", Figure::new(70_200.0, 66_100.0, 73_900.0), "ns"),
-                evidence("p50 of tcp spin apart", Figure::new(8120.0, 8010.0, 8260.0), "ns"),
+                evidence("p50 of tcp block cross-cpu", Figure::new(70_200.0, 66_100.0, 73_900.0), "ns"),
+                evidence("p50 of tcp spin cross-cpu", Figure::new(8120.0, 8010.0, 8260.0), "ns"),
                 evidence("part of the round trip that is waking", Figure::new(0.84, 0.82, 0.87), "share"),
             ],
             advice: "Where latency matters, spin on a CPU of its own, keep both ends on one CPU, or hold \
@@ -433,7 +438,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
                          microseconds, else waking is not the cause"
                     .to_owned(),
                 command:
-                    "hairpin round-trip --transport tcp --waiting block --placement apart --cpu-idle deep,shallow \
+                    "hairpin round-trip --transport tcp --waiting block --placement cross-cpu --cpu-idle deep,shallow \
                           --rounds 10"
                         .to_owned(),
                 pair: None,
@@ -449,8 +454,8 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
             code: "drift".to_owned(),
             about: About::Run,
             severity: Severity::Note,
-            cases: vec![find(cases, "tcp block apart").id.clone()],
-            summary: "The rounds of tcp block apart grew by 10.9 % from the first to the last.".to_owned(),
+            cases: vec![find(cases, "tcp block cross-cpu").id.clone()],
+            summary: "The rounds of tcp block cross-cpu grew by 10.9 % from the first to the last.".to_owned(),
             evidence: vec![evidence("last round over first round", Figure::bare(1.109), "ratio")],
             advice: "Compare only cases whose rounds were interleaved in one run.".to_owned(),
             counter_experiment: None,
@@ -493,17 +498,17 @@ pub fn disturb(run: &mut Run, share: f64) {
 
 fn skipped() -> Vec<Skipped> {
     let spin = "spin and together cannot be combined: the spinning end would keep the CPU from its peer (hint: use \
-                --placement apart)";
+                --placement cross-cpu)";
     let mut skipped: Vec<Skipped> = ["tcp", "udp", "shm"]
         .map(|name| Skipped {
             transport: name.to_owned(),
-            case: Some(format!("{name} spin together")),
+            case: Some(format!("{name} spin same-cpu")),
             reason: spin.to_owned(),
         })
         .to_vec();
     skipped.push(Skipped {
         transport: "icmp".to_owned(),
-        case: Some("icmp spin apart".to_owned()),
+        case: Some("icmp spin cross-cpu".to_owned()),
         reason: "the kernel answers: there is no server that could spin".to_owned(),
     });
     skipped

@@ -1,4 +1,4 @@
-//! A made-up run of small writes: 100 writes of 2 bytes over loopback with each remedy, controls, and drawn exchanges.
+//! A fixture run of small writes: 100 writes of 2 bytes over loopback with each remedy, controls, and drawn exchanges.
 
 use hairpin_model::answer::{Answer, BestRemedy};
 use hairpin_model::case::Case;
@@ -11,11 +11,11 @@ use hairpin_model::summary::{CaseSummary, Comparison, ExchangeFigures, Role, Ver
 use hairpin_model::time_sequence::{Event, EventKind, Source, TimeSequence, TraceSummary, Wait, WaitCause};
 use hairpin_model::trace::{Capture, End};
 
-use super::{Dice, around, summary};
+use super::{Generator, around, summary};
 
-/// Remedy, p50 and first exchange in ns, bytes/ms, segments, bare ACKs, system calls; over tcp.
+/// Remedy, p50 and first exchange in ns, bytes/ms, segments, pure ACKs, system calls; over tcp.
 const REMEDIES: &[(&str, [f64; 6])] = &[
-    ("none", [44_012_000.0, 612_000.0, 4.54, 4.0, 3.0, 101.0]),
+    ("default", [44_012_000.0, 612_000.0, 4.54, 4.0, 3.0, 101.0]),
     ("nodelay", [552_000.0, 641_000.0, 344.0, 101.0, 12.0, 101.0]),
     ("cork", [108_000.0, 148_000.0, 1705.0, 2.0, 1.0, 103.0]),
     ("cork-forgotten", [208_040_000.0, 208_030_000.0, 0.961, 2.0, 1.0, 101.0]),
@@ -28,10 +28,10 @@ const REMEDIES: &[(&str, [f64; 6])] = &[
 
 /// The same of the transports that have neither segments nor acknowledgements.
 const CONTROLS: &[(&str, &str, [f64; 3])] = &[
-    ("unix-stream", "none", [101_000.0, 131_000.0, 1890.0]),
+    ("unix-stream", "default", [101_000.0, 131_000.0, 1890.0]),
     ("unix-stream", "one-write", [11_900.0, 32_000.0, 8100.0]),
     ("unix-stream", "writev", [12_100.0, 33_100.0, 8020.0]),
-    ("pipe", "none", [88_000.0, 117_000.0, 2190.0]),
+    ("pipe", "default", [88_000.0, 117_000.0, 2190.0]),
     ("pipe", "one-write", [7200.0, 21_000.0, 14_900.0]),
 ];
 
@@ -44,19 +44,19 @@ pub fn pause(run: &mut Run, gap_ns: u64) {
 
 /// The run, its exchanges drawn from a capture or from kernel time stamps.
 pub fn run(captured: bool) -> Run {
-    let mut dice = Dice(3);
+    let mut generator = Generator(3);
     let mut cases: Vec<CaseSummary> = Vec::new();
     for (word, [p50, first, bytes, segments, acks, calls]) in REMEDIES {
-        let mut row = exchanges("tcp", word, [*p50, *first, *bytes], &mut dice);
+        let mut row = exchanges("tcp", word, [*p50, *first, *bytes], &mut generator);
         let figures = row.exchanges.as_mut().expect("it has exchanges");
         figures.segments_per_exchange = Some(Figure::bare(*segments));
-        figures.bare_acks_per_exchange = Some(Figure::bare(*acks));
+        figures.pure_acks_per_exchange = Some(Figure::bare(*acks));
         figures.system_calls_per_exchange = Some(Figure::bare(*calls));
         row.trace = Some(trace(word, captured));
         cases.push(row);
     }
     for (transport, word, figures) in CONTROLS {
-        cases.push(exchanges(transport, word, *figures, &mut dice));
+        cases.push(exchanges(transport, word, *figures, &mut generator));
     }
     let mut run = super::survey(1);
     run.plan = Plan {
@@ -118,7 +118,7 @@ pub fn pipelined() -> Run {
     for row in run.cases.iter_mut().filter(|row| row.case.transport == "tcp") {
         let remedy = row.case.exchange.as_ref().map(|exchange| exchange.remedy);
         let bytes = match remedy {
-            Some(Remedy::None | Remedy::Batch(_)) => 8.9,
+            Some(Remedy::Default | Remedy::Batch(_)) => 8.9,
             Some(Remedy::CorkForgotten) => 3.85,
             Some(Remedy::More) => 1301.0,
             Some(Remedy::Cork) => 1290.0,
@@ -126,7 +126,7 @@ pub fn pipelined() -> Run {
         };
         let figures = row.exchanges.as_mut().expect("it has exchanges");
         figures.bytes_per_ms = Some(around(bytes, 0.015));
-        figures.speed_up_against_none = figures.speed_up_against_none.map(|_| around(bytes / 8.9, 0.02));
+        figures.speed_up_against_default = figures.speed_up_against_default.map(|_| around(bytes / 8.9, 0.02));
     }
     run
 }
@@ -141,7 +141,7 @@ pub fn exchange(remedy: &str) -> Exchange {
     }
 }
 
-fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], dice: &mut Dice) -> CaseSummary {
+fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], generator: &mut Generator) -> CaseSummary {
     let mut exchange = exchange(word);
     let options = match exchange.remedy {
         Remedy::Nodelay => Options::default().with(OptionName::Nodelay, "on"),
@@ -150,7 +150,7 @@ fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], dice: &
     let nagle = transport == "tcp" && p50 > 40e6 && first < 1e6;
     exchange.pipeline = 1;
     let case = Case::small_writes(transport, exchange);
-    let mut row = summary(Case { options: options.clone(), ..case.clone() }, p50, dice);
+    let mut row = summary(Case { options: options.clone(), ..case.clone() }, p50, generator);
     (row.id, row.label, row.case) = (case.id(), case.label(), case);
     row.samples = if p50 > 1e6 { 120 } else { 8000 };
     row.latency_ns.p99 = row.latency_ns.p99.filter(|_| row.samples >= 1000);
@@ -161,14 +161,14 @@ fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], dice: &
         5 if nagle => p50 * 0.4,
         _ => p50 * 1.02,
     };
-    let against = REMEDIES.iter().find(|(remedy, _)| *remedy == "none").expect("it is there").1[2];
+    let against = REMEDIES.iter().find(|(remedy, _)| *remedy == "default").expect("it is there").1[2];
     let none = if transport == "tcp" { against } else { CONTROLS[if transport == "pipe" { 3 } else { 0 }].2[2] };
     row.exchanges = Some(ExchangeFigures {
         exchange_ns: row.latency_ns,
         first_exchange_ns: Some(around(first, 0.04)),
         early_exchanges_ns: (1..=8).map(|number| around(early(number), 0.03)).collect(),
         bytes_per_ms: Some(around(bytes, 0.015)),
-        speed_up_against_none: (word != "none").then(|| around(bytes / none, 0.02)),
+        speed_up_against_default: (word != "default").then(|| around(bytes / none, 0.02)),
         ..ExchangeFigures::default()
     });
     row
@@ -177,7 +177,7 @@ fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], dice: &
 fn trace(word: &str, captured: bool) -> TraceSummary {
     let file = format!("captures/tcp-{word}.pcapng");
     let sequence = match word {
-        "none" => Some(none()),
+        "default" => Some(none()),
         "nodelay" => Some(nodelay()),
         "cork-forgotten" => Some(cork_forgotten()),
         "one-write" => Some(one_write()),
@@ -200,7 +200,7 @@ fn trace(word: &str, captured: bool) -> TraceSummary {
 
 fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
     let mut rows: Vec<&CaseSummary> = cases.iter().filter(|row| row.case.transport == "tcp").collect();
-    let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every made-up case has one").value;
+    let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every fixture case has one").value;
     rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
     let pair = |pair: &[&CaseSummary]| {
         let ratio = p50(pair[1]) / p50(pair[0]);
@@ -236,7 +236,7 @@ fn findings(cases: &[CaseSummary]) -> Vec<Finding> {
         advice: "Copy the writes together, or cork the socket until the last.".to_owned(),
         counter_experiment: Some(CounterExperiment {
             change: "set TCP_NODELAY at the client: the exchange must fall by about 40 ms".to_owned(),
-            command: "hairpin small-writes --writes 100x2 --remedy none,nodelay".to_owned(),
+            command: "hairpin small-writes --writes 100x2 --remedy default,nodelay".to_owned(),
             pair: None,
         }),
         proved: Some(Proved {
@@ -254,19 +254,19 @@ fn event(end: End, kind: EventKind, times: (i64, i64), bytes: (i64, i64)) -> Eve
 
 fn handshake(at_ns: i64) -> Vec<Event> {
     vec![
-        event(End::Near, EventKind::Syn, (at_ns, at_ns + 6000), (0, 0)),
-        event(End::Far, EventKind::SynAck, (at_ns + 9000, at_ns + 14_000), (0, 0)),
-        event(End::Near, EventKind::BareAck, (at_ns + 16_000, at_ns + 19_000), (0, 0)),
+        event(End::Client, EventKind::Syn, (at_ns, at_ns + 6000), (0, 0)),
+        event(End::Server, EventKind::SynAck, (at_ns + 9000, at_ns + 14_000), (0, 0)),
+        event(End::Client, EventKind::PureAck, (at_ns + 16_000, at_ns + 19_000), (0, 0)),
     ]
 }
 
-/// The far end reads the rest of the request and answers, from `at_ns` on.
+/// The server reads the rest of the request and answers, from `at_ns` on.
 fn answer(at_ns: i64, first_byte: i64) -> Vec<Event> {
     vec![
-        event(End::Far, EventKind::Read, (at_ns, at_ns + 900), (first_byte, 200)),
-        event(End::Far, EventKind::Write, (at_ns + 1800, at_ns + 7000), (0, 4)),
-        event(End::Far, EventKind::Segment, (at_ns + 4000, at_ns + 5200), (0, 4)),
-        event(End::Near, EventKind::Read, (at_ns + 9000, at_ns + 9800), (0, 4)),
+        event(End::Server, EventKind::Read, (at_ns, at_ns + 900), (first_byte, 200)),
+        event(End::Server, EventKind::Write, (at_ns + 1800, at_ns + 7000), (0, 4)),
+        event(End::Server, EventKind::Segment, (at_ns + 4000, at_ns + 5200), (0, 4)),
+        event(End::Client, EventKind::Read, (at_ns + 9000, at_ns + 9800), (0, 4)),
     ]
 }
 
@@ -280,15 +280,15 @@ fn sequence(exchange: u64, mut events: Vec<Event>, waits: Vec<Wait>) -> TimeSequ
 fn none() -> TimeSequence {
     let late = 43_961_000;
     let mut events = handshake(-482_113_000);
-    events.push(event(End::Near, EventKind::Write, (0, 4100), (0, 2)));
-    events.push(event(End::Near, EventKind::Segment, (2900, 3800), (0, 2)));
-    events.push(event(End::Far, EventKind::Read, (8400, 9100), (0, 2)));
+    events.push(event(End::Client, EventKind::Write, (0, 4100), (0, 2)));
+    events.push(event(End::Client, EventKind::Segment, (2900, 3800), (0, 2)));
+    events.push(event(End::Server, EventKind::Read, (8400, 9100), (0, 2)));
     for number in 1..100 {
         let at_ns = 12_000 + 700 * number;
-        events.push(event(End::Near, EventKind::Write, (at_ns, at_ns + 600), (2 * number, 2 * number + 2)));
+        events.push(event(End::Client, EventKind::Write, (at_ns, at_ns + 600), (2 * number, 2 * number + 2)));
     }
-    events.push(event(End::Far, EventKind::BareAck, (late, late + 1500), (2, 2)));
-    events.push(event(End::Near, EventKind::Segment, (late + 2200, late + 3100), (2, 200)));
+    events.push(event(End::Server, EventKind::PureAck, (late, late + 1500), (2, 2)));
+    events.push(event(End::Client, EventKind::Segment, (late + 2200, late + 3100), (2, 200)));
     events.extend(answer(late + 8000, 2));
     let wait = |cause, end, from_ns, until_ns, bytes: (i64, i64)| Wait {
         came_ns: None,
@@ -300,8 +300,8 @@ fn none() -> TimeSequence {
         end_byte: bytes.1,
     };
     let waits = vec![
-        wait(WaitCause::DelayedAck, End::Far, 3800, late, (0, 2)),
-        wait(WaitCause::Nagle, End::Near, 12_700, late + 2200, (2, 200)),
+        wait(WaitCause::DelayedAck, End::Server, 3800, late, (0, 2)),
+        wait(WaitCause::Nagle, End::Client, 12_700, late + 2200, (2, 200)),
     ];
     sequence(12, events, waits)
 }
@@ -312,18 +312,18 @@ fn nodelay() -> TimeSequence {
     for number in 0..100 {
         let at_ns = 4600 * number;
         let bytes = (2 * number, 2 * number + 2);
-        events.push(event(End::Near, EventKind::Write, (at_ns, at_ns + 4200), bytes));
-        events.push(event(End::Near, EventKind::Segment, (at_ns + 2100, at_ns + 2900), bytes));
+        events.push(event(End::Client, EventKind::Write, (at_ns, at_ns + 4200), bytes));
+        events.push(event(End::Client, EventKind::Segment, (at_ns + 2100, at_ns + 2900), bytes));
         if number % 16 == 15 {
             events.push(event(
-                End::Far,
-                EventKind::BareAck,
+                End::Server,
+                EventKind::PureAck,
                 (at_ns + 3000, at_ns + 3900),
                 (2 * number + 2, 2 * number + 2),
             ));
         }
     }
-    events.push(event(End::Far, EventKind::Read, (21_000, 22_000), (0, 8)));
+    events.push(event(End::Server, EventKind::Read, (21_000, 22_000), (0, 8)));
     events.extend(answer(468_000, 8));
     sequence(1, events, Vec::new())
 }
@@ -334,14 +334,14 @@ fn cork_forgotten() -> TimeSequence {
     let mut events = handshake(-1_250_300_000);
     for number in 0..100 {
         let at_ns = 700 * number;
-        events.push(event(End::Near, EventKind::Write, (at_ns, at_ns + 600), (2 * number, 2 * number + 2)));
+        events.push(event(End::Client, EventKind::Write, (at_ns, at_ns + 600), (2 * number, 2 * number + 2)));
     }
-    events.push(event(End::Near, EventKind::Segment, (late, late + 900), (0, 200)));
+    events.push(event(End::Client, EventKind::Segment, (late, late + 900), (0, 200)));
     events.extend(answer(late + 8000, 0));
     let cork = Wait {
         came_ns: None,
         cause: WaitCause::Cork,
-        end: End::Near,
+        end: End::Client,
         from_ns: 600,
         until_ns: late,
         first_byte: 0,
@@ -353,9 +353,9 @@ fn cork_forgotten() -> TimeSequence {
 /// One segment there, one back.
 fn one_write() -> TimeSequence {
     let mut events = handshake(-3_100_000);
-    events.push(event(End::Near, EventKind::Write, (0, 6100), (0, 200)));
-    events.push(event(End::Near, EventKind::Segment, (3900, 4700), (0, 200)));
+    events.push(event(End::Client, EventKind::Write, (0, 6100), (0, 200)));
+    events.push(event(End::Client, EventKind::Segment, (3900, 4700), (0, 200)));
     events.extend(answer(9000, 0));
-    events.push(event(End::Near, EventKind::BareAck, (18_000, 18_800), (4, 4)));
+    events.push(event(End::Client, EventKind::PureAck, (18_000, 18_800), (4, 4)));
     sequence(160, events, Vec::new())
 }

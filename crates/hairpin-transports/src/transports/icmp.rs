@@ -18,7 +18,7 @@ use crate::options::{self, Family, Moment};
 use crate::system::{socket, sockopt};
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
 use crate::wires::descriptor::{DescriptorWire, Miss, Port};
-use crate::wires::internet::far_end;
+use crate::wires::internet::server_end;
 use crate::wires::socket::{facts, loopback_detail};
 use crate::wires::{bad_address, check, failed};
 
@@ -41,7 +41,7 @@ impl Transport for Icmp {
             name: "icmp",
             summary: "ICMP echo over IPv4, answered by the kernel",
             ordered: false,
-            lossless: false,
+            reliable: false,
             boundaries: true,
             // 65535 bytes less the two headers.
             max_message_bytes: 65_507,
@@ -70,14 +70,14 @@ impl Transport for Icmp {
 
     fn listen(&self, _setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
         Err(TransportError::Impossible(WhyNot {
-            reason: "icmp has no far end of ours: the kernel answers".to_owned(),
+            reason: "icmp has no server of ours: the kernel answers".to_owned(),
             hint: "connect to 127.0.0.1".to_owned(),
         }))
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let at = far_end(Family::V4, setup);
+        let at = server_end(Family::V4, setup);
         let is_there = |parsed: &Ipv4Addr| IpAddr::V4(*parsed) == at;
         let to = address.parse::<Ipv4Addr>().ok().filter(is_there);
         let to = to.ok_or_else(|| bad_address(address, &at.to_string()))?;
@@ -88,7 +88,7 @@ impl Transport for Icmp {
         prepared
             .and_then(|()| socket.connect(&SocketAddrV4::new(to, 0).into()))
             .map_err(|source| failed("connect to", address, source, "is the interface up (`ip link`)?"))?;
-        let is_checked = is_raw && setup.far.is_some();
+        let is_checked = is_raw && setup.server.is_some();
         let port = IcmpPort { socket, is_raw, is_checked, identifier, sequence: 0 };
         let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
         Ok(Box::new(wire.map_err(|source| failed("set an alarm for", "an ICMP socket", source, HINT))?))

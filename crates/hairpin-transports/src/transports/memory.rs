@@ -23,12 +23,12 @@ impl Transport for Memory {
             name: "memory",
             summary: "queues inside one process, without the kernel",
             ordered: true,
-            lossless: true,
+            reliable: true,
             boundaries: true,
             max_message_bytes: 16 << 20,
             min_message_bytes: 1,
             min_mtu_bytes: 0,
-            answered_by: AnsweredBy::EchoHalf,
+            answered_by: AnsweredBy::Server,
             reach: Reach::Process,
             protocol: Protocol::None,
             cpu_only: true,
@@ -51,7 +51,7 @@ impl Transport for Memory {
         let queue = || Queue::new(setup.largest_message);
         let pair = Arc::new(Pair { queues: [queue(), queue()], connected: Mutex::new(false), came: Condvar::new() });
         locked(&LISTENERS).insert(number, Arc::clone(&pair));
-        Ok(Box::new(Listener { number, wire: Some(MemoryWire::new(pair, FAR, setup)) }))
+        Ok(Box::new(Listener { number, wire: Some(MemoryWire::new(pair, SERVER, setup)) }))
     }
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
@@ -66,7 +66,7 @@ impl Transport for Memory {
         })?;
         *locked(&pair.connected) = true;
         pair.came.notify_one();
-        Ok(Box::new(MemoryWire::new(pair, NEAR, setup)))
+        Ok(Box::new(MemoryWire::new(pair, CLIENT, setup)))
     }
 }
 
@@ -80,7 +80,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 struct Listener {
     number: u64,
-    /// The far end; dropped unused, it closes the pair, as it must for a near end that nobody accepted.
+    /// The server; dropped unused, it closes the pair, as it must for a client that nobody accepted.
     wire: Option<MemoryWire>,
 }
 
@@ -106,11 +106,11 @@ impl Drop for Listener {
     }
 }
 
-const NEAR: usize = 0;
-const FAR: usize = 1;
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
 
 struct Pair {
-    /// What the near end receives, and what the far end receives.
+    /// What the client receives, and what the server receives.
     queues: [Queue; 2],
     connected: Mutex<bool>,
     came: Condvar,

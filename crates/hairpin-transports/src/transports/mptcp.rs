@@ -14,7 +14,7 @@ use super::tcp::bound;
 use crate::options::Family;
 use crate::system::sockopt;
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
-use crate::wires::internet::{far_end, no_loopback, parse};
+use crate::wires::internet::{no_loopback, parse, server_end};
 use crate::wires::socket::{Kind, connect, listen, loopback_detail};
 use crate::wires::{check, trial};
 
@@ -43,12 +43,12 @@ impl Transport for Mptcp {
             name: "mptcp",
             summary: "Multipath TCP over IPv4, through the loopback device",
             ordered: true,
-            lossless: true,
+            reliable: true,
             boundaries: false,
             max_message_bytes: 1 << 30,
             min_message_bytes: 1,
             min_mtu_bytes: IPV4_MTU_BYTES,
-            answered_by: AnsweredBy::EchoHalf,
+            answered_by: AnsweredBy::Server,
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
             cpu_only: false,
@@ -76,7 +76,7 @@ impl Transport for Mptcp {
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let to = parse(address, far_end(KIND.family, setup))?;
+        let to = parse(address, server_end(KIND.family, setup))?;
         connect(&to.into(), address, &KIND, setup)
     }
 }

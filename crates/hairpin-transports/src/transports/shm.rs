@@ -29,12 +29,12 @@ impl Transport for Shm {
             name: "shm",
             summary: "two rings in memory that both ends share",
             ordered: true,
-            lossless: true,
+            reliable: true,
             boundaries: true,
             max_message_bytes: 16 << 20,
             min_message_bytes: 1,
             min_mtu_bytes: 0,
-            answered_by: AnsweredBy::EchoHalf,
+            answered_by: AnsweredBy::Server,
             reach: Reach::Machine,
             protocol: Protocol::None,
             cpu_only: true,
@@ -65,7 +65,7 @@ impl Transport for Shm {
         let file = memory_file(layout.total_bytes()).map_err(error)?;
         let map = Map::new(file.as_fd(), layout.total_bytes()).map_err(error)?;
         layout.write(&map);
-        let ends = Ends::new(map, layout, FAR, setup);
+        let ends = Ends::new(map, layout, SERVER, setup);
         Ok(Box::new(Listener { file, ends, setup: setup.clone() }))
     }
 
@@ -78,14 +78,14 @@ impl Transport for Shm {
         let error = |source| failed("connect to", address, source, "is the server running, and as the same user?");
         let (map, layout) = open_ring(pid, number).map_err(error)?;
         if layout.message_bytes() < setup.largest_message {
-            let text = format!("the far end at {address} takes messages of {} bytes at most", layout.message_bytes());
+            let text = format!("the server at {address} takes messages of {} bytes at most", layout.message_bytes());
             return Err(error(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
         if map.word(Layout::HELLO).compare_exchange(NOBODY, COMING, SeqCst, SeqCst).is_err() {
             let taken = io::Error::new(io::ErrorKind::AddrInUse, "somebody has connected there before");
             return Err(error(taken));
         }
-        let mut ends = Ends::new(map, layout, NEAR, setup);
+        let mut ends = Ends::new(map, layout, CLIENT, setup);
         ends.meet();
         ends.map.word(Layout::HELLO).store(HERE, SeqCst);
         futex::wake(ends.map.word(Layout::HELLO));
@@ -111,8 +111,8 @@ const NOBODY: u32 = 0;
 const COMING: u32 = 1;
 const HERE: u32 = 2;
 
-const NEAR: usize = 0;
-const FAR: usize = 1;
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
 
 /// One end's hold on the shared memory. Dropping it tells the other end.
 struct Ends {
@@ -167,7 +167,7 @@ impl Drop for Ends {
 }
 
 struct Listener {
-    /// What the near end opens through `/proc`; not needed once it has.
+    /// What the client opens through `/proc`; not needed once it has.
     file: OwnedFd,
     ends: Ends,
     setup: Setup,

@@ -10,7 +10,7 @@ use socket2::{Protocol, Socket, Type};
 use crate::options::Family;
 use crate::system::sockopt;
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
-use crate::wires::internet::{cannot_bind, far_end, no_loopback, parse};
+use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
 use crate::wires::socket::{Kind, connect, listen, loopback_detail};
 use crate::wires::{check, trial};
 
@@ -35,9 +35,9 @@ impl Tcp {
     }
 }
 
-/// A new socket at the address and port of the setup's far end.
+/// A new socket at the address and port of the setup's server.
 pub(super) fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
-    let address = SocketAddr::new(far_end(kind.family, setup), setup.port);
+    let address = SocketAddr::new(server_end(kind.family, setup), setup.port);
     let socket = kind.open(setup)?;
     // So that the same port can be used for one round after the other: connections of the last one linger.
     socket
@@ -53,12 +53,12 @@ impl Transport for Tcp {
             name: self.name,
             summary: self.summary,
             ordered: true,
-            lossless: true,
+            reliable: true,
             boundaries: false,
             max_message_bytes: 1 << 30,
             min_message_bytes: 1,
             min_mtu_bytes: self.family.min_mtu_bytes(),
-            answered_by: AnsweredBy::EchoHalf,
+            answered_by: AnsweredBy::Server,
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
             cpu_only: false,
@@ -85,7 +85,7 @@ impl Transport for Tcp {
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let to = parse(address, far_end(self.family, setup))?;
+        let to = parse(address, server_end(self.family, setup))?;
         connect(&to.into(), address, &self.kind(), setup)
     }
 }

@@ -9,7 +9,7 @@ use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;
 use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
-use crate::wires::internet::{cannot_bind, far_end, no_loopback, parse};
+use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
 use crate::wires::socket::{Kind, connect_datagram, listen_datagram, loopback_detail};
 use crate::wires::{check, trial};
 
@@ -45,7 +45,7 @@ impl Udp {
     }
 
     fn bound(&self, setup: &Setup) -> Result<Socket, TransportError> {
-        let address = SocketAddr::new(far_end(self.family, setup), setup.port);
+        let address = SocketAddr::new(server_end(self.family, setup), setup.port);
         let socket = self.kind().open(setup)?;
         socket.bind(&address.into()).map_err(|source| cannot_bind(address, source))?;
         Ok(socket)
@@ -58,12 +58,12 @@ impl Transport for Udp {
             name: self.name,
             summary: self.summary,
             ordered: false,
-            lossless: false,
+            reliable: false,
             boundaries: true,
             max_message_bytes: self.max_message_bytes,
             min_message_bytes: 1,
             min_mtu_bytes: self.family.min_mtu_bytes(),
-            answered_by: AnsweredBy::EchoHalf,
+            answered_by: AnsweredBy::Server,
             reach: Reach::Network,
             protocol: card::Protocol::Udp,
             cpu_only: false,
@@ -96,7 +96,7 @@ impl Transport for Udp {
 
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
-        let to = parse(address, far_end(self.family, setup))?;
+        let to = parse(address, server_end(self.family, setup))?;
         connect_datagram(self.kind().open(setup)?, &to.into(), address, &self.kind(), setup)
     }
 }

@@ -1,4 +1,4 @@
-//! A Unix domain datagram socket (unix(7)): connectionless, and yet ordered and lossless, because a sender waits for
+//! A Unix domain datagram socket (unix(7)): connectionless, and yet ordered and reliable, because a sender waits for
 //! room in the receiver's queue.
 
 use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
@@ -29,12 +29,12 @@ impl Transport for UnixDatagram {
             name: "unix-datagram",
             summary: "a Unix domain datagram socket",
             ordered: true,
-            lossless: true,
+            reliable: true,
             boundaries: true,
             max_message_bytes: MAX_MESSAGE_BYTES,
             min_message_bytes: 1,
             min_mtu_bytes: 0,
-            answered_by: AnsweredBy::EchoHalf,
+            answered_by: AnsweredBy::Server,
             reach: Reach::Machine,
             protocol: Protocol::None,
             cpu_only: false,
@@ -58,7 +58,7 @@ impl Transport for UnixDatagram {
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
         check(&self.card(), setup)?;
         let to = unix::parse(address)?;
-        // The near end needs a name too, or nobody could answer it.
+        // The client needs a name too, or nobody could answer it.
         connect_datagram(unix::named(&KIND, setup)?, &to, address, &KIND, setup)
     }
 }

@@ -9,17 +9,17 @@ use super::{bad_address, failed};
 use crate::options::Family;
 use crate::wire::{Setup, TransportError};
 
-/// Where the far end of the setup is: across a link, or on this host at the loopback address.
-pub(crate) fn far_end(family: Family, setup: &Setup) -> IpAddr {
-    match (family, setup.far) {
-        (Family::V6, Some(far)) => far.v6.into(),
+/// Where the server of the setup is: across a link, or on this host at the loopback address.
+pub(crate) fn server_end(family: Family, setup: &Setup) -> IpAddr {
+    match (family, setup.server) {
+        (Family::V6, Some(server)) => server.v6.into(),
         (Family::V6, None) => Ipv6Addr::LOCALHOST.into(),
-        (_, Some(far)) => far.v4.into(),
+        (_, Some(server)) => server.v4.into(),
         (_, None) => Ipv4Addr::LOCALHOST.into(),
     }
 }
 
-/// The address and port in a text such as `127.0.0.1:7777`, which must be those of the far end `at`.
+/// The address and port in a text such as `127.0.0.1:7777`, which must be those of the server `at`.
 pub(crate) fn parse(address: &str, at: IpAddr) -> Result<SocketAddr, TransportError> {
     address.parse::<SocketAddr>().ok().filter(|parsed| parsed.ip() == at && parsed.port() != 0).ok_or_else(|| {
         let host = if at.is_ipv4() { at.to_string() } else { format!("[{at}]") };

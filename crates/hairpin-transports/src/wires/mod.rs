@@ -40,7 +40,7 @@ pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
             format!("one of {}", known.join(", ")),
         );
     }
-    if setup.far.is_some() && card.reach != Reach::Network {
+    if setup.server.is_some() && card.reach != Reach::Network {
         let reason = format!("{} stays on one machine and crosses no link", card.name);
         return impossible(reason, "tcp, udp and icmp cross links".to_owned());
     }
@@ -135,7 +135,7 @@ pub(crate) fn trial() -> Setup {
         largest_message: 1,
         port: 0,
         cookie: crate::wire::Cookie::default(),
-        far: None,
+        server: None,
     }
 }
 

@@ -16,33 +16,33 @@ use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write, wr
 use crate::system::pipe::{Access, capacity_bytes, open_of_process};
 use crate::wire::{Accept, Setup, TransportError, Wire};
 
-/// What the near end writes first, so that the far end knows that its spare descriptors are no longer needed.
+/// What the client writes first, so that the server knows that its spare descriptors are no longer needed.
 const HELLO: u8 = 0x68;
 
-/// The far end, holding both ends of both pipes until the near end has opened its own.
+/// The server, holding both ends of both pipes until the client has opened its own.
 pub(crate) struct PipeListener {
     setup: Setup,
-    from_near: OwnedFd,
-    to_near: OwnedFd,
-    /// The near end's descriptors, which it opens through `/proc`: its write end and its read end.
+    from_client: OwnedFd,
+    to_client: OwnedFd,
+    /// The client's descriptors, which it opens through `/proc`: its write end and its read end.
     spare: (OwnedFd, OwnedFd),
 }
 
 impl PipeListener {
-    /// The far end over two new pipes, each a read end and a write end.
-    pub(crate) fn new([to_far, to_near]: [(OwnedFd, OwnedFd); 2], setup: &Setup) -> Self {
-        let (from_near, near_writes) = to_far;
-        let (near_reads, to_near) = to_near;
-        Self { setup: setup.clone(), from_near, to_near, spare: (near_writes, near_reads) }
+    /// The server over two new pipes, each a read end and a write end.
+    pub(crate) fn new([to_server, to_client]: [(OwnedFd, OwnedFd); 2], setup: &Setup) -> Self {
+        let (from_client, client_writes) = to_server;
+        let (client_reads, to_client) = to_client;
+        Self { setup: setup.clone(), from_client, to_client, spare: (client_writes, client_reads) }
     }
 
     fn hello(&self) -> Result<bool, io::Error> {
         let mut deadline = Deadline::new(self.setup.timeout);
         while let Some(left) = deadline.left() {
-            match poll(self.from_near.as_fd(), READABLE, left) {
+            match poll(self.from_client.as_fd(), READABLE, left) {
                 Ok(true) => {
                     let mut hello = [0];
-                    read(self.from_near.as_fd(), &mut hello)?;
+                    read(self.from_client.as_fd(), &mut hello)?;
                     let garbage = || io::Error::new(io::ErrorKind::InvalidData, "the other end did not say hello");
                     return if hello == [HELLO] { Ok(true) } else { Err(garbage()) };
                 }
@@ -67,21 +67,21 @@ impl Accept for PipeListener {
         }
         // As long as a spare is open here, the end of the other process would not be seen: so they go now.
         drop(self.spare);
-        wire(self.from_near, self.to_near, &self.setup)
+        wire(self.from_client, self.to_client, &self.setup)
     }
 }
 
-/// The near end, to an address that [`PipeListener`] gave.
+/// The client, to an address that [`PipeListener`] gave.
 pub(crate) fn connect(address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
     let (pid, writes, reads) = parse(address).ok_or_else(|| bad_address(address, "PID:fd:fd"))?;
     let open = |number, access| {
         open_of_process(pid, number, access)
             .map_err(|source| failed("connect to", address, source, "is the server running, and as the same user?"))
     };
-    let to_far = open(writes, Access::Write)?;
-    let from_far = open(reads, Access::Read)?;
-    write(to_far.as_fd(), &[HELLO]).map_err(|source| failed("say hello to", address, source, ""))?;
-    wire(from_far, to_far, setup)
+    let to_server = open(writes, Access::Write)?;
+    let from_server = open(reads, Access::Read)?;
+    write(to_server.as_fd(), &[HELLO]).map_err(|source| failed("say hello to", address, source, ""))?;
+    wire(from_server, to_server, setup)
 }
 
 fn parse(address: &str) -> Option<(u32, i32, i32)> {

@@ -38,7 +38,7 @@ impl Layout {
     const MAGIC: usize = 0;
     const SLOT_BYTES: usize = 8;
     const SLOT_COUNT: usize = 16;
-    /// Whether the near end has come; a futex.
+    /// Whether the client has come; a futex.
     pub(crate) const HELLO: usize = 24;
     /// What each end says about itself, an end each: its process, whether it sleeps, whether it has closed.
     pub(crate) const ABOUT: [usize; 2] = [256, 384];
@@ -51,7 +51,7 @@ impl Layout {
     const POSITION: usize = 0;
     pub(crate) const CONSUMER_ASLEEP: usize = 128;
     pub(crate) const PRODUCER_ASLEEP: usize = 256;
-    /// The first slot; the near end's ring comes first.
+    /// The first slot; the client's ring comes first.
     pub(crate) const SLOTS: usize = 4096;
 
     /// Rings for messages of at most `largest` bytes.

@@ -70,7 +70,7 @@ impl Kind {
             |source| failed("set an alarm for", "the socket", source, "is a limit on signals (ulimit -i) reached?");
         let hello = self.is_datagram().then_some(setup.cookie);
         let stamping = self.has_stamps().then(Stamping::default);
-        let port = SocketPort { socket, kind: *self, hello, ignored, crosses_link: setup.far.is_some(), stamping };
+        let port = SocketPort { socket, kind: *self, hello, ignored, crosses_link: setup.server.is_some(), stamping };
         Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
     }
 }
@@ -92,7 +92,7 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// The far end of a connected socket, before anybody connected.
+/// The server of a connected socket, before anybody connected.
 pub(crate) struct Listener {
     socket: Socket,
     kind: Kind,
@@ -185,14 +185,14 @@ fn refused(address: &str) -> TransportError {
     unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into())
 }
 
-/// The far end of a datagram socket, before anybody said hello.
+/// The server of a datagram socket, before anybody said hello.
 pub(crate) struct DatagramListener {
     socket: Socket,
     kind: Kind,
     setup: Setup,
 }
 
-/// The far end over a bound socket.
+/// The server over a bound socket.
 pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Accept> {
     Box::new(DatagramListener { socket, kind: *kind, setup: setup.clone() })
 }
@@ -209,7 +209,7 @@ impl Accept for DatagramListener {
     }
 }
 
-/// Connects an open socket to a far end that waits for a hello.
+/// Connects an open socket to a server that waits for a hello.
 pub(crate) fn connect_datagram(
     socket: Socket,
     to: &SockAddr,

@@ -12,42 +12,42 @@ pub(crate) fn clean_close(subject: &Subject) -> Checked {
     // What Nagle's algorithm still holds when an end closes with unread bytes is not sent.
     let nodelay = if subject.card.options.contains(&OptionName::Nodelay) { "nodelay=on" } else { "" };
     let options = Options::parse(nodelay).map_err(text)?;
-    let (mut near, mut far) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
-    // One message to the near end stays unread, as it does when a run is stopped in the middle.
-    far.send(&random_bytes(9, 100)).map_err(text)?;
+    let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
+    // One message to the client stays unread, as it does when a run is stopped in the middle.
+    server.send(&random_bytes(9, 100)).map_err(text)?;
     for seed in 0..3 {
-        near.send(&random_bytes(seed, 100)).map_err(text)?;
+        client.send(&random_bytes(seed, 100)).map_err(text)?;
     }
-    drop(near);
+    drop(client);
     for seed in 0..3 {
-        let message = subject.receive_whole(&mut *far, 100)?;
+        let message = subject.receive_whole(&mut *server, 100)?;
         ensure!(message == random_bytes(seed, 100), "message {seed}, sent before the close, changed");
     }
     let mut into = [0; 100];
     for _ in 0..3 {
-        let answer = far.receive(&mut into);
+        let answer = server.receive(&mut into);
         ensure!(is_closed(&answer), "receive after the close answers {}", shown(&answer));
-        let answer = far.try_receive(&mut into);
+        let answer = server.try_receive(&mut into);
         ensure!(is_closed(&answer), "try_receive after the close answers {}", shown(&answer));
     }
-    ensure!(far.wait(SHORT).map_err(text)?, "there is news, and wait does not say so");
-    let answer = far.send(&into);
+    ensure!(server.wait(SHORT).map_err(text)?, "there is news, and wait does not say so");
+    let answer = server.send(&into);
     ensure!(is_closed(&answer), "send after the close answers {}", shown(&answer));
     Ok(())
 }
 
 pub(crate) fn gone_while_receiving(subject: &Subject) -> Checked {
-    let (near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    let (client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     let (begin, begun) = mpsc::channel();
     std::thread::scope(|scope| {
         let receiver = scope.spawn(move || {
             begin.send(()).expect("the check waits for it");
-            far.receive(&mut [0; 100])
+            server.receive(&mut [0; 100])
         });
         begun.recv().map_err(text)?;
         // Most likely it is inside the call by now; it must not matter.
         std::thread::sleep(SHORT);
-        drop(near);
+        drop(client);
         let answer = receiver.join().map_err(|_| "the receiver panicked")?;
         ensure!(is_closed(&answer), "it answers {}", shown(&answer));
         Ok(())
@@ -55,7 +55,7 @@ pub(crate) fn gone_while_receiving(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn gone_while_sending(subject: &Subject) -> Checked {
-    let (near, far) = subject.pair(&subject.setup(1000, LONG))?;
+    let (client, server) = subject.pair(&subject.setup(1000, LONG))?;
     let send_until_refused = |mut wire: Box<dyn Wire>| {
         for seed in 0..u64::MAX {
             if let Err(error) = wire.send(&random_bytes(seed, 1000)) {
@@ -65,25 +65,25 @@ pub(crate) fn gone_while_sending(subject: &Subject) -> Checked {
         unreachable!("the loop above has no end but an error");
     };
     std::thread::scope(|scope| {
-        let sender = scope.spawn(move || send_until_refused(far));
+        let sender = scope.spawn(move || send_until_refused(server));
         std::thread::sleep(SHORT);
-        drop(near);
+        drop(client);
         let error = sender.join().map_err(|_| "the sender panicked")?;
         ensure!(matches!(error, WireError::Closed), "it answers {error}");
         Ok(())
     })
 }
 
-/// A near end that nobody accepts is not left waiting for ever.
+/// A client that nobody accepts is not left waiting for ever.
 pub(crate) fn gone_before_accept(subject: &Subject) -> Checked {
     let listener = subject.transport.listen(&subject.setup(100, SHORT)).map_err(text)?;
-    let Ok(mut near) = subject.transport.connect(&listener.address(), &subject.setup(100, SHORT)) else {
+    let Ok(mut client) = subject.transport.connect(&listener.address(), &subject.setup(100, SHORT)) else {
         // Datagrams have nobody to answer a hello.
-        ensure!(subject.card.name.ends_with("datagram") || !subject.card.lossless, "connect needs accept");
+        ensure!(subject.card.name.ends_with("datagram") || !subject.card.reliable, "connect needs accept");
         return Ok(());
     };
     drop(listener);
-    let answer = near.receive(&mut [0; 100]);
+    let answer = client.receive(&mut [0; 100]);
     ensure!(is_closed(&answer), "it answers {}", shown(&answer));
     Ok(())
 }

@@ -18,28 +18,28 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
     // A few MiB where a message can be that large, else the very largest.
     sizes.push(limit.min((3 << 20) + 7));
     let largest = sizes[sizes.len() - 1];
-    let (mut near, far) = subject.near(&subject.setup(largest, LONG))?;
-    let far_sizes = sizes.clone();
+    let (mut client, server) = subject.client(&subject.setup(largest, LONG))?;
+    let server_sizes = sizes.clone();
     std::thread::scope(|scope| {
-        let echo = far.map(|mut far| {
+        let echo = server.map(|mut server| {
             scope.spawn(move || {
-                for size in far_sizes {
-                    let message = subject.receive_whole(&mut *far, size)?;
-                    far.send(&message).map_err(text)?;
+                for size in server_sizes {
+                    let message = subject.receive_whole(&mut *server, size)?;
+                    server.send(&message).map_err(text)?;
                 }
-                // Kept until the near end has everything.
-                Ok::<_, String>(far)
+                // Kept until the client has everything.
+                Ok::<_, String>(server)
             })
         });
         for (seed, size) in sizes.into_iter().enumerate() {
-            subject.exchange(&mut *near, None, &random_bytes(seed as u64, size))?;
+            subject.exchange(&mut *client, None, &random_bytes(seed as u64, size))?;
         }
         match echo {
             Some(echo) => drop(echo.join().map_err(|_| "the echo panicked")??),
             None => return Ok(()),
         }
         // Each would be a wake-up that got lost; one may coincide with the end of a sleep.
-        let late = fact::number(&near.effective(), fact_names::SHM_LATE_WAKES).unwrap_or(0.0);
+        let late = fact::number(&client.effective(), fact_names::SHM_LATE_WAKES).unwrap_or(0.0);
         ensure!(late as u64 <= 1, "{late} wake-ups came too late");
         Ok(())
     })
@@ -48,14 +48,14 @@ pub(crate) fn integrity(subject: &Subject) -> Checked {
 pub(crate) fn order_and_boundaries(subject: &Subject) -> Checked {
     // Few and small enough for every default buffer, so that nothing is lost where loss is allowed.
     let messages: Vec<Vec<u8>> = (0..60_u64).map(|seed| random_bytes(seed, 8 + (seed as usize * 37) % 200)).collect();
-    let (mut near, mut far) = subject.pair(&subject.setup(256, LONG))?;
+    let (mut client, mut server) = subject.pair(&subject.setup(256, LONG))?;
     std::thread::scope(|scope| {
         let sent = &messages;
-        let sender = scope.spawn(move || sent.iter().try_for_each(|message| near.send(message)).map(|()| near));
+        let sender = scope.spawn(move || sent.iter().try_for_each(|message| client.send(message)).map(|()| client));
         let total: usize = messages.iter().map(Vec::len).sum();
         let (mut pieces, mut bytes, mut into) = (Vec::new(), 0, [0; 256]);
         while bytes < total {
-            let taken = far.receive(&mut into).map_err(text)?;
+            let taken = server.receive(&mut into).map_err(text)?;
             pieces.push(into[..taken].to_vec());
             bytes += taken;
         }
@@ -73,14 +73,14 @@ pub(crate) fn order_and_boundaries(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn both_ways_at_once(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.pair(&subject.setup(512, LONG))?;
+    let (mut client, mut server) = subject.pair(&subject.setup(512, LONG))?;
     for round in 0..200_u64 {
         let messages: Vec<Vec<u8>> = (0..4).map(|which| random_bytes(round * 4 + which, 100)).collect();
-        near.send(&messages[0]).map_err(text)?;
-        far.send(&messages[1]).map_err(text)?;
-        near.send(&messages[2]).map_err(text)?;
-        far.send(&messages[3]).map_err(text)?;
-        for (wire, sent) in [(&mut near, [1, 3]), (&mut far, [0, 2])] {
+        client.send(&messages[0]).map_err(text)?;
+        server.send(&messages[1]).map_err(text)?;
+        client.send(&messages[2]).map_err(text)?;
+        server.send(&messages[3]).map_err(text)?;
+        for (wire, sent) in [(&mut client, [1, 3]), (&mut server, [0, 2])] {
             for which in sent {
                 let came = subject.receive_whole(&mut **wire, 100)?;
                 ensure!(came == messages[which], "round {round}: message {which} came changed or out of order");
@@ -91,24 +91,24 @@ pub(crate) fn both_ways_at_once(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn wait_and_try(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.near(&subject.setup(64, LONG))?;
+    let (mut client, mut server) = subject.client(&subject.setup(64, LONG))?;
     let mut into = [0; 64];
     for round in 0..50_u64 {
-        let nothing = near.try_receive(&mut into).map_err(text)?;
+        let nothing = client.try_receive(&mut into).map_err(text)?;
         ensure!(nothing.is_none(), "{nothing:?} bytes before anything was sent");
         let message = random_bytes(round, 24);
-        near.send(&message).map_err(text)?;
-        if let Some(far) = &mut far {
-            ensure!(far.wait(LONG).map_err(text)?, "the far end never became ready");
-            let bytes = far.try_receive(&mut into).map_err(text)?;
+        client.send(&message).map_err(text)?;
+        if let Some(server) = &mut server {
+            ensure!(server.wait(LONG).map_err(text)?, "the server never became ready");
+            let bytes = server.try_receive(&mut into).map_err(text)?;
             ensure!(bytes == Some(24) && into[..24] == message, "ready, and then {bytes:?} bytes");
-            far.send(&message).map_err(text)?;
+            server.send(&message).map_err(text)?;
         }
         // The first wait may be ended by something that was no message for us.
         let mut bytes = None;
         for _ in 0..100 {
-            ensure!(near.wait(LONG).map_err(text)?, "the near end never became ready");
-            bytes = near.try_receive(&mut into).map_err(text)?;
+            ensure!(client.wait(LONG).map_err(text)?, "the client never became ready");
+            bytes = client.try_receive(&mut into).map_err(text)?;
             if bytes.is_some() {
                 break;
             }
@@ -119,13 +119,13 @@ pub(crate) fn wait_and_try(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn short_buffer(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.pair(&subject.setup(64, LONG))?;
-    near.send(&random_bytes(1, 64)).map_err(text)?;
-    near.send(&random_bytes(2, 10)).map_err(text)?;
+    let (mut client, mut server) = subject.pair(&subject.setup(64, LONG))?;
+    client.send(&random_bytes(1, 64)).map_err(text)?;
+    client.send(&random_bytes(2, 10)).map_err(text)?;
     let mut into = [0; 10];
-    let first = far.receive(&mut into).map_err(text)?;
+    let first = server.receive(&mut into).map_err(text)?;
     ensure!(first == 10 && into == random_bytes(1, 10)[..], "{first} bytes, or others");
-    let second = far.receive(&mut into).map_err(text)?;
+    let second = server.receive(&mut into).map_err(text)?;
     let expected = if subject.card.boundaries { random_bytes(2, 10) } else { random_bytes(1, 64)[10..20].to_vec() };
     ensure!(into[..second] == expected, "after a message that was cut off came something else");
     Ok(())
@@ -137,10 +137,10 @@ pub(crate) fn largest(subject: &Subject) -> Checked {
     if !subject.card.boundaries || limit > 1 << 20 {
         return Ok(());
     }
-    let (mut near, mut far) = subject.near(&subject.setup(limit, LONG))?;
-    subject.exchange(&mut *near, far.as_deref_mut(), &random_bytes(3, limit))?;
-    if !subject.card.lossless {
-        let answer = near.send(&random_bytes(4, limit + 1));
+    let (mut client, mut server) = subject.client(&subject.setup(limit, LONG))?;
+    subject.exchange(&mut *client, server.as_deref_mut(), &random_bytes(3, limit))?;
+    if !subject.card.reliable {
+        let answer = client.send(&random_bytes(4, limit + 1));
         ensure!(answer.is_err(), "one byte more than the card says: {}", shown(&answer));
     }
     Ok(())

@@ -35,10 +35,10 @@ pub(crate) struct Subject {
     pub(crate) waiting: Waiting,
 }
 
-/// The near end and the far end.
+/// The client and the server.
 pub(crate) type Pair = (Box<dyn Wire>, Box<dyn Wire>);
 
-/// The near end, and the far end where it is ours.
+/// The client, and the server where it is ours.
 pub(crate) type NearAndMaybeFar = (Box<dyn Wire>, Option<Box<dyn Wire>>);
 
 impl Subject {
@@ -55,7 +55,7 @@ impl Subject {
             largest_message: largest,
             port: 0,
             cookie: COOKIE,
-            far: None,
+            server: None,
         }
     }
 
@@ -65,11 +65,11 @@ impl Subject {
     }
 
     /// Both ends, each with its own setup.
-    pub(crate) fn unlike_pair(&self, near: &Setup, far: &Setup) -> Result<Pair, String> {
+    pub(crate) fn unlike_pair(&self, client: &Setup, server: &Setup) -> Result<Pair, String> {
         // A short time-out is meant for what is done with the wires; a busy machine may need longer to open them.
-        let is_short = near.timeout == SHORT || far.timeout == SHORT;
+        let is_short = client.timeout == SHORT || server.timeout == SHORT;
         for _ in 0..100 {
-            match self.one_pair(near, far) {
+            match self.one_pair(client, server) {
                 Err(TransportError::TimedOut { .. }) if is_short => {}
                 answer => return answer.map_err(text),
             }
@@ -77,12 +77,12 @@ impl Subject {
         Err("the two ends never came together".to_owned())
     }
 
-    fn one_pair(&self, near: &Setup, far: &Setup) -> Result<Pair, TransportError> {
-        let listener = self.transport.listen(far)?;
+    fn one_pair(&self, client: &Setup, server: &Setup) -> Result<Pair, TransportError> {
+        let listener = self.transport.listen(server)?;
         let address = listener.address();
         std::thread::scope(|scope| {
             let accepted = scope.spawn(move || listener.accept());
-            let connected = self.transport.connect(&address, near);
+            let connected = self.transport.connect(&address, client);
             let accepted = accepted.join().expect("accept does not panic");
             match (connected, accepted) {
                 // The later of the two knows least of the cause.
@@ -92,12 +92,12 @@ impl Subject {
         })
     }
 
-    /// The only end there is where the kernel answers, else the near end of a pair whose far end is kept too.
-    pub(crate) fn near(&self, setup: &Setup) -> Result<NearAndMaybeFar, String> {
+    /// The only end there is where the kernel answers, else the client of a pair whose server is kept too.
+    pub(crate) fn client(&self, setup: &Setup) -> Result<NearAndMaybeFar, String> {
         if self.is_answered_by_kernel() {
             return self.transport.connect("127.0.0.1", setup).map(|wire| (wire, None)).map_err(text);
         }
-        self.pair(setup).map(|(near, far)| (near, Some(far)))
+        self.pair(setup).map(|(client, server)| (client, Some(server)))
     }
 
     /// Receives one message of a known size, in as many pieces as the transport likes.
@@ -114,14 +114,19 @@ impl Subject {
     }
 
     /// One message there and the same back.
-    pub(crate) fn exchange(&self, near: &mut dyn Wire, far: Option<&mut (dyn Wire + '_)>, message: &[u8]) -> Checked {
-        near.send(message).map_err(text)?;
-        if let Some(far) = far {
-            let arrived = self.receive_whole(far, message.len())?;
+    pub(crate) fn exchange(
+        &self,
+        client: &mut dyn Wire,
+        server: Option<&mut (dyn Wire + '_)>,
+        message: &[u8],
+    ) -> Checked {
+        client.send(message).map_err(text)?;
+        if let Some(server) = server {
+            let arrived = self.receive_whole(server, message.len())?;
             ensure!(arrived == message, "{} bytes arrived changed", message.len());
-            far.send(&arrived).map_err(text)?;
+            server.send(&arrived).map_err(text)?;
         }
-        let answer = self.receive_whole(near, message.len())?;
+        let answer = self.receive_whole(client, message.len())?;
         ensure!(answer == message, "{} bytes came back changed", message.len());
         Ok(())
     }

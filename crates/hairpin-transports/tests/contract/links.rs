@@ -1,22 +1,22 @@
-//! What a transport does where its far end is across a link: another address of this host stands in for it.
+//! What a transport does where its server is across a link: another address of this host stands in for it.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::{fact, fact_names};
-use hairpin_transports::{FarAddresses, Setup, TransportError, is_hello};
+use hairpin_transports::{ServerAddresses, Setup, TransportError, is_hello};
 
 use super::ends::{Checked, LONG, SHORT, Subject, is_closed, shown, text};
 use crate::ensure;
 
-const FAR: FarAddresses = FarAddresses { v4: Ipv4Addr::new(127, 0, 0, 2), v6: Ipv6Addr::LOCALHOST };
+const SERVER: ServerAddresses = ServerAddresses { v4: Ipv4Addr::new(127, 0, 0, 2), v6: Ipv6Addr::LOCALHOST };
 
 fn across(subject: &Subject) -> Setup {
-    Setup { far: Some(FAR), ..subject.setup(100, LONG) }
+    Setup { server: Some(SERVER), ..subject.setup(100, LONG) }
 }
 
-pub(crate) fn far_end(subject: &Subject) -> Checked {
+pub(crate) fn server_end(subject: &Subject) -> Checked {
     let setup = across(subject);
     if subject.card.reach != Reach::Network {
         let listened = subject.transport.listen(&setup).map(drop);
@@ -32,28 +32,28 @@ pub(crate) fn far_end(subject: &Subject) -> Checked {
     for address in elsewhere {
         let error = subject.transport.connect(address, &Setup { timeout: SHORT, ..setup.clone() }).err();
         let told = error.map(text).unwrap_or_default();
-        ensure!(told.contains("not an address of the form"), "{address} is taken for the far end: `{told}`");
+        ensure!(told.contains("not an address of the form"), "{address} is taken for the server: `{told}`");
     }
     if subject.card.answered_by == AnsweredBy::Kernel {
-        let mut near = subject.transport.connect("127.0.0.2", &setup).map_err(text)?;
-        return subject.exchange(&mut *near, None, b"across");
+        let mut client = subject.transport.connect("127.0.0.2", &setup).map_err(text)?;
+        return subject.exchange(&mut *client, None, b"across");
     }
     let address = subject.transport.listen(&setup).map_err(text)?.address();
     ensure!(address.starts_with("127.0.0.2:") || address.starts_with("[::1]:"), "it listens at {address}");
-    let (mut near, mut far) = subject.pair(&setup)?;
-    subject.exchange(&mut *near, Some(&mut *far), b"across")
+    let (mut client, mut server) = subject.pair(&setup)?;
+    subject.exchange(&mut *client, Some(&mut *server), b"across")
 }
 
 /// Only where nothing else tells the other end is the farewell more than nothing.
 pub(crate) fn farewell(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.pair(&subject.setup(100, LONG))?;
-    far.send(b"on its way").map_err(text)?;
-    near.farewell();
+    let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
+    server.send(b"on its way").map_err(text)?;
+    client.farewell();
     if subject.card.boundaries && subject.card.reach == Reach::Network {
-        let heard = far.receive(&mut [0; 100]);
-        ensure!(is_closed(&heard), "the far end hears {}", shown(&heard));
+        let heard = server.receive(&mut [0; 100]);
+        ensure!(is_closed(&heard), "the server hears {}", shown(&heard));
     }
-    let answer = subject.receive_whole(&mut *near, 10)?;
+    let answer = subject.receive_whole(&mut *client, 10)?;
     ensure!(answer == b"on its way", "{answer:?} came back");
     Ok(())
 }
@@ -73,33 +73,33 @@ pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
     let listener = subject.transport.listen(&setup).map_err(text)?;
     let address = listener.address();
     let any = if address.starts_with('[') { "[::1]:0" } else { "127.0.0.1:0" };
-    let near = UdpSocket::bind(any).and_then(|near| near.connect(&address).map(|()| near)).map_err(text)?;
-    near.set_read_timeout(Some(LONG)).map_err(text)?;
+    let client = UdpSocket::bind(any).and_then(|client| client.connect(&address).map(|()| client)).map_err(text)?;
+    client.set_read_timeout(Some(LONG)).map_err(text)?;
     std::thread::scope(|scope| {
         let accepting = scope.spawn(|| listener.accept());
         let mut answer = [0; 100];
         let mut expect = |kind: u8| -> Result<Vec<u8>, String> {
-            let length = near.recv(&mut answer).map_err(text)?;
+            let length = client.recv(&mut answer).map_err(text)?;
             ensure!((answer[0], length) == (kind, hello.len()), "{} of {length} bytes, not {kind}", answer[0]);
             Ok(answer[..length].to_vec())
         };
-        near.send(b"neither a hello nor a message").map_err(text)?;
-        near.send(&hello).map_err(text)?;
+        client.send(b"neither a hello nor a message").map_err(text)?;
+        client.send(&hello).map_err(text)?;
         let mut confirm = expect(CHALLENGE)?;
         confirm[0] = CONFIRM;
         let mut forged = confirm.clone();
         forged[20] ^= 1;
-        near.send(&forged).map_err(text)?;
-        near.send(&confirm).map_err(text)?;
-        let mut far = accepting.join().map_err(|_| "accept panicked")?.map_err(text)?;
+        client.send(&forged).map_err(text)?;
+        client.send(&confirm).map_err(text)?;
+        let mut server = accepting.join().map_err(|_| "accept panicked")?.map_err(text)?;
         expect(WELCOME)?;
-        let ignored = fact::number(&far.effective(), fact_names::IGNORED);
+        let ignored = fact::number(&server.effective(), fact_names::IGNORED);
         ensure!(ignored == Some(2.0), "{ignored:?} ignored");
         for datagram in [&b"one"[..], &confirm, b"two"] {
-            near.send(datagram).map_err(text)?;
+            client.send(datagram).map_err(text)?;
         }
         for message in [b"one", b"two"] {
-            let came = subject.receive_whole(&mut *far, 3)?;
+            let came = subject.receive_whole(&mut *server, 3)?;
             ensure!(came == message, "{came:?} came as a message");
         }
         expect(WELCOME).map(drop)
@@ -121,27 +121,27 @@ pub(crate) fn strangers(subject: &Subject) -> Checked {
         strangers.push(stranger);
     }
     drop(TcpStream::connect(to).map_err(text)?);
-    let mut near = subject.transport.connect(&listener.address(), &setup).map_err(text)?;
-    let mut far = listener.accept().map_err(text)?;
-    near.send(b"one").map_err(text)?;
-    let came = subject.receive_whole(&mut *far, 3)?;
+    let mut client = subject.transport.connect(&listener.address(), &setup).map_err(text)?;
+    let mut server = listener.accept().map_err(text)?;
+    client.send(b"one").map_err(text)?;
+    let came = subject.receive_whole(&mut *server, 3)?;
     ensure!(came == b"one", "{came:?} came as a message");
-    let ignored = fact::number(&far.effective(), fact_names::IGNORED);
+    let ignored = fact::number(&server.effective(), fact_names::IGNORED);
     ensure!(ignored == Some(4.0), "{ignored:?} ignored");
     Ok(())
 }
 
-/// The first datagram of a near end.
+/// The first datagram of a client.
 fn hello_of(subject: &Subject) -> Result<Vec<u8>, String> {
     let any = if subject.card.name.ends_with('6') { "[::1]:0" } else { "127.0.0.1:0" };
-    let far = UdpSocket::bind(any).map_err(text)?;
-    far.set_read_timeout(Some(LONG)).map_err(text)?;
-    let address = far.local_addr().map_err(text)?.to_string();
+    let server = UdpSocket::bind(any).map_err(text)?;
+    server.set_read_timeout(Some(LONG)).map_err(text)?;
+    let address = server.local_addr().map_err(text)?.to_string();
     // Nobody welcomes it.
     let opened = subject.transport.connect(&address, &subject.setup(100, SHORT)).err();
     ensure!(matches!(opened, Some(TransportError::TimedOut { .. })), "{opened:?}");
     let mut hello = [0; 100];
-    let length = far.recv(&mut hello).map_err(text)?;
+    let length = server.recv(&mut hello).map_err(text)?;
     ensure!(is_hello(&hello[..length]) && hello[0] == HELLO, "{:?} came first", &hello[..length]);
     Ok(hello[..length].to_vec())
 }

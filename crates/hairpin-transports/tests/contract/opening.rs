@@ -60,18 +60,18 @@ pub(crate) fn refused_setups(subject: &Subject) -> Checked {
     Ok(())
 }
 
-/// A second near end at the same address does not disturb the first.
-pub(crate) fn one_near_end(subject: &Subject) -> Checked {
+/// A second client at the same address does not disturb the first.
+pub(crate) fn one_client(subject: &Subject) -> Checked {
     let setup = subject.setup(100, LONG);
     let listener = subject.transport.listen(&setup).map_err(text)?;
     let address = listener.address();
     std::thread::scope(|scope| {
         let accepted = scope.spawn(move || listener.accept().map_err(text));
-        let mut near = subject.transport.connect(&address, &setup).map_err(text)?;
-        let mut far = accepted.join().map_err(|_| "accept panicked")??;
+        let mut client = subject.transport.connect(&address, &setup).map_err(text)?;
+        let mut server = accepted.join().map_err(|_| "accept panicked")??;
         let second = subject.transport.connect(&address, &subject.setup(100, SHORT));
-        ensure!(second.is_err(), "a second near end is let in");
-        subject.exchange(&mut *near, Some(&mut *far), b"undisturbed")
+        ensure!(second.is_err(), "a second client is let in");
+        subject.exchange(&mut *client, Some(&mut *server), b"undisturbed")
     })
 }
 

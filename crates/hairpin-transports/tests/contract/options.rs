@@ -38,12 +38,14 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
     for name in subject.card.options {
         for asked in trials(*name) {
             let setup = Setup { options: Options::default().with(*name, &asked), ..subject.setup(100, LONG) };
-            let (near, far) = match subject.near(&setup) {
+            let (client, server) = match subject.client(&setup) {
                 // Only a privileged process may raise it (socket(7)).
                 Err(error) if *name == OptionName::BusyPoll && error.contains("not permitted") => continue,
                 ends => ends?,
             };
-            for facts in [Some(near.effective()), far.as_ref().map(|far| far.effective())].into_iter().flatten() {
+            for facts in
+                [Some(client.effective()), server.as_ref().map(|server| server.effective())].into_iter().flatten()
+            {
                 let effective = word(&facts, *name).ok_or_else(|| format!("{name} is not read back"))?;
                 ensure!(is_met(*name, &asked, &effective), "{name}={asked}, but {effective} is effective");
                 for other in subject.card.options {
@@ -53,8 +55,8 @@ pub(crate) fn granted(subject: &Subject) -> Checked {
         }
     }
     // Nothing asked: the kernel's default, whose words can be asked for again.
-    let (near, _far) = subject.near(&subject.setup(100, LONG))?;
-    let facts = near.effective();
+    let (client, _far) = subject.client(&subject.setup(100, LONG))?;
+    let facts = client.effective();
     for name in subject.card.options {
         let effective = word(&facts, *name).ok_or_else(|| format!("{name} is not read back"))?;
         let default = Options::parse(&format!("{name}={effective}"));
@@ -95,11 +97,11 @@ pub(crate) fn refused(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn counters(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
+    let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
     for seed in 0..10 {
-        subject.exchange(&mut *near, far.as_deref_mut(), &random_bytes(seed, 100))?;
+        subject.exchange(&mut *client, server.as_deref_mut(), &random_bytes(seed, 100))?;
     }
-    let facts = near.effective();
+    let facts = client.effective();
     let number = |name: &str| fact::number(&facts, name);
     let names: std::collections::BTreeSet<_> = facts.iter().map(|fact| &fact.name).collect();
     ensure!(names.len() == facts.len(), "a fact is named twice");

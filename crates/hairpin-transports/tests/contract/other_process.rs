@@ -1,4 +1,4 @@
-//! The far end in a process of its own, which is killed without warning.
+//! The server in a process of its own, which is killed without warning.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -14,12 +14,12 @@ use hairpin_transports::{Setup, WireError, find};
 use super::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
-/// What the far end's process is told, and what it prints before its address.
+/// What the server's process is told, and what it prints before its address.
 const ROLE: &str = "HAIRPIN_CONTRACT_FAR_END";
 const ADDRESS: &str = "listening at: ";
 
-/// The far end's process: echoes one message, and then keeps silent until it is killed.
-pub(crate) fn far_end() {
+/// The server's process: echoes one message, and then keeps silent until it is killed.
+pub(crate) fn server_end() {
     let role = std::env::var(ROLE).expect("only the contract's checks start it");
     let (transport, waiting) = role.split_once(' ').expect("a transport and a waiting");
     let waiting: Waiting = waiting.parse().expect("a waiting");
@@ -31,17 +31,17 @@ pub(crate) fn far_end() {
         largest_message: 100,
         port: 0,
         cookie: COOKIE,
-        far: None,
+        server: None,
     };
     let listener = transport.listen(&setup).expect("listen");
     // Not by `println!`, which the test harness captures.
     writeln!(std::io::stdout(), "\n{ADDRESS}{}", listener.address()).expect("standard output is open");
-    let mut far = listener.accept().expect("accept");
+    let mut server = listener.accept().expect("accept");
     let mut into = [0; 100];
-    let bytes = far.receive(&mut into).expect("receive");
-    far.send(&into[..bytes]).expect("send");
+    let bytes = server.receive(&mut into).expect("receive");
+    server.send(&into[..bytes]).expect("send");
     // If nobody kills it, it ends by itself.
-    let _ = far.receive(&mut into);
+    let _ = server.receive(&mut into);
 }
 
 /// A child that does not outlive its check.
@@ -56,7 +56,7 @@ impl Drop for Process {
 
 fn start(subject: &Subject, folder: &Path) -> Result<(Process, String), String> {
     let mut child = Command::new(std::env::current_exe().map_err(text)?)
-        .args(["--exact", "contract::child_far_end", "--ignored", "--nocapture", "--test-threads=1"])
+        .args(["--exact", "contract::child_server", "--ignored", "--nocapture", "--test-threads=1"])
         .env(ROLE, format!("{} {}", subject.card.name, subject.waiting))
         .env("TMPDIR", folder)
         .stdout(Stdio::piped())
@@ -67,7 +67,7 @@ fn start(subject: &Subject, folder: &Path) -> Result<(Process, String), String> 
     let child = Process(child);
     let mut lines = BufReader::new(output.ok_or("no output")?).lines();
     let address = lines.find_map(|line| line.ok()?.split_once(ADDRESS).map(|(_, address)| address.to_owned()));
-    Ok((child, address.ok_or("the far end's process gave no address")?))
+    Ok((child, address.ok_or("the server's process gave no address")?))
 }
 
 pub(crate) fn killed(subject: &Subject) -> Checked {
@@ -76,14 +76,17 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
     }
     let folder = Folder::new()?;
     let (mut process, address) = start(subject, &folder.0)?;
-    // Datagrams do not tell: the near end then has to find out by its time-out, or by sending.
-    let tells = subject.card.lossless && subject.card.name != "unix-datagram";
+    // Datagrams do not tell: the client then has to find out by its time-out, or by sending.
+    let tells = subject.card.reliable && subject.card.name != "unix-datagram";
     let setup = subject.setup(100, if tells { LONG } else { Duration::from_millis(500) });
-    let mut near = subject.transport.connect(&address, &setup).map_err(text)?;
-    near.send(&random_bytes(5, 100)).map_err(text)?;
-    ensure!(subject.receive_whole(&mut *near, 100)? == random_bytes(5, 100), "the answer of another process changed");
+    let mut client = subject.transport.connect(&address, &setup).map_err(text)?;
+    client.send(&random_bytes(5, 100)).map_err(text)?;
+    ensure!(
+        subject.receive_whole(&mut *client, 100)? == random_bytes(5, 100),
+        "the answer of another process changed"
+    );
     std::thread::scope(|scope| {
-        let receiver = scope.spawn(|| near.receive(&mut [0; 100]));
+        let receiver = scope.spawn(|| client.receive(&mut [0; 100]));
         std::thread::sleep(SHORT);
         process.0.kill().map_err(text)?;
         process.0.wait().map_err(text)?;
@@ -93,14 +96,14 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
         Ok(())
     })?;
     // The first may still be accepted; then the system knows.
-    let sends = [near.send(b"anybody there?"), near.send(b"anybody there?"), near.send(b"anybody there?")];
+    let sends = [client.send(b"anybody there?"), client.send(b"anybody there?"), client.send(b"anybody there?")];
     ensure!(matches!(sends[2], Err(WireError::Closed)), "the third send answers {}", shown(&sends[2]));
     let left_behind = std::fs::read_dir(&folder.0).map_err(text)?.count();
     ensure!(left_behind == 0, "{left_behind} files are left behind");
     Ok(())
 }
 
-/// A folder for the far end's process, to see that it leaves nothing in it.
+/// A folder for the server's process, to see that it leaves nothing in it.
 struct Folder(std::path::PathBuf);
 
 impl Folder {

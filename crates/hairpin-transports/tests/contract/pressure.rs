@@ -10,13 +10,13 @@ const SIZE: usize = 4096;
 
 /// Where nothing is lost, a full wire makes the sender time out, and everything that was accepted still arrives.
 pub(crate) fn back_pressure(subject: &Subject) -> Checked {
-    if !subject.card.lossless {
+    if !subject.card.reliable {
         return Ok(());
     }
-    let (mut near, mut far) = subject.unlike_pair(&subject.setup(SIZE, SHORT), &subject.setup(SIZE, LONG))?;
+    let (mut client, mut server) = subject.unlike_pair(&subject.setup(SIZE, SHORT), &subject.setup(SIZE, LONG))?;
     let mut accepted = 0_u64;
     let refusal = loop {
-        match near.send(&random_bytes(accepted, SIZE)) {
+        match client.send(&random_bytes(accepted, SIZE)) {
             Ok(()) => accepted += 1,
             refusal => break refusal,
         }
@@ -25,33 +25,33 @@ pub(crate) fn back_pressure(subject: &Subject) -> Checked {
     ensure!(is_timed_out(&refusal), "a full wire answers {}", shown(&refusal));
     ensure!(accepted > 0, "not one message is accepted");
     for seed in 0..accepted {
-        let message = subject.receive_whole(&mut *far, SIZE)?;
+        let message = subject.receive_whole(&mut *server, SIZE)?;
         ensure!(message == random_bytes(seed, SIZE), "message {seed} of {accepted} came changed");
     }
     if subject.card.boundaries {
-        let nothing = far.try_receive(&mut [0; SIZE]).map_err(text)?;
+        let nothing = server.try_receive(&mut [0; SIZE]).map_err(text)?;
         ensure!(nothing.is_none(), "the message that was refused arrived all the same");
         // There is room again.
-        near.send(&random_bytes(accepted, SIZE)).map_err(text)?;
-        ensure!(subject.receive_whole(&mut *far, SIZE)? == random_bytes(accepted, SIZE), "then a message changed");
+        client.send(&random_bytes(accepted, SIZE)).map_err(text)?;
+        ensure!(subject.receive_whole(&mut *server, SIZE)? == random_bytes(accepted, SIZE), "then a message changed");
     }
     Ok(())
 }
 
 /// Where messages may be lost, the receiving socket counts those that it threw away.
 pub(crate) fn overflow(subject: &Subject) -> Checked {
-    if subject.card.lossless {
+    if subject.card.reliable {
         return Ok(());
     }
-    let (mut near, far) = subject.near(&subject.setup(1000, SHORT))?;
+    let (mut client, server) = subject.client(&subject.setup(1000, SHORT))?;
     let sent = 2000;
     for seed in 0..sent {
-        near.send(&random_bytes(seed, 1000)).map_err(text)?;
+        client.send(&random_bytes(seed, 1000)).map_err(text)?;
     }
     // Where the kernel answers, it is the answers that overflow.
-    let mut receiver: Box<dyn Wire> = match far {
-        Some(far) => far,
-        None => near,
+    let mut receiver: Box<dyn Wire> = match server {
+        Some(server) => server,
+        None => client,
     };
     let mut received = 0;
     let mut into = [0; 1000];

@@ -19,13 +19,13 @@ fn stamps(wire: &mut dyn Wire) -> Result<&mut dyn KernelStamps, String> {
     wire.kernel_stamps().ok_or_else(|| "no kernel stamps".to_owned())
 }
 
-/// Both ends with these options, after an exchange that is not stamped, with stamps begun at the near end.
+/// Both ends with these options, after an exchange that is not stamped, with stamps begun at the client.
 fn begun(subject: &Subject, options: &str) -> Result<Pair, String> {
     let options = Options::parse(options).map_err(text)?;
-    let (mut near, mut far) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
-    subject.exchange(&mut *near, Some(&mut *far), &random_bytes(1, 100))?;
-    stamps(&mut *near)?.begin(true).map_err(text)?;
-    Ok((near, far))
+    let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
+    subject.exchange(&mut *client, Some(&mut *server), &random_bytes(1, 100))?;
+    stamps(&mut *client)?.begin(true).map_err(text)?;
+    Ok((client, server))
 }
 
 /// Every stamp, until the one that says that `bytes` are acknowledged.
@@ -50,8 +50,8 @@ fn ends(stamps: &[RawStamp], kind: StampKind) -> Vec<u64> {
 }
 
 pub(crate) fn offered(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
-    for wire in [Some(&mut near), far.as_mut()].into_iter().flatten() {
+    let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
+    for wire in [Some(&mut client), server.as_mut()].into_iter().flatten() {
         let offered = wire.kernel_stamps().is_some();
         ensure!(offered == has_stamps(subject), "kernel_stamps() is some: {offered}");
     }
@@ -62,15 +62,15 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = begun(subject, "nodelay=on")?;
+    let (mut client, mut server) = begun(subject, "nodelay=on")?;
     // Begun again, the bytes count from 0 again.
     for _ in 0..2 {
-        stamps(&mut *near)?.begin(true).map_err(text)?;
+        stamps(&mut *client)?.begin(true).map_err(text)?;
         for size in 1..=5 {
-            near.send(&random_bytes(2, size)).map_err(text)?;
+            client.send(&random_bytes(2, size)).map_err(text)?;
         }
-        subject.receive_whole(&mut *far, 15)?;
-        let taken = until_acknowledged(&mut *near, 15)?;
+        subject.receive_whole(&mut *server, 15)?;
+        let taken = until_acknowledged(&mut *client, 15)?;
         let [scheduled, driver, acknowledged] =
             [StampKind::Scheduled, StampKind::Driver, StampKind::Acknowledged].map(|kind| ends(&taken, kind));
         ensure!(scheduled == driver && driver == acknowledged, "segments are stamped unequally: {taken:?}");
@@ -89,18 +89,18 @@ pub(crate) fn by_segment(subject: &Subject) -> Checked {
 }
 
 /// Three small writes: with Nagle's algorithm the second waits until the first is acknowledged, and the third joins it.
-/// The far end acknowledges late, so that it would come before if nothing held it, as NODELAY proves.
+/// The server acknowledges late, so that it would come before if nothing held it, as NODELAY proves.
 pub(crate) fn nagle(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
     let taken_with = |options: &str| {
-        let (mut near, mut far) = begun(subject, options)?;
+        let (mut client, mut server) = begun(subject, options)?;
         for _ in 0..3 {
-            near.send(&[3; 2]).map_err(text)?;
+            client.send(&[3; 2]).map_err(text)?;
         }
-        subject.receive_whole(&mut *far, 6)?;
-        until_acknowledged(&mut *near, 6)
+        subject.receive_whole(&mut *server, 6)?;
+        until_acknowledged(&mut *client, 6)
     };
     let held = taken_with("quickack=off")?;
     let segments = ends(&held, StampKind::Driver);
@@ -126,15 +126,15 @@ pub(crate) fn received(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = begun(subject, "nodelay=on")?;
-    stamps(&mut *far)?.begin(true).map_err(text)?;
+    let (mut client, mut server) = begun(subject, "nodelay=on")?;
+    stamps(&mut *server)?.begin(true).map_err(text)?;
     let mut into = [0; 100];
     // The kernel switches the stamps of received packets on a moment later (net_enable_timestamp, net/core/dev.c).
     for sent in 1..1000 {
-        near.send(&[4; 10]).map_err(text)?;
-        let (bytes, received_ns) = stamps(&mut *far)?.receive(&mut into).map_err(text)?;
+        client.send(&[4; 10]).map_err(text)?;
+        let (bytes, received_ns) = stamps(&mut *server)?.receive(&mut into).map_err(text)?;
         ensure!(bytes == 10 && into[..10] == [4; 10], "{bytes} bytes, or others");
-        let taken = until_acknowledged(&mut *near, 10 * sent)?;
+        let taken = until_acknowledged(&mut *client, 10 * sent)?;
         let Some(received_ns) = received_ns else { continue };
         let left = place(&taken, StampKind::Driver, 10 * sent).ok_or("it never left")?;
         let left_ns = taken[left].realtime_ns;
@@ -148,12 +148,12 @@ pub(crate) fn without_acknowledgements(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = begun(subject, "nodelay=on")?;
-    stamps(&mut *near)?.begin(false).map_err(text)?;
+    let (mut client, mut server) = begun(subject, "nodelay=on")?;
+    stamps(&mut *client)?.begin(false).map_err(text)?;
     // The answer brings the acknowledgement.
-    subject.exchange(&mut *near, Some(&mut *far), &random_bytes(7, 100))?;
+    subject.exchange(&mut *client, Some(&mut *server), &random_bytes(7, 100))?;
     let mut taken = Vec::new();
-    stamps(&mut *near)?.take(&mut taken).map_err(text)?;
+    stamps(&mut *client)?.take(&mut taken).map_err(text)?;
     let kinds: Vec<StampKind> = taken.iter().map(|stamp| stamp.kind).collect();
     ensure!(kinds == [StampKind::Scheduled, StampKind::Driver], "asked for none of acknowledgements: {taken:?}");
     Ok(())
@@ -166,30 +166,30 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = begun(subject, "nodelay=on")?;
+    let (mut client, mut server) = begun(subject, "nodelay=on")?;
     let (mut taken, mut into) = (Vec::new(), [0; 10]);
     // A young connection acknowledges everything at once, 16 times at most (`TCP_MAX_QUICKACKS`, include/net/tcp.h).
     for sent in 1..=40 {
-        near.send(&[8; 10]).map_err(text)?;
-        subject.receive_whole(&mut *far, 10)?;
+        client.send(&[8; 10]).map_err(text)?;
+        subject.receive_whole(&mut *server, 10)?;
         // As if it had never answered: from here on it does not leave acknowledgements to its answers.
-        stamps(&mut *near)?.take(&mut taken).map_err(text)?;
-        near.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
+        stamps(&mut *client)?.take(&mut taken).map_err(text)?;
+        client.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
         let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);
         let calls = |wire: &mut dyn Wire| wire.stream().map_or(0, |stream| stream.system_calls());
-        let (bare_before, calls_before) = (bare(&mut *far), calls(&mut *near));
-        far.send(&[9; 10]).map_err(text)?;
-        let (bytes, _) = stamps(&mut *near)?.receive(&mut into).map_err(text)?;
+        let (bare_before, calls_before) = (bare(&mut *server), calls(&mut *client));
+        server.send(&[9; 10]).map_err(text)?;
+        let (bytes, _) = stamps(&mut *client)?.receive(&mut into).map_err(text)?;
         ensure!(bytes == 10 && into == [9; 10], "{bytes} bytes, or others");
-        let bare_after = bare(&mut *far);
+        let bare_after = bare(&mut *server);
         ensure!(
             bare_after > bare_before,
             "answer {sent} is not acknowledged at once: {bare_before:?}, {bare_after:?}"
         );
-        let made = calls(&mut *near) - calls_before;
+        let made = calls(&mut *client) - calls_before;
         let spared = if subject.waiting == Waiting::Poll { 2 } else { 1 };
         ensure!(made == spared, "what watches is counted: {made} calls");
-        stamps(&mut *near)?.take(&mut taken).map_err(text)?;
+        stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         ensure!(place(&taken, StampKind::Acknowledged, 10 * sent).is_some(), "a stamp is lost: {taken:?}");
     }
     Ok(())
@@ -199,25 +199,25 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = subject.unlike_pair(&subject.setup(100, SHORT), &subject.setup(100, LONG))?;
-    stamps(&mut *near)?.begin(true).map_err(text)?;
-    near.send(&[6; 100]).map_err(text)?;
-    subject.receive_whole(&mut *far, 100)?;
+    let (mut client, mut server) = subject.unlike_pair(&subject.setup(100, SHORT), &subject.setup(100, LONG))?;
+    stamps(&mut *client)?.begin(true).map_err(text)?;
+    client.send(&[6; 100]).map_err(text)?;
+    subject.receive_whole(&mut *server, 100)?;
     let calls = |wire: &mut dyn Wire| wire.stream().map_or(0, |stream| stream.system_calls());
-    let before = calls(&mut *near);
-    let answer = near.receive(&mut [0; 100]);
+    let before = calls(&mut *client);
+    let answer = client.receive(&mut [0; 100]);
     ensure!(is_timed_out(&answer), "with stamps there and no message, receive answers {}", shown(&answer));
-    let made = calls(&mut *near) - before;
+    let made = calls(&mut *client) - before;
     // A blocking call is interrupted a few times in the time-out, and a poll is told of three stamps.
     ensure!(subject.waiting == Waiting::Spin || made <= 10, "it waited by {made} calls");
-    ensure!(!near.wait(Duration::from_millis(3)).map_err(text)?, "wait says ready, and there are only stamps");
+    ensure!(!client.wait(Duration::from_millis(3)).map_err(text)?, "wait says ready, and there are only stamps");
     // Those that had to be taken for that are not lost.
-    let taken = until_acknowledged(&mut *near, 100)?;
+    let taken = until_acknowledged(&mut *client, 100)?;
     ensure!(ends(&taken, StampKind::Driver) == [100], "stamps were lost: {taken:?}");
-    far.send(&[7; 100]).map_err(text)?;
-    ensure!(subject.receive_whole(&mut *near, 100)? == [7; 100], "the answer changed");
-    drop(far);
-    ensure!(near.wait(LONG).map_err(text)?, "there is news, and wait does not say so");
+    server.send(&[7; 100]).map_err(text)?;
+    ensure!(subject.receive_whole(&mut *client, 100)? == [7; 100], "the answer changed");
+    drop(server);
+    ensure!(client.wait(LONG).map_err(text)?, "there is news, and wait does not say so");
     Ok(())
 }
 
@@ -225,23 +225,23 @@ pub(crate) fn full(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
-    stamps(&mut *near)?.begin(true).map_err(text)?;
+    let (mut client, mut server) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
+    stamps(&mut *client)?.begin(true).map_err(text)?;
     let mut accepted = 0_u64;
     let mut taken = Vec::new();
-    while near.send(&random_bytes(accepted, 4096)).is_ok() {
+    while client.send(&random_bytes(accepted, 4096)).is_ok() {
         accepted += 1;
-        stamps(&mut *near)?.take(&mut taken).map_err(text)?;
+        stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         ensure!(accepted < 100_000, "400 MB are accepted and nobody reads");
     }
     for seed in 0..accepted {
-        let came = subject.receive_whole(&mut *far, 4096)?;
+        let came = subject.receive_whole(&mut *server, 4096)?;
         ensure!(came == random_bytes(seed, 4096), "message {seed} of {accepted} came changed");
     }
     let left = ends(&taken, StampKind::Driver);
     ensure!(!left.is_empty() && left.is_sorted(), "the segments left in the order {left:?}");
     ensure!(left.iter().all(|end| *end <= accepted * 4096 + 4096), "more left than was sent: {left:?}");
-    far.send(&[7; 100]).map_err(text)?;
-    ensure!(subject.receive_whole(&mut *near, 100)? == [7; 100], "the answer changed");
+    server.send(&[7; 100]).map_err(text)?;
+    ensure!(subject.receive_whole(&mut *client, 100)? == [7; 100], "the answer changed");
     Ok(())
 }

@@ -52,8 +52,8 @@ fn stream(wire: &mut dyn Wire) -> Result<&mut dyn Stream, String> {
 }
 
 pub(crate) fn offered(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
-    for wire in [Some(&mut near), far.as_mut()].into_iter().flatten() {
+    let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
+    for wire in [Some(&mut client), server.as_mut()].into_iter().flatten() {
         let offered = wire.stream().is_some();
         ensure!(offered == is_stream(subject), "stream() is some: {offered}");
     }
@@ -68,11 +68,11 @@ pub(crate) fn in_parts(subject: &Subject) -> Checked {
         // The last is larger than any default buffer.
         for (seed, size) in [(1, 1), (2, 200), (3, 4000), (4, (3 << 20) + 7)] {
             let message = random_bytes(seed, size);
-            let (mut near, mut far) = subject.pair(&subject.setup(size, LONG))?;
+            let (mut client, mut server) = subject.pair(&subject.setup(size, LONG))?;
             let came = std::thread::scope(|scope| {
-                let receiver = scope.spawn(|| subject.receive_whole(&mut *far, size));
-                send_by(stream(&mut *near)?, &message[..size - 1]).map_err(text)?;
-                near.send(&message[size - 1..]).map_err(text)?;
+                let receiver = scope.spawn(|| subject.receive_whole(&mut *server, size));
+                send_by(stream(&mut *client)?, &message[..size - 1]).map_err(text)?;
+                client.send(&message[size - 1..]).map_err(text)?;
                 receiver.join().map_err(|_| "the receiver panicked")?
             })?;
             ensure!(came == message, "{name}: {size} bytes came changed");
@@ -86,10 +86,11 @@ pub(crate) fn full(subject: &Subject) -> Checked {
         return Ok(());
     }
     for (name, send_by) in sends(subject) {
-        let (mut near, mut far) = subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
+        let (mut client, mut server) =
+            subject.unlike_pair(&subject.setup(4096, SHORT), &subject.setup(4096, LONG))?;
         let mut accepted = 0_u64;
         let refusal = loop {
-            match send_by(stream(&mut *near)?, &random_bytes(accepted, 4096)) {
+            match send_by(stream(&mut *client)?, &random_bytes(accepted, 4096)) {
                 Ok(()) => accepted += 1,
                 refusal => break refusal,
             }
@@ -98,7 +99,7 @@ pub(crate) fn full(subject: &Subject) -> Checked {
         ensure!(is_timed_out(&refusal), "{name}: a full wire answers {}", shown(&refusal));
         ensure!(accepted > 0, "{name}: nothing is accepted");
         for seed in 0..accepted {
-            let came = subject.receive_whole(&mut *far, 4096)?;
+            let came = subject.receive_whole(&mut *server, 4096)?;
             ensure!(came == random_bytes(seed, 4096), "{name}: message {seed} of {accepted} came changed");
         }
     }
@@ -112,24 +113,24 @@ pub(crate) fn gone(subject: &Subject) -> Checked {
     // More than a segment, so that it leaves whatever is announced to follow.
     let message = random_bytes(1, 100_000);
     for (name, send_by) in sends(subject) {
-        let (mut near, far) = subject.pair(&subject.setup(message.len(), LONG))?;
-        drop(far);
+        let (mut client, server) = subject.pair(&subject.setup(message.len(), LONG))?;
+        drop(server);
         if subject.card.name == "mptcp" {
             // It tells no sender that nobody receives any more.
-            let end = near.receive(&mut [0; 8]);
+            let end = client.receive(&mut [0; 8]);
             ensure!(is_closed(&end), "receive answers {}", shown(&end));
         }
         // The first may still be accepted; then the system knows.
         let mut accepted = 0;
         let answer = loop {
-            match send_by(stream(&mut *near)?, &message) {
+            match send_by(stream(&mut *client)?, &message) {
                 Ok(()) => accepted += 1,
                 answer => break answer,
             }
             ensure!(accepted < 100, "{name}: nobody is there, and 10 MB are accepted");
         };
         ensure!(is_closed(&answer), "{name}: it answers {}", shown(&answer));
-        let again = send_by(stream(&mut *near)?, &message);
+        let again = send_by(stream(&mut *client)?, &message);
         ensure!(is_closed(&again), "{name}: then it answers {}", shown(&again));
     }
     Ok(())
@@ -139,22 +140,22 @@ pub(crate) fn switches(subject: &Subject) -> Checked {
     if !is_stream(subject) {
         return Ok(());
     }
-    let (mut near, _far) = subject.pair(&subject.setup(100, LONG))?;
+    let (mut client, _far) = subject.pair(&subject.setup(100, LONG))?;
     for name in [OptionName::Nodelay, OptionName::Cork, OptionName::Quickack] {
         for on in [true, false, true] {
-            let answer = stream(&mut *near)?.set(name, on);
+            let answer = stream(&mut *client)?.set(name, on);
             if !subject.card.options.contains(&name) {
                 ensure!(matches!(answer, Err(WireError::System { .. })), "{name} answers {}", shown(&answer));
                 continue;
             }
             answer.map_err(text)?;
-            let effective = word(&near.effective(), name);
+            let effective = word(&client.effective(), name);
             ensure!(effective.as_deref() == Some(if on { "on" } else { "off" }), "{name}={on}, but {effective:?}");
         }
     }
-    let answer = stream(&mut *near)?.set(OptionName::Sndbuf, true);
+    let answer = stream(&mut *client)?.set(OptionName::Sndbuf, true);
     ensure!(matches!(answer, Err(WireError::System { .. })), "a buffer is no switch: {}", shown(&answer));
-    let more = stream(&mut *near)?.send_more(b"more");
+    let more = stream(&mut *client)?.send_more(b"more");
     let refused =
         matches!(&more, Err(WireError::System { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP));
     ensure!(if is_socket(subject) { more.is_ok() } else { refused }, "send_more answers {}", shown(&more));
@@ -166,45 +167,45 @@ pub(crate) fn counted(subject: &Subject) -> Checked {
     if !is_stream(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     let calls = |wire: &mut dyn Wire| stream(wire).map(|stream| stream.system_calls());
-    ensure!(calls(&mut *near)? == 0 && calls(&mut *far)? == 0, "a new wire has made calls");
+    ensure!(calls(&mut *client)? == 0 && calls(&mut *server)? == 0, "a new wire has made calls");
     let mut expected = 0;
     for _ in 0..10 {
-        near.send(&[1; 10]).map_err(text)?;
+        client.send(&[1; 10]).map_err(text)?;
         expected += 1;
     }
-    ensure!(calls(&mut *near)? == expected, "10 sends are {} calls", calls(&mut *near)?);
-    stream(&mut *near)?.send_vectored(&[IoSlice::new(&[1; 2]); 25]).map_err(text)?;
+    ensure!(calls(&mut *client)? == expected, "10 sends are {} calls", calls(&mut *client)?);
+    stream(&mut *client)?.send_vectored(&[IoSlice::new(&[1; 2]); 25]).map_err(text)?;
     expected += 1;
     // One more than the kernel takes at once.
-    stream(&mut *near)?.send_vectored(&[IoSlice::new(&[1; 2]); 1025]).map_err(text)?;
+    stream(&mut *client)?.send_vectored(&[IoSlice::new(&[1; 2]); 1025]).map_err(text)?;
     expected += 2;
     if is_tcp(subject) {
         for on in [true, false] {
-            stream(&mut *near)?.set(OptionName::Nodelay, on).map_err(text)?;
+            stream(&mut *client)?.set(OptionName::Nodelay, on).map_err(text)?;
             expected += 1;
         }
     }
     // Neither is a call on the wire.
-    let (_, _) = (near.effective(), stream(&mut *near)?.segments());
-    ensure!(calls(&mut *near)? == expected, "the near end made {expected} calls, not {}", calls(&mut *near)?);
+    let (_, _) = (client.effective(), stream(&mut *client)?.segments());
+    ensure!(calls(&mut *client)? == expected, "the client made {expected} calls, not {}", calls(&mut *client)?);
 
     // All of it has left; what is there now can be taken without sleeping, so every receive is as many calls as its
     // waiting names.
     let (mut taken, mut receives) = (0, 0);
     while taken < 100 + 50 + 2050 {
-        ensure!(far.wait(LONG).map_err(text)?, "nothing came");
-        let before = calls(&mut *far)?;
-        taken += far.receive(&mut [0; 4096]).map_err(text)?;
+        ensure!(server.wait(LONG).map_err(text)?, "nothing came");
+        let before = calls(&mut *server)?;
+        taken += server.receive(&mut [0; 4096]).map_err(text)?;
         receives += 1;
-        let made = calls(&mut *far)? - before;
+        let made = calls(&mut *server)? - before;
         let named = if subject.waiting == Waiting::Poll { 2 } else { 1 };
         ensure!(made == named, "receive {receives} is {made} calls");
     }
-    let before = calls(&mut *far)?;
-    ensure!(far.try_receive(&mut [0; 8]).map_err(text)?.is_none(), "something is left");
-    let made = calls(&mut *far)? - before;
+    let before = calls(&mut *server)?;
+    ensure!(server.try_receive(&mut [0; 8]).map_err(text)?.is_none(), "something is left");
+    let made = calls(&mut *server)? - before;
     ensure!(made == 1, "try_receive of nothing is {made} calls");
     Ok(())
 }
@@ -214,17 +215,17 @@ pub(crate) fn segments(subject: &Subject) -> Checked {
     if !is_stream(subject) {
         return Ok(());
     }
-    let (mut near, mut far) = subject.pair(&subject.setup(100, LONG))?;
+    let (mut client, mut server) = subject.pair(&subject.setup(100, LONG))?;
     if !is_tcp(subject) {
-        ensure!(stream(&mut *near)?.segments().is_none(), "segments without TCP");
+        ensure!(stream(&mut *client)?.segments().is_none(), "segments without TCP");
         return Ok(());
     }
     let counted = |wire: &mut dyn Wire| stream(wire)?.segments().ok_or("no segments".to_owned());
-    let before = [counted(&mut *near)?, counted(&mut *far)?];
+    let before = [counted(&mut *client)?, counted(&mut *server)?];
     for seed in 0..10 {
-        subject.exchange(&mut *near, Some(&mut *far), &random_bytes(seed, 100))?;
+        subject.exchange(&mut *client, Some(&mut *server), &random_bytes(seed, 100))?;
     }
-    for (wire, before) in [&mut near, &mut far].into_iter().zip(before) {
+    for (wire, before) in [&mut client, &mut server].into_iter().zip(before) {
         let after: Segments = counted(&mut **wire)?;
         let (with_payload, bare) = (after.with_payload - before.with_payload, after.bare - before.bare);
         ensure!(with_payload == 20, "10 exchanges are {with_payload} segments with payload");
@@ -241,23 +242,23 @@ pub(crate) fn cork(subject: &Subject) -> Checked {
     }
     // With Nagle off, so that nothing but the cork can hold.
     let options = Options::default().with(OptionName::Nodelay, "on");
-    let (mut near, mut far) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
+    let (mut client, mut server) = subject.pair(&Setup { options, ..subject.setup(100, LONG) })?;
     let sent = |wire: &mut dyn Wire| stream(wire)?.segments().ok_or("no segments".to_owned());
-    let before = sent(&mut *near)?.with_payload;
-    stream(&mut *near)?.set(OptionName::Cork, true).map_err(text)?;
+    let before = sent(&mut *client)?.with_payload;
+    stream(&mut *client)?.set(OptionName::Cork, true).map_err(text)?;
     for _ in 0..5 {
-        near.send(&[5; 2]).map_err(text)?;
+        client.send(&[5; 2]).map_err(text)?;
     }
-    stream(&mut *near)?.set(OptionName::Cork, false).map_err(text)?;
-    ensure!(subject.receive_whole(&mut *far, 10)? == [5; 10], "what was corked came changed");
+    stream(&mut *client)?.set(OptionName::Cork, false).map_err(text)?;
+    ensure!(subject.receive_whole(&mut *server, 10)? == [5; 10], "what was corked came changed");
     // On a machine that stops for longer than 200 ms the kernel releases a cork by itself.
-    let corked = sent(&mut *near)?.with_payload - before;
+    let corked = sent(&mut *client)?.with_payload - before;
     ensure!((1..5).contains(&corked), "5 corked writes are {corked} segments");
     // Few enough for the first congestion window.
     for _ in 0..5 {
-        near.send(&[5; 2]).map_err(text)?;
+        client.send(&[5; 2]).map_err(text)?;
     }
-    let released = sent(&mut *near)?.with_payload - before - corked;
+    let released = sent(&mut *client)?.with_payload - before - corked;
     ensure!(released == 5, "5 writes without the cork are {released} segments");
     Ok(())
 }

@@ -31,33 +31,33 @@ pub(crate) fn opening(subject: &Subject) -> Checked {
 }
 
 pub(crate) fn receiving(subject: &Subject) -> Checked {
-    let (mut near, mut far) = subject.near(&subject.setup(100, SHORT))?;
+    let (mut client, mut server) = subject.client(&subject.setup(100, SHORT))?;
     let mut into = [0; 100];
     for _ in 0..2 {
-        let answer = near.receive(&mut into);
+        let answer = client.receive(&mut into);
         ensure!(is_timed_out(&answer), "receive with a silent peer answers {}", shown(&answer));
-        let answer = near.try_receive(&mut into).map_err(text)?;
+        let answer = client.try_receive(&mut into).map_err(text)?;
         ensure!(answer.is_none(), "try_receive with a silent peer takes {answer:?}");
         for at_most in [Duration::ZERO, Duration::from_micros(50), Duration::from_millis(3)] {
-            ensure!(!near.wait(at_most).map_err(text)?, "wait says ready, and nothing was sent");
+            ensure!(!client.wait(at_most).map_err(text)?, "wait says ready, and nothing was sent");
         }
     }
     // A wire may be opened by one thread and used by another, and its time-outs move with it.
-    let (answer, mut near) =
-        std::thread::spawn(move || (near.receive(&mut [0; 100]), near)).join().map_err(|_| "panicked")?;
+    let (answer, mut client) =
+        std::thread::spawn(move || (client.receive(&mut [0; 100]), client)).join().map_err(|_| "panicked")?;
     ensure!(is_timed_out(&answer), "on another thread it answers {}", shown(&answer));
     // A time-out leaves the wire whole.
-    subject.exchange(&mut *near, far.as_deref_mut(), &random_bytes(1, 100))
+    subject.exchange(&mut *client, server.as_deref_mut(), &random_bytes(1, 100))
 }
 
 /// `wait(at_most)` ends by one timer of its own: it sleeps once, and does not begin again after a signal.
 pub(crate) fn waiting(subject: &Subject) -> Checked {
-    let (mut near, _far) = subject.near(&subject.setup(100, LONG))?;
+    let (mut client, _far) = subject.client(&subject.setup(100, LONG))?;
     for (at_most_us, waits) in [(10, 21), (100, 21), (1_000, 21), (50_000, 3)] {
         let mut sleeps = Vec::new();
         for _ in 0..waits {
             let before = sleeps_so_far();
-            let ready = near.wait(Duration::from_micros(at_most_us)).map_err(text)?;
+            let ready = client.wait(Duration::from_micros(at_most_us)).map_err(text)?;
             ensure!(!ready, "wait says ready, and nothing was sent");
             sleeps.push(sleeps_so_far() - before);
         }
@@ -66,12 +66,12 @@ pub(crate) fn waiting(subject: &Subject) -> Checked {
         let median = sleeps[waits / 2];
         ensure!(median <= 1, "a wait of {at_most_us} us without a message sleeps {median} times");
     }
-    if subject.waiting == Waiting::Spin { Ok(()) } else { interrupted_wait(&mut *near) }
+    if subject.waiting == Waiting::Spin { Ok(()) } else { interrupted_wait(&mut *client) }
 }
 
 /// A wait that began again after a signal would last `at_most` from the signal on. A stalled machine can look like that:
 /// once in a few tries it does not.
-fn interrupted_wait(near: &mut dyn Wire) -> Checked {
+fn interrupted_wait(client: &mut dyn Wire) -> Checked {
     const AT_MOST: Duration = Duration::from_millis(40);
     let target = signalling::this_thread();
     for _ in 0..10 {
@@ -83,7 +83,7 @@ fn interrupted_wait(near: &mut dyn Wire) -> Checked {
                 signalling::interrupt(target);
                 signalled
             });
-            let answer = near.wait(AT_MOST).map_err(text);
+            let answer = client.wait(AT_MOST).map_err(text);
             let (ended, sleeps) = (began.elapsed(), sleeps_so_far() - slept_before);
             answer.and_then(|ready| {
                 ensure!(!ready, "an interrupted wait says ready, and nothing was sent");
@@ -111,20 +111,20 @@ pub(crate) fn signals(subject: &Subject) -> Checked {
     if subject.waiting == Waiting::Spin {
         return Ok(());
     }
-    let (mut near, mut far) = subject.near(&subject.setup(100, LONG))?;
+    let (mut client, mut server) = subject.client(&subject.setup(100, LONG))?;
     let done = AtomicBool::new(false);
     let target = signalling::this_thread();
     std::thread::scope(|scope| {
         let (done, message) = (&done, random_bytes(1, 100));
-        let is_kernel = far.is_none();
+        let is_kernel = server.is_none();
         scope.spawn(move || {
             for round in 0.. {
                 signalling::interrupt(target);
                 std::thread::sleep(Duration::from_millis(1));
                 if round == 10
-                    && let Some(far) = &mut far
+                    && let Some(server) = &mut server
                 {
-                    far.send(&random_bytes(1, 100)).expect("the near end is there");
+                    server.send(&random_bytes(1, 100)).expect("the client is there");
                 }
                 if done.load(SeqCst) {
                     break;
@@ -133,9 +133,9 @@ pub(crate) fn signals(subject: &Subject) -> Checked {
         });
         let answer = if is_kernel {
             // The answer is there at once, so here it is the waiting for nothing that is interrupted.
-            near.wait(SHORT).map_err(text).and_then(|_| subject.exchange(&mut *near, None, &message))
+            client.wait(SHORT).map_err(text).and_then(|_| subject.exchange(&mut *client, None, &message))
         } else {
-            subject.receive_whole(&mut *near, 100).and_then(|came| {
+            subject.receive_whole(&mut *client, 100).and_then(|came| {
                 ensure!(came == message, "the message came changed");
                 Ok(())
             })

@@ -89,7 +89,7 @@ fn printing() -> [Arg; 3] {
             .conflicts_with_all(["json", "csv"])
             .help(
                 "Draw the time sequence (ladder) of one exchange, a traced one, below the table. WHICH: most-telling \
-                 (nothing done against stalls, else the longest wait), all, a remedy such as nodelay, or a case in its \
+                 (default options, else the longest wait), all, a remedy such as nodelay, or a case in its \
                  words [default: most-telling]",
             ),
         csv.value_name("PART")

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use clap::ArgMatches;
 use hairpin_analysis::findings;
 use hairpin_experiments::experiments;
+use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach};
 use hairpin_model::exchange::Remedy;
-use hairpin_model::ground::{Candidate, Ground};
 use hairpin_model::options::{OptionName, ValueKind};
 use serde_json::{Value, json};
 
@@ -24,20 +24,20 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         output::text(&markdown());
         return Ok(Exit::Fine);
     }
-    let ground = hairpin_engine::engine::ground()
+    let capabilities = hairpin_engine::engine::capabilities()
         .map_err(|error| Stopped::usage(format!("cannot read what can run here: {error} (hint: /proc is needed)")))?;
     if matches.get_flag("json") {
-        output::json(&format!("{:#}\n", as_json(&ground)));
+        output::json(&format!("{:#}\n", as_json(&capabilities)));
     } else {
-        output::text(&table(&ground));
+        output::text(&table(&capabilities));
     }
     Ok(Exit::Fine)
 }
 
-fn table(ground: &Ground) -> String {
+fn table(capabilities: &HostCapabilities) -> String {
     let mut list = Lines::new();
     list.heading("Transports");
-    for Candidate { card, can_run } in &ground.candidates {
+    for Candidate { card, can_run } in &capabilities.candidates {
         let (sign, detail) = match can_run {
             Ok(receipt) => ("runs", receipt.detail.clone()),
             Err(why_not) => ("cannot run", why_not.to_string()),
@@ -59,15 +59,16 @@ fn table(ground: &Ground) -> String {
     }
     list.heading("Options (--option name=value,...)");
     for option in OptionName::ALL {
-        let takers: Vec<&str> = takers(*option, ground.candidates.iter().map(|candidate| &candidate.card)).collect();
+        let takers: Vec<&str> =
+            takers(*option, capabilities.candidates.iter().map(|candidate| &candidate.card)).collect();
         list.item(option.word(), &format!("{} ({})", option.summary(), values(*option)));
         list.item("", &format!("taken by {}", takers.join(", ")));
     }
     list.heading("Links (--link NAME, or a line of words: docs/links.md)");
     link::list::add(&mut list);
     list.heading("CPUs");
-    list.whole(&format!("{} may be used; `apart` needs two", ground.cpus.len()));
-    list.whole(&match &ground.may_keep_cpus_awake {
+    list.whole(&format!("{} may be used; `cross-cpu` needs two", capabilities.cpus.len()));
+    list.whole(&match &capabilities.may_keep_cpus_awake {
         Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency may be held".to_owned(),
         Err(why_not) => format!("--cpu-idle shallow cannot run here: {why_not}"),
     });
@@ -82,7 +83,7 @@ fn remedies() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 fn promises(card: &Card) -> String {
     let mut words = vec![
-        if card.lossless { "lossless" } else { "may lose" },
+        if card.reliable { "reliable" } else { "may lose" },
         if card.ordered { "ordered" } else { "may reorder" },
         if card.boundaries { "messages" } else { "byte stream" },
     ];
@@ -109,13 +110,13 @@ fn takers<'c>(option: OptionName, cards: impl Iterator<Item = &'c Card>) -> impl
     cards.filter(move |card| card.options.contains(&option)).map(|card| card.name)
 }
 
-fn as_json(ground: &Ground) -> Value {
-    let transports: Vec<Value> = ground.candidates.iter().map(|Candidate { card, can_run }| {
+fn as_json(capabilities: &HostCapabilities) -> Value {
+    let transports: Vec<Value> = capabilities.candidates.iter().map(|Candidate { card, can_run }| {
         json!({
             "name": card.name,
             "summary": card.summary,
             "ordered": card.ordered,
-            "lossless": card.lossless,
+            "reliable": card.reliable,
             "boundaries": card.boundaries,
             "min_message_bytes": card.min_message_bytes,
             "max_message_bytes": card.max_message_bytes,
@@ -195,7 +196,7 @@ fn markdown() -> String {
             .expect("a String takes any text");
         }
     }
-    text.push_str("\n## Remedies\n\n| name | what is done against stalls |\n|---|---|\n");
+    text.push_str("\n## Remedies\n\n| name | what it changes |\n|---|---|\n");
     for (name, summary) in remedies() {
         writeln!(text, "| `{name}` | {summary} |").expect("a String takes any text");
     }

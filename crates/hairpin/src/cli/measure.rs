@@ -13,9 +13,9 @@ use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::budget::ALPHA_OF_A_LOOK;
 use hairpin_experiments::{Done, Experiment, KnobKind, Knobs, Step, evidence, experiments};
 use hairpin_model::answer::Answer;
+use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
 use hairpin_model::environment::{Environment, NetworkNamespace};
-use hairpin_model::ground::Ground;
 use hairpin_model::machine::Machine;
 use hairpin_model::quantities;
 use hairpin_model::run::{FORMAT, Plan, Run, State};
@@ -91,7 +91,7 @@ impl Asked {
     }
 
     fn first_cases(&self, bench: &Bench) -> Result<Vec<Case>, Stopped> {
-        match self.experiment.next(&self.knobs, &bench.ground, &Done::default()).map_err(Stopped::usage)? {
+        match self.experiment.next(&self.knobs, &bench.capabilities, &Done::default()).map_err(Stopped::usage)? {
             Step::Run { cases, .. } => Ok(cases),
             Step::Done => {
                 Err(Stopped::usage("there is nothing to measure (hint: `hairpin list` shows what can run here)"))
@@ -107,14 +107,14 @@ impl Asked {
                 "--ladder draws a traced exchange, and --trace off traces none (hint: leave out one of the two)";
             return Err(Stopped::usage(why));
         }
-        let is_traced = |case: &Case| traces && evidence::is_traced(case, &bench.ground);
+        let is_traced = |case: &Case| traces && evidence::is_traced(case, &bench.capabilities);
         time_sequence::check(which, cases.iter().map(|case| (case, is_traced(case)))).map_err(Stopped::usage)
     }
 }
 
 /// What every run of this process shares: what can run here, and the sign that the user raises.
 pub(super) struct Bench {
-    ground: Ground,
+    capabilities: HostCapabilities,
     stop: Arc<AtomicBool>,
     program: PathBuf,
     /// Where rounds over the loopback take place.
@@ -128,7 +128,7 @@ impl Bench {
     /// Looks at what can run here, and has Ctrl-C end the run.
     pub(super) fn prepare() -> Result<Self, Stopped> {
         Ok(Self {
-            ground: hairpin_engine::engine::ground().map_err(unready)?,
+            capabilities: hairpin_engine::engine::capabilities().map_err(unready)?,
             stop: interrupt::raised_by_user().map_err(unready)?,
             program: std::env::current_exe().map_err(unready)?,
             namespace: NetworkNamespace::Original,
@@ -150,7 +150,7 @@ impl Bench {
             return Ok(false);
         }
         self.namespace = NetworkNamespace::Own;
-        self.ground = hairpin_engine::engine::ground().map_err(unready)?;
+        self.capabilities = hairpin_engine::engine::capabilities().map_err(unready)?;
         Ok(true)
     }
 
@@ -189,7 +189,7 @@ pub(super) fn measured(
             root: bench.by_root,
             ..hairpin_engine::environment::read(engine)
         },
-        cards: bench.ground.saved_cards(),
+        cards: bench.capabilities.saved_cards(),
         machine: Machine::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),
@@ -203,7 +203,8 @@ pub(super) fn measured(
     let mut progress = Progress::new(quiet);
     let link_logs = knobs.is_on("keep-link-log").then(|| folder.files().clone());
     let engine = &Engine { link_logs, ..engine.clone() };
-    let task = Task { experiment: *experiment, knobs, ground: &bench.ground, engine, folder, prove: *prove };
+    let task =
+        Task { experiment: *experiment, knobs, capabilities: &bench.capabilities, engine, folder, prove: *prove };
     let run = carry_out(&task, run, &mut progress);
     progress.finish();
     run.map_err(Stopped::usage)

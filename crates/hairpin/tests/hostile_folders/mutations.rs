@@ -16,9 +16,9 @@ use serde_json::Value;
 use super::files;
 
 /// Numbers that follow from a seed (splitmix64).
-pub(super) struct Dice(pub(super) u64);
+pub(super) struct Generator(pub(super) u64);
 
-impl Dice {
+impl Generator {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -42,32 +42,35 @@ impl Dice {
     }
 }
 
-pub(super) type Mutation = fn(&Path, &mut Dice);
+pub(super) type Mutation = fn(&Path, &mut Generator);
 
 /// By the number of a folder, one after the other.
 pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
-    ("a link in place of a file", |run, dice| {
-        replace(run, dice, |path, dice| {
+    ("a link in place of a file", |run, generator| {
+        replace(run, generator, |path, generator| {
             let target =
-                dice.one(&["../outside/canary", "/dev/zero", "/proc/self/environ", "run.json", "../outside"]);
+                generator.one(&["../outside/canary", "/dev/zero", "/proc/self/environ", "run.json", "../outside"]);
             symlink(target, path).unwrap();
         })
     }),
-    ("a link in the middle of a path", |run, dice| {
-        let sort = dice.one(&["samples", "traces"]);
+    ("a link in the middle of a path", |run, generator| {
+        let sort = generator.one(&["samples", "traces"]);
         let outside = run.parent().unwrap().join("outside").join(sort);
         fs::rename(run.join(sort), &outside).unwrap();
-        symlink(if dice.below(2) == 0 { PathBuf::from("../outside").join(sort) } else { outside }, run.join(sort))
-            .unwrap();
+        symlink(
+            if generator.below(2) == 0 { PathBuf::from("../outside").join(sort) } else { outside },
+            run.join(sort),
+        )
+        .unwrap();
     }),
-    ("a pipe in place of a file", |run, dice| {
-        replace(run, dice, |path, _| {
+    ("a pipe in place of a file", |run, generator| {
+        replace(run, generator, |path, _| {
             assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
         })
     }),
-    ("a folder, a socket or a device in place of a file", |run, dice| {
-        replace(run, dice, |path, dice| {
-            match dice.below(3) {
+    ("a folder, a socket or a device in place of a file", |run, generator| {
+        replace(run, generator, |path, generator| {
+            match generator.below(3) {
                 0 => fs::create_dir(path).unwrap(),
                 1 => drop(std::os::unix::net::UnixListener::bind(path)),
                 // Only root can make one; for others the file is missing.
@@ -75,51 +78,51 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             }
         })
     }),
-    ("a file of many GiB", |run, dice| {
-        let name = dice.file(run);
-        let gib = 1 + dice.below(60) as u64;
+    ("a file of many GiB", |run, generator| {
+        let name = generator.file(run);
+        let gib = 1 + generator.below(60) as u64;
         OpenOptions::new().write(true).open(run.join(name)).unwrap().set_len(gib << 30).unwrap();
     }),
-    ("a file as large as may be read", |run, dice| {
-        let name = dice.one(&["run.json", "rounds.jsonl", "latency.hlog"]);
+    ("a file as large as may be read", |run, generator| {
+        let name = generator.one(&["run.json", "rounds.jsonl", "latency.hlog"]);
         let mut file = OpenOptions::new().append(true).open(run.join(name)).unwrap();
-        let piece = dice.one(&["\0", "[", "{}\n", " ", "0,", "Tag=a,0,0,0,AAAA\n", "\"a\":"]).repeat(1 << 16);
+        let piece = generator.one(&["\0", "[", "{}\n", " ", "0,", "Tag=a,0,0,0,AAAA\n", "\"a\":"]).repeat(1 << 16);
         (0..(60 << 20) / piece.len()).for_each(|_| file.write_all(piece.as_bytes()).unwrap());
     }),
-    ("a histogram that unpacks to gigabytes", |run, dice| {
+    ("a histogram that unpacks to gigabytes", |run, generator| {
         let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
         let head: Vec<u8> =
             [&[0x1c, 0x84, 0x93, 0x13][..], &[0x7f; 4], &[0; 7], &[3], &[0; 7], &[1], &[0x7f; 8]].concat();
-        packer.write_all(&head[..dice.below(head.len())]).unwrap();
-        (0..300).for_each(|_| packer.write_all(&vec![u8::try_from(dice.below(256)).unwrap(); 1 << 20]).unwrap());
+        packer.write_all(&head[..generator.below(head.len())]).unwrap();
+        (0..300).for_each(|_| packer.write_all(&vec![u8::try_from(generator.below(256)).unwrap(); 1 << 20]).unwrap());
         let packed = packer.finish().unwrap();
-        histogram(run, dice, |bytes, _| *bytes = with_head(&packed));
+        histogram(run, generator, |bytes, _| *bytes = with_head(&packed));
     }),
-    ("bytes of a histogram", |run, dice| {
-        histogram(run, dice, |bytes, dice| {
-            for _ in 0..=dice.below(4) {
-                let at = dice.below(bytes.len());
-                bytes[at] = dice.one(&[&0_u8, &0xff, &0x7f, &0x80, &1]).to_owned();
+    ("bytes of a histogram", |run, generator| {
+        histogram(run, generator, |bytes, generator| {
+            for _ in 0..=generator.below(4) {
+                let at = generator.below(bytes.len());
+                bytes[at] = generator.one(&[&0_u8, &0xff, &0x7f, &0x80, &1]).to_owned();
             }
         })
     }),
-    ("counts and bounds of a histogram", |run, dice| {
-        histogram(run, dice, |bytes, dice| {
+    ("counts and bounds of a histogram", |run, generator| {
+        histogram(run, generator, |bytes, generator| {
             let mut plain = Vec::new();
             flate2::read::ZlibDecoder::new(&bytes[8..]).read_to_end(&mut plain).unwrap();
-            for _ in 0..=dice.below(3) {
-                let at = dice.below(plain.len().min(60));
-                let end = plain.len().min(at + 1 + dice.below(9));
-                plain[at..end].fill(dice.one(&[&0_u8, &0xff, &0x7f, &0x80]).to_owned());
+            for _ in 0..=generator.below(3) {
+                let at = generator.below(plain.len().min(60));
+                let end = plain.len().min(at + 1 + generator.below(9));
+                plain[at..end].fill(generator.one(&[&0_u8, &0xff, &0x7f, &0x80]).to_owned());
             }
             let mut packer = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
             packer.write_all(&plain).unwrap();
             *bytes = with_head(&packer.finish().unwrap());
         })
     }),
-    ("a few bytes of Parquet that are ten million rows", |run, dice| {
-        let rows = if dice.below(8) == 0 { 10_000_000 } else { 300_000 };
-        let is_told = dice.below(4) > 0;
+    ("a few bytes of Parquet that are ten million rows", |run, generator| {
+        let rows = if generator.below(8) == 0 { 10_000_000 } else { 300_000 };
+        let is_told = generator.below(4) > 0;
         rows_of_nothing(&run.join("samples/bomb.parquet"), rows);
         records(run, |measured, _| {
             measured["samples_file"] = "samples/bomb.parquet".into();
@@ -128,18 +131,18 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
             }
         });
     }),
-    ("the columns' description", |run, dice| {
-        samples(run, dice, |bytes, dice| {
+    ("the columns' description", |run, generator| {
+        samples(run, generator, |bytes, generator| {
             let begins_at = bytes.len() - 1400.min(bytes.len());
-            (0..=dice.below(6)).for_each(|_| garble(bytes, begins_at, dice));
+            (0..=generator.below(6)).for_each(|_| garble(bytes, begins_at, generator));
         })
     }),
-    ("the heads of pages", |run, dice| {
-        samples(run, dice, |bytes, dice| {
-            (0..=dice.below(12)).for_each(|_| garble(bytes, 0, dice));
+    ("the heads of pages", |run, generator| {
+        samples(run, generator, |bytes, generator| {
+            (0..=generator.below(12)).for_each(|_| garble(bytes, 0, generator));
         })
     }),
-    ("names that lead out", |run, dice| {
+    ("names that lead out", |run, generator| {
         let outside = run.parent().unwrap().join("outside/canary").display().to_string();
         let names = [
             "../outside/canary",
@@ -158,60 +161,62 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         ];
         records(run, |measured, link| {
             for field in ["samples_file", "trace_file"] {
-                if dice.below(2) == 0 {
-                    measured[field] = dice.one(&names).into();
+                if generator.below(2) == 0 {
+                    measured[field] = generator.one(&names).into();
                 }
             }
-            measured["traced"]["capture"]["file"] = dice.one(&names).into();
+            measured["traced"]["capture"]["file"] = generator.one(&names).into();
             if let Some(link) = link {
-                link["log_file"] = dice.one(&names).into();
+                link["log_file"] = generator.one(&names).into();
             }
         });
     }),
-    ("bits", |run, dice| {
-        let path = run.join(dice.file(run));
+    ("bits", |run, generator| {
+        let path = run.join(generator.file(run));
         let mut bytes = fs::read(&path).unwrap();
-        for _ in 0..=dice.below(8) {
-            let at = dice.below(bytes.len().max(1));
+        for _ in 0..=generator.below(8) {
+            let at = generator.below(bytes.len().max(1));
             if let Some(byte) = bytes.get_mut(at) {
-                *byte ^= 1 << dice.below(8);
+                *byte ^= 1 << generator.below(8);
             }
         }
         fs::write(path, bytes).unwrap();
     }),
-    ("a file cut short", |run, dice| {
-        let path = run.join(dice.file(run));
-        let length = dice.below(usize::try_from(fs::metadata(&path).unwrap().len()).unwrap() + 1);
+    ("a file cut short", |run, generator| {
+        let path = run.join(generator.file(run));
+        let length = generator.below(usize::try_from(fs::metadata(&path).unwrap().len()).unwrap() + 1);
         OpenOptions::new().write(true).open(path).unwrap().set_len(length as u64).unwrap();
     }),
-    ("JSON a million deep", |run, dice| {
-        json_text(run, dice, |text, dice| {
-            let deep = dice.one(&["[", "{\"a\":", "[{\"a\":"]).repeat(1_000_000);
-            text.replacen(':', &format!(":{deep}"), 1 + dice.below(20))
+    ("JSON a million deep", |run, generator| {
+        json_text(run, generator, |text, generator| {
+            let deep = generator.one(&["[", "{\"a\":", "[{\"a\":"]).repeat(1_000_000);
+            text.replacen(':', &format!(":{deep}"), 1 + generator.below(20))
         })
     }),
-    ("control characters in texts", |run, dice| {
-        let share = 1 + dice.below(4);
+    ("control characters in texts", |run, generator| {
+        let share = 1 + generator.below(4);
         json(
             run,
-            |value, dice| {
+            |value, generator| {
                 each(value, &mut |value| {
                     if let Value::String(text) = value
-                        && dice.below(share) == 0
+                        && generator.below(share) == 0
                     {
-                        let at =
-                            (0..=dice.below(text.len() + 1)).rev().find(|at| text.is_char_boundary(*at)).unwrap();
+                        let at = (0..=generator.below(text.len() + 1))
+                            .rev()
+                            .find(|at| text.is_char_boundary(*at))
+                            .unwrap();
                         text.insert_str(at, STEERING);
                     }
                 })
             },
-            dice,
+            generator,
         );
     }),
-    ("control characters in what is only shown", |run, dice| {
+    ("control characters in what is only shown", |run, generator| {
         json(
             run,
-            |value, dice| {
+            |value, generator| {
                 each_named(value, "", &mut |name, value| {
                     let is_shown = [
                         "label",
@@ -235,21 +240,21 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
                     ];
                     if let Value::String(text) = value
                         && is_shown.contains(&name)
-                        && dice.below(2) == 0
+                        && generator.below(2) == 0
                     {
                         text.push_str(STEERING);
                     }
                 })
             },
-            dice,
+            generator,
         );
     }),
-    ("numbers", |run, dice| {
+    ("numbers", |run, generator| {
         json(
             run,
-            |value, dice| {
+            |value, generator| {
                 each(value, &mut |value| {
-                    if value.is_number() && dice.below(40) == 0 {
+                    if value.is_number() && generator.below(40) == 0 {
                         let numbers = [
                             "0",
                             "-1",
@@ -260,43 +265,43 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
                             "1e-320",
                             "4294967295",
                         ];
-                        *value = serde_json::from_str(dice.one(&numbers)).unwrap();
+                        *value = serde_json::from_str(generator.one(&numbers)).unwrap();
                     }
                 })
             },
-            dice,
+            generator,
         );
     }),
-    ("what is missing or of another kind", |run, dice| {
+    ("what is missing or of another kind", |run, generator| {
         json(
             run,
-            |value, dice| {
+            |value, generator| {
                 each(value, &mut |value| {
-                    if dice.below(300) == 0 {
-                        *value =
-                            serde_json::from_str(dice.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"])).unwrap();
+                    if generator.below(300) == 0 {
+                        *value = serde_json::from_str(generator.one(&["null", "[]", "{}", "\"\"", "[[]]", "true"]))
+                            .unwrap();
                     }
                 })
             },
-            dice,
+            generator,
         );
     }),
-    ("lists of a million entries", |run, dice| {
-        json_text(run, dice, |text, dice| {
-            let entry = dice.one(&["0,", "\"\",", "[],", "{},", "[\"\",[]],", "null,", "{\"value\":0},"]);
+    ("lists of a million entries", |run, generator| {
+        json_text(run, generator, |text, generator| {
+            let entry = generator.one(&["0,", "\"\",", "[],", "{},", "[\"\",[]],", "null,", "{\"value\":0},"]);
             let many = entry.repeat(1_000_000);
-            let place = text.match_indices('[').nth(dice.below(12)).map_or(0, |(place, _)| place + 1);
+            let place = text.match_indices('[').nth(generator.below(12)).map_or(0, |(place, _)| place + 1);
             format!("{}{many}{}", &text[..place], &text[place..])
         })
     }),
-    ("a hundred thousand rounds", |run, dice| {
+    ("a hundred thousand rounds", |run, generator| {
         let text = fs::read_to_string(run.join("rounds.jsonl")).unwrap();
-        let mut record: Value = serde_json::from_str(text.lines().nth(dice.below(3)).unwrap()).unwrap();
-        let is_failed = dice.below(2) == 0;
+        let mut record: Value = serde_json::from_str(text.lines().nth(generator.below(3)).unwrap()).unwrap();
+        let is_failed = generator.below(2) == 0;
         if is_failed {
             record["outcome"] = serde_json::json!({ "kind": "failed", "cause": "none", "hint": "none" });
         }
-        let (mut out, has_cases) = (String::new(), dice.below(2) == 0);
+        let (mut out, has_cases) = (String::new(), generator.below(2) == 0);
         for number in 0..if is_failed { 100_000 } else { 12_000 } {
             record["number"] = number.into();
             if has_cases {
@@ -308,9 +313,9 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         fs::write(run.join("rounds.jsonl"), out).unwrap();
         fs::write(run.join("run.json"), running(run)).unwrap();
     }),
-    ("two thousand cases", |run, dice| {
+    ("two thousand cases", |run, generator| {
         let mut head: Value = serde_json::from_str(&fs::read_to_string(run.join("run.json")).unwrap()).unwrap();
-        let count = [1900, 30_000][dice.below(2)];
+        let count = [1900, 30_000][generator.below(2)];
         for of in ["cases", "findings", "comparisons"] {
             let list = head[of].as_array_mut().unwrap();
             let Some(first) = list.first().cloned() else { continue };
@@ -324,14 +329,15 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         }
         fs::write(run.join("run.json"), head.to_string()).unwrap();
     }),
-    ("guessed names of what is written on the way", |run, dice| {
+    ("guessed names of what is written on the way", |run, generator| {
         drop(fs::remove_file(run.join("report.html")));
         symlink("../outside/canary", run.join("report.html")).unwrap();
         for name in ["report.html", "run.json", "rounds.jsonl"] {
             symlink("../outside/canary", run.join(format!(".{name}.partial"))).unwrap();
-            symlink("../outside/canary", run.join(format!(".{name}.{}-0.partial", dice.below(100_000)))).unwrap();
+            symlink("../outside/canary", run.join(format!(".{name}.{}-0.partial", generator.below(100_000))))
+                .unwrap();
         }
-        if dice.below(2) == 0 {
+        if generator.below(2) == 0 {
             fs::write(run.join("run.json"), running(run)).unwrap();
         }
     }),
@@ -341,43 +347,43 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
 const STEERING: &str = "\u{1b}[2J\u{7}\r\n\t\u{7f}\u{9b}31m\u{85}\u{202e}\u{2066}\u{200f}\u{61c}\u{2028}\u{0}";
 
 /// Removes one or two files and puts something else in their place.
-fn replace(run: &Path, dice: &mut Dice, make: fn(&Path, &mut Dice)) {
-    for _ in 0..=dice.below(2) {
-        let path = run.join(dice.file(run));
+fn replace(run: &Path, generator: &mut Generator, make: fn(&Path, &mut Generator)) {
+    for _ in 0..=generator.below(2) {
+        let path = run.join(generator.file(run));
         fs::remove_file(&path).unwrap();
-        make(&path, dice);
+        make(&path, generator);
     }
 }
 
 /// Changes a samples file.
-fn samples(run: &Path, dice: &mut Dice, change: fn(&mut Vec<u8>, &mut Dice)) {
+fn samples(run: &Path, generator: &mut Generator, change: fn(&mut Vec<u8>, &mut Generator)) {
     let all: Vec<String> = files(run).into_iter().filter(|name| name.starts_with("samples/")).collect();
     for name in all {
         let path = run.join(name);
         let mut bytes = fs::read(&path).unwrap();
-        change(&mut bytes, dice);
+        change(&mut bytes, generator);
         fs::write(path, bytes).unwrap();
     }
 }
 
 /// Overwrites some bytes, often by what is a large number in the encodings of Parquet.
-fn garble(bytes: &mut [u8], from: usize, dice: &mut Dice) {
-    let at = from + dice.below(bytes.len() - from);
+fn garble(bytes: &mut [u8], from: usize, generator: &mut Generator) {
+    let at = from + generator.below(bytes.len() - from);
     let pieces: [&[u8]; 6] =
         [&[0xff, 0xff, 0xff, 0xff, 0x0f], &[0xff; 9], &[0], &[0x7f], &[0xfe, 0xff, 0xff, 0xff, 0x07], &[0x19]];
-    for (byte, other) in bytes[at..].iter_mut().zip(dice.one(&pieces)) {
+    for (byte, other) in bytes[at..].iter_mut().zip(generator.one(&pieces)) {
         *byte = *other;
     }
 }
 
 /// Changes the bytes of each histogram, which stand in base64 at the end of a line.
-fn histogram(run: &Path, dice: &mut Dice, mut change: impl FnMut(&mut Vec<u8>, &mut Dice)) {
+fn histogram(run: &Path, generator: &mut Generator, mut change: impl FnMut(&mut Vec<u8>, &mut Generator)) {
     let path = run.join("latency.hlog");
     let text = fs::read_to_string(&path).unwrap();
     let changed = text.lines().map(|line| match line.rsplit_once(',') {
         Some((head, encoded)) if line.starts_with("Tag=") => {
             let mut bytes = STANDARD.decode(encoded).unwrap();
-            change(&mut bytes, dice);
+            change(&mut bytes, generator);
             format!("{head},{}\n", STANDARD.encode(bytes))
         }
         _ => format!("{line}\n"),
@@ -392,18 +398,18 @@ fn with_head(packed: &[u8]) -> Vec<u8> {
 }
 
 /// Changes one of the files of JSON as a text.
-fn json_text(run: &Path, dice: &mut Dice, change: fn(&str, &mut Dice) -> String) {
+fn json_text(run: &Path, generator: &mut Generator, change: fn(&str, &mut Generator) -> String) {
     let all: Vec<String> = files(run).into_iter().filter(|name| name.contains(".json")).collect();
-    let path = run.join(&all[dice.below(all.len())]);
-    let changed = change(&fs::read_to_string(&path).unwrap(), dice);
+    let path = run.join(&all[generator.below(all.len())]);
+    let changed = change(&fs::read_to_string(&path).unwrap(), generator);
     fs::write(path, changed).unwrap();
 }
 
 /// Changes the values of `run.json`, of each round and of each trace.
-fn json(run: &Path, mut change: impl FnMut(&mut Value, &mut Dice), dice: &mut Dice) {
+fn json(run: &Path, mut change: impl FnMut(&mut Value, &mut Generator), generator: &mut Generator) {
     for name in files(run).into_iter().filter(|name| name.contains(".json")) {
         // Often only one of them is read at all where another cannot be.
-        if dice.below(3) == 0 {
+        if generator.below(3) == 0 {
             continue;
         }
         let path = run.join(&name);
@@ -411,7 +417,7 @@ fn json(run: &Path, mut change: impl FnMut(&mut Value, &mut Dice), dice: &mut Di
         let parts: Vec<&str> = if name.ends_with('l') { text.lines().collect() } else { vec![&text] };
         let changed = parts.into_iter().map(|part| {
             let mut value = serde_json::from_str(part).unwrap();
-            change(&mut value, dice);
+            change(&mut value, generator);
             format!("{value}\n")
         });
         fs::write(&path, changed.collect::<String>()).unwrap();

@@ -16,7 +16,7 @@ except PermissionError as error:
     print(error)
     sys.exit(77)
 
-dice = random.Random(7)
+generator = random.Random(7)
 to, me = b"\x02\0\0\0\0\x11", b"\x02\0\0\0\0\x10"
 sent = 0
 
@@ -57,8 +57,8 @@ for kind in (0, 46, 0x0806, 0x8100, 0x88a8, 0x8847, 0x88cc, 0xffff):
     send(ethernet(kind, b"\0" * 60))
 send(ethernet(0x0800, ip(48, source=b"\x0a\x4d\0\x02") + b"s" * 28))
 for _ in range(2000):
-    send(dice.randbytes(dice.randrange(14, 200)))
-    send(ethernet(dice.choice((0x0800, 0x86dd)), dice.randbytes(dice.randrange(0, 1400))))
+    send(generator.randbytes(generator.randrange(14, 200)))
+    send(ethernet(generator.choice((0x0800, 0x86dd)), generator.randbytes(generator.randrange(0, 1400))))
 print("sent", sent)
 "#;
 

@@ -126,7 +126,7 @@ fn an_ordinary_user_runs_programs_across_a_link() {
     let flags = [
         "round-trip",
         "--placement",
-        "together",
+        "same-cpu",
         "--transport",
         "tcp",
         "--link",

@@ -1,6 +1,6 @@
 //! The command of a counter-experiment.
 
-use hairpin_model::case::{Case, CpuIdle, Ends, Pattern, Plant};
+use hairpin_model::case::{Case, CpuIdle, Ends, InjectedFault, Pattern};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
 use hairpin_model::quantities::duration_argument;
@@ -49,8 +49,11 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
         ("option", distinct(&options)),
         ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
         ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
-        // One fault is planted for a whole run: that of the strongest.
-        ("plant", cases.first().and_then(|case| case.plant).iter().map(Plant::to_string).collect()),
+        // One fault is injected for a whole run: that of the strongest.
+        (
+            "injected-fault",
+            cases.first().and_then(|case| case.injected_fault).iter().map(InjectedFault::to_string).collect(),
+        ),
     ]);
     match knobs.iter_mut().find(|(name, _)| *name == knob) {
         Some((_, old)) => *old = values.to_vec(),
@@ -139,12 +142,12 @@ mod tests {
         let values = ["deep", "shallow"].map(str::to_owned);
         assert_eq!(
             command(&[&tcp, &udp], "cpu-idle", &values),
-            "hairpin round-trip --transport tcp,udp --waiting block,poll --placement together --size 4,100 \
+            "hairpin round-trip --transport tcp,udp --waiting block,poll --placement same-cpu --size 4,100 \
              --option nodelay=on,sndbuf=4096 --cpu-idle deep,shallow"
         );
         assert_eq!(
             command(&[&Case::ping_pong("pipe")], "rounds", &["20".to_owned()]),
-            "hairpin round-trip --transport pipe --waiting block --placement together --rounds 20"
+            "hairpin round-trip --transport pipe --waiting block --placement same-cpu --rounds 20"
         );
     }
 
@@ -154,14 +157,14 @@ mod tests {
             writes: writes.parse().unwrap(),
             gap_ns: 1_000_000,
             pipeline: 3,
-            remedy: "none".parse().unwrap(),
+            remedy: "default".parse().unwrap(),
         };
         let one = Case::small_writes("tcp", exchange("100x2"));
         let other = Case { reply_size_bytes: 1, ..Case::small_writes("tcp", exchange("4,3210")) };
         assert_eq!(
-            command(&[&one, &other], "remedy", &["none", "nodelay"].map(str::to_owned)),
-            "hairpin small-writes --transport tcp --waiting block --placement together --writes 100x2 --writes 4,3210 \
-             --remedy none,nodelay --gap 1ms --pipeline 3"
+            command(&[&one, &other], "remedy", &["default", "nodelay"].map(str::to_owned)),
+            "hairpin small-writes --transport tcp --waiting block --placement same-cpu --writes 100x2 --writes 4,3210 \
+             --remedy default,nodelay --gap 1ms --pipeline 3"
         );
     }
 
@@ -174,7 +177,7 @@ mod tests {
         };
         let named = over("rate=12mbit delay=2ms", Some("bridged-vm"));
         let line = over("rate=12mbit queue=64KiB,100packets delay=2ms±1ms", None);
-        let plain = "hairpin round-trip --transport udp --waiting block --placement together";
+        let plain = "hairpin round-trip --transport udp --waiting block --placement same-cpu";
         let rounds = |cases: &[&Case]| command(cases, "rounds", &["20".to_owned()]);
         assert_eq!(
             rounds(&[&named, &line, &Case::ping_pong("udp")]),
@@ -191,12 +194,12 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_fault_is_planted_again() {
-        let plant = Some(Plant { stall_ns: 40_000_000, every: 1, sleeps: true });
-        let planted = Case { plant, ..Case::ping_pong("tcp") };
+    fn a_injected_fault_is_injected_again() {
+        let injected_fault = Some(InjectedFault { stall_ns: 40_000_000, every: 1, sleeps: true });
+        let injected = Case { injected_fault, ..Case::ping_pong("tcp") };
         assert_eq!(
-            command(&[&planted], "rounds", &["20".to_owned()]),
-            "hairpin round-trip --transport tcp --waiting block --placement together --plant sleep=40ms/1 --rounds 20"
+            command(&[&injected], "rounds", &["20".to_owned()]),
+            "hairpin round-trip --transport tcp --waiting block --placement same-cpu --injected-fault sleep=40ms/1 --rounds 20"
         );
     }
 }

@@ -56,12 +56,12 @@ enum Held {
 /// What Nagle's algorithm and delayed acknowledgements did to a case together; null where they did not. An end counts
 /// where `TCP_NODELAY` and `TCP_CORK` were off as granted to it in the timed rounds too.
 pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
-    if case.case.twin != 0 {
+    if case.case.replicate != 0 {
         return None;
     }
     let options = &case.effective_options;
     let off = |granted| [OptionName::Nodelay, OptionName::Cork].map(|name| switch(granted, name)) == [Some(false); 2];
-    let ends = [(End::Near, off(&options.client)), (End::Far, off(&options.echo))];
+    let ends = [(End::Client, off(&options.client)), (End::Server, off(&options.echo))];
     let ends = ends.into_iter().filter_map(|(end, off)| off.then_some(end));
     let traced = Traced::of(run, case)?;
     let mut ends: Vec<StallAt> = ends.filter_map(|end| stall_at(&traced, case, end)).collect();
@@ -88,12 +88,12 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
     let pipeline = exchange.map_or(1, |exchange| exchange.pipeline);
     let in_flight = usize::try_from(pipeline).unwrap_or(usize::MAX).max(1);
     let whole = match end {
-        End::Near => case.case.size_bytes,
-        End::Far => case.case.reply_size_bytes,
+        End::Client => case.case.size_bytes,
+        End::Server => case.case.reply_size_bytes,
     };
     let first_write = match end {
-        End::Near => exchange.and_then(|exchange| exchange.sizes_written().first().copied()).unwrap_or(0),
-        End::Far => 0,
+        End::Client => exchange.and_then(|exchange| exchange.sizes_written().first().copied()).unwrap_or(0),
+        End::Server => 0,
     };
     let held = |exchange: &TracedExchange| {
         let of_it = exchange.waits.iter().filter(|wait| met(exchange, wait));
@@ -160,10 +160,10 @@ impl StallAt {
         let held = quantities::duration_figure(self.held_ns);
         let delay = quantities::duration(self.acknowledged_ns.value);
         let (what, at, other) = match self.end {
-            End::Near => ("request", "the client", "the far end"),
-            End::Far => ("answer", "the server", "the client's end"),
+            End::Client => ("request", "the client", "the server"),
+            End::Server => ("answer", "the server", "the client's end"),
         };
-        if in_flight == 1 && self.end == End::Near && self.held == Held::AllButTheFirstWrite {
+        if in_flight == 1 && self.end == End::Client && self.held == Held::AllButTheFirstWrite {
             return format!(
                 "of the {} writes of a request only the first leaves at once. Nagle's algorithm keeps the rest for \
                  {held} until the first is acknowledged, and {other} delays that by {delay}.",
@@ -184,11 +184,11 @@ impl StallAt {
         let held = quantities::duration_figure(self.held_ns);
         let delay = quantities::duration(self.acknowledged_ns.value);
         match self.end {
-            End::Near => format!(
+            End::Client => format!(
                 "messages wait at the client for {held}: Nagle's algorithm keeps each until the one before it is \
                  acknowledged, and the server delays that by {delay}."
             ),
-            End::Far => format!(
+            End::Server => format!(
                 "answers wait at the server for {held}: Nagle's algorithm keeps each until the one before it is \
                  acknowledged, and the client delays that by {delay}, mostly until its next message is due."
             ),

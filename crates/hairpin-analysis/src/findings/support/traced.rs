@@ -210,7 +210,7 @@ mod tests {
         let wait = |(from_ns, until_ns): &(i64, i64)| Wait {
             came_ns: None,
             cause: WaitCause::Nagle,
-            end: End::Near,
+            end: End::Client,
             from_ns: *from_ns,
             until_ns: *until_ns,
             first_byte: 2,

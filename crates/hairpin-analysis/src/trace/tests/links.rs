@@ -32,19 +32,19 @@ fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
     let acked_ns = first_ns + WAY + held_ns;
     let second_ns = acked_ns + WAY;
     let answered_ns = second_ns + WAY;
-    let mut packets = vec![packet(End::Near, 10, lost.is_none(), 0..2, 0)];
-    packets.extend(lost.map(|at_ns| packet(End::Near, at_ns, true, 0..2, 0)));
+    let mut packets = vec![packet(End::Client, 10, lost.is_none(), 0..2, 0)];
+    packets.extend(lost.map(|at_ns| packet(End::Client, at_ns, true, 0..2, 0)));
     packets.extend([
-        packet(End::Far, acked_ns, true, 0..0, 2),
-        packet(End::Near, second_ns, true, 2..REQUEST, 0),
-        packet(End::Far, answered_ns, true, 0..4, REQUEST),
+        packet(End::Server, acked_ns, true, 0..0, 2),
+        packet(End::Client, second_ns, true, 2..REQUEST, 0),
+        packet(End::Server, answered_ns, true, 0..4, REQUEST),
     ]);
-    let near = vec![
+    let client = vec![
         call(CallKind::Write, 0, 0..2),
         call(CallKind::Write, 2 * US, 2..REQUEST),
         call(CallKind::Read, answered_ns + WAY, 0..4),
     ];
-    let far = vec![
+    let server = vec![
         call(CallKind::Read, first_ns + WAY, 0..2),
         call(CallKind::Read, second_ns + WAY, 2..REQUEST),
         call(CallKind::Write, answered_ns, 0..4),
@@ -55,15 +55,15 @@ fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
         request_bytes: REQUEST,
         reply_bytes: 4,
         clock_error_ns: 200,
-        near: EndTrace { calls: near, ..EndTrace::default() },
-        far: EndTrace { calls: far, ..EndTrace::default() },
+        client: EndTrace { calls: client, ..EndTrace::default() },
+        server: EndTrace { calls: server, ..EndTrace::default() },
         capture: Capture::Saved { file: String::new(), packets: 4, dropped: 0 },
         packets,
     }
 }
 
 fn waits(trace: &RoundTrace) -> Vec<(WaitCause, i64, i64)> {
-    let figures = figures(trace, "none", &switches("off", "off"));
+    let figures = figures(trace, "default", &switches("off", "off"));
     figures.exchanges[0].waits.iter().map(|wait| (wait.cause, wait.from_ns, wait.until_ns)).collect()
 }
 
@@ -91,11 +91,11 @@ fn what_a_link_lost_was_not_acknowledged_late() {
 
 #[test]
 fn the_arrows_of_a_ladder_end_when_packets_arrive_and_those_of_lost_ones_do_not() {
-    let sequence = figures(&exchange(0, Some(200 * MS)), "none", &switches("off", "off")).sequence.unwrap();
+    let sequence = figures(&exchange(0, Some(200 * MS)), "default", &switches("off", "off")).sequence.unwrap();
     let arrows: Vec<(EventKind, i64, Option<i64>)> = sequence
         .events
         .iter()
-        .filter(|event| matches!(event.kind, EventKind::Segment | EventKind::BareAck))
+        .filter(|event| matches!(event.kind, EventKind::Segment | EventKind::PureAck))
         .map(|event| (event.kind, event.at_ns, event.until_ns))
         .collect();
     assert_eq!(
@@ -103,7 +103,7 @@ fn the_arrows_of_a_ladder_end_when_packets_arrive_and_those_of_lost_ones_do_not(
         [
             (EventKind::Segment, 10, None),
             (EventKind::Segment, ms(200), Some(ms(202))),
-            (EventKind::BareAck, ms(202), Some(ms(204))),
+            (EventKind::PureAck, ms(202), Some(ms(204))),
             (EventKind::Segment, ms(204), Some(ms(206))),
             (EventKind::Segment, ms(206), Some(ms(208))),
         ]

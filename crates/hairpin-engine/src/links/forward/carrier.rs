@@ -1,4 +1,4 @@
-//! The loop: packets in, through the link, and out when they are due. It knows no socket: its tests give it made-up
+//! The loop: packets in, through the link, and out when they are due. It knows no socket: its tests give it fixture
 //! interfaces and a clock that stands still.
 
 use std::collections::BTreeMap;
@@ -144,7 +144,7 @@ impl Carrier {
         let mut rest = outcomes.as_slice();
         while !rest.is_empty() {
             let (together, after) = rest.split_at(together(rest));
-            self.carry_out(interfaces, together);
+            self.carry_out(interfaces, same - cpu);
             rest = after;
         }
         let went = !outcomes.is_empty();

@@ -122,7 +122,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
-    use crate::made_up::{departures, drops, fates, packets, stream};
+    use crate::fixture::{departures, drops, fates, packets, stream};
 
     const MS: u64 = 1_000_000;
 

@@ -297,7 +297,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::made_up::{departures, drops, fates, link, packets};
+    use crate::fixture::{departures, drops, fates, link, packets};
     use crate::simulate::simulate;
 
     #[test]

@@ -43,7 +43,7 @@ impl Service for Rate {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::made_up::{departures, fates, packets};
+    use crate::fixture::{departures, fates, packets};
 
     #[test]
     fn packets_that_come_together_leave_one_serialisation_after_another() {

@@ -79,8 +79,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::fixture::{SEED, departures, packets};
     use crate::link::Link;
-    use crate::made_up::{SEED, departures, packets};
     use crate::simulate::simulate;
 
     fn left(trace: &str, arrivals: &[(u64, u32)]) -> Vec<(u64, u64)> {

@@ -15,7 +15,7 @@ use super::asked::as_json;
 
 /// Lists them, as a table or as JSON.
 pub(super) fn run(matches: &ArgMatches) -> Exit {
-    let can_run = (known::ground().relay)();
+    let can_run = (known::capabilities().relay)();
     if matches.get_flag("json") {
         output::json(&format!("{:#}\n", json!({ "profiles": profiles(), "relay": relay(&can_run) })));
         return Exit::Fine;

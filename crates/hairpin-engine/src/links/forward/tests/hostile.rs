@@ -7,7 +7,7 @@ use hairpin_link::Direction;
 use proptest::prelude::*;
 
 use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
-use super::{Coming, MadeUp, carrier};
+use super::{Coming, Fixture, carrier};
 use crate::links::Numbered;
 use crate::links::forward::frames::{Content, content};
 
@@ -68,7 +68,7 @@ proptest! {
         let numbered = Numbered { message_bytes: widths.0, answer_bytes: widths.1 };
         let mut relay = carrier(line, bound_bytes, Some(numbered), None);
         let refused = if refuses { |send: usize| send % 7 == 5 } else { |_: usize| false };
-        let mut interfaces = MadeUp::new(coming, ends_ns).refusing(refused);
+        let mut interfaces = Fixture::new(coming, ends_ns).refusing(refused);
         relay.carry(&mut interfaces).unwrap();
         let kept = relay.kept.all().count();
         let count = |wanted: fn(&Content) -> bool| {

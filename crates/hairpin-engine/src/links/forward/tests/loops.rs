@@ -6,7 +6,7 @@ use hairpin_link::packet::Packet;
 use hairpin_link::simulate::{Arrival, simulate};
 
 use super::packets::{udp, udp_in_parts};
-use super::{Coming, MadeUp, carried, carrier, coming};
+use super::{Coming, Fixture, carried, carrier, coming};
 use crate::links::LogTo;
 use crate::links::forward::kept::BOUND_BYTES;
 use crate::links::forward::log::Log;
@@ -27,7 +27,7 @@ fn stream(direction: Direction, count: u64, gap_ns: u64, bytes: usize) -> Vec<Co
 #[test]
 fn a_packet_leaves_at_the_other_side_exactly_when_it_is_due() {
     let packets = [stream(Up, 3, 10 * MS, 100), stream(Down, 2, MS, 60)].concat();
-    let (gone, left) = carried("up.delay=5ms down.delay=20ms", None, MadeUp::new(packets.clone(), SECOND));
+    let (gone, left) = carried("up.delay=5ms down.delay=20ms", None, Fixture::new(packets.clone(), SECOND));
     let times: Vec<_> = gone.iter().map(|gone| (gone.at_ns / MS, gone.direction)).collect();
     assert_eq!(times, [(5, Up), (15, Up), (20, Down), (21, Down), (25, Up)]);
     assert!(gone.iter().all(|gone| gone.at_ns % MS == 0));
@@ -50,7 +50,7 @@ fn the_wait_between_a_stamp_and_the_ring_is_lateness() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let mut relay = carrier("delay=5ms", BOUND_BYTES, None, Some(Log::new(&LogTo::File(path.clone()), &[]).unwrap()));
-    let mut interfaces = MadeUp::new(packets, SECOND);
+    let mut interfaces = Fixture::new(packets, SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
     let times: Vec<_> = interfaces.gone.iter().map(|gone| gone.at_ns / MS).collect();
@@ -79,7 +79,7 @@ fn the_log_is_that_of_the_simulation() {
     let path = folder.path().join("log");
     let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
-    let mut interfaces = MadeUp::new(packets.clone(), 2 * SECOND);
+    let mut interfaces = Fixture::new(packets.clone(), 2 * SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
     assert_eq!(left.record.log_problem, None);
@@ -117,7 +117,7 @@ fn what_is_inside_at_the_end_has_a_line_too() {
     let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let line = "up.rate=12mbit up.queue=5packets up.duplicate=100% up.delay=1ms down.rate=12mbit down.queue=5packets";
     let mut relay = carrier(line, BOUND_BYTES, None, Some(log));
-    relay.carry(&mut MadeUp::new(packets, 5 * MS / 2)).unwrap();
+    relay.carry(&mut Fixture::new(packets, 5 * MS / 2)).unwrap();
     let left = relay.finish();
     assert_eq!(left.record.log_problem, None);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -140,7 +140,7 @@ fn what_is_inside_at_the_end_has_a_line_too() {
     let count = 270_000;
     let log = Log::new(&LogTo::File(path.clone()), &[]).unwrap();
     let mut relay = carrier("delay=1min", BOUND_BYTES, None, Some(log));
-    relay.carry(&mut MadeUp::new(stream(Up, count, 1, 60), SECOND)).unwrap();
+    relay.carry(&mut Fixture::new(stream(Up, count, 1, 60), SECOND)).unwrap();
     let left = relay.finish();
     assert_eq!((left.record.packets.inside, left.record.log_problem), (count, None));
     let text = std::fs::read_to_string(&path).unwrap();
@@ -152,7 +152,7 @@ fn what_is_inside_at_the_end_has_a_line_too() {
 fn a_damaged_packet_and_its_copy_have_the_same_bit_flipped() {
     let packets = stream(Up, 50, MS, 200);
     let line = "up.corrupt=100% up.duplicate=100% delay=3ms";
-    let (gone, left) = carried(line, None, MadeUp::new(packets.clone(), SECOND));
+    let (gone, left) = carried(line, None, Fixture::new(packets.clone(), SECOND));
     assert_eq!((left.record.packets.corrupted, left.record.packets.out), (50, 100));
     for (sent, gone) in packets.iter().zip(gone.chunks(2)) {
         let flipped: u32 = sent.bytes.iter().zip(&gone[0].bytes).map(|(sent, gone)| (sent ^ gone).count_ones()).sum();
@@ -165,7 +165,7 @@ fn a_damaged_packet_and_its_copy_have_the_same_bit_flipped() {
 #[test]
 fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
     let packets = [stream(Up, 300, 10, 100), stream(Down, 5, MS, 100)].concat();
-    let interfaces = MadeUp::new(packets, SECOND).refusing(|send| send % 10 == 3);
+    let interfaces = Fixture::new(packets, SECOND).refusing(|send| send % 10 == 3);
     let (gone, left) = carried("up.duplicate=50% up.loss=10% delay=2ms", None, interfaces);
     let (up, down) = (&left.record.up, &left.record.down);
     let refused = up.packets.dropped["release"] + down.packets.dropped.get("release").copied().unwrap_or(0);
@@ -179,7 +179,7 @@ fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
     assert_eq!(last.dropped["refused"], up.packets.dropped["release"]);
     assert_eq!(left.record.packets.dropped["release"], refused);
 
-    let (gone, left) = carried("delay=2ms", None, MadeUp::new(stream(Up, 200, 10, 100), SECOND).refusing(|_| true));
+    let (gone, left) = carried("delay=2ms", None, Fixture::new(stream(Up, 200, 10, 100), SECOND).refusing(|_| true));
     assert_eq!((gone.len(), left.record.packets.out, left.record.packets.dropped["release"]), (0, 0, 200));
     assert_eq!(left.record.lateness_ns, None, "what was not let go was neither late nor in time");
 }
@@ -189,7 +189,7 @@ fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_its_first_m
     let taken_after = |seconds: u64| {
         let packets = stream(Up, seconds * 2_000, MS / 2, 1_500);
         let mut relay = carrier("rate=1mbit queue=64KiB delay=50ms", BOUND_BYTES, None, None);
-        let mut interfaces = MadeUp::new(packets, seconds * SECOND + SECOND);
+        let mut interfaces = Fixture::new(packets, seconds * SECOND + SECOND);
         relay.carry(&mut interfaces).unwrap();
         let (taken, inside) = (relay.kept.taken_bytes(), relay.kept.all().count());
         let left = relay.finish();
@@ -206,7 +206,7 @@ fn a_queue_that_stays_full_for_a_minute_takes_no_more_memory_than_at_its_first_m
 #[test]
 fn beyond_the_bound_packets_do_not_enter_and_are_counted() {
     let mut relay = carrier("delay=1min", 100 * (256 + 2048), None, None);
-    let mut interfaces = MadeUp::new(stream(Up, 150, MS, 1_500), 61 * SECOND);
+    let mut interfaces = Fixture::new(stream(Up, 150, MS, 1_500), 61 * SECOND);
     relay.carry(&mut interfaces).unwrap();
     let left = relay.finish();
     assert_eq!((left.overrun, left.record.packets.entered, left.record.packets.out), (50, 100, 100));
@@ -224,7 +224,7 @@ fn what_is_no_ip_goes_beside_the_link_or_not_at_all() {
         tagged,
         coming(3 * MS, Up, vec![0; 5]),
     ];
-    let (gone, left) = carried("loss=100%", None, MadeUp::new(packets, SECOND));
+    let (gone, left) = carried("loss=100%", None, Fixture::new(packets, SECOND));
     assert_eq!(gone.iter().map(|gone| (gone.at_ns, gone.direction)).collect::<Vec<_>>(), [(MS, Up), (MS, Down)]);
     assert_eq!((left.record.packets.entered, gone[0].bytes.len()), (0, 60));
     assert_eq!(left.not_carried, 3);
@@ -237,12 +237,12 @@ fn what_came_before_the_end_is_in_the_ledger() {
         udp_in_parts(1, &[1; 3_000], 1_480).into_iter().map(|part| coming(0, Down, part)).collect(),
     ]
     .concat();
-    let (gone, left) = carried("up.delay=1ms down.delay=1s", None, MadeUp::new(packets, 0));
+    let (gone, left) = carried("up.delay=1ms down.delay=1s", None, Fixture::new(packets, 0));
     assert_eq!((gone.len(), left.record.packets.entered, left.record.packets.inside), (0, 503, 503));
     assert_eq!(left.record.packets.unexplained(), 0);
 
     // All places of a ring of the smallest frames, filled while the relay waited.
     let packets = stream(Up, 32_768, 0, 60).into_iter().map(|one| Coming { at_ns: MS, ..one }).collect();
-    let (_, left) = carried("delay=1s", None, MadeUp::new(packets, MS));
+    let (_, left) = carried("delay=1s", None, Fixture::new(packets, MS));
     assert_eq!((left.record.packets.entered, left.record.packets.inside), (32_768, 32_768));
 }

@@ -1,4 +1,4 @@
-//! Messages lost on made-up links.
+//! Messages lost on fixture links.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use hairpin_link::Direction::{self, Down, Up};
 use hairpin_transports::{HELLO_BYTES, is_hello};
 
 use super::packets::{datagram, ipv4, ipv6, udp, udp_in_parts};
-use super::{Coming, MadeUp, carried, carrier, coming};
+use super::{Coming, Fixture, carried, carrier, coming};
 use crate::links::Numbered;
 
 const MS: u64 = 1_000_000;
@@ -35,7 +35,7 @@ fn lost_refusing(
     packets: Vec<Coming>,
     refused: fn(usize) -> bool,
 ) -> BTreeMap<String, u64> {
-    carried(line, Some(numbered), MadeUp::new(packets, END).refusing(refused)).1.lost_messages
+    carried(line, Some(numbered), Fixture::new(packets, END).refusing(refused)).1.lost_messages
 }
 
 fn causes<const N: usize>(causes: [(&str, u64); N]) -> BTreeMap<String, u64> {
@@ -115,7 +115,7 @@ fn a_damaged_packet_is_lost_where_a_checksum_covers_the_bit() {
     assert_eq!(lost("up.corrupt=100%", WIDE, ipv4), causes([("link-corrupt", 50)]));
     let count = 2_000_u64;
     let message = |number: u64| coming(number * MS, Up, ipv6(17, &datagram(0, &number.to_le_bytes())));
-    let (gone, left) = carried("up.corrupt=100%", Some(WIDE), MadeUp::new((0..count).map(message).collect(), END));
+    let (gone, left) = carried("up.corrupt=100%", Some(WIDE), Fixture::new((0..count).map(message).collect(), END));
     let is_noticed = |(number, gone): (u64, &super::Gone)| {
         let mut differs = message(number).bytes.into_iter().zip(&gone.bytes).map(|(sent, gone)| sent ^ gone).skip(14);
         let (at, byte) = (0..).zip(differs.by_ref()).find(|(_, byte)| *byte != 0).unwrap();
@@ -211,9 +211,9 @@ fn echo_requests_and_replies_are_messages_too() {
 fn what_is_inside_at_the_end_is_lost_inside() {
     let packets = vec![exchange(0, 32)[0].clone(), exchange(1, 32)[0].clone(), exchange(0, 32)[1].clone()];
     let (gone, left) =
-        carried("up.delay=90ms down.delay=1min up.drop=1", Some(WIDE), MadeUp::new(packets.clone(), END));
+        carried("up.delay=90ms down.delay=1min up.drop=1", Some(WIDE), Fixture::new(packets.clone(), END));
     assert_eq!((gone.len(), left.lost_messages), (1, causes([("link-inside", 1), ("link-loss", 1)])));
-    let (_, left) = carried("up.delay=1min", Some(WIDE), MadeUp::new(packets, 50 * MS));
+    let (_, left) = carried("up.delay=1min", Some(WIDE), Fixture::new(packets, 50 * MS));
     assert_eq!(left.lost_messages, causes([("link-inside", 2)]));
 }
 
@@ -221,7 +221,7 @@ fn what_is_inside_at_the_end_is_lost_inside() {
 fn what_finds_no_memory_is_lost_by_the_relay() {
     let mut relay = carrier("delay=1s", 4 * (256 + 128), Some(WIDE), None);
     let packets = unanswered(exchanges(10), &(0..10).collect::<Vec<_>>());
-    relay.carry(&mut MadeUp::new(packets, END)).unwrap();
+    relay.carry(&mut Fixture::new(packets, END)).unwrap();
     let left = relay.finish();
     assert_eq!((left.overrun, left.lost_messages), (6, causes([("link-overrun", 6)])));
 }

@@ -1,4 +1,4 @@
-//! Tests of the loop on made-up interfaces and a clock that stands still.
+//! Tests of the loop on fixture interfaces and a clock that stands still.
 
 mod hostile;
 mod loops;
@@ -45,7 +45,7 @@ pub(super) struct Gone {
 }
 
 /// Interfaces that give what they were given, on a clock that moves only when nothing else is to be done.
-pub(super) struct MadeUp {
+pub(super) struct Fixture {
     now_ns: u64,
     ends_ns: u64,
     places: usize,
@@ -58,7 +58,7 @@ pub(super) struct MadeUp {
     sends: usize,
 }
 
-impl MadeUp {
+impl Fixture {
     pub(super) fn new(mut all: Vec<Coming>, ends_ns: u64) -> Self {
         all.sort_by_key(|one| one.at_ns);
         let of = |direction| all.iter().filter(|one| one.direction == direction).cloned().collect();
@@ -80,7 +80,7 @@ impl MadeUp {
     }
 }
 
-impl Interfaces for MadeUp {
+impl Interfaces for Fixture {
     fn places(&self) -> usize {
         self.places
     }
@@ -131,7 +131,7 @@ pub(super) fn carrier(line: &str, bound_bytes: usize, numbered: Option<Numbered>
 }
 
 /// Carries all of it: what was let go, and what is left.
-pub(super) fn carried(line: &str, numbered: Option<Numbered>, mut interfaces: MadeUp) -> (Vec<Gone>, Carried) {
+pub(super) fn carried(line: &str, numbered: Option<Numbered>, mut interfaces: Fixture) -> (Vec<Gone>, Carried) {
     let mut carrier = carrier(line, BOUND_BYTES, numbered, None);
     carrier.carry(&mut interfaces).unwrap();
     (interfaces.gone, carrier.finish())

@@ -12,9 +12,9 @@ use hairpin_transports::{Segments, Wire, WireError};
 use super::client::{Client, MOST_TIME_OUTS, is_done, recorder};
 use super::failures::{broken, garbage, overdue, unanswered};
 use super::journey::Journey;
+use super::late_replies::{LateReplies, Unanswered};
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
-use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
@@ -111,8 +111,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
             counts_exchanges.then(|| Counted::read(wire, true).since(counted, self.recorder.measured()));
         let Self { recorder, tally, message, reply, unanswered, sequence, in_time_ns, .. } = self;
         let duration_ns = now_ns - begin_ns;
-        let stragglers = Stragglers::new(message, reply, unanswered, sequence, in_time_ns, client.is_undamaged());
-        Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, stragglers })
+        let late_replies = LateReplies::new(message, reply, unanswered, sequence, in_time_ns, client.is_undamaged());
+        Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts, late_replies })
     }
 
     /// The number of the message to send now, which stands in its bytes.
@@ -146,7 +146,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
                         self.answered(sequence, sent_ns, received_ns);
                         return Ok(Some(received_ns));
                     }
-                    self.straggler(sequence, len, received_ns)?;
+                    self.late_reply(sequence, len, received_ns)?;
                 }
                 Err(WireError::TimedOut { .. }) if self.client.lossy => {
                     self.give_up(sequence, sent_ns);
@@ -172,7 +172,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
 
     /// An answer to an earlier message, which timed out (late) or was answered already (duplicated); anything else
     /// is garbage.
-    fn straggler(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
+    fn late_reply(&mut self, sequence: u64, len: usize, received_ns: u64) -> Result<(), Failure> {
         let reply = &self.reply[..len];
         if let Some(difference) = self.message.difference(reply) {
             return garbage(sequence, &difference, self.client.is_undamaged());
@@ -237,7 +237,7 @@ impl Counted {
         ExchangeCounts {
             exchanges,
             segments: part(|segments| segments.with_payload),
-            bare_acks: part(|segments| segments.bare),
+            pure_acks: part(|segments| segments.bare),
             system_calls: self.system_calls.saturating_sub(before.system_calls),
         }
     }

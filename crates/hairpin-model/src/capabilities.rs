@@ -1,4 +1,4 @@
-//! The ground a plan stands on: what can run here. Read by the binary, given to the experiments as plain data.
+//! The host capabilities that a plan needs: what can run here. Read by the binary, given to the experiments as plain data.
 
 use crate::card::{Card, Receipt, SavedCards, WhyNot};
 
@@ -13,7 +13,7 @@ pub struct Candidate {
 
 /// What can run here.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct HostCapabilities {
     /// Every transport, in the order of the ladder (fastest kind first).
     pub candidates: Vec<Candidate>,
     /// CPUs this process may use.
@@ -27,12 +27,12 @@ pub struct Ground {
     /// How long a round trip takes that wakes another CPU each way, in ns. It is measured when it is asked, in some ms.
     pub waking_round_trip_ns: fn() -> u64,
     /// The links that can be between the ends.
-    pub links: LinkGround,
+    pub links: LinkCapabilities,
 }
 
 /// Which emulated links there are, and whether they can run here.
 #[derive(Clone, Debug)]
-pub struct LinkGround {
+pub struct LinkCapabilities {
     /// The names of the built-in profiles, `loopback` first.
     pub names: Vec<&'static str>,
     /// Reads what a user writes behind `--link`: a name, a line of figures, or a name and figures that change it. The
@@ -59,11 +59,11 @@ pub struct KnownLink {
     pub mtu_bytes: u32,
     /// How long the full queues of both directions take to empty, in ns; 0 where no rate is known.
     pub queue_ns: u64,
-    /// Whether it may lose, damage or hold back packets, so that a transport that is lossless on the loopback is not.
+    /// Whether it may lose, damage or hold back packets, so that a transport that is reliable on the loopback is not.
     pub may_lose: bool,
 }
 
-impl Ground {
+impl HostCapabilities {
     /// The names of all transports.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {

@@ -5,7 +5,7 @@ use hairpin_model::samples::Fate;
 use hairpin_transports::{Wire, WireError};
 
 use super::failures::{broken, garbage};
-use super::stragglers::{Stragglers, Unanswered};
+use super::late_replies::{LateReplies, Unanswered};
 use super::tally::Tally;
 use crate::clock::Clock;
 use crate::recorder::{Recorder, Stamps};
@@ -29,7 +29,7 @@ pub struct Journey {
     /// What the measured exchanges took, where the pattern has exchanges.
     pub exchange_counts: Option<ExchangeCounts>,
     /// What may still come back.
-    pub stragglers: Stragglers,
+    pub late_replies: LateReplies,
 }
 
 impl Journey {
@@ -38,12 +38,12 @@ impl Journey {
     ///
     /// # Errors
     /// The wire failed, or an answer was garbage.
-    pub fn take_stragglers<C: Clock>(&mut self, clock: &C, wire: &mut dyn Wire) -> Result<bool, Failure> {
-        let newest = self.stragglers.next.saturating_sub(1);
+    pub fn take_late_replies<C: Clock>(&mut self, clock: &C, wire: &mut dyn Wire) -> Result<bool, Failure> {
+        let newest = self.late_replies.next.saturating_sub(1);
         let mut closed = 0;
         loop {
-            match wire.try_receive(&mut self.stragglers.reply) {
-                Ok(Some(len)) => self.straggler(len, newest, clock.now_ns())?,
+            match wire.try_receive(&mut self.late_replies.reply) {
+                Ok(Some(len)) => self.late_reply(len, newest, clock.now_ns())?,
                 Ok(None) => return Ok(true),
                 // The farewell may have overtaken an answer, and come several times.
                 Err(WireError::Closed) if closed < FAREWELLS => closed += 1,
@@ -53,8 +53,8 @@ impl Journey {
         }
     }
 
-    fn straggler(&mut self, len: usize, newest: u64, received_ns: u64) -> Result<(), Failure> {
-        let Stragglers { message, reply, unanswered, in_time_ns, is_undamaged, .. } = &mut self.stragglers;
+    fn late_reply(&mut self, len: usize, newest: u64, received_ns: u64) -> Result<(), Failure> {
+        let LateReplies { message, reply, unanswered, in_time_ns, is_undamaged, .. } = &mut self.late_replies;
         let reply = &reply[..len];
         if let Some(difference) = message.difference(reply) {
             return garbage(newest, &difference, *is_undamaged);

@@ -10,7 +10,7 @@ fn travel_on(order: &RoundOrder, acts: &[Act], then_ns: u64) -> Journey {
     let client = Client { clock: &clock, order, lossy: true, boundaries: true, stop: &stop };
     let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     clock.advance(then_ns);
-    assert!(journey.take_stragglers(&clock, &mut wire).unwrap(), "the wire is open");
+    assert!(journey.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
     journey
 }
 
@@ -26,7 +26,7 @@ fn an_answer_after_the_loop_is_late_and_not_lost() {
         let acts = [Act::After(100), Act::After(100), Act::After(5 * TIMEOUT_NS)];
         let journey = travel_on(&order, &acts, 9 * TIMEOUT_NS);
         assert_eq!(counts(&journey), (3, 2, 1, 0), "{pattern:?}");
-        assert!(journey.stragglers.is_empty());
+        assert!(journey.late_replies.is_empty());
         assert_eq!(journey.tally.ledger(false, &[], &[], None).unexplained, 0);
         let samples = journey.recorder.finish(journey.origin_ns);
         assert_eq!(samples.fate.last(), Some(&Fate::Late));
@@ -39,7 +39,7 @@ fn what_never_comes_stays_without_an_answer() {
     let order = order(Pattern::PingPong, 3, 0);
     let journey = travel_on(&order, &[Act::After(100), Act::Never, Act::Never], 9 * TIMEOUT_NS);
     assert_eq!(counts(&journey), (3, 1, 0, 0));
-    assert_eq!(journey.stragglers.last_sent_ns(), Some(100 + TIMEOUT_NS), "the third one's");
+    assert_eq!(journey.late_replies.last_sent_ns(), Some(100 + TIMEOUT_NS), "the third one's");
 }
 
 #[test]
@@ -68,6 +68,6 @@ fn garbage_is_told_after_the_loop_too() {
     let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
     let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
     clock.advance(clock.now_ns() + 9 * TIMEOUT_NS);
-    let failure = journey.take_stragglers(&clock, &mut wire).unwrap_err();
+    let failure = journey.take_late_replies(&clock, &mut wire).unwrap_err();
     assert!(failure.cause.starts_with("the answer to message 1 is not what was sent"), "{}", failure.cause);
 }

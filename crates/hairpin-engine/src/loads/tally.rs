@@ -52,7 +52,7 @@ impl Tally {
     /// Closes the ledger with the kernel's own counters of both ends, and with what the link says.
     ///
     /// The counters do not know when the warm-up ended. So where the warm-up lost anything, the ledger covers it too;
-    /// else it covers the measured messages only. On a lossless transport what a socket or the link dropped was sent
+    /// else it covers the measured messages only. On a reliable transport what a socket or the link dropped was sent
     /// again, so it is no cause of a loss.
     ///
     /// `link_lost` are the messages that the link kept from being answered, by cause. A full receive buffer counts packets,
@@ -61,7 +61,7 @@ impl Tally {
     #[must_use]
     pub fn ledger(
         &self,
-        lossless: bool,
+        reliable: bool,
         client: &[Fact],
         echo: &[Fact],
         link_lost: Option<&BTreeMap<String, u64>>,
@@ -69,7 +69,7 @@ impl Tally {
         let warm_up_lost = self.warm_up_received != self.warm_up_sent;
         let with = |count: u64, warm_up: u64| if warm_up_lost { count + warm_up } else { count };
         let mut lost = BTreeMap::new();
-        if !lossless {
+        if !reliable {
             lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
             lost.insert(format!("{OVERFLOW}-echo"), overflown(echo));
             lost.insert(format!("{OVERFLOW}-client"), overflown(client));

@@ -7,9 +7,9 @@ use hairpin_model::fact::Fact;
 use hairpin_transports::{Wire, WireError};
 
 use super::*;
-use crate::halves::echo::Echo;
-use crate::halves::message::Message;
-use crate::halves::undamaged::Undamaged;
+use crate::loads::echo::Echo;
+use crate::loads::message::Message;
+use crate::loads::undamaged::Undamaged;
 
 const PATTERNS: [Pattern; 2] = [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }];
 
@@ -48,11 +48,11 @@ fn a_damaged_answer_after_the_loop_is_none_either() {
         let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
         let mut journey = run_client(&client, &mut wire, &mut Alone).unwrap();
         clock.advance(9 * TIMEOUT_NS);
-        assert!(journey.take_stragglers(&clock, &mut wire).unwrap(), "the wire is open");
+        assert!(journey.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
         assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was taken");
         let tally = &journey.tally;
         assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (2, 1, 0, 0), "{pattern:?}");
-        assert!(!journey.stragglers.is_empty(), "its message has no answer");
+        assert!(!journey.late_replies.is_empty(), "its message has no answer");
     }
 }
 
@@ -67,12 +67,12 @@ fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
 }
 
 /// The server's end: messages that come, and what it answers.
-struct FarWire {
+struct ServerWire {
     coming: VecDeque<Vec<u8>>,
     answers: Vec<Vec<u8>>,
 }
 
-impl Wire for FarWire {
+impl Wire for ServerWire {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
         self.answers.push(message.to_vec());
         Ok(())
@@ -100,7 +100,7 @@ impl Wire for FarWire {
 }
 
 #[test]
-fn the_echo_half_answers_no_damaged_message() {
+fn the_server_answers_no_damaged_message() {
     let case = Case { size_bytes: 40, reply_size_bytes: 20, ..Case::ping_pong("udp") };
     let whole = |number| {
         let mut message = Message::new(40, 20);
@@ -115,10 +115,10 @@ fn the_echo_half_answers_no_damaged_message() {
     };
     // Damaged: beyond what is sent back, a number with it, and the length in the datagram's header.
     let coming = [whole(0), flipped(1, 25, 39), flipped(2, 1, 30), whole(3)[..24].to_vec(), Vec::new(), whole(4)];
-    let mut far = FarWire { coming: coming.into(), answers: Vec::new() };
+    let mut server = ServerWire { coming: coming.into(), answers: Vec::new() };
     let clock = ManualClock::default();
     let echo = Echo { clock: &clock, case: &case, boundaries: true, cpu_only: false, warm_up: Extent::Count(1) };
-    let turnaround = echo.run(&mut Undamaged::new(&mut far, &case), &mut Alone).unwrap();
-    assert_eq!(far.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
+    let turnaround = echo.run(&mut Undamaged::new(&mut server, &case), &mut Alone).unwrap();
+    assert_eq!(server.answers, [whole(0)[..20].to_vec(), whole(4)[..20].to_vec()]);
     assert_eq!(turnaround.map(|turnaround| turnaround.counts.iter().sum()), Some(2_u64));
 }

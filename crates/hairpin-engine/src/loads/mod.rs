@@ -6,6 +6,7 @@ mod closed_loop;
 pub mod echo;
 mod failures;
 mod journey;
+pub mod late_replies;
 pub mod marks;
 pub mod message;
 pub mod paced;
@@ -13,7 +14,6 @@ pub mod ping_pong;
 #[cfg(test)]
 pub(crate) mod scripted;
 pub mod small_writes;
-pub mod stragglers;
 pub mod tally;
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ use marks::ClientMarks;
 /// Runs the client over `wire` to its end.
 ///
 /// # Errors
-/// The wire failed, an answer was garbage, or a lossless transport did not answer in time.
+/// The wire failed, an answer was garbage, or a reliable transport did not answer in time.
 pub fn run_client<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,

@@ -61,7 +61,7 @@ fn every_remedy_makes_its_own_calls_and_no_other() {
     let of = |remedy| calls(exchange("1,3,2x4", remedy));
     let plain = [Send(1), Send(3), Send(4), Send(4), Receive(4)];
     // What these do is asked of a socket when it opens, or of the server.
-    for remedy in [Remedy::None, Remedy::Nodelay, Remedy::CorkForgotten, Remedy::Quickack, Remedy::Batch(1)] {
+    for remedy in [Remedy::Default, Remedy::Nodelay, Remedy::CorkForgotten, Remedy::Quickack, Remedy::Batch(1)] {
         assert_eq!(of(remedy), plain, "{remedy}");
     }
     assert_eq!(
@@ -90,7 +90,7 @@ fn what_is_copied_together_is_what_the_model_says() {
 
 #[test]
 fn an_exchange_is_timed_from_its_first_write_to_its_whole_answer() {
-    let order = order(exchange("3x2", Remedy::None), 3, 1);
+    let order = order(exchange("3x2", Remedy::Default), 3, 1);
     // Two writes of 10 ns begin before the last one, at whose begin the answer's time starts.
     let (journey, _) = travel(&order, &[Act::After(1000), Act::After(100), Act::After(300), Act::After(700)]);
     let journey = journey.unwrap();
@@ -121,7 +121,7 @@ fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
         made.into_iter().map(|(at_ns, _)| at_ns).collect::<Vec<_>>()
     };
     // The last number of each is when the answer was waited for: at once after the last write.
-    assert_eq!(begun(Remedy::None), [0, 1010, 2020, 3030, 3040]);
+    assert_eq!(begun(Remedy::Default), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::More), [0, 1010, 2020, 3030, 3040]);
     assert_eq!(begun(Remedy::Cork), [0, 10, 1020, 2030, 3040, 3050, 3060]);
     assert_eq!(begun(Remedy::Batch(3)), [0, 1010, 1020]);
@@ -131,7 +131,7 @@ fn the_gap_is_from_the_end_of_a_write_to_the_begin_of_the_next() {
 
 #[test]
 fn gaps_are_no_lateness_of_the_answer() {
-    let exchange = Exchange { gap_ns: TIMEOUT_NS, ..exchange("4x2", Remedy::None) };
+    let exchange = Exchange { gap_ns: TIMEOUT_NS, ..exchange("4x2", Remedy::Default) };
     let fate = |answer_ns| {
         let (journey, _) = travel(&order(exchange.clone(), 1, 0), &[Act::After(answer_ns)]);
         journey.unwrap().recorder.finish(0).fate[0]
@@ -143,7 +143,7 @@ fn gaps_are_no_lateness_of_the_answer() {
 #[test]
 fn requests_in_flight_are_all_written_before_an_answer_is_read() {
     use Made::{Receive, Send};
-    let exchange = Exchange { pipeline: 3, ..exchange("2x2", Remedy::None) };
+    let exchange = Exchange { pipeline: 3, ..exchange("2x2", Remedy::Default) };
     let (journey, made) = travel(&order(exchange, 4, 2), &[Act::After(100)]);
     let journey = journey.unwrap();
     let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
@@ -159,7 +159,7 @@ fn requests_in_flight_are_all_written_before_an_answer_is_read() {
 
 #[test]
 fn a_round_of_a_given_length_ends_with_the_first_window_past_it() {
-    let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::None) };
+    let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::Default) };
     let order = RoundOrder { extent: Extent::DurationNs(200), ..order(exchange, 0, 0) };
     let (journey, _) = travel(&order, &[Act::After(90)]);
     let journey = journey.unwrap();
@@ -168,14 +168,14 @@ fn a_round_of_a_given_length_ends_with_the_first_window_past_it() {
 
 #[test]
 fn the_warm_up_is_not_in_the_counts() {
-    let (journey, _) = travel(&order(exchange("5x2", Remedy::None), 3, 7), &[Act::After(100)]);
-    let counts = ExchangeCounts { exchanges: 3, segments: Some(15), bare_acks: Some(3), system_calls: 18 };
+    let (journey, _) = travel(&order(exchange("5x2", Remedy::Default), 3, 7), &[Act::After(100)]);
+    let counts = ExchangeCounts { exchanges: 3, segments: Some(15), pure_acks: Some(3), system_calls: 18 };
     assert_eq!(journey.unwrap().exchange_counts, Some(counts));
 }
 
 #[test]
 fn silence_and_garbage_fail_the_round() {
-    let order = order(exchange("2x2,8", Remedy::None), 3, 0);
+    let order = order(exchange("2x2,8", Remedy::Default), 3, 0);
     let cause = |acts: &[Act]| travel(&order, acts).0.unwrap_err().cause;
     assert_eq!(
         cause(&[Act::After(1), Act::Never]),
@@ -190,7 +190,7 @@ fn silence_and_garbage_fail_the_round() {
 
 #[test]
 fn answers_in_another_order_are_garbage() {
-    let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::None) };
+    let exchange = Exchange { pipeline: 2, ..exchange("4", Remedy::Default) };
     let failure = travel(&order(exchange, 2, 0), &[Act::After(100), Act::After(5)]).0.unwrap_err();
     assert!(failure.cause.starts_with("the answer to message 0 is not what was sent"), "{}", failure.cause);
 }
@@ -210,7 +210,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
             }
         }
     }
-    let exchange = Exchange { gap_ns: 1000, pipeline: 3, ..exchange("2x2", Remedy::None) };
+    let exchange = Exchange { gap_ns: 1000, pipeline: 3, ..exchange("2x2", Remedy::Default) };
     let order = order(exchange, 30, 0);
     let (manual, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = wire(&order, &manual, &[Act::After(100)]);
@@ -224,7 +224,7 @@ fn an_interrupted_gap_leaves_its_request_out_and_reads_the_answers_to_whole_ones
     assert_eq!(journey.exchange_counts.map(|counts| counts.exchanges), Some(3));
 }
 
-/// A far end's wire: its request comes in two pieces, twice, and then the near end closes.
+/// A server's wire: its request comes in two pieces, twice, and then the client closes.
 #[derive(Default)]
 struct InPieces(Vec<Made>);
 
@@ -276,7 +276,7 @@ impl Stream for InPieces {
 }
 
 #[test]
-fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after_each() {
+fn the_server_asks_for_quick_acknowledgements_before_the_first_read_and_after_each() {
     use Made::{Receive, Send, Set};
     let made = |remedy| {
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
@@ -295,7 +295,7 @@ fn the_echo_half_asks_for_quick_acknowledgements_before_the_first_read_and_after
 
 #[test]
 fn a_wire_without_a_stream_is_a_failed_round() {
-    let order = order(exchange("2x2", Remedy::None), 1, 0);
+    let order = order(exchange("2x2", Remedy::Default), 1, 0);
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
     let failure =

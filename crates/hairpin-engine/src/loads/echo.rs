@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hairpin_model::case::{Case, Plant, Waiting};
+use hairpin_model::case::{Case, InjectedFault, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Failure, Turnaround};
@@ -16,7 +16,7 @@ use crate::recorder::TurnaroundCounter;
 
 /// What the server needs besides its wire.
 pub struct Echo<'a, C> {
-    /// The clock, for the turnaround and for planted faults.
+    /// The clock, for the turnaround and for injected faults.
     pub clock: &'a C,
     /// The case.
     pub case: &'a Case,
@@ -60,8 +60,10 @@ impl<C: Clock> Echo<'_, C> {
             }
             let begin_ns = turnaround.as_ref().map(|_| self.clock.now_ns());
             number += 1;
-            if let Some(plant) = self.case.plant.filter(|plant| number % plant.every == 0) {
-                self.hold(plant);
+            if let Some(injected_fault) =
+                self.case.injected_fault.filter(|injected_fault| number % injected_fault.every == 0)
+            {
+                self.hold(injected_fault);
             }
             // Before the send: the peer may run on this very CPU as soon as the call wakes it.
             if let (Some(counter), Some(begin_ns)) = (&mut turnaround, begin_ns) {
@@ -80,7 +82,7 @@ impl<C: Clock> Echo<'_, C> {
     /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one where both ends
     /// spin on memory: there the server does not stamp.
     fn stamps_turnaround(&self) -> bool {
-        self.case.plant.is_some() || !(self.cpu_only && self.case.waiting == Waiting::Spin)
+        self.case.injected_fault.is_some() || !(self.cpu_only && self.case.waiting == Waiting::Spin)
     }
 
     /// False when the other end is gone, or the load is over: the farewell of the wire may have been lost.
@@ -119,13 +121,13 @@ impl<C: Clock> Echo<'_, C> {
         self.case.exchange.as_ref().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
 
-    /// The planted fault.
-    fn hold(&self, plant: Plant) {
-        if plant.sleeps {
-            std::thread::sleep(Duration::from_nanos(plant.stall_ns));
+    /// The injected fault.
+    fn hold(&self, injected_fault: InjectedFault) {
+        if injected_fault.sleeps {
+            std::thread::sleep(Duration::from_nanos(injected_fault.stall_ns));
             return;
         }
-        let until_ns = self.clock.now_ns() + plant.stall_ns;
+        let until_ns = self.clock.now_ns() + injected_fault.stall_ns;
         while self.clock.now_ns() < until_ns {
             std::hint::spin_loop();
         }

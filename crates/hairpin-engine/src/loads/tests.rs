@@ -1,7 +1,7 @@
 //! The client on the manual clock: exact numbers, no sleeping.
 
+mod late_replies;
 mod small_writes;
-mod stragglers;
 mod undamaged;
 
 use std::sync::atomic::AtomicBool;

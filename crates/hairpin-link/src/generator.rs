@@ -14,14 +14,14 @@ use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
 use crate::packet::InFlight;
 use crate::quantity::Share;
 
-/// The dice of one stage in one direction.
+/// The generator of one stage in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dice {
+pub struct Generator {
     stream: u64,
 }
 
-impl Dice {
-    /// The dice of a stage by its name.
+impl Generator {
+    /// The generator of a stage by its name.
     #[must_use]
     pub fn new(seed: u64, direction: Direction, stage: &str) -> Self {
         // FNV-1a: stable across builds, which the standard library's hasher is not.
@@ -34,17 +34,17 @@ impl Dice {
 
     /// The random numbers of one packet. Its copy has others.
     #[must_use]
-    pub fn throw(&self, packet: &InFlight) -> Throw {
+    pub fn draws_for(&self, packet: &InFlight) -> Draws {
         let key = packet.packet.number.wrapping_mul(2).wrapping_add(u64::from(packet.copy));
-        Throw(Xoshiro256PlusPlus::seed_from_u64(self.stream.wrapping_add(key)))
+        Draws(Xoshiro256PlusPlus::seed_from_u64(self.stream.wrapping_add(key)))
     }
 }
 
 /// The random numbers of one packet in one stage, in order.
 #[derive(Clone, Debug)]
-pub struct Throw(Xoshiro256PlusPlus);
+pub struct Draws(Xoshiro256PlusPlus);
 
-impl Throw {
+impl Draws {
     /// True with this probability, to within 2^-64.
     pub fn happens(&mut self, share: Share) -> bool {
         u128::from(self.0.next_u64()) < share.of_u64_range()
@@ -123,14 +123,15 @@ mod tests {
         }
     }
 
-    fn dice() -> Dice {
-        Dice::new(7, Direction::Up, "loss")
+    fn generator() -> Generator {
+        Generator::new(7, Direction::Up, "loss")
     }
 
     /// The sample's mean and standard deviation.
-    fn moments(draw: impl Fn(&mut Throw) -> f64) -> (f64, f64) {
-        let dice = dice();
-        let values: Vec<f64> = (0..200_000).map(|number| draw(&mut dice.throw(&packet(number, 0)))).collect();
+    fn moments(draw: impl Fn(&mut Draws) -> f64) -> (f64, f64) {
+        let generator = generator();
+        let values: Vec<f64> =
+            (0..200_000).map(|number| draw(&mut generator.draws_for(&packet(number, 0)))).collect();
         let count = f64::from(u32::try_from(values.len()).unwrap());
         let mean = values.iter().sum::<f64>() / count;
         (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
@@ -138,26 +139,26 @@ mod tests {
 
     #[test]
     fn a_seed_a_stage_a_direction_a_packet_and_a_copy_have_numbers_of_their_own() {
-        let first = |dice: Dice, number, copy| dice.throw(&packet(number, copy)).below(u64::MAX);
+        let first = |generator: Generator, number, copy| generator.draws_for(&packet(number, copy)).below(u64::MAX);
         let numbers = [
-            first(dice(), 0, 0),
-            first(Dice::new(8, Direction::Up, "loss"), 0, 0),
-            first(Dice::new(7, Direction::Down, "loss"), 0, 0),
-            first(Dice::new(7, Direction::Up, "delay"), 0, 0),
-            first(dice(), 1, 0),
-            first(dice(), 0, 1),
+            first(generator(), 0, 0),
+            first(Generator::new(8, Direction::Up, "loss"), 0, 0),
+            first(Generator::new(7, Direction::Down, "loss"), 0, 0),
+            first(Generator::new(7, Direction::Up, "delay"), 0, 0),
+            first(generator(), 1, 0),
+            first(generator(), 0, 1),
         ];
         let distinct: std::collections::BTreeSet<u64> = numbers.iter().copied().collect();
         assert_eq!(distinct.len(), numbers.len());
-        assert_eq!(first(dice(), 0, 0), numbers[0]);
+        assert_eq!(first(generator(), 0, 0), numbers[0]);
     }
 
     /// The values of an earlier build: a saved seed must mean the same fates for ever.
     #[test]
     fn a_seed_means_the_same_on_every_machine_and_in_every_version() {
-        let mut throw = dice().throw(&packet(5, 0));
-        let integers = [throw.below(1_000_000), throw.below(1_000_000)];
-        let floats = [throw.normal().to_bits(), throw.pareto().to_bits()];
+        let mut draws = generator().draws_for(&packet(5, 0));
+        let integers = [draws.below(1_000_000), draws.below(1_000_000)];
+        let floats = [draws.normal().to_bits(), draws.pareto().to_bits()];
         assert_eq!((integers, floats), ([819_043, 805_887], [4_602_301_625_490_245_027, 13_826_213_351_683_511_107]));
     }
 
@@ -175,18 +176,19 @@ mod tests {
 
     #[test]
     fn normal_and_pareto_numbers_have_mean_0_and_standard_deviation_1() {
-        let (mean, deviation) = moments(Throw::normal);
+        let (mean, deviation) = moments(Draws::normal);
         // Five standard errors of 200 000 draws: 5 / sqrt(200 000), and 5 / sqrt(400 000).
         assert!(mean.abs() < 0.0112 && (deviation - 1.0).abs() < 0.0080, "{mean} {deviation}");
-        let (mean, _) = moments(Throw::pareto);
+        let (mean, _) = moments(Draws::pareto);
         assert!(mean.abs() < 0.0112, "{mean}");
     }
 
     /// Kolmogorov-Smirnov: the greatest distance to the closed form stays under 1.95 / sqrt(n), which 1 in 1000 exceeds.
     #[test]
     fn pareto_numbers_follow_the_closed_form() {
-        let dice = dice();
-        let mut values: Vec<f64> = (0..50_000).map(|number| dice.throw(&packet(number, 0)).pareto()).collect();
+        let generator = generator();
+        let mut values: Vec<f64> =
+            (0..50_000).map(|number| generator.draws_for(&packet(number, 0)).pareto()).collect();
         values.sort_by(f64::total_cmp);
         let distance = values.iter().zip(1..).map(|(value, rank)| {
             let closed = 1.0 - (value * 0.75_f64.sqrt() + 1.5).powi(-3);
@@ -198,9 +200,9 @@ mod tests {
 
     #[test]
     fn bounds_and_shares_at_their_ends() {
-        let mut throw = dice().throw(&packet(1, 0));
-        assert_eq!(throw.below(0), 0);
-        assert_eq!(throw.below(1), 0);
-        assert!((0..1000).all(|_| !throw.happens(Share::NONE) && throw.happens(Share::ALL)));
+        let mut draws = generator().draws_for(&packet(1, 0));
+        assert_eq!(draws.below(0), 0);
+        assert_eq!(draws.below(1), 0);
+        assert!((0..1000).all(|_| !draws.happens(Share::NONE) && draws.happens(Share::ALL)));
     }
 }

@@ -14,7 +14,7 @@ use hairpin_transports::{Wire, WireError};
 
 use super::message::Message;
 
-/// Whether the link of the case flips bits. Where the transport is lossless, what was damaged is sent again.
+/// Whether the link of the case flips bits. Where the transport is reliable, what was damaged is sent again.
 #[must_use]
 pub fn may_be_damaged(case: &Case) -> bool {
     case.is_emulated() && case.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())

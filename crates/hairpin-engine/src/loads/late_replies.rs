@@ -15,7 +15,7 @@ pub(super) struct Unanswered {
 
 /// What it takes to know such answers.
 #[derive(Debug)]
-pub struct Stragglers {
+pub struct LateReplies {
     pub(super) message: Message,
     pub(super) reply: Vec<u8>,
     pub(super) unanswered: BTreeMap<u64, Unanswered>,
@@ -25,7 +25,7 @@ pub struct Stragglers {
     pub(super) is_undamaged: bool,
 }
 
-impl Stragglers {
+impl LateReplies {
     /// After a loop whose next message would have been number `next`.
     pub(super) fn new(
         message: Message,

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::ends::opening;
-use hairpin_engine::halves::marks::Alone;
-use hairpin_engine::halves::{Client, Journey, run_client};
+use hairpin_engine::loads::marks::Alone;
+use hairpin_engine::loads::{Client, Journey, run_client};
 use hairpin_model::case::{Case, Pattern, Waiting};
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
@@ -82,11 +82,11 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
         let card = transport.card();
         let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
         let client =
-            Client { clock: &clock, order: &order, lossy: !card.lossless, boundaries: card.boundaries, stop: &stop };
-        let wire = transport.connect(&address, &opening::setup(&order, End::Near, Cookie([7; 16])));
+            Client { clock: &clock, order: &order, lossy: !card.reliable, boundaries: card.boundaries, stop: &stop };
+        let wire = transport.connect(&address, &opening::setup(&order, End::Client, Cookie([7; 16])));
         let journey = match wire {
             Ok(mut wire) => run_client(&client, &mut *wire, &mut Alone),
-            Err(error) => Err(opening::unopened(End::Near, &error)),
+            Err(error) => Err(opening::unopened(End::Client, &error)),
         };
         // The test may have given up.
         drop(tell.send(journey));

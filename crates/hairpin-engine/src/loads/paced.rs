@@ -14,9 +14,9 @@ use hairpin_transports::{Wire, WireError};
 use super::client::{Client, is_done, recorder};
 use super::failures::{broken, garbage, overdue};
 use super::journey::Journey;
+use super::late_replies::{LateReplies, Unanswered};
 use super::marks::ClientMarks;
 use super::message::{Message, patterned};
-use super::stragglers::{Stragglers, Unanswered};
 use super::tally::Tally;
 use crate::clock::Clock;
 use crate::pacing::Timetable;
@@ -116,9 +116,9 @@ pub fn run<C: Clock>(
     this.give_up_to(this.next);
     let duration_ns = this.last_progress_ns.saturating_sub(begin_ns);
     let Paced { recorder, tally, message, reply, next, .. } = this;
-    let stragglers =
-        Stragglers::new(message, reply, unanswered, next, client.order.timeout_ns, client.is_undamaged());
-    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, stragglers })
+    let late_replies =
+        LateReplies::new(message, reply, unanswered, next, client.order.timeout_ns, client.is_undamaged());
+    Ok(Journey { recorder, tally, origin_ns, duration_ns, interrupted, exchange_counts: None, late_replies })
 }
 
 /// A generator that cannot keep up ends a round of a given length one time-out after it: the messages that are still
@@ -207,7 +207,7 @@ impl<'a, C: Clock> Paced<'a, C> {
         }
     }
 
-    /// A lossless transport that has answered nothing for the time-out has failed.
+    /// A reliable transport that has answered nothing for the time-out has failed.
     fn check_silence(&self) -> Result<(), Failure> {
         if self.client.lossy || self.oldest == self.next {
             return Ok(());
