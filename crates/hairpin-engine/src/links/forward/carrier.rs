@@ -144,7 +144,7 @@ impl Carrier {
         let mut rest = outcomes.as_slice();
         while !rest.is_empty() {
             let (together, after) = rest.split_at(together(rest));
-            self.carry_out(interfaces, same - cpu);
+            self.carry_out(interfaces, together);
             rest = after;
         }
         let went = !outcomes.is_empty();
