@@ -74,7 +74,7 @@ const KNOBS: &[Knob] = &[
         "remedy",
         "NAME",
         KnobKind::Remedy,
-        "Some of default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (10 merges ten)",
+        "Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)",
     )
     .many()
     .or(&["all"]),
