@@ -13,7 +13,7 @@ use crate::over_rounds::OverRounds;
 /// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
 /// other cases: [`fill_speed_ups`].
 pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
-    case.exchange.as_ref()?;
+    case.flow().load.exchange()?;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
         rounds.median(|measured| {
             let counts = measured.exchange_counts.filter(|counts| counts.exchanges > 0)?;
@@ -47,7 +47,7 @@ pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
 }
 
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
-    let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::Default)?;
+    let own = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
     let sibling = with_remedy(&case.case.without_replicate(), own, Remedy::Default);
     // A remedy that merges writes leaves out pauses of `gap`, and its rate against `default` would be that of the pauses.
     if own.pauses_left().is_some() {
@@ -64,7 +64,7 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Fig
 
 /// The same case with another remedy.
 pub(crate) fn with_remedy(case: &Case, exchange: &Exchange, remedy: Remedy) -> Case {
-    Case { exchange: Some(Exchange { remedy, ..exchange.clone() }), ..case.clone() }
+    case.clone().with(|changed| changed.flow_mut().load = Load::Exchange { exchange: Exchange { remedy, ..exchange.clone() }, reply_size_bytes: 4 })
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
     fn a_remedy_that_leaves_out_pauses_has_no_speed_up() {
         let gap = |remedy: &str, gap_ns| {
             let case = small_writes(remedy);
-            Case { exchange: case.exchange.clone().map(|exchange| Exchange { gap_ns, ..exchange }), ..case }
+            Case { exchange: case.flow().load.exchange().cloned().map(|exchange| Exchange { gap_ns, ..exchange }), ..case }
         };
         for (gap_ns, fair) in [(0, [true; 3]), (1_000_000, [true, false, false])] {
             let mut fixture = Fixture::new();

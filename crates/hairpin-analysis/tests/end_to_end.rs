@@ -16,9 +16,9 @@ const BLOCKS: u32 = 10;
 /// In block `b` everything takes `b` thousandths longer: all drift alike, by less than a step that matters.
 fn survey(scale: u64) -> Run {
     let tcp = apart(Case::ping_pong("tcp"));
-    let again = Case { replicate: 1, ..tcp.clone() };
-    let spin = Case { waiting: Waiting::Spin, ..tcp.clone() };
-    let awake = Case { cpu_idle: CpuIdle::Shallow, ..tcp.clone() };
+    let again = tcp.clone().with(|changed| changed.replicate = 1);
+    let spin = tcp.clone().with(|changed| changed.ends.waiting = Waiting::Spin);
+    let awake = tcp.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
     let pipe = apart(Case::ping_pong("pipe"));
     let mut fixture = Fixture::new();
     for block in 0..BLOCKS {
@@ -166,7 +166,7 @@ fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
 fn a_run_of_huge_and_equal_latencies_panics_nowhere() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[u64::MAX / 4096; 7]);
-    fixture.rounds_of(&Case { replicate: 1, ..Case::ping_pong("tcp") }, &[0; 7]);
+    fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| changed.replicate = 1), &[0; 7]);
     fixture.round(&at_rate(Case::ping_pong("udp"), 1e-9), 0, &paced(1, &[]));
     let run = fixture.run();
     assert!(!findings(&run).is_empty(), "the pair differs");

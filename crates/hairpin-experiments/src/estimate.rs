@@ -41,7 +41,7 @@ pub fn orders_ns(orders: &[RoundOrder], capabilities: &HostCapabilities) -> u64 
 #[must_use]
 pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabilities) -> u64 {
     let travel_ns = links::travel_ns(case, capabilities);
-    if let (Some(exchange), Some(candidate)) = (&case.exchange, capabilities.candidate(&case.transport)) {
+    if let (Some(exchange), Some(candidate)) = (case.flow().load.exchange(), capabilities.candidate(&case.transport)) {
         return exchange_time::round_ns(case, extents, exchange, &candidate.card, travel_ns);
     }
     let bytes = case.size_bytes.saturating_add(case.reply_size_bytes);

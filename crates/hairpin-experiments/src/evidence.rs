@@ -126,7 +126,7 @@ fn orders(
 
 /// How many exchanges or messages an evidence round holds, and how long the shortest one lasts, in ns.
 fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
-    match (case.pattern, &case.exchange) {
+    match (case.pattern, case.flow().load.exchange()) {
         (Pattern::Paced { rate_per_s }, _) => {
             let (fewest, most) = MESSAGES;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by ALONE_NS")]

@@ -221,7 +221,7 @@ mod tests {
     fn a_warm_up_holds_what_settles_and_no_more_than_is_bearable() {
         let tcp = card(OptionName::ALL);
         let of = |placement, exchange: &Exchange| {
-            warm_up(&Case { placement, ..Case::small_writes("tcp", exchange.clone()) }, exchange, &tcp, 0)
+            warm_up(&Case::small_writes("tcp", exchange.clone()).with(|changed| changed.ends.placement = placement), exchange, &tcp, 0)
         };
         let together = |remedy| of(Placement::SameCpu, &exchange("100x2", remedy));
         assert_eq!(together(Remedy::Default), Extent::Count(3));

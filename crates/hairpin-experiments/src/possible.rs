@@ -16,7 +16,7 @@ use crate::links;
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
     waiting(case, card)?;
-    if let Some(exchange) = &case.exchange {
+    if let Some(exchange) = case.flow().load.exchange() {
         small_writes(case, exchange, card)?;
     }
     match card.answered_by {
@@ -78,7 +78,7 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
     if case.injected_fault.is_some() {
         return Err(why("a fault cannot be injected in the kernel", "leave this transport out"));
     }
-    if case.ends != Ends::Processes {
+    if case.ends != EndKind::Processes {
         return Err(why("the kernel answers, so there is no second thread", "use ends processes"));
     }
     Ok(())
@@ -94,7 +94,7 @@ fn two_halves(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resu
         let hint = if one_cpu { "use waiting block" } else { "use placement apart, or waiting block" };
         return Err(why("a spinning end would keep the other off their one CPU", hint));
     }
-    if card.reach == Reach::Process && case.ends == Ends::Processes {
+    if card.reach == Reach::Process && case.ends == EndKind::Processes {
         return Err(why("it joins two threads of one process only", "use ends threads"));
     }
     Ok(())

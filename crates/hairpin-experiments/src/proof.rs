@@ -48,7 +48,7 @@ fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
 }
 
 fn remedy(case: &Case) -> Option<Remedy> {
-    case.exchange.as_ref().map(|exchange| exchange.remedy)
+    case.flow().load.exchange().map(|exchange| exchange.remedy)
 }
 
 fn length(extent: Extent) -> u64 {

@@ -40,9 +40,9 @@ pub fn candidates<'g>(knobs: &Knobs, capabilities: &'g HostCapabilities) -> Resu
 #[must_use]
 pub fn ends(card: &Card, wanted: Ends, in_so_many_words: bool) -> Ends {
     if card.answered_by == AnsweredBy::Kernel {
-        Ends::Processes
+        EndKind::Processes
     } else if card.reach == Reach::Process && !in_so_many_words {
-        Ends::Threads
+        EndKind::Threads
     } else {
         wanted
     }

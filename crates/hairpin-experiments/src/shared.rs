@@ -183,7 +183,7 @@ impl Circumstances {
             waitings: knobs.choices("waiting", Waiting::ALL),
             placements: knobs.choices("placement", Placement::ALL),
             placements_given: knobs.is_given("placement"),
-            ends: knobs.choices("ends", Ends::ALL),
+            ends: knobs.choices("ends", EndKind::ALL),
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, capabilities)?,
             option_sets,

@@ -11,7 +11,7 @@ pub const WARM_UP_NS: u64 = 40_000_000;
 #[must_use]
 pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
     let pauses = matches!(case.pattern, Pattern::Paced { .. })
-        || case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
+        || case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
     let hands_over_to_another_cpu = case.placement != Placement::SameCpu && card.answered_by == AnsweredBy::Server;
     case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.is_emulated())
 }

@@ -40,17 +40,17 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     }
     if card.answered_by == AnsweredBy::Kernel {
         assert!(case.size_bytes == case.reply_size_bytes && case.injected_fault.is_none(), "{label}");
-        assert!(case.ends == Ends::Processes && case.placement != Placement::CrossCpu, "{label}");
+        assert!(case.ends == EndKind::Processes && case.placement != Placement::CrossCpu, "{label}");
     } else {
         let may_spin = case.placement != Placement::SameCpu && capabilities.cpus.len() >= 2;
         assert!(case.waiting != Waiting::Spin || may_spin, "{label}");
-        assert!(card.reach != Reach::Process || case.ends == Ends::Threads, "{label}");
+        assert!(card.reach != Reach::Process || case.ends == EndKind::Threads, "{label}");
     }
     if let Pattern::Paced { rate_per_s } = case.pattern {
         assert!(rate_per_s > 0.0 && rate_per_s <= 1e7, "{label}");
     }
     assert_eq!(case.pattern == Pattern::SmallWrites, case.exchange.is_some(), "{label}");
-    if let Some(exchange) = &case.exchange {
+    if let Some(exchange) = case.flow().load.exchange() {
         assert!(!card.boundaries && exchange.gap_ns < order.timeout_ns, "{label}");
         assert_eq!(case.size_bytes, exchange.writes.total_bytes(), "{label}");
         let asks_for_nodelay = exchange.remedy == Remedy::Nodelay || exchange.remedy == Remedy::More;

@@ -177,7 +177,7 @@ fn a_congestion_control_must_be_there() {
 
 #[test]
 fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
-    assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends, Ends::Threads);
+    assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends, EndKind::Threads);
     let plan = round_trip(&[("transport", "memory,shm"), ("ends", "processes")]).unwrap();
     assert_eq!(plan.labels(), ["shm block same-cpu"]);
     assert_eq!(plan.skipped[0].transport, "memory");

@@ -65,7 +65,7 @@ fn without_flags_tcp_runs_every_remedy_and_the_controls_two() {
     for order in &plan.rounds {
         assert_eq!((order.purpose, order.extent), (Purpose::Timed, Extent::DurationNs(DURATION_NS)));
         assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
-        let (case, exchange) = (&order.case, order.case.exchange.as_ref().unwrap());
+        let (case, exchange) = (&order.case, order.case.flow().load.exchange().unwrap());
         assert_eq!((case.pattern, case.size_bytes, case.reply_size_bytes), (Pattern::SmallWrites, 200, 4));
         assert_eq!((exchange.gap_ns, exchange.pipeline), (0, 1));
         assert!(case.options.is_empty(), "what a remedy asks for is no option of the case");
@@ -75,7 +75,7 @@ fn without_flags_tcp_runs_every_remedy_and_the_controls_two() {
 #[test]
 fn every_remedy_is_tried_without_flags() {
     let plan = small_writes(&[("transport", "tcp")]).unwrap();
-    let tried: Vec<Remedy> = plan.cases.iter().map(|case| case.exchange.as_ref().unwrap().remedy).collect();
+    let tried: Vec<Remedy> = plan.cases.iter().map(|case| case.flow().load.exchange().unwrap().remedy).collect();
     assert_eq!(tried, [Remedy::PLAIN, &[BATCH]].concat());
 }
 
@@ -184,7 +184,7 @@ fn evidence_is_as_many_traced_as_untraced_rounds_in_blocks_of_their_own() {
         assert!(order.case.transport == "tcp" && order.purpose != Purpose::Timed);
         assert_eq!(order.warm_up, Extent::Count(0), "the first exchanges are seen too");
         assert_eq!(order.timeout_ns, 2_000_000_000);
-        let exchanges = match order.case.exchange.as_ref().unwrap().remedy {
+        let exchanges = match order.case.flow().load.exchange().unwrap().remedy {
             Remedy::Default | Remedy::Batch(_) => 4,
             Remedy::CorkForgotten => 2,
             _ => 5,

@@ -46,7 +46,7 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
     assert!(
         plan.cases.iter().all(|case| case.options.is_empty() && case.size_bytes == 4 && case.reply_size_bytes == 4)
     );
-    assert!(plan.cases.iter().all(|case| (case.ends == Ends::Threads) == (case.transport == "memory")));
+    assert!(plan.cases.iter().all(|case| (case.ends == EndKind::Threads) == (case.transport == "memory")));
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
 }
 

@@ -19,6 +19,13 @@ words! {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "`words!` has no place for `#[default]`")]
+impl Default for End {
+    fn default() -> Self {
+        Self::Client
+    }
+}
+
 /// Everything that was seen of one round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RoundTrace {

@@ -255,7 +255,7 @@ const EXCHANGE: &[Column] = &[
 ];
 
 fn exchange(row: &CaseSummary, of: fn(&Exchange) -> String) -> String {
-    row.case.exchange.as_ref().map(of).unwrap_or_default()
+    row.case.flow().load.exchange().map(of).unwrap_or_default()
 }
 
 /// The same of their figures.

@@ -105,7 +105,7 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
 
 fn name(row: &CaseSummary) -> String {
     // The name of a row begins with the transport, but for exchanges, where it begins with the remedy.
-    let transport = row.case.exchange.as_ref().map(|_| row.case.transport.clone());
+    let transport = row.case.flow().load.exchange().map(|_| row.case.transport.clone());
     let words = [transport, Some(ladder::row_name(row)), path::over(&row.case)];
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }

@@ -366,7 +366,7 @@ fn the_first_group_is_shown_without_the_script() {
 fn hostile() -> Run {
     const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>";
     let mut run = support::survey(1);
-    let case = Case { link: EVIL.to_owned(), ..Case::ping_pong(EVIL) };
+    let case = Case::ping_pong(EVIL).with(|changed| changed.path.link = EVIL.to_owned());
     run.cases[2].label = case.label();
     run.cases[2].case = case;
     run.cases[2].failed_rounds = vec![EVIL.to_owned()];

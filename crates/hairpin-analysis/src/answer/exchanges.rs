@@ -64,7 +64,7 @@ fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
 }
 
 fn remedy(row: &CaseSummary) -> Option<Remedy> {
-    row.case.exchange.as_ref().map(|exchange| exchange.remedy)
+    row.case.flow().load.exchange().map(|exchange| exchange.remedy)
 }
 
 /// The case with default options.
@@ -74,7 +74,7 @@ fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
 
 /// How many of the pauses of `--gap` an exchange has, where it has not all of them.
 fn pauses_left(row: &CaseSummary) -> Option<usize> {
-    row.case.exchange.as_ref()?.pauses_left()
+    row.case.flow().load.exchange()?.pauses_left()
 }
 
 /// The remedy that moves most bytes a millisecond, and those from which no difference was found. Where `default` was measured
@@ -101,7 +101,7 @@ fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r
 
 fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]) -> String {
     let case = &group.rows[0].case;
-    let request = case.exchange.as_ref().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
+    let request = case.flow().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
     let what = match path::over(case) {
         Some(over) => format!("exchange of {request} by {} {over}", case.transport),
         None => format!("exchange of {request} over {}", case.transport),
@@ -179,7 +179,7 @@ fn no_difference(best: &[&CaseSummary]) -> Option<String> {
 /// What is not compared, as it has not the pauses of `--gap`.
 fn without_pauses(group: &Group<'_>) -> Option<String> {
     let row = group.rows.iter().copied().find(|row| pauses_left(row) == Some(0))?;
-    let exchange = row.case.exchange.as_ref()?;
+    let exchange = row.case.flow().load.exchange()?;
     let pauses = exchange.writes.sizes().len().saturating_sub(1);
     let gap_ns = exchange.gap_ns as f64;
     Some(format!(

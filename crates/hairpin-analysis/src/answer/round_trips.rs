@@ -30,7 +30,7 @@ fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
 
 /// Of all cases between two processes, or else of all.
 fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> {
-    let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
+    let between_processes = |row: &&CaseSummary| row.case.ends == EndKind::Processes && row.cpu_seconds.echo.is_some();
     let of_processes: Vec<&CaseSummary> = spoken.iter().copied().filter(between_processes).collect();
     let (rows, between) =
         if of_processes.is_empty() { (spoken, "") } else { (&of_processes[..], " between two processes") };

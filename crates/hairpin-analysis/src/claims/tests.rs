@@ -371,7 +371,7 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 #[test]
 fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_it_was_due() {
     let mut fixture = Fixture::new();
-    let case = at_rate(Case { size_bytes: 1400, ..Case::ping_pong("udp") }, 1000.0);
+    let case = at_rate(Case::ping_pong("udp").with(|changed| { let (size, reply) = (1400, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); }), 1000.0);
     for block in 0..8 {
         fixture.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
             let ledger = &mut measured.ledger;
@@ -518,7 +518,7 @@ fn a_run_that_could_not_be_made_says_why() {
 fn a_selection_of_two_cases_is_none() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[US; 8]);
-    fixture.rounds_of(&Case { waiting: Waiting::Spin, ..Case::ping_pong("tcp") }, &[US; 8]);
+    fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| changed.ends.waiting = Waiting::Spin), &[US; 8]);
     let rule = json!({"kind": "at-most", "of": p50("tcp")});
     let judgement = judged(&fixture.run(), &json!({"value": 1, "unit": "ms"}), &rule).judgement;
     assert_eq!(judgement.verdict, Some(Verdict::CannotRun));

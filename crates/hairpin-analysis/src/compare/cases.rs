@@ -159,7 +159,7 @@ mod tests {
         let case = Case::ping_pong("tcp");
         let mut fixture = Fixture::new();
         fixture.rounds_of(&case, baseline);
-        fixture.rounds_of(&Case { replicate: 1, ..case }, candidate);
+        fixture.rounds_of(&case.with(|changed| changed.replicate = 1), candidate);
         let all = fixture.run().comparisons;
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].role, Role::AgainstItself);
@@ -205,7 +205,7 @@ mod tests {
             let jitter = u64::from(block) * 20;
             fixture.round(&case, block, &back_to_back(&[], &[10_000 + jitter; 50]));
             fixture.round(
-                &Case { replicate: 1, ..case.clone() },
+                &case.clone().with(|changed| changed.replicate = 1),
                 block + 100,
                 &back_to_back(&[], &[12_000 + jitter; 50]),
             );
@@ -220,7 +220,7 @@ mod tests {
         let compared = |latencies: [u64; 2], left_out: [u32; 2]| {
             let case = Case::ping_pong("tcp");
             let mut fixture = Fixture::new();
-            let sides = [case.clone(), Case { replicate: 1, ..case }];
+            let sides = [case.clone(), case.with(|changed| changed.replicate = 1)];
             for (side, (latency, out)) in sides.iter().zip(latencies.into_iter().zip(left_out)) {
                 for block in (0..5).filter(|block| *block != out) {
                     // One becomes slower, the other faster.

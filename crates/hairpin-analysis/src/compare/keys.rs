@@ -34,7 +34,7 @@ impl Keys {
     /// What the same case of both runs has in common. A fault that was injected is what they are compared for.
     pub(super) fn key(&self, row: &CaseSummary) -> String {
         let case = if self.links.is_some() { row.case.without_link() } else { row.case.clone() };
-        Case { injected_fault: None, ..case }.id()
+        case.with(|changed| changed.injected_fault = None).id()
     }
 
     /// That in words.
@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn named(name: &str, line: &str, transport: &str) -> Case {
-        Case { link_name: Some(name.to_owned()), ..over(line, Case::ping_pong(transport)) }
+        over(line, Case::ping_pong(transport)).with(|changed| changed.path.name = Some(name.to_owned()))
     }
 
     /// The labels of what was compared, and the links where they differ.
@@ -90,7 +90,7 @@ mod tests {
     fn runs_over_one_link_each_are_paired_whatever_their_links() {
         let vm = |transport| named("bridged-vm", "delay=2ms", transport);
         let lossy = |transport| named("bridged-vm up.loss=10%", "up.loss=10% delay=2ms", transport);
-        let again = |case: Case| Case { replicate: 1, ..case };
+        let again = |case: Case| case.with(|changed| changed.replicate = 1);
         let (labels, links) =
             paired(&[vm("tcp"), vm("udp"), again(vm("tcp"))], &[lossy("udp"), lossy("tcp"), again(lossy("tcp"))]);
         assert_eq!(labels, ["tcp block same-cpu", "udp block same-cpu", "tcp block same-cpu (again)"]);

@@ -35,7 +35,7 @@ fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
 
 /// The case as it would be without its injected fault: the calibration of "slower" injects one in the replicate only.
 fn without_fault(case: &Case) -> Case {
-    Case { injected_fault: None, ..case.without_replicate() }
+    case.without_replicate().with(|changed| changed.injected_fault = None)
 }
 
 /// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first. A case
@@ -89,7 +89,7 @@ fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline>
     let left_out = |with: &CaseSummary, without: &CaseSummary| {
         let Case { link, link_name, .. } = without.case.clone();
         let less = with.link.as_ref().is_some_and(|whole| is_without_a_stage(whole, &link));
-        less && without.case.replicate == 0 && Case { link, link_name, ..with.case.clone() } == without.case
+        less && without.case.replicate == 0 && with.case.clone().with(|changed| { changed.path.link = link; changed.path.name = link_name; }) == without.case
     };
     match (left_out(first, second), left_out(second, first)) {
         (true, _) => Some(Baseline::First),
@@ -176,18 +176,18 @@ mod tests {
     use crate::fixture::{Fixture, at_rate, in_flight, paced, small_writes};
 
     fn with_options(options: &str) -> Case {
-        Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
+        Case::ping_pong("tcp").with(|changed| changed.flow_mut().options = Options::parse(options).unwrap())
     }
 
     #[test]
     fn exactly_one_change_is_a_counter_experiment() {
         let case = Case::ping_pong("tcp");
-        let spin = Case { waiting: Waiting::Spin, ..case.clone() };
+        let spin = case.clone().with(|changed| changed.ends.waiting = Waiting::Spin);
         assert_eq!(one_change(&case, &spin), Some(Baseline::First));
         assert_eq!(one_change(&spin, &case), Some(Baseline::Second));
-        let shallow = Case { cpu_idle: CpuIdle::Shallow, ..case.clone() };
+        let shallow = case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
         assert_eq!(one_change(&shallow, &case), Some(Baseline::Second));
-        let apart = Case { placement: Placement::CrossCpu, ..case.clone() };
+        let apart = case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu);
         assert_eq!(one_change(&case, &apart), Some(Baseline::First));
         assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
         assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
@@ -215,7 +215,7 @@ mod tests {
             assert_eq!(one_change(&in_flight(4, one), &in_flight(4, other)), baseline, "{one} and {other}");
         }
         assert_eq!(one_change(&small_writes("more"), &small_writes("nodelay")), None, "one in flight");
-        let elsewhere = Case { placement: Placement::CrossCpu, ..small_writes("nodelay") };
+        let elsewhere = small_writes("nodelay").with(|changed| changed.ends.placement = Placement::CrossCpu);
         assert_eq!(one_change(&small_writes("default"), &elsewhere), None);
     }
 
@@ -224,13 +224,13 @@ mod tests {
         let case = Case::ping_pong("tcp");
         let others = [
             case.clone(),
-            Case { waiting: Waiting::Poll, ..case.clone() },
-            Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..case.clone() },
-            Case { waiting: Waiting::Spin, ..with_options("nodelay=on") },
+            case.clone().with(|changed| changed.ends.waiting = Waiting::Poll),
+            case.clone().with(|changed| { changed.ends.waiting = Waiting::Spin; changed.ends.placement = Placement::CrossCpu; }),
+            with_options("nodelay=on").with(|changed| changed.ends.waiting = Waiting::Spin),
             with_options("nodelay=on,quickack=on"),
-            Case { size_bytes: 5, ..case.clone() },
-            Case { waiting: Waiting::Spin, ..Case::ping_pong("udp") },
-            Case { replicate: 1, ..case.clone() },
+            case.clone().with(|changed| { let (size, reply) = (5, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); }),
+            Case::ping_pong("udp").with(|changed| changed.ends.waiting = Waiting::Spin),
+            case.clone().with(|changed| changed.replicate = 1),
         ];
         for other in others {
             assert_eq!(one_change(&case, &other), None, "{}", other.label());
@@ -266,8 +266,8 @@ mod tests {
         fixture.rounds_with(&lossy, &[21_000_000; 6], |measured| measured.link = Some(dropping("loss", &[])));
         fixture.rounds_of(&over("delay=2ms", tcp()), &[4_000_000; 6]);
         fixture.rounds_of(&over("delay=2ms", Case::ping_pong("udp")), &[3_000_000; 6]);
-        fixture.rounds_of(&Case { waiting: Waiting::Spin, ..over("delay=2ms", tcp()) }, &[3_900_000; 6]);
-        fixture.rounds_of(&Case { replicate: 1, ..over("delay=3ms", tcp()) }, &[6_000_000; 6]);
+        fixture.rounds_of(&over("delay=2ms", tcp()).with(|changed| changed.ends.waiting = Waiting::Spin), &[3_900_000; 6]);
+        fixture.rounds_of(&over("delay=3ms", tcp()).with(|changed| changed.replicate = 1), &[6_000_000; 6]);
         fixture.rounds_of(&tcp(), &[10_000; 6]);
         let run = fixture.run();
         let label = |id: &str| run.case(id).unwrap().label.clone();

@@ -226,7 +226,7 @@ mod tests {
         let named = |name: Option<&str>, line: &str| {
             let mut fixture = Fixture::new();
             let link_name = name.map(str::to_owned);
-            let case = Case { link: line.to_owned(), link_name, ..Case::ping_pong("tcp") };
+            let case = Case::ping_pong("tcp").with(|changed| { changed.path.link = line.to_owned(); changed.path.name = link_name; });
             fixture.rounds_of(&case, &[4_000_000]);
             fixture.run()
         };

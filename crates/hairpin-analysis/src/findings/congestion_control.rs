@@ -159,7 +159,7 @@ fn without_congestion(options: &Options) -> Options {
 }
 
 fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
-    let under = |name| Case { options: case.options.clone().with(OptionName::Congestion, name), ..case.clone() };
+    let under = |name| case.clone().with(|changed| changed.flow_mut().options = case.options.clone().with(OptionName::Congestion, name));
     let values = [under(pacing), under("cubic")].map(|case| options(&case).unwrap_or_default());
     let experiment = counter_experiment("the same case under cubic", &[case], "option", &values);
     paired(experiment, [case.clone(), under("cubic")])
@@ -173,7 +173,7 @@ mod tests {
 
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
-        Case { size_bytes: size, reply_size_bytes: 4, options, ..Case::ping_pong("tcp") }
+        Case::ping_pong("tcp").with(|changed| { changed.flow_mut().load.set_sizes(size, 4); changed.flow_mut().options = options; })
     }
 
     fn measure(fixture: &mut Fixture, case: &Case, control: &str, latency: u64) {
@@ -239,7 +239,7 @@ mod tests {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(16_383, ""), "bbr", 10_000);
         measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
-        let unix = Case { transport: "unix-stream".to_owned(), ..case(65_536, "") };
+        let unix = case(65_536, "").with(|changed| changed.flow_mut().transport = "unix-stream".to_owned());
         measure(&mut fixture, &unix, "bbr", 40_000);
         assert_eq!(fixture.findings("congestion-control"), []);
     }

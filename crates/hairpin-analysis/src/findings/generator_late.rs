@@ -194,8 +194,8 @@ mod tests {
     #[test]
     fn the_advice_is_that_of_the_cause() {
         let blocking = Case::ping_pong("udp");
-        let spinning = Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..blocking.clone() };
-        let awake = Case { cpu_idle: CpuIdle::Shallow, ..blocking.clone() };
+        let spinning = blocking.clone().with(|changed| { changed.ends.waiting = Waiting::Spin; changed.ends.placement = Placement::CrossCpu; });
+        let awake = blocking.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
         for (case, rate_per_s, advice, command) in [
             // A lower rate makes a generator that sleeps sleep deeper.
             (&blocking, 1000.0, "--cpu-idle shallow", "--cpu-idle deep,shallow"),

@@ -170,7 +170,7 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
 
 /// The counter-experiment's case; null where the CPUs were awake already.
 fn awake(case: &Case) -> Option<Case> {
-    (case.cpu_idle == CpuIdle::Deep).then(|| Case { cpu_idle: CpuIdle::Shallow, ..case.clone() })
+    (case.cpu_idle == CpuIdle::Deep).then(|| case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow))
 }
 
 /// Whether the lateness went away with the CPUs kept awake, where the run has that. Rounds that were left out are in it:

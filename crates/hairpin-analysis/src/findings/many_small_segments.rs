@@ -45,7 +45,7 @@ impl Detector for ManySmallSegments {
         let words = "the same request in one segment: if it takes as long, the segments cost nothing";
         let experiment = |case: &CaseSummary| {
             // One write has no pauses between writes, so that it would be held against those.
-            let pauses = case.case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
+            let pauses = case.case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
             let (remedy, check) = if pauses {
                 (Remedy::Cork, "cork each request")
             } else {
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_a_segment_holds_is_what_the_connection_says() {
         let found = |most_bytes: f64| {
-            let case = Case { size_bytes: 40_000, ..small_writes("nodelay") };
+            let case = small_writes("nodelay").with(|changed| { let (size, reply) = (40_000, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); });
             let mut fixture = Fixture::new();
             fixture.rounds_with(&case, &[500 * US; 8], |measured| {
                 measured.client.options = switches("on", "off");
@@ -206,7 +206,7 @@ mod tests {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &small_writes("nodelay"), 100 * US, 19, "on");
         measure(&mut fixture, &small_writes("default"), 44 * MS, 101, "off");
-        let large = Case { size_bytes: 100_000, ..small_writes("quickack") };
+        let large = small_writes("quickack").with(|changed| { let (size, reply) = (100_000, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); });
         measure(&mut fixture, &large, 500 * US, 101, "on");
         fixture.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
             measured.client.options = switches("on", "off");

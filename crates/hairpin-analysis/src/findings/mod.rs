@@ -157,7 +157,7 @@ mod tests {
             findings(&fixture.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
         };
         let tcp = Case::ping_pong("tcp");
-        let link = Case { link: "delay=2ms".to_owned(), ..tcp.clone() };
+        let link = tcp.clone().with(|changed| changed.path.link = "delay=2ms".to_owned());
         assert!(!command(&tcp).contains("--seed"));
         let seed = Fixture::new().run().seed;
         assert!(command(&link).contains(" --link delay=2ms "), "{}", command(&link));

@@ -39,7 +39,7 @@ impl Detector for NagleMeetsDelayedAck {
         let Some(first) = hits.first() else { return Vec::new() };
         // With default options the change of one thing is the plainest.
         let plain =
-            |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::Default);
+            |hit: &&Hit<'_, Stall>| hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
         let tried = hits.0.iter().find(plain).unwrap_or(first);
         let other = without_nagle(run, tried.case);
         let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
@@ -76,7 +76,7 @@ fn advice(first: &Hit<'_, Stall>) -> String {
          the last part. Where that cannot be done, {nodelay}. Quick acknowledgements (TCP_QUICKACK) help only if you own \
          the server."
     );
-    let in_flight = first.case.case.exchange.as_ref().is_some_and(|exchange| exchange.pipeline > 1);
+    let in_flight = first.case.case.flow().load.exchange().is_some_and(|exchange| exchange.pipeline > 1);
     let server = first.with.ends.iter().any(|at| at.end == End::Server);
     match (in_flight, server) {
         (false, false) => at_the_client,
@@ -297,7 +297,7 @@ mod tests {
             evidence_rounds(&mut fixture, &case, 500 * US, (&trace, &quick), [&off, &off]);
             if with_nodelay {
                 let options = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-                fixture.rounds_of(&Case { options, ..case.clone() }, &[30 * US; 6]);
+                fixture.rounds_of(&case.clone().with(|changed| changed.flow_mut().options = options), &[30 * US; 6]);
             }
             fixture.findings(CODE)[0].share
         };

@@ -142,7 +142,7 @@ mod tests {
     use crate::fixture::{Fixture, back_to_back};
 
     fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
-        let case = Case { placement, ..Case::ping_pong("udp") };
+        let case = Case::ping_pong("udp").with(|changed| changed.ends.placement = placement);
         let mut fixture = Fixture::new();
         for (block, (latency, echo)) in rounds.iter().enumerate() {
             fixture.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {

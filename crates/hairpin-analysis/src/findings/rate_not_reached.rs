@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_generator_that_waits_for_answers_is_told_from_a_saturated_one() {
         let found = |waited: f64| {
-            let case = Case { size_bytes: 1, reply_size_bytes: 1, ..at_rate(Case::ping_pong("udp"), 10_000.0) };
+            let case = at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.flow_mut().load.set_sizes(1, 1));
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
             fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {

@@ -157,11 +157,11 @@ fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evid
 }
 
 fn spinning(case: &Case) -> Case {
-    Case { waiting: Waiting::Spin, ..case.clone() }
+    case.clone().with(|changed| changed.ends.waiting = Waiting::Spin)
 }
 
 fn awake(case: &Case) -> Case {
-    Case { cpu_idle: CpuIdle::Shallow, ..case.clone() }
+    case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
 }
 
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
@@ -169,7 +169,7 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     if own.waiting == Waiting::Spin || own.cpu_idle == CpuIdle::Shallow || own.replicate != 0 {
         return None;
     }
-    let together = Case { placement: Placement::SameCpu, ..own.clone() };
+    let together = own.clone().with(|changed| changed.ends.placement = Placement::SameCpu);
     let siblings = [
         ("with the CPUs kept awake", awake(own)),
         ("with both ends spinning", spinning(own)),
@@ -211,7 +211,7 @@ mod tests {
         fixture.rounds_of(&spinning(&tcp), &around(8_000));
         let pipe = apart(Case::ping_pong("pipe"));
         fixture.rounds_of(&pipe, &around(54_000));
-        fixture.rounds_of(&Case { placement: Placement::SameCpu, ..pipe }, &around(5_400));
+        fixture.rounds_of(&pipe.with(|changed| changed.ends.placement = Placement::SameCpu), &around(5_400));
         let found = fixture.findings("wake-up-dominated");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 2));
         assert!((found[0].share - 0.9).abs() < 0.01, "the pipe's is the greatest: {}", found[0].share);
@@ -239,7 +239,7 @@ mod tests {
         let tcp = apart(Case::ping_pong("tcp"));
         fixture.rounds_of(&tcp, &around(66_000));
         fixture.rounds_of(&awake(&tcp), &around(awake_ns));
-        fixture.rounds_of(&Case { placement: Placement::SameCpu, ..tcp.clone() }, &around(12_000));
+        fixture.rounds_of(&tcp.clone().with(|changed| changed.ends.placement = Placement::SameCpu), &around(12_000));
         if let Some(spinning_ns) = spinning_ns {
             fixture.rounds_of(&spinning(&tcp), &around(spinning_ns));
         }

@@ -57,7 +57,7 @@ pub fn trace_figures(
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
         let echo = measured.echo.as_ref().map_or(&[][..], |end| &end.options);
-        let exchange = record.order.case.exchange.as_ref();
+        let exchange = record.order.case.flow().load.exchange();
         measured.traced = Some(trace_figures(trace, exchange, &measured.client.options, echo));
     }
 }

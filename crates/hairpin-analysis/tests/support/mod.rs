@@ -245,7 +245,7 @@ pub fn small_writes(remedy: &str) -> Case {
 /// The same with so many requests in flight.
 pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
     let case = small_writes(remedy);
-    Case { exchange: case.exchange.clone().map(|exchange| Exchange { pipeline, ..exchange }), ..case }
+    Case { exchange: case.flow().load.exchange().cloned().map(|exchange| Exchange { pipeline, ..exchange }), ..case }
 }
 
 /// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and one untraced
@@ -283,15 +283,15 @@ pub fn evidence_rounds(
 
 /// `case` at a fixed rate.
 pub fn at_rate(case: Case, rate_per_s: f64) -> Case {
-    Case { pattern: Pattern::Paced { rate_per_s }, ..case }
+    case.with(|changed| changed.flow_mut().load = changed.flow().load.paced(rate_per_s))
 }
 
 /// `case` with both ends pinned apart.
 pub fn apart(case: Case) -> Case {
-    Case { placement: Placement::CrossCpu, ..case }
+    case.with(|changed| changed.ends.placement = Placement::CrossCpu)
 }
 
 /// `case` with threads for ends.
 pub fn threads(case: Case) -> Case {
-    Case { ends: Ends::Threads, ..case }
+    case.with(|changed| changed.ends.kind = EndKind::Threads)
 }

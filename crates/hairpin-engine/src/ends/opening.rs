@@ -28,7 +28,7 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
 /// What is asked of the socket of one end: the case's options, and what its remedy asks for there.
 #[must_use]
 pub fn asked(case: &Case, end: End) -> Options {
-    let remedy = case.exchange.as_ref().map(|exchange| exchange.options_at(end));
+    let remedy = case.flow().load.exchange().map(|exchange| exchange.options_at(end));
     remedy.unwrap_or_default().iter().fold(case.options.clone(), |options, (name, value)| options.with(name, value))
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     fn round(options: &str, allow_unmet_options: bool) -> RoundOrder {
         RoundOrder {
-            case: Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") },
+            case: Case::ping_pong("tcp").with(|changed| changed.flow_mut().options = Options::parse(options).unwrap()),
             purpose: hairpin_model::round::Purpose::Timed,
             block: 0,
             extent: Extent::Count(1),
@@ -186,10 +186,7 @@ mod tests {
     #[test]
     fn what_a_remedy_asks_is_asked_beside_the_options_of_the_case() {
         let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
-        let case = |remedy| Case {
-            options: Options::parse("sndbuf=4096").unwrap(),
-            ..Case::small_writes("tcp", exchange(remedy))
-        };
+        let case = |remedy| Case::small_writes("tcp", exchange(remedy)).with(|changed| changed.flow_mut().options = Options::parse("sndbuf=4096").unwrap());
         let text = |remedy, end| {
             let asked = asked(&case(remedy), end);
             asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")

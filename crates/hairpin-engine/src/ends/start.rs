@@ -51,8 +51,8 @@ impl Server {
     /// The program or a thread cannot be started.
     pub fn start(program: &Path, order: &RoundOrder, host: &Host) -> Result<Self, Failure> {
         let (channel, runs) = match order.case.ends {
-            Ends::Processes => in_a_process(program, host)?,
-            Ends::Threads => in_a_thread(host.clone())?,
+            EndKind::Processes => in_a_process(program, host)?,
+            EndKind::Threads => in_a_thread(host.clone())?,
         };
         Ok(Self { channel: Some(channel), runs, patience: patience(order), has_failed: false })
     }

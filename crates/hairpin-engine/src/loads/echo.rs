@@ -118,7 +118,7 @@ impl<C: Clock> Echo<'_, C> {
     /// The remedy is the server's: quick acknowledgements, asked for again after each read (tcp(7)).
     #[inline]
     fn acknowledges_quickly(&self) -> bool {
-        self.case.exchange.as_ref().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
+        self.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
 
     /// The injected fault.

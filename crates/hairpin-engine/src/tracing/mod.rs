@@ -63,6 +63,6 @@ fn has_several_in_flight(case: &Case) -> bool {
     match case.pattern {
         Pattern::PingPong => false,
         Pattern::Paced { .. } => true,
-        Pattern::SmallWrites => case.exchange.as_ref().is_some_and(|exchange| exchange.pipeline > 1),
+        Pattern::SmallWrites => case.flow().load.exchange().is_some_and(|exchange| exchange.pipeline > 1),
     }
 }

@@ -306,7 +306,7 @@ fn the_server_has_its_answers_acknowledgements_stamped_where_answers_may_wait_fo
         let exchange = Exchange { writes: "2,3".parse().unwrap(), gap_ns: 0, pipeline, remedy: Remedy::Default };
         Case::small_writes("memory", exchange)
     };
-    let paced = Case { pattern: Pattern::Paced { rate_per_s: 1.0 }, ..Case::ping_pong("memory") };
+    let paced = Case::ping_pong("memory").with(|changed| changed.flow_mut().load = changed.flow().load.paced(1.0));
     for case in [Case::ping_pong("memory"), in_flight(1), in_flight(2), paced.clone()] {
         assert_eq!(asked(End::Client, case.clone()), Some(true), "{}", case.label());
     }

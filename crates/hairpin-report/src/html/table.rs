@@ -128,7 +128,7 @@ fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
     let mut words = ladder::row_words(row);
     let name = words.remove(0);
-    if let Some(exchange) = &case.exchange {
+    if let Some(exchange) = case.flow().load.exchange() {
         words.insert(0, format!("{} {}", case.transport, ladder::request(case, exchange)));
     }
     words.extend(group.path.clone());

@@ -74,12 +74,12 @@ pub fn survey(seed: u64) -> Run {
     let mut cases = Vec::new();
     for (place, (waiting, placement)) in GROUPS.into_iter().enumerate() {
         for (transport, p50s) in LADDER.iter().filter(|(_, p50s)| p50s[place] > 0.0) {
-            let ends = if *transport == "memory" { Ends::Threads } else { Ends::Processes };
-            let case = Case { waiting, placement, ends, ..Case::ping_pong(transport) };
+            let ends = if *transport == "memory" { EndKind::Threads } else { EndKind::Processes };
+            let case = Case::ping_pong(transport).with(|changed| { changed.ends.waiting = waiting; changed.ends.placement = placement; changed.ends.kind = ends; });
             cases.push(summary(case, p50s[place], &mut generator));
         }
     }
-    let replicate = Case { replicate: 1, ..Case::ping_pong("tcp") };
+    let replicate = Case::ping_pong("tcp").with(|changed| changed.replicate = 1);
     cases.push(summary(replicate, 13_430.0, &mut generator));
     cases.push(open_loop(&mut generator));
     cases.push(invalid(&mut generator));
@@ -296,11 +296,7 @@ fn effective(case: &Case) -> EffectiveOptions {
 }
 
 fn open_loop(generator: &mut Generator) -> CaseSummary {
-    let case = Case {
-        placement: Placement::CrossCpu,
-        pattern: Pattern::Paced { rate_per_s: 1000.0 },
-        ..Case::ping_pong("udp")
-    };
+    let case = Case::ping_pong("udp").with(|changed| { changed.ends.placement = Placement::CrossCpu; changed.flow_mut().load = changed.flow().load.paced(1000.0); });
     let mut summary = summary(case, 96_400.0, generator);
     summary.samples = 500;
     summary.latency_ns.p99 = None;
@@ -319,11 +315,7 @@ fn open_loop(generator: &mut Generator) -> CaseSummary {
 }
 
 fn invalid(generator: &mut Generator) -> CaseSummary {
-    let case = Case {
-        options: Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096"),
-        pattern: Pattern::Paced { rate_per_s: 50_000.0 },
-        ..Case::ping_pong("tcp")
-    };
+    let case = Case::ping_pong("tcp").with(|changed| { changed.flow_mut().options = Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096"); changed.flow_mut().load = changed.flow().load.paced(50_000.0); });
     let mut summary = summary(case, 2_310_000.0, generator);
     summary.valid = false;
     summary.why_invalid =

@@ -116,7 +116,7 @@ pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
 pub fn pipelined() -> Run {
     let mut run = run_with(true, |case| case.exchange.iter_mut().for_each(|exchange| exchange.pipeline = 4));
     for row in run.cases.iter_mut().filter(|row| row.case.transport == "tcp") {
-        let remedy = row.case.exchange.as_ref().map(|exchange| exchange.remedy);
+        let remedy = row.case.flow().load.exchange().map(|exchange| exchange.remedy);
         let bytes = match remedy {
             Some(Remedy::Default | Remedy::Batch(_)) => 8.9,
             Some(Remedy::CorkForgotten) => 3.85,
@@ -150,7 +150,7 @@ fn exchanges(transport: &str, word: &str, [p50, first, bytes]: [f64; 3], generat
     let nagle = transport == "tcp" && p50 > 40e6 && first < 1e6;
     exchange.pipeline = 1;
     let case = Case::small_writes(transport, exchange);
-    let mut row = summary(Case { options: options.clone(), ..case.clone() }, p50, generator);
+    let mut row = summary(case.clone().with(|changed| changed.flow_mut().options = options.clone()), p50, generator);
     (row.id, row.label, row.case) = (case.id(), case.label(), case);
     row.samples = if p50 > 1e6 { 120 } else { 8000 };
     row.latency_ns.p99 = row.latency_ns.p99.filter(|_| row.samples >= 1000);

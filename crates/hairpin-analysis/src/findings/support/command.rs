@@ -34,12 +34,12 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> Option<String>| {
         if cases.iter().any(|case| differs(case)) { distinct(of) } else { Vec::new() }
     };
-    let exchange = cases.first().and_then(|case| case.exchange.as_ref());
+    let exchange = cases.first().and_then(|case| case.flow().load.exchange());
     let mut knobs = vec![
         ("transport", distinct(&|case| Some(case.transport.clone()))),
         ("waiting", distinct(&|case| Some(case.waiting.to_string()))),
         ("placement", distinct(&|case| Some(case.placement.to_string()))),
-        ("ends", where_any(&|case| case.ends != Ends::Processes, &|case| Some(case.ends.to_string()))),
+        ("ends", where_any(&|case| case.ends != EndKind::Processes, &|case| Some(case.ends.to_string()))),
     ];
     knobs.extend(match exchange {
         Some(exchange) => of_exchanges(cases, exchange),
@@ -95,7 +95,7 @@ fn of_messages(cases: &[&Case]) -> Vec<Values> {
 
 /// What sets exchanges apart. A gap, an answer's size and a number in flight are one for a run: those of the strongest.
 fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
-    let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.exchange.as_ref().map(word));
+    let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.flow().load.exchange().map(word));
     let unless = |plain: bool, word: String| if plain { Vec::new() } else { vec![word] };
     let reply = cases.first().map_or(4, |case| case.reply_size_bytes);
     vec![
@@ -137,8 +137,8 @@ mod tests {
 
     #[test]
     fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {
-        let tcp = Case { options: Options::parse("nodelay=on,sndbuf=4096").unwrap(), ..Case::ping_pong("tcp") };
-        let udp = Case { waiting: Waiting::Poll, size_bytes: 100, reply_size_bytes: 100, ..Case::ping_pong("udp") };
+        let tcp = Case::ping_pong("tcp").with(|changed| changed.flow_mut().options = Options::parse("nodelay=on,sndbuf=4096").unwrap());
+        let udp = Case::ping_pong("udp").with(|changed| { changed.flow_mut().load.set_sizes(100, 100); changed.ends.waiting = Waiting::Poll; });
         let values = ["deep", "shallow"].map(str::to_owned);
         assert_eq!(
             command(&[&tcp, &udp], "cpu-idle", &values),
@@ -160,7 +160,7 @@ mod tests {
             remedy: "default".parse().unwrap(),
         };
         let one = Case::small_writes("tcp", exchange("100x2"));
-        let other = Case { reply_size_bytes: 1, ..Case::small_writes("tcp", exchange("4,3210")) };
+        let other = Case::small_writes("tcp", exchange("4,3210")).with(|changed| { let (size, reply) = (changed.flow().load.size_bytes(), 1); changed.flow_mut().load.set_sizes(size, reply); });
         assert_eq!(
             command(&[&one, &other], "remedy", &["default", "nodelay"].map(str::to_owned)),
             "hairpin small-writes --transport tcp --waiting block --placement same-cpu --writes 100x2 --writes 4,3210 \
@@ -170,11 +170,7 @@ mod tests {
 
     #[test]
     fn links_are_named_or_quoted_and_never_joined_by_commas() {
-        let over = |line: &str, name: Option<&str>| Case {
-            link: line.to_owned(),
-            link_name: name.map(str::to_owned),
-            ..Case::ping_pong("udp")
-        };
+        let over = |line: &str, name: Option<&str>| Case::ping_pong("udp").with(|changed| { changed.path.link = line.to_owned(); changed.path.name = name.map(str::to_owned); });
         let named = over("rate=12mbit delay=2ms", Some("bridged-vm"));
         let line = over("rate=12mbit queue=64KiB,100packets delay=2ms±1ms", None);
         let plain = "hairpin round-trip --transport udp --waiting block --placement same-cpu";
@@ -196,7 +192,7 @@ mod tests {
     #[test]
     fn a_injected_fault_is_injected_again() {
         let injected_fault = Some(InjectedFault { stall_ns: 40_000_000, every: 1, sleeps: true });
-        let injected = Case { injected_fault, ..Case::ping_pong("tcp") };
+        let injected = Case::ping_pong("tcp").with(|changed| changed.injected_fault = injected_fault);
         assert_eq!(
             command(&[&injected], "rounds", &["20".to_owned()]),
             "hairpin round-trip --transport tcp --waiting block --placement same-cpu --injected-fault sleep=40ms/1 --rounds 20"

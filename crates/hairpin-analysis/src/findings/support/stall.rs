@@ -80,7 +80,7 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
 }
 
 fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt> {
-    let exchange = case.case.exchange.as_ref();
+    let exchange = case.case.flow().load.exchange();
     let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
     let figure =
         |of: &dyn Fn(&TracedExchange) -> f64| traced.figure(|exchange| Some(of(exchange)).filter(|ns| *ns > 0.0));
@@ -145,7 +145,7 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 impl Stall {
     /// What happened, in sentences of which the first follows a colon.
     pub(in crate::findings) fn told(&self, case: &Case) -> String {
-        let of = |at: &StallAt| match &case.exchange {
+        let of = |at: &StallAt| match case.flow().load.exchange() {
             Some(exchange) => at.told(exchange.pipeline, &self.writes),
             None => at.told_of_messages(),
         };

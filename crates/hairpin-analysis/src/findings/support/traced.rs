@@ -134,7 +134,7 @@ impl Often {
 
 /// How many messages may be under way at once, so that chance decides which of them wait.
 fn in_flight(case: &Case) -> u64 {
-    match (case.pattern, &case.exchange) {
+    match (case.pattern, case.flow().load.exchange()) {
         (Pattern::Paced { .. }, _) => u64::MAX,
         (_, Some(exchange)) => exchange.pipeline,
         (_, None) => 1,

@@ -15,7 +15,7 @@ const PATTERNS: [Pattern; 2] = [Pattern::PingPong, Pattern::Paced { rate_per_s: 
 
 fn order_over(link: &str, pattern: Pattern, count: u64) -> RoundOrder {
     let order = order(pattern, count, 0);
-    RoundOrder { case: Case { link: link.to_owned(), ..order.case.clone() }, ..order }
+    RoundOrder { case: order.case.clone().with(|changed| changed.path.link = link.to_owned()), ..order }
 }
 
 #[test]
@@ -101,7 +101,7 @@ impl Wire for ServerWire {
 
 #[test]
 fn the_server_answers_no_damaged_message() {
-    let case = Case { size_bytes: 40, reply_size_bytes: 20, ..Case::ping_pong("udp") };
+    let case = Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(40, 20));
     let whole = |number| {
         let mut message = Message::new(40, 20);
         message.number(number);
