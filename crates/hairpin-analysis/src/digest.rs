@@ -94,7 +94,7 @@ impl Digest {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
                 let all_shown = counted::too_few(rounds.iter().copied());
                 let latencies = self.latencies.get(&id).and_then(|latencies| latencies.shown(all_shown));
-                let reliable = cards.reliable(&case.transport);
+                let reliable = cards.reliable(&case.flow().transport);
                 summary::summary((case, reliable), id.clone(), rounds, latencies.as_deref(), states, alpha)
             })
             .collect();

@@ -4,30 +4,32 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Flow, Load};
 use hairpin_model::round::ExchangeCounts;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
 
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
 use crate::over_rounds::OverRounds;
 
-/// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
+/// The figures of exchanges over the measured rounds of a flow; null where its load has none. The speed-up needs the
 /// other cases: [`fill_speed_ups`].
-pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
-    case.flow().load.exchange()?;
+pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
+    flow.load.exchange()?;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
         rounds.median(|measured| {
-            let counts = measured.exchange_counts.filter(|counts| counts.exchanges > 0)?;
+            let counts = measured.flow().exchange_counts.filter(|counts| counts.exchanges > 0)?;
             Some(of(&counts)? as f64 / counts.exchanges as f64)
         })
     };
     let early: Vec<Figure> = (0..EARLY_EXCHANGES)
-        .map_while(|place| rounds.median(|measured| measured.figures.early_exchanges_ns.get(place).copied()))
+        .map_while(|place| rounds.median(|measured| measured.flow().figures.early_exchanges_ns.get(place).copied()))
         .collect();
     Some(ExchangeFigures {
         exchange_ns: latency_ns,
         first_exchange_ns: early.first().copied(),
         early_exchanges_ns: early,
-        bytes_per_ms: rounds.median(|measured| Some(measured.figures.rate_per_s * case.size_bytes as f64 / 1e3)),
+        bytes_per_ms: rounds
+            .median(|measured| Some(measured.flow().figures.rate_per_s * flow.load.size_bytes() as f64 / 1e3)),
         segments_per_exchange: each(|counts| counts.segments),
         pure_acks_per_exchange: each(|counts| counts.pure_acks),
         system_calls_per_exchange: each(|counts| Some(counts.system_calls)),
@@ -40,7 +42,7 @@ pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyF
 pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
     let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
-        if let Some(exchanges) = &mut case.exchanges {
+        if let Some(exchanges) = &mut case.flow_mut().exchanges {
             exchanges.speed_up_against_default = speed_up;
         }
     }
@@ -64,7 +66,10 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Fig
 
 /// The same case with another remedy.
 pub(crate) fn with_remedy(case: &Case, exchange: &Exchange, remedy: Remedy) -> Case {
-    case.clone().with(|changed| changed.flow_mut().load = Load::Exchange { exchange: Exchange { remedy, ..exchange.clone() }, reply_size_bytes: 4 })
+    case.clone().with(|changed| {
+        changed.flow_mut().load =
+            Load::Exchange { exchange: Exchange { remedy, ..exchange.clone() }, reply_size_bytes: 4 }
+    })
 }
 
 #[cfg(test)]
@@ -108,7 +113,7 @@ mod tests {
     fn a_remedy_that_leaves_out_pauses_has_no_speed_up() {
         let gap = |remedy: &str, gap_ns| {
             let case = small_writes(remedy);
-            Case { exchange: case.flow().load.exchange().cloned().map(|exchange| Exchange { gap_ns, ..exchange }), ..case }
+            case.with(|case| case.flow_mut().load.exchange_mut().unwrap().gap_ns = gap_ns)
         };
         for (gap_ns, fair) in [(0, [true; 3]), (1_000_000, [true, false, false])] {
             let mut fixture = Fixture::new();

@@ -56,7 +56,7 @@ impl States {
         let places: Vec<usize> = of_round.values().copied().collect();
         let switches = places.windows(2).filter(|pair| pair[0] != pair[1]).count() as u64;
         let waking: Vec<f64> =
-            rounds.iter().filter_map(|round| Some(round.measured()?.client.waking_ns? as f64)).collect();
+            rounds.iter().filter_map(|round| Some(round.measured()?.client().waking_ns? as f64)).collect();
         let states = (0..2).filter_map(state).collect();
         Self { machine: Machine { states, switches, waking_ns: median(&waking) }, of_round }
     }
@@ -91,7 +91,7 @@ struct Slowness {
 
 fn ends(measured: &Measured) -> impl Iterator<Item = (Option<usize>, Probe)> {
     let probe = |end: &EndReport| Some((end.pinned_cpu, end.probe_ns?));
-    [probe(&measured.client), measured.echo.as_ref().and_then(probe)].into_iter().flatten()
+    [probe(&measured.client()), measured.server().and_then(probe)].into_iter().flatten()
 }
 
 /// The lower quartile of the readings on each CPU, in ns.

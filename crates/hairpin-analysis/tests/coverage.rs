@@ -211,7 +211,8 @@ fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
             .collect();
         summary
     };
-    let pair = [of(simulation, &case, 1.0), of(simulation, &case.clone().with(|changed| changed.replicate = 1), scale)];
+    let pair =
+        [of(simulation, &case, 1.0), of(simulation, &case.clone().with(|changed| changed.replicate = 1), scale)];
     let compared = comparisons(&pair, ALPHA);
     assert_eq!((compared.len(), compared[0].role), (1, Role::AgainstItself));
     compared[0].verdict

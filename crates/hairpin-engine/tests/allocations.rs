@@ -12,7 +12,7 @@ use hairpin_engine::ends::opening;
 use hairpin_engine::loads::echo::Echo;
 use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, run_client};
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;

@@ -11,7 +11,7 @@ use hairpin_engine::clock::RealClock;
 use hairpin_engine::ends::opening;
 use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, Journey, run_client};
-use hairpin_model::case::{Case, Pattern, Waiting};
+use hairpin_model::case::{Case, Waiting};
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, HELLO_BYTES, is_hello};

@@ -76,7 +76,8 @@ fn requests_in_flight_and_gaps_close_their_ledger() {
     for transport in ["tcp", "unix-stream", "pipe"] {
         for (pipeline, gap_ns) in [(7, 0), (1, 1000), (3, 1000)] {
             let order = order(transport, "3x2,100", Remedy::Default);
-            let exchange = order.case.flow().load.exchange().cloned().map(|exchange| Exchange { pipeline, gap_ns, ..exchange });
+            let exchange =
+                order.case.flow().load.exchange().cloned().map(|exchange| Exchange { pipeline, gap_ns, ..exchange });
             let order = RoundOrder { case: Case { exchange, reply_size_bytes: 300, ..order.case.clone() }, ..order };
             let counts = counts(&order);
             assert!(counts.system_calls >= 5 * COUNT, "{transport}: {counts:?}");
@@ -140,7 +141,9 @@ fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
 fn the_cases_own_options_stay_with_the_remedys() {
     let order = order("tcp", "2x2", Remedy::Nodelay);
     let options = Options::parse("nodelay=on,sndbuf=65536").expect("options");
-    let measured = run(&RoundOrder { case: order.case.clone().with(|changed| changed.flow_mut().options = options), ..order }).expect("it runs");
+    let measured =
+        run(&RoundOrder { case: order.case.clone().with(|changed| changed.flow_mut().options = options), ..order })
+            .expect("it runs");
     let echo = measured.echo.expect("it has a server");
     assert_eq!(option(&echo, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
     assert_eq!(option(&measured.client, OptionName::Sndbuf).0, Some("65536"));

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hairpin_model::case::{Case, Ends};
+use hairpin_model::case::{Case, EndKind};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Extent, Measured, Outcome, Purpose, RoundOrder};
 use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, RoundTrace, StampKind};
@@ -202,7 +202,11 @@ fn the_packets_tell_the_same_story() {
 #[test]
 fn requests_in_flight_are_traced_too() {
     let order = traced("tcp", "2x50", Remedy::Default);
-    let exchange = order.case.flow().load.exchange().cloned().map(|exchange| Exchange { pipeline: 4, gap_ns: 10_000, ..exchange });
+    let exchange = order.case.flow().load.exchange().cloned().map(|exchange| Exchange {
+        pipeline: 4,
+        gap_ns: 10_000,
+        ..exchange
+    });
     let (_, trace, _) = run(&RoundOrder { case: Case { exchange, ..order.case.clone() }, ..order });
     assert_eq!(joined(&trace.client, CallKind::Write), 100 * EXCHANGES);
     assert!(trace.exchange_began_ns.is_sorted() && trace.exchange_ended_ns.is_sorted());
@@ -274,7 +278,10 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
 
     let engine = engine(program);
     let order = traced("tcp", "5x2", Remedy::Nodelay);
-    let dies = RoundOrder { case: order.case.clone().with(|changed| changed.ends.kind = EndKind::Processes), ..order.clone() };
+    let dies = RoundOrder {
+        case: order.case.clone().with(|changed| changed.ends.kind = EndKind::Processes),
+        ..order.clone()
+    };
     let finished = engine.run(3, &dies);
     server.join().expect("it saw two requests");
     let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };

@@ -10,7 +10,7 @@ use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Reach};
-use hairpin_model::case::{CpuIdle, Ends, LOOPBACK, Pattern, Placement, Waiting};
+use hairpin_model::case::{CpuIdle, EndKind, LOOPBACK, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
@@ -40,11 +40,11 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     }
     if card.answered_by == AnsweredBy::Kernel {
         assert!(case.size_bytes == case.reply_size_bytes && case.injected_fault.is_none(), "{label}");
-        assert!(case.ends == EndKind::Processes && case.placement != Placement::CrossCpu, "{label}");
+        assert!(case.ends.kind == EndKind::Processes && case.placement != Placement::CrossCpu, "{label}");
     } else {
         let may_spin = case.placement != Placement::SameCpu && capabilities.cpus.len() >= 2;
         assert!(case.waiting != Waiting::Spin || may_spin, "{label}");
-        assert!(card.reach != Reach::Process || case.ends == EndKind::Threads, "{label}");
+        assert!(card.reach != Reach::Process || case.ends.kind == EndKind::Threads, "{label}");
     }
     if let Pattern::Paced { rate_per_s } = case.pattern {
         assert!(rate_per_s > 0.0 && rate_per_s <= 1e7, "{label}");

@@ -9,7 +9,7 @@ use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
 use hairpin_experiments::warm_up::WARM_UP_NS;
 use hairpin_experiments::{Done, Experiment, Knobs, Step};
-use hairpin_model::case::{Ends, InjectedFault, Pattern};
+use hairpin_model::case::{EndKind, InjectedFault};
 use hairpin_model::round::{Extent, Purpose};
 
 #[test]

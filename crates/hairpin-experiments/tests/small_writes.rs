@@ -10,7 +10,7 @@ use hairpin_experiments::evidence;
 use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SmallWrites};
 use hairpin_experiments::{Experiment, Refused, Step};
 use hairpin_model::capabilities::HostCapabilities;
-use hairpin_model::case::{CpuIdle, Pattern, Placement, Waiting};
+use hairpin_model::case::{CpuIdle, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};

@@ -6,7 +6,7 @@ use hairpin_experiments::budget::{FEWEST_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
 use hairpin_experiments::experiments::survey::{LINES, Line, Over, Survey};
 use hairpin_experiments::sequence::Planned;
-use hairpin_model::case::{Ends, Placement, Waiting};
+use hairpin_model::case::{EndKind, Placement, Waiting};
 use hairpin_model::round::Extent;
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
@@ -46,7 +46,7 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
     assert!(
         plan.cases.iter().all(|case| case.options.is_empty() && case.size_bytes == 4 && case.reply_size_bytes == 4)
     );
-    assert!(plan.cases.iter().all(|case| (case.ends == EndKind::Threads) == (case.transport == "memory")));
+    assert!(plan.cases.iter().all(|case| (case.ends.kind == EndKind::Threads) == (case.transport == "memory")));
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
 }
 

@@ -251,8 +251,14 @@ mod tests {
         let others = [
             case.clone().with(|changed| changed.ends.waiting = Waiting::Spin),
             case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu),
-            case.clone().with(|changed| { let (size, reply) = (5, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); }),
-            case.clone().with(|changed| { let (size, reply) = (changed.flow().load.size_bytes(), 5); changed.flow_mut().load.set_sizes(size, reply); }),
+            case.clone().with(|changed| {
+                let (size, reply) = (5, changed.flow().load.reply_size_bytes());
+                changed.flow_mut().load.set_sizes(size, reply);
+            }),
+            case.clone().with(|changed| {
+                let (size, reply) = (changed.flow().load.size_bytes(), 5);
+                changed.flow_mut().load.set_sizes(size, reply);
+            }),
             case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow),
             case.clone().with(|changed| changed.replicate = 1),
             case.clone().with(|changed| changed.flow_mut().load = changed.flow().load.paced(1000.0)),
@@ -283,13 +289,17 @@ mod tests {
         let injected_fault = |stall_ns, every, sleeps| InjectedFault { stall_ns, every, sleeps };
         assert_eq!(injected_fault(40_000_000, 1, true).to_string(), "sleep=40ms/1");
         assert_eq!(injected_fault(1_300, 100, false).to_string(), "busy=1300ns/100");
-        let injected = Case::ping_pong("tcp").with(|changed| changed.injected_fault = Some(injected_fault(1_500_000, 7, true)));
+        let injected =
+            Case::ping_pong("tcp").with(|changed| changed.injected_fault = Some(injected_fault(1_500_000, 7, true)));
         assert_eq!(injected.details(), ["injected 1500 us every 7"]);
     }
 
     #[test]
     fn a_case_survives_json() {
-        let case = Case::ping_pong("udp6").with(|changed| { changed.replicate = 1; changed.flow_mut().load = changed.flow().load.paced(12.5); });
+        let case = Case::ping_pong("udp6").with(|changed| {
+            changed.replicate = 1;
+            changed.flow_mut().load = changed.flow().load.paced(12.5);
+        });
         let json = serde_json::to_string(&case).unwrap();
         assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), case);
     }

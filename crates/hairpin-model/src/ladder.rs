@@ -90,7 +90,13 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
         let path = several.then(|| path::over(case).unwrap_or_else(|| "without a link".to_owned()));
         let ends = match case.flow().load.exchange() {
             Some(exchange) => {
-                format!("{} {}, {}, {}", case.flow().transport, request(case, exchange), case.ends.waiting, case.ends.placement)
+                format!(
+                    "{} {}, {}, {}",
+                    case.flow().transport,
+                    request(case, exchange),
+                    case.ends.waiting,
+                    case.ends.placement
+                )
             }
             None => format!("{}, {}", case.ends.waiting, case.ends.placement),
         };

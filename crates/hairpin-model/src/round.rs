@@ -6,8 +6,8 @@ use crate::case::Case;
 use crate::fact::Fact;
 use crate::hint::Hint;
 use crate::ledger::Ledger;
-use crate::lists::at_least_one;
 use crate::link::LinkRecord;
+use crate::lists::at_least_one;
 use crate::options::Effective;
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
@@ -178,6 +178,15 @@ pub struct Received {
     pub interval_ns: u64,
     /// Bytes that arrived in each interval from the first arrival on.
     pub interval_bytes: Vec<u64>,
+}
+
+impl Received {
+    /// Bytes received a second after the first arrival; null where there was one arrival only.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+    pub fn goodput_bytes_per_s(&self) -> Option<f64> {
+        (self.over_ns > 0).then(|| self.bytes_after_first as f64 * 1e9 / self.over_ns as f64)
+    }
 }
 
 /// A measured round.

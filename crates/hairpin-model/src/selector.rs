@@ -74,7 +74,10 @@ mod tests {
         let plain = Case::ping_pong("tcp");
         let options = Options::parse("nodelay=on").unwrap();
         assert!(!selector.chooses(&plain), "no options are not these options");
-        assert!(selector.chooses(&plain.clone().with(|changed| { changed.flow_mut().options = options.clone(); changed.ends.waiting = Waiting::Spin; })));
+        assert!(selector.chooses(&plain.clone().with(|changed| {
+            changed.flow_mut().options = options.clone();
+            changed.ends.waiting = Waiting::Spin;
+        })));
         assert!(!selector.chooses(&Case::ping_pong("tcp6").with(|changed| changed.flow_mut().options = options)));
         let corked: Selector = serde_json::from_value(serde_json::json!({"remedy": "cork"})).unwrap();
         assert!(!corked.chooses(&plain), "a ping-pong has no remedy");
@@ -83,7 +86,11 @@ mod tests {
     #[test]
     fn a_link_is_meant_by_its_name_or_its_line_and_a_rate_by_its_number() {
         let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
-        let link = Case::ping_pong("udp").with(|changed| { changed.path.link = "delay=2ms".to_owned(); changed.path.name = Some("bridged-vm".to_owned()); changed.flow_mut().load = changed.flow().load.paced(467.0); });
+        let link = Case::ping_pong("udp").with(|changed| {
+            changed.path.link = "delay=2ms".to_owned();
+            changed.path.name = Some("bridged-vm".to_owned());
+            changed.flow_mut().load = changed.flow().load.paced(467.0);
+        });
         for meant in ["bridged-vm", "delay=2ms"] {
             assert!(choose(serde_json::json!({"link": meant})).chooses(&link), "{meant}");
         }

@@ -162,7 +162,7 @@ const CASE: &[Column] = &[
     Column::words("transport", |row| row.case.transport.clone()),
     Column::words("waiting", |row| row.case.waiting.to_string()),
     Column::words("placement", |row| row.case.placement.to_string()),
-    Column::words("ends", |row| row.case.ends.to_string()),
+    Column::words("ends", |row| row.case.ends.kind.to_string()),
     Column::count("size_bytes", |row| row.case.size_bytes),
     Column::count("reply_size_bytes", |row| row.case.reply_size_bytes),
     Column::words("options", |row| listed(row.case.options.iter(), ",")),

@@ -238,7 +238,7 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     let mut left_off: Vec<String> = Vec::new();
     let mut congestion: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in &run.cases {
-        for option in &row.effective_options.client {
+        for option in &row.client().effective_options {
             match option.name.word() {
                 "nodelay" if option.asked.is_none() && option.before == "off" => {
                     add(&mut left_off, &row.case.transport);

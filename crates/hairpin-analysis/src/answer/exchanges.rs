@@ -103,8 +103,8 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
     let case = &group.rows[0].case;
     let request = case.flow().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
     let what = match path::over(case) {
-        Some(over) => format!("exchange of {request} by {} {over}", case.transport),
-        None => format!("exchange of {request} over {}", case.transport),
+        Some(over) => format!("exchange of {request} by {} {over}", case.flow().transport),
+        None => format!("exchange of {request} over {}", case.flow().transport),
     };
     match (none, best) {
         (Some(none), [first, ties @ ..]) => {
@@ -126,11 +126,11 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
             let unproved = if tried { "; no remedy was found to be faster" } else { "" };
             format!(
                 "An {what} takes {} at p50 with default options{unproved}.",
-                words::with_interval(none.latency_ns.p50)
+                words::with_interval(none.flow().latency_ns.p50)
             )
         }
         (None, [first, ties @ ..]) => {
-            let (name, took) = (row_name(first), words::with_interval(first.latency_ns.p50));
+            let (name, took) = (row_name(first), words::with_interval(first.flow().latency_ns.p50));
             let moved = first
                 .bytes_per_ms()
                 .map(|figure| format!("{} bytes a millisecond{}", number(figure.value), interval(figure)));
@@ -207,12 +207,12 @@ fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
 /// The same writes with default options over the other transports.
 fn elsewhere(groups: &[Group<'_>], none: &CaseSummary) -> Option<String> {
     let alike = |row: &&CaseSummary| {
-        row.case.transport != none.case.transport
-            && row.case.exchange == none.case.exchange
-            && (row.case.waiting, row.case.placement) == (none.case.waiting, none.case.placement)
+        row.case.flow().transport != none.case.flow().transport
+            && row.case.flow().load.exchange() == none.case.flow().load.exchange()
+            && (row.case.ends.waiting, row.case.ends.placement) == (none.case.ends.waiting, none.case.ends.placement)
             && path::alike(&row.case, &none.case)
     };
-    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.transport);
+    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.flow().transport);
     let rows: Vec<String> = groups.iter().flat_map(|group| &group.rows).copied().filter(alike).map(told).collect();
     (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows)))
 }

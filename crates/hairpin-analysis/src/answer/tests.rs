@@ -76,7 +76,13 @@ fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
 #[test]
 fn rivals_on_other_ladders_count_too() {
     let spin = |latency| {
-        (Case::ping_pong("tcp").with(|changed| { changed.ends.waiting = Waiting::Spin; changed.ends.placement = Placement::CrossCpu; }), latency)
+        (
+            Case::ping_pong("tcp").with(|changed| {
+                changed.ends.waiting = Waiting::Spin;
+                changed.ends.placement = Placement::CrossCpu;
+            }),
+            latency,
+        )
     };
     let found = answer_of(&[plain("tcp", 13_000), spin(13_000)]);
     assert!(found.headline.starts_with("No difference found"), "{found:?}");
@@ -242,7 +248,10 @@ fn without_none_remedies_are_compared_with_each_other() {
 
 fn with_gap(remedy: &str) -> Case {
     let case = small_writes(remedy);
-    Case { exchange: case.flow().load.exchange().cloned().map(|exchange| Exchange { gap_ns: 1_000_000, ..exchange }), ..case }
+    Case {
+        exchange: case.flow().load.exchange().cloned().map(|exchange| Exchange { gap_ns: 1_000_000, ..exchange }),
+        ..case
+    }
 }
 
 #[test]
@@ -258,7 +267,11 @@ fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
 
 #[test]
 fn a_injected_fault_is_said_first_unless_other_cases_speak() {
-    let injected = |remedy: &str| small_writes(remedy).with(|changed| changed.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true }));
+    let injected = |remedy: &str| {
+        small_writes(remedy).with(|changed| {
+            changed.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true })
+        })
+    };
     let mut cases: Vec<(Case, u64)> = vec![(injected("default"), 44_000_000), (injected("nodelay"), 5_000_000)];
     let found = answer_of(&cases);
     assert_eq!(found.headline, "A fault is injected: no case here speaks for the machine as a whole.");

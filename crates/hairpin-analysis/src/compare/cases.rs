@@ -108,9 +108,9 @@ pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: 
 /// One figure of a pair, and how many blocks it rests on; `None` where one of them lacks it.
 fn changed((_, baseline, candidate): &Pair<'_>, tail: Option<Tail>, alpha: f64) -> Option<(Changed, u64)> {
     let figure = |case: &CaseSummary| match tail {
-        None => case.latency_ns.p50,
-        Some(Tail::P90) => case.latency_ns.p90,
-        Some(Tail::P99) => case.latency_ns.p99,
+        None => case.flow().latency_ns.p50,
+        Some(Tail::P90) => case.flow().latency_ns.p90,
+        Some(Tail::P99) => case.flow().latency_ns.p99,
     };
     let of_round = |point: &RoundPoint| match tail {
         None => Some(point.p50_ns),

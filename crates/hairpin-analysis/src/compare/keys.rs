@@ -22,7 +22,8 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn of(baseline: &Run, candidate: &Run) -> Self {
-        let links = only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| one.link != other.link);
+        let links =
+            only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| one.path.link != other.path.link);
         Self {
             links: links.map(|(one, other)| DifferentLinks {
                 baseline: told_apart(one, other),
@@ -46,14 +47,14 @@ impl Keys {
 /// A case over the link that all cases of the run go over; null where they go over several.
 fn only_path(run: &Run) -> Option<&Case> {
     let first = &run.cases.first()?.case;
-    run.cases.iter().all(|row| row.case.link == first.link).then_some(first)
+    run.cases.iter().all(|row| row.case.path.link == first.path.link).then_some(first)
 }
 
 /// The link of a case, so that it cannot be taken for that of the other: `home-uplink up.loss=3%`.
 fn told_apart(case: &Case, other: &Case) -> String {
-    let name = |case: &Case| case.link_name.clone().unwrap_or_else(|| case.link.clone());
-    let of_one_name = name(case) == name(other) && case.link != other.link;
-    if of_one_name { case.link.clone() } else { name(case) }
+    let name = |case: &Case| case.path.name.clone().unwrap_or_else(|| case.path.link.clone());
+    let of_one_name = name(case) == name(other) && case.path.link != other.path.link;
+    if of_one_name { case.path.link.clone() } else { name(case) }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_model::case::Case;
+use hairpin_model::case::Path;
 use hairpin_model::quantities;
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
@@ -71,7 +71,7 @@ fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<String, &'r str> {
 
 /// What of a run could shape the figures of the cases `in_common`.
 fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), String> {
-    let environment = &run.environment;
+    let environment = run.environment();
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
     let share_core = environment.cpus_share_core.map_or("unknown", |share| if share { "yes" } else { "no" });
@@ -137,10 +137,10 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
 fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let link = |row: &CaseSummary| {
-        let Case { link, link_name, .. } = &row.case;
-        let traces = row.link.iter().flat_map(|link| &link.traces);
+        let Path { link, name } = &row.case.path;
+        let traces = row.path.relay.iter().flat_map(|link| &link.traces);
         let traces: String = traces.map(|(name, digest)| format!(", {name} of digest {digest}")).collect();
-        let told = link_name.as_ref().map_or_else(|| link.clone(), |name| format!("{name} ({link})"));
+        let told = name.as_ref().map_or_else(|| link.clone(), |name| format!("{name} ({link})"));
         (format!("{link}{traces}"), format!("{told}{traces}"))
     };
     emulated.map(link).collect()
@@ -226,7 +226,10 @@ mod tests {
         let named = |name: Option<&str>, line: &str| {
             let mut fixture = Fixture::new();
             let link_name = name.map(str::to_owned);
-            let case = Case::ping_pong("tcp").with(|changed| { changed.path.link = line.to_owned(); changed.path.name = link_name; });
+            let case = Case::ping_pong("tcp").with(|changed| {
+                changed.path.link = line.to_owned();
+                changed.path.name = link_name;
+            });
             fixture.rounds_of(&case, &[4_000_000]);
             fixture.run()
         };

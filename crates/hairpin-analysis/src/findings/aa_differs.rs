@@ -126,7 +126,14 @@ mod tests {
         for (transport, latency) in [("tcp", 10_000), ("udp", 30_000)] {
             fixture.rounds_of(&Case::ping_pong(transport), &[latency; 6]);
         }
-        fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| { let (size, reply) = (400, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); changed.replicate = 0; }), &[20_000; 6]);
+        fixture.rounds_of(
+            &Case::ping_pong("tcp").with(|changed| {
+                let (size, reply) = (400, changed.flow().load.reply_size_bytes());
+                changed.flow_mut().load.set_sizes(size, reply);
+                changed.replicate = 0;
+            }),
+            &[20_000; 6],
+        );
         assert_eq!(fixture.findings("aa-differs"), []);
     }
 

@@ -57,7 +57,7 @@ impl Detector for DelayedAck {
             evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
             evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
         ];
-        let counted = first.case.exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
+        let counted = first.case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
         all_evidence.extend(counted.map(|acks| {
             evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
         }));

@@ -99,7 +99,7 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
             evidence(format!("segments that a request left in, traced, {label}"), segments, "count")
         }));
     }
-    let acks = case.exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
+    let acks = case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
     all.extend(acks.map(|acks| {
         evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
     }));
@@ -107,11 +107,12 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
 }
 
 fn many(case: &CaseSummary) -> Option<Many> {
-    let nodelay = switch(&case.effective_options.client, OptionName::Nodelay);
-    let segments = case.exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
-    let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
+    let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
+    let segments = case.flow().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
+    let facts = case.client().facts.as_slice();
     let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(LEAST_SEGMENT_BYTES);
-    let needed = [case.case.size_bytes, case.case.reply_size_bytes].map(|bytes| (bytes as f64 / most_bytes).ceil());
+    let needed = [case.case.flow().load.size_bytes(), case.case.flow().load.reply_size_bytes()]
+        .map(|bytes| (bytes as f64 / most_bytes).ceil());
     let needed: f64 = needed.iter().sum();
     (case.case.replicate == 0 && segments.value >= LEAST_TIMES * needed).then_some(Many { segments, needed })
 }
@@ -186,7 +187,10 @@ mod tests {
     #[test]
     fn what_a_segment_holds_is_what_the_connection_says() {
         let found = |most_bytes: f64| {
-            let case = small_writes("nodelay").with(|changed| { let (size, reply) = (40_000, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); });
+            let case = small_writes("nodelay").with(|changed| {
+                let (size, reply) = (40_000, changed.flow().load.reply_size_bytes());
+                changed.flow_mut().load.set_sizes(size, reply);
+            });
             let mut fixture = Fixture::new();
             fixture.rounds_with(&case, &[500 * US; 8], |measured| {
                 measured.client.options = switches("on", "off");
@@ -206,7 +210,10 @@ mod tests {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &small_writes("nodelay"), 100 * US, 19, "on");
         measure(&mut fixture, &small_writes("default"), 44 * MS, 101, "off");
-        let large = small_writes("quickack").with(|changed| { let (size, reply) = (100_000, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); });
+        let large = small_writes("quickack").with(|changed| {
+            let (size, reply) = (100_000, changed.flow().load.reply_size_bytes());
+            changed.flow_mut().load.set_sizes(size, reply);
+        });
         measure(&mut fixture, &large, 500 * US, 101, "on");
         fixture.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
             measured.client.options = switches("on", "off");

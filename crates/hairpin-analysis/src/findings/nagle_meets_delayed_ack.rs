@@ -38,8 +38,9 @@ impl Detector for NagleMeetsDelayedAck {
         let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
         let Some(first) = hits.first() else { return Vec::new() };
         // With default options the change of one thing is the plainest.
-        let plain =
-            |hit: &&Hit<'_, Stall>| hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
+        let plain = |hit: &&Hit<'_, Stall>| {
+            hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default)
+        };
         let tried = hits.0.iter().find(plain).unwrap_or(first);
         let other = without_nagle(run, tried.case);
         let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
@@ -65,7 +66,7 @@ fn summary(first: &Hit<'_, Stall>) -> String {
 }
 
 fn advice(first: &Hit<'_, Stall>) -> String {
-    if first.case.case.exchange.is_none() {
+    if first.case.case.flow().load.exchange().is_none() {
         return "Set TCP_NODELAY at both ends: each message and each answer is small, and is wanted at once. Where several \
                 are ready together, write them at once."
             .to_owned();
@@ -109,11 +110,13 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
         evidence(format!("write calls a request, traced, {label}"), stall.writes, "count"),
         evidence(format!("segments that a request left in, traced, {label}"), stall.segments, "count"),
     ]);
-    let counted = first.case.exchanges.as_ref();
+    let counted = first.case.flow().exchanges.as_ref();
     every.extend(counted.and_then(|exchanges| exchanges.pure_acks_per_exchange).map(|acks| {
         evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
     }));
-    every.extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")));
+    every.extend(
+        first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
+    );
     every
 }
 

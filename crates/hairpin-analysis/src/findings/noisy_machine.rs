@@ -63,7 +63,7 @@ impl Detector for NoisyMachine {
             .cases
             .iter()
             .flat_map(|case| rounds_of(run, &case.id))
-            .map(|(round, measured)| (round, measured, signs(round, measured, run.environment.cpus_online)))
+            .map(|(round, measured)| (round, measured, signs(round, measured, run.environment().cpus_online)))
             .collect();
         rounds.sort_by_key(|(round, _, _)| round.number);
         let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
@@ -94,26 +94,26 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
     let noise = &measured.noise;
     let cpus = cpus.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
-    let echo = measured.echo.as_ref();
+    let echo = measured.server();
     // The ends' own time is known of the measured part only; they were as busy while they warmed up.
-    let own = (measured.client.cpu_ns + echo.map_or(0, |end| end.cpu_ns)) as f64;
+    let own = (measured.client().cpu_ns + echo.map_or(0, |end| end.cpu_ns)) as f64;
     let own = own * (noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0);
     // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
-    let ends = [Some(&measured.client), echo];
+    let ends = [Some(measured.client()), echo];
     let apart = relay.is_none_or(|relay| {
         relay.pinned_cpu.is_some() && ends.iter().flatten().all(|end| end.pinned_cpu != relay.pinned_cpu)
     });
-    let pushes = measured.client.involuntary_switches + echo.map_or(0, |end| end.involuntary_switches);
+    let pushes = measured.client().involuntary_switches + echo.map_or(0, |end| end.involuntary_switches);
     Signs {
         steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
         others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
         runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
-        pushed_off: round.order.case.placement == Placement::CrossCpu
+        pushed_off: round.order.case.ends.placement == Placement::CrossCpu
             && apart
             && pushes >= FEWEST_PUSHES
-            && pushes as f64 >= PUSHED_OFF * measured.figures.samples as f64,
+            && pushes as f64 >= PUSHED_OFF * measured.flow().figures.samples as f64,
     }
 }
 
@@ -132,8 +132,8 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
         let ratios = chosen.filter_map(|(round, measured, _)| {
-            let reference = run.case(&round.case_id)?.latency_ns.p50?.value;
-            (reference > 0.0).then(|| measured.figures.latency_ns.p50 / reference)
+            let reference = run.case(&round.case_id)?.flow().latency_ns.p50?.value;
+            (reference > 0.0).then(|| measured.flow().figures.latency_ns.p50 / reference)
         });
         median(&ratios.collect::<Vec<_>>())
     };
@@ -170,14 +170,14 @@ fn all_evidence(
     let total =
         |of: &dyn Fn(&Measured) -> u64| rounds.iter().map(|(_, measured, _)| of(measured) as f64).sum::<f64>();
     let pushes = |measured: &Measured| {
-        measured.client.involuntary_switches + measured.echo.as_ref().map_or(0, |end| end.involuntary_switches)
+        measured.client().involuntary_switches + measured.server().map_or(0, |end| end.involuntary_switches)
     };
     let mut all = vec![
         evidence("rounds disturbed", Figure::bare(affected), "share"),
         evidence("CPU time given to others (steal)", Figure::bare(total(&|measured| measured.noise.steal_ns)), "ns"),
         evidence("involuntary context switches of both ends", Figure::bare(total(&pushes)), "count"),
     ];
-    if let Some(load) = run.environment.load.first() {
+    if let Some(load) = run.environment().load.first() {
         all.push(evidence("load average over one minute when the run began", Figure::bare(*load), "tasks"));
     }
     if let Some(ratio) = effect {

@@ -100,13 +100,13 @@ impl Detector for PlacementLottery {
 }
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
-    if case.case.placement != Placement::Unpinned {
+    if case.case.ends.placement != Placement::Unpinned {
         return None;
     }
     let rounds = rounds_of(run, &case.id);
     let place = |(seen, words): &(Seen, &'static str)| {
         let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
-        let values: Vec<f64> = chosen.map(|(_, measured)| measured.figures.latency_ns.p50).collect();
+        let values: Vec<f64> = chosen.map(|(_, measured)| measured.flow().figures.latency_ns.p50).collect();
         if values.len() < FEWEST_ROUNDS {
             return None;
         }
@@ -121,7 +121,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
 
 /// Where the ends were; null without a server, or where either was seen nowhere.
 fn seen(measured: &Measured) -> Option<Seen> {
-    let (client, echo) = (&measured.client.seen_cpus, &measured.echo.as_ref()?.seen_cpus);
+    let (client, echo) = (&measured.client().seen_cpus, &measured.server()?.seen_cpus);
     if client.is_empty() || echo.is_empty() {
         return None;
     }

@@ -59,13 +59,13 @@ type Short = (f64, f64, Option<HeldUp>);
 
 fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     let asked = open_loop::asked_per_s(&case.case)?;
-    let (rate, p50) = (case.rate_per_s?.value, case.latency_ns.p50?.value);
+    let (rate, p50) = (case.flow().rate_per_s?.value, case.flow().latency_ns.p50?.value);
     // What is on its way over a link is no queue. A round lasts until its last answer is there, and what was lost was not
     // slow.
-    let on_its_way_ns = case.curve.first().map_or(0.0, |fastest| fastest.latency_ns);
+    let on_its_way_ns = case.flow().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
-    let each_round = case.ledger.sent as f64 / case.rounds.max(1) as f64;
-    let lost = case.ledger.lost.values().sum::<u64>() as f64 / case.ledger.sent.max(1) as f64;
+    let each_round = case.flow().ledger.sent as f64 / case.rounds.max(1) as f64;
+    let lost = case.flow().ledger.lost.values().sum::<u64>() as f64 / case.flow().ledger.sent.max(1) as f64;
     let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
     let behind = rate < open_loop::SATURATED_BELOW * possible && queued >= QUEUE;
     behind.then_some((1.0 - rate / asked, (asked, rate, None)))
@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn a_generator_that_waits_for_answers_is_told_from_a_saturated_one() {
         let found = |waited: f64| {
-            let case = at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.flow_mut().load.set_sizes(1, 1));
+            let case =
+                at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.flow_mut().load.set_sizes(1, 1));
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
             fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {

@@ -7,7 +7,7 @@ pub mod traces;
 use hairpin_analysis::statistics::interval::ALPHA;
 use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};
 use hairpin_model::answer::Answer;
-use hairpin_model::case::{Case, Ends, Pattern, Placement};
+use hairpin_model::case::{Case, EndKind, Placement};
 use hairpin_model::environment::Environment;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::Finding;

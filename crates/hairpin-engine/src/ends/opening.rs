@@ -147,7 +147,8 @@ mod tests {
 
     fn round(options: &str, allow_unmet_options: bool) -> RoundOrder {
         RoundOrder {
-            case: Case::ping_pong("tcp").with(|changed| changed.flow_mut().options = Options::parse(options).unwrap()),
+            case: Case::ping_pong("tcp")
+                .with(|changed| changed.flow_mut().options = Options::parse(options).unwrap()),
             purpose: hairpin_model::round::Purpose::Timed,
             block: 0,
             extent: Extent::Count(1),
@@ -186,7 +187,10 @@ mod tests {
     #[test]
     fn what_a_remedy_asks_is_asked_beside_the_options_of_the_case() {
         let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
-        let case = |remedy| Case::small_writes("tcp", exchange(remedy)).with(|changed| changed.flow_mut().options = Options::parse("sndbuf=4096").unwrap());
+        let case = |remedy| {
+            Case::small_writes("tcp", exchange(remedy))
+                .with(|changed| changed.flow_mut().options = Options::parse("sndbuf=4096").unwrap())
+        };
         let text = |remedy, end| {
             let asked = asked(&case(remedy), end);
             asked.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(",")

@@ -28,7 +28,8 @@ pub fn run<C: Clock>(
     marks: &mut dyn ClientMarks,
 ) -> Result<Journey, Failure> {
     let case = &client.order.case;
-    let Some(exchange) = case.flow().load.exchange().filter(|exchange| exchange.writes.total_bytes() == case.size_bytes)
+    let Some(exchange) =
+        case.flow().load.exchange().filter(|exchange| exchange.writes.total_bytes() == case.size_bytes)
     else {
         return Err(Failure {
             cause: format!("the case `{}` does not say which writes make up its request", case.label()),

@@ -6,7 +6,7 @@ mod undamaged;
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
 
@@ -142,7 +142,8 @@ fn an_open_loop_sends_on_time_whatever_has_come_back() {
 fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_were_due() {
     // A wire whose sends take time: modelled by a clock that a slow answer has moved on.
     let order = RoundOrder {
-        case: (order(Pattern::Paced { rate_per_s: 1e9 }, 1, 0).case).with(|changed| changed.flow_mut().load.set_sizes(1, 1)),
+        case: (order(Pattern::Paced { rate_per_s: 1e9 }, 1, 0).case)
+            .with(|changed| changed.flow_mut().load.set_sizes(1, 1)),
         ..order(Pattern::Paced { rate_per_s: 1e9 }, 130, 0)
     };
     let journey = travel(&order, &[Act::After(500)], true).unwrap();

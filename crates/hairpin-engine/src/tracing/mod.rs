@@ -6,7 +6,7 @@ pub mod round;
 mod tests;
 pub mod wire;
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::round::{Failure, Purpose, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::Wire;

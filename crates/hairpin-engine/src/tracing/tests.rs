@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hairpin_engine::Engine;
-use hairpin_model::case::{Case, Ends};
+use hairpin_model::case::{Case, EndKind};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 

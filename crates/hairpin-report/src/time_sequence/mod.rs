@@ -26,7 +26,8 @@ pub(crate) fn traced(run: &Run) -> Vec<(&CaseSummary, &TimeSequence)> {
     };
     let mut traced: Vec<(&CaseSummary, &TimeSequence)> = run.cases.iter().filter_map(drawn).collect();
     let longest = |sequence: &TimeSequence| sequence.waits.iter().map(waited_ns).max().unwrap_or(0);
-    let untreated = |row: &CaseSummary| row.case.flow().load.exchange().is_some_and(|one| one.remedy == Remedy::Default);
+    let untreated =
+        |row: &CaseSummary| row.case.flow().load.exchange().is_some_and(|one| one.remedy == Remedy::Default);
     traced
         .sort_by_key(|(row, sequence)| std::cmp::Reverse((untreated(row), longest(sequence), sequence.duration_ns)));
     traced

@@ -29,7 +29,10 @@ const MTU: &str = "packets of at most 1500 B";
 pub fn run() -> Run {
     let mut generator = Generator(5);
     let mut over = |transport: &str, name: Option<&str>, line: &str, p50: f64| {
-        let case = Case::ping_pong(transport).with(|changed| { changed.path.link = line.to_owned(); changed.path.name = name.map(str::to_owned); });
+        let case = Case::ping_pong(transport).with(|changed| {
+            changed.path.link = line.to_owned();
+            changed.path.name = name.map(str::to_owned);
+        });
         summary(case, p50, &mut generator)
     };
     let mut cases = vec![

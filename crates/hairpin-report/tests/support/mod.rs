@@ -9,7 +9,7 @@ pub mod small_writes;
 use std::collections::BTreeMap;
 
 use hairpin_model::answer::{Answer, Pair, RankedBy};
-use hairpin_model::case::{Case, Ends, Pattern, Placement, Waiting};
+use hairpin_model::case::{Case, EndKind, Placement, Waiting};
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
@@ -75,7 +75,11 @@ pub fn survey(seed: u64) -> Run {
     for (place, (waiting, placement)) in GROUPS.into_iter().enumerate() {
         for (transport, p50s) in LADDER.iter().filter(|(_, p50s)| p50s[place] > 0.0) {
             let ends = if *transport == "memory" { EndKind::Threads } else { EndKind::Processes };
-            let case = Case::ping_pong(transport).with(|changed| { changed.ends.waiting = waiting; changed.ends.placement = placement; changed.ends.kind = ends; });
+            let case = Case::ping_pong(transport).with(|changed| {
+                changed.ends.waiting = waiting;
+                changed.ends.placement = placement;
+                changed.ends.kind = ends;
+            });
             cases.push(summary(case, p50s[place], &mut generator));
         }
     }
@@ -296,7 +300,10 @@ fn effective(case: &Case) -> EffectiveOptions {
 }
 
 fn open_loop(generator: &mut Generator) -> CaseSummary {
-    let case = Case::ping_pong("udp").with(|changed| { changed.ends.placement = Placement::CrossCpu; changed.flow_mut().load = changed.flow().load.paced(1000.0); });
+    let case = Case::ping_pong("udp").with(|changed| {
+        changed.ends.placement = Placement::CrossCpu;
+        changed.flow_mut().load = changed.flow().load.paced(1000.0);
+    });
     let mut summary = summary(case, 96_400.0, generator);
     summary.samples = 500;
     summary.latency_ns.p99 = None;
@@ -315,12 +322,16 @@ fn open_loop(generator: &mut Generator) -> CaseSummary {
 }
 
 fn invalid(generator: &mut Generator) -> CaseSummary {
-    let case = Case::ping_pong("tcp").with(|changed| { changed.flow_mut().options = Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096"); changed.flow_mut().load = changed.flow().load.paced(50_000.0); });
+    let case = Case::ping_pong("tcp").with(|changed| {
+        changed.flow_mut().options =
+            Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096");
+        changed.flow_mut().load = changed.flow().load.paced(50_000.0);
+    });
     let mut summary = summary(case, 2_310_000.0, generator);
     summary.valid = false;
     summary.why_invalid =
         vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
-    summary.effective_options.client.push(Effective {
+    summary.client().effective_options.push(Effective {
         name: OptionName::Sndbuf,
         asked: Some("4096".to_owned()),
         before: "4608".to_owned(),

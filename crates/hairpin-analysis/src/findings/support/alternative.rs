@@ -71,8 +71,8 @@ pub(in crate::findings) fn other_option(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let options = case.case.options.clone().with(option, value);
-    if options == case.case.options {
+    let options = case.case.flow().options.clone().with(option, value);
+    if options == case.case.flow().options {
         return None;
     }
     let sibling = case.case.clone().with(|changed| changed.flow_mut().options = options);
@@ -85,7 +85,7 @@ pub(in crate::findings) fn other_option(
 pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
     let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
     let check = "set TCP_NODELAY";
-    match case.case.exchange {
+    match case.case.flow().load.exchange() {
         Some(_) => other_remedy(run, case, Remedy::Nodelay, words, check),
         None => other_option(run, case, (OptionName::Nodelay, "on"), words, check),
     }
@@ -99,8 +99,11 @@ pub(in crate::findings) fn without_stage(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let line = line_without(case.link.as_ref()?, stage)?;
-    let sibling = case.case.clone().with(|changed| { changed.path.link = line.to_owned(); changed.path.name = None; });
+    let line = line_without(case.path.relay.as_ref()?, stage)?;
+    let sibling = case.case.clone().with(|changed| {
+        changed.path.link = line.to_owned();
+        changed.path.name = None;
+    });
     let values = [link_word(&case.case), line.to_owned()];
     let experiment = counter_experiment(words, &[&case.case], "link", &values);
     Some(Alternative::new(run, case, sibling, experiment, check))

@@ -184,7 +184,13 @@ fn silence_and_garbage_fail_the_round() {
     // An answer of 4 bytes is its number and nothing else.
     assert!(cause(&[Act::Garbled(5)]).contains("the sequence number of another message"));
     assert!(cause(&[Act::Twice(5)]).contains("a second time"));
-    let longer = RoundOrder { case: order.case.clone().with(|changed| { let (size, reply) = (changed.flow().load.size_bytes(), 9); changed.flow_mut().load.set_sizes(size, reply); }), ..order.clone() };
+    let longer = RoundOrder {
+        case: order.case.clone().with(|changed| {
+            let (size, reply) = (changed.flow().load.size_bytes(), 9);
+            changed.flow_mut().load.set_sizes(size, reply);
+        }),
+        ..order.clone()
+    };
     assert!(travel(&longer, &[Act::Garbled(5)]).0.unwrap_err().cause.contains("byte 8 is"));
 }
 
@@ -302,7 +308,13 @@ fn a_wire_without_a_stream_is_a_failed_round() {
         run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS), &mut Alone).unwrap_err();
     assert_eq!(failure.cause, "memory carries no stream of bytes, so a request cannot go in several writes");
     let unsaid = RoundOrder { case: Case { exchange: None, ..order.case.clone() }, ..order.clone() };
-    let unlike = RoundOrder { case: order.case.clone().with(|changed| { let (size, reply) = (5, changed.flow().load.reply_size_bytes()); changed.flow_mut().load.set_sizes(size, reply); }), ..order };
+    let unlike = RoundOrder {
+        case: order.case.clone().with(|changed| {
+            let (size, reply) = (5, changed.flow().load.reply_size_bytes());
+            changed.flow_mut().load.set_sizes(size, reply);
+        }),
+        ..order
+    };
     for order in [unsaid, unlike] {
         assert!(travel(&order, &[Act::After(1)]).0.unwrap_err().cause.contains("which writes"));
     }
