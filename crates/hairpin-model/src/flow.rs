@@ -55,6 +55,17 @@ pub enum Load {
 }
 
 impl Load {
+    /// Its name, as it is saved.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::PingPong { .. } => "ping-pong",
+            Self::Paced { .. } => "paced",
+            Self::Exchange { .. } => "exchange",
+            Self::Stream { .. } => "stream",
+        }
+    }
+
     /// The ping-pong of 4 bytes.
     pub const PLAIN: Self = Self::PingPong { size_bytes: 4, reply_size_bytes: 4 };
 

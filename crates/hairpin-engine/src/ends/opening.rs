@@ -29,17 +29,20 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
 #[must_use]
 pub fn asked(case: &Case, end: End) -> Options {
     let remedy = case.flow().load.exchange().map(|exchange| exchange.options_at(end));
-    remedy.unwrap_or_default().iter().fold(case.options.clone(), |options, (name, value)| options.with(name, value))
+    remedy
+        .unwrap_or_default()
+        .iter()
+        .fold(case.flow().options.clone(), |options, (name, value)| options.with(name, value))
 }
 
 /// What an end is told when it opens.
 #[must_use]
 pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
     let case = &round.case;
-    let largest = case.size_bytes.max(case.reply_size_bytes);
+    let largest = case.flow().load.size_bytes().max(case.flow().load.reply_size_bytes());
     Setup {
         options: asked(case, end),
-        waiting: case.waiting,
+        waiting: case.ends.waiting,
         timeout: Duration::from_nanos(round.timeout_ns),
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,

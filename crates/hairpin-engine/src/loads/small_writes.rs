@@ -29,7 +29,7 @@ pub fn run<C: Clock>(
 ) -> Result<Journey, Failure> {
     let case = &client.order.case;
     let Some(exchange) =
-        case.flow().load.exchange().filter(|exchange| exchange.writes.total_bytes() == case.size_bytes)
+        case.flow().load.exchange().filter(|exchange| exchange.writes.total_bytes() == case.flow().load.size_bytes())
     else {
         return Err(Failure {
             cause: format!("the case `{}` does not say which writes make up its request", case.label()),
@@ -38,7 +38,10 @@ pub fn run<C: Clock>(
     };
     if wire.stream().is_none() {
         return Err(Failure {
-            cause: format!("{} carries no stream of bytes, so a request cannot go in several writes", case.transport),
+            cause: format!(
+                "{} carries no stream of bytes, so a request cannot go in several writes",
+                case.flow().transport
+            ),
             hint: "tcp, unix-stream and pipe are streams".to_owned(),
         });
     }

@@ -139,7 +139,7 @@ impl RunFolder {
         if let Outcome::Measured(measured) = &mut record.outcome {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
             columns::write(&self.files, &name, record.number, &record.case_id, &record.order, samples)?;
-            measured.samples_file = Some(name);
+            measured.flow_mut().samples_file = Some(name);
         }
         histograms::append(&self.files, record, samples)
     }
@@ -165,7 +165,7 @@ impl RunFolder {
             let Some(measured) = record.measured() else { return Ok(None) };
             let histograms = log.round(record)?;
             let columns = folder.columns(measured, &mut so_far)?;
-            let measured = measured.ledger.sent;
+            let measured = measured.flow().ledger.sent;
             Ok(Some(columns.with(histograms, measured)))
         })
     }
@@ -184,12 +184,12 @@ impl RunFolder {
 
     /// The kept samples of a round; `so_far` counts those of the rounds before.
     fn columns(&self, measured: &Measured, so_far: &mut u64) -> Result<columns::Columns, StoreError> {
-        let Some(name) = &measured.samples_file else { return Ok(columns::Columns::default()) };
-        *so_far += measured.samples_kept;
+        let Some(name) = &measured.flow().samples_file else { return Ok(columns::Columns::default()) };
+        *so_far += measured.flow().samples_kept;
         if *so_far > limits::SAMPLES_OF_A_RUN {
             let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
             return Err(self.files.damaged(name, cause));
         }
-        columns::read(&self.files, name, measured.samples_kept)
+        columns::read(&self.files, name, measured.flow().samples_kept)
     }
 }
