@@ -257,7 +257,7 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
 #[test]
 fn packets_are_seen_in_their_order_or_not() {
     use EventKind::{PureAck, Segment, Syn, SynAck, Write};
-    let rule = json!({"kind": "packets", "case": {"remedy": "default"}, "events": ["syn", "syn-ack", "bare-ack"]});
+    let rule = json!({"kind": "packets", "case": {"remedy": "default"}, "events": ["syn", "syn-ack", "pure-ack"]});
     let published = json!({"value": ["SYN", "SYN-ACK", "ACK"], "unit": "packets"});
     let saved = Capture::Saved { file: "x".to_owned(), packets: 9, dropped: 0 };
     let with = |sequence: Option<TimeSequence>, capture: Capture| {

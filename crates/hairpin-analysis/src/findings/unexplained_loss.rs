@@ -133,7 +133,7 @@ mod tests {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&over("duplicate=30%", Case::ping_pong("udp")), &[10_000; 2], |measured| {
                 measured.ledger.sent = measured.ledger.received + 6;
-                measured.ledger.lost = BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 9)]);
+                measured.ledger.lost = BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 9)]);
                 measured.ledger = measured.ledger.clone().closed();
                 let link = crate::fixture::links::link();
                 let packets = PacketCounts { duplicated: not_messages, ..link.packets.clone() };

@@ -65,19 +65,20 @@ impl RunFolder {
             io::ErrorKind::NotFound => no_run(source),
             _ => folder.files.error("read", RUN)(source),
         })?;
-        let mut run = folder.head(json, memory)?;
-        run.rounds = rounds::read(&folder.files, run.state, memory)?;
+        let (mut run, format) = folder.head(json, memory)?;
+        run.rounds = rounds::read(&folder.files, run.state, format, memory)?;
         limits::cases(&run).map_err(|cause| folder.files.damaged(rounds::FILE, cause))?;
         Ok((folder, run))
     }
 
-    fn head(&self, json: Vec<u8>, memory: &mut Memory) -> Result<Run, StoreError> {
+    fn head(&self, json: Vec<u8>, memory: &mut Memory) -> Result<(Run, u32), StoreError> {
         memory.take(&json).map_err(|cause| self.files.damaged(RUN, cause))?;
         let text =
             String::from_utf8(json).map_err(|error| self.files.damaged(RUN, error.utf8_error().to_string()))?;
-        let run = upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
+        let (run, format) =
+            upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
         limits::cases(&run).map_err(|cause| self.files.damaged(RUN, cause))?;
-        Ok(run)
+        Ok((run, format))
     }
 
     /// Where it is.
