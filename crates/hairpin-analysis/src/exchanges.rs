@@ -81,7 +81,7 @@ mod tests {
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
     fn counted(measured: &mut Measured) {
-        measured.exchange_counts =
+        measured.flow_mut().exchange_counts =
             Some(ExchangeCounts { exchanges: 100, segments: Some(300), pure_acks: Some(100), system_calls: 10_100 });
     }
 
@@ -95,8 +95,8 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
         let run = fixture.run();
         let [none, nodelay, ping_pong] = &run.cases[..] else { panic!("three cases") };
-        assert_eq!(ping_pong.exchanges, None);
-        let none = none.exchanges.as_ref().unwrap();
+        assert_eq!(ping_pong.flow().exchanges, None);
+        let none = none.flow().exchanges.as_ref().unwrap();
         assert_eq!(none.segments_per_exchange.unwrap().value, 3.0);
         assert_eq!(none.pure_acks_per_exchange.unwrap().value, 1.0);
         assert_eq!(none.system_calls_per_exchange.unwrap().value, 101.0);
@@ -104,7 +104,7 @@ mod tests {
         assert!((none.bytes_per_ms.unwrap().value - 200.0 / 44.025).abs() < 0.001, "{:?}", none.bytes_per_ms);
         assert_eq!((none.speed_up_against_default, none.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
         assert_eq!(none.first_exchange_ns.unwrap().value, 44_025_000.0);
-        let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
+        let speed_up = nodelay.flow().exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
     }
@@ -120,7 +120,8 @@ mod tests {
             for remedy in ["default", "nodelay", "one-write", "batch=10"] {
                 fixture.rounds_of(&gap(remedy, gap_ns), &[44_000_000; 6]);
             }
-            let speed_up = |case: &CaseSummary| case.exchanges.as_ref().unwrap().speed_up_against_default.is_some();
+            let speed_up =
+                |case: &CaseSummary| case.flow().exchanges.as_ref().unwrap().speed_up_against_default.is_some();
             assert_eq!(fixture.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
         }
     }
@@ -135,7 +136,7 @@ mod tests {
         fixture.rounds_of(&over("delay=2ms", small_writes("nodelay")), &[4_000_000; 6]);
         fixture.rounds_of(&over("delay=5ms", small_writes("nodelay")), &[10_000_000; 6]);
         let run = fixture.run();
-        let speed_up = |place: usize| run.cases[place].exchanges.as_ref().unwrap().speed_up_against_default;
+        let speed_up = |place: usize| run.cases[place].flow().exchanges.as_ref().unwrap().speed_up_against_default;
         assert!((speed_up(3).unwrap().value - 2.5).abs() < 0.001, "{:?}", speed_up(3));
         assert_eq!(speed_up(4), None, "nothing was measured with remedy none over that link");
     }
@@ -150,7 +151,10 @@ mod tests {
         fixture.failed(&case, 0, "the capture's interface is gone");
         let run = fixture.run();
         let summary = &run.cases[0];
-        assert_eq!((summary.rounds, summary.samples, summary.curve.last().unwrap().latency_ns), (1, 10, 1_000_447.0));
+        assert_eq!(
+            (summary.rounds, summary.flow().samples, summary.flow().curve.last().unwrap().latency_ns),
+            (1, 10, 1_000_447.0)
+        );
         assert_eq!(summary.failed_rounds, ["round 2 (traced): the capture's interface is gone (hint: none)"]);
         assert!(summary.valid, "{:?}", summary.why_invalid);
     }

@@ -216,6 +216,22 @@ pub struct Measured {
     pub interrupted: bool,
 }
 
+impl Default for Measured {
+    /// One flow and a client, with nothing measured.
+    fn default() -> Self {
+        Self {
+            flows: vec![FlowRecord::default()],
+            duration_ns: 0,
+            ends: vec![EndReport::default()],
+            noise: Noise::default(),
+            link: None,
+            traced: None,
+            trace_file: None,
+            interrupted: false,
+        }
+    }
+}
+
 impl Measured {
     /// What was measured of the flow that the case is judged by.
     #[must_use]

@@ -31,7 +31,7 @@ fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
         .expect("the fixture has it");
     let words = ["transport", "waiting", "placement", "ends", "link"].map(|key| tcp["case"][key].as_str().unwrap());
     assert_eq!(words, ["tcp", "block", "cross-cpu", "processes", "loopback"]);
-    let p50 = run.case(tcp["id"].as_str().unwrap()).unwrap().latency_ns.p50.unwrap();
+    let p50 = run.case(tcp["id"].as_str().unwrap()).unwrap().flow().latency_ns.p50.unwrap();
     assert_eq!(tcp["latency_ns"]["p50"]["value"].as_f64(), Some(p50.value));
     assert_eq!(tcp["latency_ns"]["p50"]["low"].as_f64(), p50.low);
     let invalid = json["cases"].as_array().unwrap().last().unwrap();
@@ -56,7 +56,7 @@ fn nulls_stand_where_samples_do_not_suffice_or_there_is_no_echo_half() {
 fn what_is_not_finite_becomes_null_and_the_text_stays_json() {
     let mut run = support::survey(1);
     run.cases[0].cpu_seconds.client = f64::NAN;
-    run.cases[0].curve[0].latency_ns = f64::INFINITY;
+    run.cases[0].flow().curve[0].latency_ns = f64::INFINITY;
     let json = parsed(&run);
     assert!(json["cases"][0]["cpu_seconds"]["client"].is_null());
 }

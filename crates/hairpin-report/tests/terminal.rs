@@ -80,7 +80,8 @@ fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
                 a request needs anyhow, add it to their figures.";
     assert_eq!(text.matches(note).count(), 1, "{text}");
     for row in &mut run.cases {
-        row.case.exchange.as_mut().expect("it has exchanges").writes = "3214".parse().expect("a write");
+        row.case.flow_mut().load.exchange().as_mut().expect("it has exchanges").writes =
+            "3214".parse().expect("a write");
     }
     assert!(!wide(&run).contains("--gap pauses"), "a request of one write has no pause with any remedy");
 }
@@ -138,7 +139,7 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
 fn a_traced_round_trip_is_named_by_its_transport_once() {
     let mut run = support::small_writes::run(true);
     for row in &mut run.cases {
-        row.case.exchange = None;
+        row.case.flow().load.exchange() = None;
     }
     let text = render(&run, &plain(200));
     let told = text.lines().filter(|line| line.starts_with("Tracing: ") || line.starts_with("Capture: "));
@@ -232,8 +233,8 @@ fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
 fn exchanges_like_the_steady_state_are_not_shown_apart() {
     let mut run = support::small_writes::run(false);
     for row in &mut run.cases {
-        let p50 = row.latency_ns.p50;
-        row.exchanges.as_mut().expect("it has exchanges").early_exchanges_ns = p50.into_iter().collect();
+        let p50 = row.flow().latency_ns.p50;
+        row.flow_mut().exchanges.as_mut().expect("it has exchanges").early_exchanges_ns = p50.into_iter().collect();
     }
     assert!(!render(&run, &plain(80)).contains("First exchanges"));
 }
@@ -253,7 +254,8 @@ fn what_was_never_measured_is_not_called_invalid() {
     let before = run.cases.iter().filter(|row| !row.valid).count();
     assert_eq!(before, 1, "the survey has an invalid case, and no row that was not measured");
     for row in &mut run.cases[..2] {
-        (row.rounds, row.samples, row.valid, row.latency_ns) = (0, 0, false, LatencyFigures::default());
+        (row.rounds, row.flow_mut().samples, row.valid, row.flow_mut().latency_ns) =
+            (0, 0, false, LatencyFigures::default());
         row.failed_rounds.clear();
         row.why_invalid = vec!["no round of it was measured to its end".to_owned()];
     }
@@ -287,8 +289,8 @@ fn no_line_is_wider_than_asked() {
     use crate::support::small_writes::{pipelined, run, run_with};
     let of_gaps = |case: &mut Case| {
         case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
-        case.options = Options::default().with(OptionName::Congestion, "cubic");
-        case.exchange.iter_mut().for_each(|exchange| {
+        case.flow_mut().options = Options::default().with(OptionName::Congestion, "cubic");
+        case.flow().load.exchange().iter_mut().for_each(|exchange| {
             exchange.writes = "4,3210".parse().expect("it says what to write");
             exchange.gap_ns = 1_000_000;
             exchange.pipeline = 12;
@@ -405,9 +407,9 @@ fn chains_are_those_of_the_saved_pairs() {
 fn figures_that_are_missing_or_not_finite_are_dashes() {
     let mut run = support::survey(1);
     for row in &mut run.cases {
-        row.latency_ns.p99 = None;
-        row.latency_ns.max = Some(Figure::bare(f64::NAN));
-        row.setup_ns = Some(Figure::bare(f64::INFINITY));
+        row.flow_mut().latency_ns.p99 = None;
+        row.flow_mut().latency_ns.max = Some(Figure::bare(f64::NAN));
+        row.flow_mut().setup_ns = Some(Figure::bare(f64::INFINITY));
     }
     let text = render(&run, &plain(100));
     assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");

@@ -104,7 +104,7 @@ fn too_few_rounds_for_an_interval_show_no_winner() {
 fn neighbours_are_ranked_by_every_figure_that_both_have() {
     let run = run_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 13_000)]);
     let pairs = answer(&run).pairs;
-    let transport = |id: &str| run.case(id).unwrap().case.transport.clone();
+    let transport = |id: &str| run.case(id).unwrap().case.flow().transport.clone();
     let told: Vec<_> =
         pairs.iter().map(|pair| (pair.figure, transport(&pair.a), transport(&pair.b), pair.verdict)).collect();
     let pair = |figure, a: &str, b: &str, verdict| (figure, a.to_owned(), b.to_owned(), verdict);
@@ -209,7 +209,7 @@ fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
     let found = |verdict: Verdict| {
         let mut run = run_of(&exchanges(&[("default", 44_000_000), ("nodelay", 500_000)]));
         for row in &mut run.cases {
-            let exchanges = row.exchanges.as_mut().expect("exchanges");
+            let exchanges = row.flow_mut().exchanges.as_mut().expect("exchanges");
             let bare = |figure: Figure| Figure::bare(figure.value);
             exchanges.speed_up_against_default = exchanges.speed_up_against_default.map(bare);
         }

@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn a_run_is_like_itself_whatever_the_load() {
         let mut later = run("tcp");
-        later.environment.load = vec![9.0];
+        later.environment().load = vec![9.0];
         assert_eq!(unlike(&run("tcp"), &later), []);
     }
 
@@ -203,8 +203,8 @@ mod tests {
     #[test]
     fn what_differs_is_named_with_both_values() {
         let mut other = run("udp");
-        other.environment.settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
-        other.environment.mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
+        other.environment().settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
+        other.environment().mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
         other.tool.build = "debug".to_owned();
         let differences = unlike(&run("tcp"), &other);
         let words: Vec<String> = differences
@@ -245,7 +245,7 @@ mod tests {
         let replayed = |digest: &str| {
             let mut run = one.clone();
             let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
-            run.cases[0].link = Some(LinkSummary {
+            run.cases[0].path.relay = Some(LinkSummary {
                 seed: 7,
                 lateness_ns: None,
                 late_bounds_ns: LateBoundsNs::default(),
@@ -274,7 +274,7 @@ mod tests {
             }
             let mut run = fixture.run();
             for round in &mut run.rounds {
-                let of = warm_ups.iter().find(|(transport, _)| round.order.case.transport == *transport);
+                let of = warm_ups.iter().find(|(transport, _)| round.order.case.flow().transport == *transport);
                 round.order.warm_up = Extent::Count(of.unwrap().1);
             }
             run

@@ -180,7 +180,7 @@ mod tests {
                 turnaround.counts[held.ilog2() as usize] += 1;
                 turnaround.total_ns += held;
             }
-            measured.echo.as_mut().unwrap().turnaround = Some(turnaround);
+            measured.server().as_mut().unwrap().turnaround = Some(turnaround);
         });
     }
 

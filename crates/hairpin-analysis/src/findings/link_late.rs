@@ -252,7 +252,7 @@ mod tests {
             "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link delay=500us --cpu-idle \
              deep,shallow --seed 7"
         );
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].cpu_idle, CpuIdle::Shallow);
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].ends.cpu_idle, CpuIdle::Shallow);
     }
 
     #[test]

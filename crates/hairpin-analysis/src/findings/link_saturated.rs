@@ -224,7 +224,7 @@ mod tests {
             "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link 'rate=1mbit queue=64KiB \
              delay=10ms' --link delay=10ms --seed 7"
         );
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
     }
 
     #[test]

@@ -214,7 +214,7 @@ mod tests {
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert!(experiment.command.ends_with("--rate 2000 --option none --option nodelay=on"));
             let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-            assert_eq!(experiment.pair.as_ref().unwrap()[1].options, nodelay);
+            assert_eq!(experiment.pair.as_ref().unwrap()[1].flow().options, nodelay);
         }
         for (trace, options) in [(traces::messages(500 * US, true), &off), (traces::messages(500 * US, false), &on)] {
             let mut fixture = Fixture::new();
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn without_a_trace_or_without_the_options_nothing_is_said() {
         let mut untraced = Fixture::new();
-        untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.client.options = switches("off", "off"));
+        untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.client().options = switches("off", "off"));
         assert_eq!(untraced.findings(CODE), []);
         for options in [Vec::new(), switches("on", "off"), switches("off", "on")] {
             let mut fixture = Fixture::new();

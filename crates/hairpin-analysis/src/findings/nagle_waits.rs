@@ -142,7 +142,7 @@ mod tests {
         assert!(found[0].summary.contains("for 46.0 ms"), "{}", found[0].summary);
         assert!(found[0].summary.contains("Seen in all 18 traced exchanges"), "{}", found[0].summary);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
-        assert_eq!(pair.unwrap()[1].link, "delay=23ms");
+        assert_eq!(pair.unwrap()[1].path.link, "delay=23ms");
     }
 
     #[test]

@@ -151,7 +151,7 @@ mod tests {
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
             fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {
-                measured.client.facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
+                measured.client().facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
             });
             let run = fixture.run();
             let found = crate::findings(&run).into_iter().find(|finding| finding.code == CARD.code).unwrap();
@@ -186,12 +186,12 @@ mod tests {
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..800).map(|k| (0, service_ns(k))).collect();
             fixture.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
-                measured.ledger.sent = 1000;
-                measured.ledger.lost = [("link-loss".to_owned(), 200)].into();
-                measured.ledger = measured.ledger.clone().closed();
+                measured.flow_mut().ledger.sent = 1000;
+                measured.flow_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
+                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
                 // As if every fifth were lost.
                 measured.duration_ns = 1_100_000_000;
-                measured.figures.rate_per_s = 800.0 / 1.1;
+                measured.flow_mut().figures.rate_per_s = 800.0 / 1.1;
             });
             fixture.findings(CARD.code)
         };

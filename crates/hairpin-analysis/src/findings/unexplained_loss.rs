@@ -97,10 +97,10 @@ mod tests {
     fn found_in(case: &Case, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
         let mut fixture = Fixture::new();
         fixture.rounds_with(case, &[10_000; 2], |measured| {
-            measured.ledger.sent = sent;
-            measured.ledger.lost =
+            measured.flow_mut().ledger.sent = sent;
+            measured.flow_mut().ledger.lost =
                 lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<BTreeMap<_, _>>();
-            measured.ledger = measured.ledger.clone().closed();
+            measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
         });
         let run = fixture.run();
         let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
@@ -132,9 +132,9 @@ mod tests {
         let found = |not_messages: u64| {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&over("duplicate=30%", Case::ping_pong("udp")), &[10_000; 2], |measured| {
-                measured.ledger.sent = measured.ledger.received + 6;
-                measured.ledger.lost = BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 9)]);
-                measured.ledger = measured.ledger.clone().closed();
+                measured.flow_mut().ledger.sent = measured.flow().ledger.received + 6;
+                measured.flow_mut().ledger.lost = BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 9)]);
+                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
                 let link = crate::fixture::links::link();
                 let packets = PacketCounts { duplicated: not_messages, ..link.packets.clone() };
                 measured.link = Some(LinkRecord { packets, ..link });

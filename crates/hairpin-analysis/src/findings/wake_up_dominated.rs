@@ -270,7 +270,7 @@ mod tests {
         let first = found[0].summary.split(". ").next().unwrap();
         assert!(first.ends_with("deep idle is not the cause, and whether waking is was not checked"), "{first}");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair.map(|case| case.waiting), [Waiting::Block, Waiting::Spin]);
+        assert_eq!(pair.map(|case| case.ends.waiting), [Waiting::Block, Waiting::Spin]);
     }
 
     #[test]

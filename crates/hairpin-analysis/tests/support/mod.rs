@@ -107,7 +107,7 @@ impl Fixture {
         let mut measured = measured(case, self.purpose, samples);
         change(&mut measured);
         // The drops of a link that was put under it.
-        if measured.link.is_some() && measured.figures.drops.is_none() {
+        if measured.link.is_some() && measured.flow().figures.drops.is_none() {
             let duration_ns = measured.duration_ns;
             let figures = round_figures(
                 case,
@@ -115,9 +115,9 @@ impl Fixture {
                 samples,
                 duration_ns,
                 measured.link.as_ref(),
-                earlier_cards().reliable(&case.transport),
+                earlier_cards().reliable(&case.flow().transport),
             );
-            measured.figures.drops = figures.drops;
+            measured.flow_mut().figures.drops = figures.drops;
         }
         self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
     }
@@ -220,7 +220,7 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
         first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),
         duration_ns,
         client: end(0),
-        echo: Some(end(usize::from(case.placement == Placement::CrossCpu))),
+        echo: Some(end(usize::from(case.ends.placement == Placement::CrossCpu))),
         noise,
         samples_file: None,
         samples_kept: samples.kept() as u64,
@@ -266,8 +266,8 @@ pub fn evidence_rounds(
     [client, echo]: [&[Effective]; 2],
 ) {
     let grant = |measured: &mut Measured| {
-        measured.client.options = client.to_vec();
-        measured.echo.as_mut().unwrap().options = echo.to_vec();
+        measured.client().options = client.to_vec();
+        measured.server().as_mut().unwrap().options = echo.to_vec();
     };
     let latencies: Vec<u64> = (0..6).map(|k| latency + latency / 1000 * k).collect();
     fixture.rounds_with(case, &latencies, grant);

@@ -37,10 +37,10 @@ pub fn run_client<C: Clock>(
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
 ) -> Result<Journey, Failure> {
-    match client.order.case.flow().load {
+    match &client.order.case.flow().load {
         Load::PingPong { .. } => ping_pong::run(client, wire, marks),
-        Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, rate_per_s),
-        Load::Exchange { .. } => small_writes::run(client, wire, marks),
+        Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
+        Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),
         Load::Stream { .. } => todo!(),
     }
 }

@@ -42,7 +42,7 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
 /// A round over a scripted wire whose calls take 10 ns.
 fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
-    let request = usize::try_from(order.case.size_bytes).unwrap();
+    let request = usize::try_from(order.case.flow().load.size_bytes()).unwrap();
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };

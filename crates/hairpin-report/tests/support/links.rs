@@ -46,11 +46,11 @@ pub fn run() -> Run {
     for row in &mut cases {
         row.cpu_seconds = CpuSeconds { client: 0.0021, echo: Some(0.0018) };
     }
-    cases[1].link = Some(link(3000, &quiet()));
-    cases[2].link = Some(link(7, &uplink(0)));
-    cases[3].link = Some(link(7, &uplink(40)));
-    cases[4].link = Some(late(link(7, &typed()), 2));
-    cases[5].link = Some(late(link(7, &typed()), u64::from(ROUNDS)));
+    cases[1].path.relay = Some(link(3000, &quiet()));
+    cases[2].path.relay = Some(link(7, &uplink(0)));
+    cases[3].path.relay = Some(link(7, &uplink(40)));
+    cases[4].path.relay = Some(late(link(7, &typed()), 2));
+    cases[5].path.relay = Some(late(link(7, &typed()), u64::from(ROUNDS)));
     spoil(&mut cases[5]);
     let mut run = survey(1);
     run.seed = 7;
@@ -71,7 +71,7 @@ pub fn run() -> Run {
 /// Only the cases over the link of that name, or of that line.
 pub fn run_over(link: &str) -> Run {
     let mut run = run();
-    run.cases.retain(|row| row.case.link == link || row.case.link_name.as_deref() == Some(link));
+    run.cases.retain(|row| row.case.path.link == link || row.case.path.name.as_deref() == Some(link));
     run.plan.rounds_ordered = run.cases.len() as u64 * u64::from(ROUNDS);
     run.answer = super::told(&format!(
         "The fastest round trip between two processes over {link} is tcp (block, same-cpu) at p50 47.1 ms (95 % interval \

@@ -174,7 +174,7 @@ fn plan(cases: u64) -> Plan {
 /// A case whose rounds scatter by a few percent around `p50`, with a tail that suits its waiting.
 pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let apart_and_blocking =
-        case.waiting == Waiting::Block && case.placement == Placement::CrossCpu && p50 > 10_000.0;
+        case.ends.waiting == Waiting::Block && case.ends.placement == Placement::CrossCpu && p50 > 10_000.0;
     let spread = if apart_and_blocking { 0.09 } else { 0.02 };
     let points: Vec<RoundPoint> =
         (0..ROUNDS).map(|block| round_point(&case, block, p50, spread, generator)).collect();
@@ -188,7 +188,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         Some(around(found.latency_ns.max(middle.value), 0.04))
     };
     let max = curve.last().expect("it has points").latency_ns;
-    let kernel_answers = case.transport == "icmp";
+    let kernel_answers = case.flow().transport == "icmp";
     CaseSummary {
         link: None,
         id: case.id(),
@@ -213,8 +213,8 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         first_message_ns: Some(around(p50 * 3.1 * generator.client_one(0.3) + 9000.0, 0.11)),
         ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
         cpu_seconds: CpuSeconds {
-            client: if case.waiting == Waiting::Spin { 0.5 } else { 0.21 },
-            echo: (!kernel_answers).then_some(if case.waiting == Waiting::Spin { 0.5 } else { 0.19 }),
+            client: if case.ends.waiting == Waiting::Spin { 0.5 } else { 0.21 },
+            echo: (!kernel_answers).then_some(if case.ends.waiting == Waiting::Spin { 0.5 } else { 0.19 }),
         },
         effective_options: effective(&case),
         facts: BTreeMap::new(),
@@ -230,8 +230,11 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
 }
 
 fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut Generator) -> RoundPoint {
-    let drift =
-        if case.placement == Placement::CrossCpu && case.transport == "tcp" { 0.012 * f64::from(block) } else { 0.0 };
+    let drift = if case.ends.placement == Placement::CrossCpu && case.flow().transport == "tcp" {
+        0.012 * f64::from(block)
+    } else {
+        0.0
+    };
     let p50_ns = p50 * (generator.client_one(spread) + drift);
     let within = generator.roll() * 1.9e9;
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "fixture times")]
@@ -285,14 +288,14 @@ fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<C
 }
 
 fn effective(case: &Case) -> EffectiveOptions {
-    if !case.transport.starts_with("tcp") {
+    if !case.flow().transport.starts_with("tcp") {
         return EffectiveOptions::default();
     }
     let option = |name: OptionName, value: &str| Effective {
         name,
-        asked: case.options.get(name).map(str::to_owned),
-        before: case.options.get(name).unwrap_or(value).to_owned(),
-        after: case.options.get(name).unwrap_or(value).to_owned(),
+        asked: case.flow().options.get(name).map(str::to_owned),
+        before: case.flow().options.get(name).unwrap_or(value).to_owned(),
+        after: case.flow().options.get(name).unwrap_or(value).to_owned(),
         met: true,
     };
     let both = vec![option(OptionName::Nodelay, "off"), option(OptionName::Congestion, "bbr")];
@@ -305,13 +308,15 @@ fn open_loop(generator: &mut Generator) -> CaseSummary {
         changed.flow_mut().load = changed.flow().load.paced(1000.0);
     });
     let mut summary = summary(case, 96_400.0, generator);
-    summary.samples = 500;
-    summary.latency_ns.p99 = None;
-    summary.latency_ns.p999 = None;
-    summary.service_ns = Some(LatencyFigures { p50: Some(around(95_100.0, 0.03)), ..LatencyFigures::default() });
-    summary.lateness_ns = Some(LatencyFigures { p50: Some(around(1300.0, 0.1)), ..LatencyFigures::default() });
-    summary.rate_per_s = Some(around(999.6, 0.001));
-    summary.ledger = Ledger {
+    summary.flow_mut().samples = 500;
+    summary.flow_mut().latency_ns.p99 = None;
+    summary.flow_mut().latency_ns.p999 = None;
+    summary.flow_mut().service_ns =
+        Some(LatencyFigures { p50: Some(around(95_100.0, 0.03)), ..LatencyFigures::default() });
+    summary.flow_mut().lateness_ns =
+        Some(LatencyFigures { p50: Some(around(1300.0, 0.1)), ..LatencyFigures::default() });
+    summary.flow_mut().rate_per_s = Some(around(999.6, 0.001));
+    summary.flow_mut().ledger = Ledger {
         sent: 503,
         received: 500,
         lost: BTreeMap::from([("receive-buffer-overflow".to_owned(), 2)]),
@@ -367,10 +372,10 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
     for (waiting, placement) in GROUPS {
         let mut rows: Vec<&CaseSummary> = cases
             .iter()
-            .filter(|row| (row.case.waiting, row.case.placement) == (waiting, placement))
-            .filter(|row| row.valid && row.case.replicate == 0 && row.case.pattern == Pattern::PingPong)
+            .filter(|row| (row.case.ends.waiting, row.case.ends.placement) == (waiting, placement))
+            .filter(|row| row.valid && row.case.replicate == 0 && row.case.flow().load == Pattern::PingPong)
             .collect();
-        let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every fixture case has one").value;
+        let p50 = |row: &CaseSummary| row.flow().latency_ns.p50.expect("every fixture case has one").value;
         rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
         for pair in rows.windows(2) {
             let ratio = p50(pair[1]) / p50(pair[0]);
