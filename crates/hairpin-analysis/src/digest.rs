@@ -167,7 +167,7 @@ mod tests {
             let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&fixture.plan, &earlier_cards(), rounds, &States::default(), 0.05);
             let forwards = summaries(&rounds);
             rounds.reverse();
-            prop_assert_eq!(&summaries(&rounds)[0].flow().latency_ns, &forwards[0].flow().latency_ns);
+            prop_assert_eq!(summaries(&rounds)[0].flow().latency_ns, forwards[0].flow().latency_ns);
         }
 
         #[test]

@@ -168,8 +168,8 @@ mod tests {
             let samples = back_to_back(&[], &[probe / 10; 50]);
             fixture.round_with(&Case::ping_pong("tcp"), block, &samples, |measured| {
                 let probe_ns = Some(Probe { before: *probe, after: *probe });
-                measured.client().probe_ns = probe_ns;
-                measured.server().as_mut().unwrap().probe_ns = probe_ns;
+                measured.ends[0].probe_ns = probe_ns;
+                measured.ends[1].probe_ns = probe_ns;
             });
         }
         fixture
@@ -211,8 +211,8 @@ mod tests {
         let mut fixture = probed(&[85_000; 24]);
         for (place, round) in fixture.rounds.iter_mut().enumerate() {
             let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
-            measured.client().pinned_cpu = Some(0);
-            let echo = measured.server().as_mut().unwrap();
+            measured.ends[0].pinned_cpu = Some(0);
+            let echo = &mut measured.ends[1];
             echo.pinned_cpu = Some(1);
             // The second CPU is always slower, and in the last third another tenant makes it slower still.
             let probe = if place >= 16 { 130_000 } else { 100_000 };

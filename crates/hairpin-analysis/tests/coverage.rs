@@ -156,7 +156,7 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
         let latency_ns = (TRUTH_NS * logarithm.exp()) as u64;
         let probe = (90_000.0 * (if *is_slow { 1.2 } else { 1.0 }) * (0.01 * simulation.normal()).exp()) as u64;
         fixture.round_with(&case, block, &back_to_back(&[], &[latency_ns; 2]), |measured| {
-            measured.client().probe_ns = Some(Probe { before: probe, after: probe });
+            measured.ends[0].probe_ns = Some(Probe { before: probe, after: probe });
         });
         fixture.rounds.last_mut().unwrap().started_ns = u64::from(block) * apart_ns;
     }

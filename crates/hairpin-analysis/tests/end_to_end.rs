@@ -26,9 +26,9 @@ fn survey(scale: u64) -> Run {
         for (case, base) in [(&tcp, 64_000), (&again, 64_000), (&spin, 8_000), (&awake, 11_000), (&pipe, 50_000)] {
             let samples = back_to_back(&[latency(base); 20], &ramp(latency(base)));
             fixture.round_with(case, block, &samples, |measured| {
-                measured.client().facts =
+                measured.ends[0].facts =
                     vec![Fact::number(fact_names::RETRANSMITS, 2.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
-                measured.client().cpu_ns = 250_000_000;
+                measured.ends[0].cpu_ns = 250_000_000;
             });
         }
         fixture.round(
@@ -85,8 +85,8 @@ fn summaries_have_the_figures_of_their_samples() {
     assert!((latency.p999.unwrap().value / (4.0 * 64_288.0) - 1.0).abs() < 0.001, "10 000 samples have a p99.9");
     assert!(client(latency.max.unwrap(), [8.0 * 64_576.0, 8.0 * 64_000.0, 8.0 * 64_576.0]), "{:?}", latency.max);
     let retransmissions = [Fact::number(fact_names::RETRANSMITS, 20.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
-    assert_eq!(tcp.facts["client"], retransmissions, "events add up, quantities do not");
-    assert!((tcp.cpu_seconds.client - 2.5).abs() < 1e-9);
+    assert_eq!(tcp.client().facts, retransmissions, "events add up, quantities do not");
+    assert!((tcp.client().cpu_seconds - 2.5).abs() < 1e-9);
     assert_eq!(
         (tcp.flow().ledger.sent, tcp.flow().ledger.received, tcp.flow().ledger.unexplained),
         (10_000, 10_000, 0)

@@ -69,9 +69,9 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
         let latencies: Vec<u64> = [vec![round.p50_ns; 98], vec![round.p99_ns.max(round.p50_ns)]].concat();
         fixture.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
             let probe = |ns: u64| Some(Probe { before: ns, after: ns });
-            (measured.client().probe_ns, measured.client().pinned_cpu) = (probe(round.probes_ns[0]), Some(0));
-            measured.client().waking_ns = Some(round.waking_ns).filter(|ns| *ns > 0);
-            if let Some(server) = &mut measured.server() {
+            (measured.ends[0].probe_ns, measured.ends[0].pinned_cpu) = (probe(round.probes_ns[0]), Some(0));
+            measured.ends[0].waking_ns = Some(round.waking_ns).filter(|ns| *ns > 0);
+            if let Some(server) = measured.ends.get_mut(1) {
                 (server.probe_ns, server.pinned_cpu) = (probe(round.probes_ns[1]), Some(1));
             }
         });

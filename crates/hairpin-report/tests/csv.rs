@@ -68,7 +68,7 @@ fn exchanges_have_columns_that_are_empty_for_other_cases() {
 #[test]
 fn no_case_is_no_row_and_no_figure_is_written_that_is_not_finite() {
     let mut run = support::survey(1);
-    run.cases[0].cpu_seconds.client = f64::NAN;
+    run.cases[0].ends[0].cpu_seconds = f64::NAN;
     let text = summary(&run);
     assert!(!text.contains("NaN") && !text.contains("inf,"), "{text}");
     run.cases.clear();

@@ -403,8 +403,8 @@ fn hostile() -> Run {
     (up.drops[0].stage, up.drops[0].reason) = (EVIL.to_owned(), EVIL.to_owned());
     run.skipped[0].reason = EVIL.to_owned();
     run.skipped[0].case = Some(EVIL.to_owned());
-    run.environment().kernel = EVIL.to_owned();
-    run.environment().settings.insert(EVIL.to_owned(), EVIL.to_owned());
+    run.hosts[0].environment.kernel = EVIL.to_owned();
+    run.hosts[0].environment.settings.insert(EVIL.to_owned(), EVIL.to_owned());
     run.plan.experiment = EVIL.to_owned();
     run.plan.question = EVIL.to_owned();
     run.plan.knobs.push((EVIL.to_owned(), vec![EVIL.to_owned()]));
@@ -429,15 +429,15 @@ fn what_is_not_finite_is_not_drawn() {
     let mut run = support::survey(1);
     for (place, row) in run.cases.iter_mut().enumerate() {
         let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0][place % 5];
-        row.flow().latency_ns.max = Some(Figure::new(bad, bad, bad));
-        row.flow().rate_per_s = Some(Figure::bare(bad));
-        row.cpu_seconds.client = bad;
-        row.flow().curve[3].latency_ns = bad;
-        row.flow().curve[4].quantile = bad;
+        row.flow_mut().latency_ns.max = Some(Figure::new(bad, bad, bad));
+        row.flow_mut().rate_per_s = Some(Figure::bare(bad));
+        row.ends[0].cpu_seconds = bad;
+        row.flow_mut().curve[3].latency_ns = bad;
+        row.flow_mut().curve[4].quantile = bad;
         row.round_points[2].p50_ns = bad;
         row.round_points[3].max_ns = bad;
         if place % 3 == 0 {
-            row.flow().latency_ns.p50 = Some(Figure::new(bad, bad, bad));
+            row.flow_mut().latency_ns.p50 = Some(Figure::new(bad, bad, bad));
         }
     }
     run.findings[0].share = f64::NAN;

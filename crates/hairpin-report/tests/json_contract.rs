@@ -55,8 +55,8 @@ fn nulls_stand_where_samples_do_not_suffice_or_there_is_no_echo_half() {
 #[test]
 fn what_is_not_finite_becomes_null_and_the_text_stays_json() {
     let mut run = support::survey(1);
-    run.cases[0].cpu_seconds.client = f64::NAN;
-    run.cases[0].flow().curve[0].latency_ns = f64::INFINITY;
+    run.cases[0].ends[0].cpu_seconds = f64::NAN;
+    run.cases[0].flow_mut().curve[0].latency_ns = f64::INFINITY;
     let json = parsed(&run);
     assert!(json["cases"][0]["cpu_seconds"]["client"].is_null());
 }

@@ -3,6 +3,7 @@
 use hairpin_model::case::{Case, InjectedFault};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
+use hairpin_model::flow::Load;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
@@ -80,8 +81,7 @@ fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
                 a request needs anyhow, add it to their figures.";
     assert_eq!(text.matches(note).count(), 1, "{text}");
     for row in &mut run.cases {
-        row.case.flow_mut().load.exchange().as_mut().expect("it has exchanges").writes =
-            "3214".parse().expect("a write");
+        row.case.flow_mut().load.exchange_mut().expect("it has exchanges").writes = "3214".parse().expect("a write");
     }
     assert!(!wide(&run).contains("--gap pauses"), "a request of one write has no pause with any remedy");
 }
@@ -139,7 +139,7 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
 fn a_traced_round_trip_is_named_by_its_transport_once() {
     let mut run = support::small_writes::run(true);
     for row in &mut run.cases {
-        row.case.flow().load.exchange() = None;
+        row.case.flow_mut().load = Load::PLAIN;
     }
     let text = render(&run, &plain(200));
     let told = text.lines().filter(|line| line.starts_with("Tracing: ") || line.starts_with("Capture: "));
@@ -290,7 +290,7 @@ fn no_line_is_wider_than_asked() {
     let of_gaps = |case: &mut Case| {
         case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
         case.flow_mut().options = Options::default().with(OptionName::Congestion, "cubic");
-        case.flow().load.exchange().iter_mut().for_each(|exchange| {
+        case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| {
             exchange.writes = "4,3210".parse().expect("it says what to write");
             exchange.gap_ns = 1_000_000;
             exchange.pipeline = 12;

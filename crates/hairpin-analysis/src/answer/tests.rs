@@ -2,7 +2,6 @@
 
 use hairpin_model::answer::{Answer, RankedBy};
 use hairpin_model::case::{Case, InjectedFault, Placement, Waiting};
-use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
 use hairpin_model::run::Run;
@@ -247,11 +246,7 @@ fn without_none_remedies_are_compared_with_each_other() {
 }
 
 fn with_gap(remedy: &str) -> Case {
-    let case = small_writes(remedy);
-    Case {
-        exchange: case.flow().load.exchange().cloned().map(|exchange| Exchange { gap_ns: 1_000_000, ..exchange }),
-        ..case
-    }
+    small_writes(remedy).with(|case| case.flow_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000)
 }
 
 #[test]

@@ -171,6 +171,8 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 mod tests {
     use hairpin_model::link::{LateBoundsNs, LinkSummary, PacketCounts};
 
+    use hairpin_model::case::Case;
+
     use super::*;
     use crate::fixture::Fixture;
 
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn a_run_is_like_itself_whatever_the_load() {
         let mut later = run("tcp");
-        later.environment().load = vec![9.0];
+        later.hosts[0].environment.load = vec![9.0];
         assert_eq!(unlike(&run("tcp"), &later), []);
     }
 
@@ -203,8 +205,8 @@ mod tests {
     #[test]
     fn what_differs_is_named_with_both_values() {
         let mut other = run("udp");
-        other.environment().settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
-        other.environment().mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
+        other.hosts[0].environment.settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
+        other.hosts[0].environment.mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
         other.tool.build = "debug".to_owned();
         let differences = unlike(&run("tcp"), &other);
         let words: Vec<String> = differences

@@ -190,7 +190,7 @@ mod tests {
     fn measure(fixture: &mut Fixture, case: &Case, control: &str, latency: u64) {
         let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
         fixture.rounds_with(case, &latencies, |measured| {
-            measured.client().options = vec![granted(OptionName::Congestion, control)];
+            measured.ends[0].options = vec![granted(OptionName::Congestion, control)];
         });
     }
 

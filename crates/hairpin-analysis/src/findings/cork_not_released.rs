@@ -139,7 +139,7 @@ mod tests {
         traced_rounds(&mut fixture, &small_writes("default"), 208 * MS, &traces::cork_forgotten(), &off);
         traced_rounds(&mut fixture, &small_writes("nodelay"), 208 * MS, &traces::one_write(207 * MS), &corked);
         fixture.rounds_with(&small_writes("cork-forgotten"), &[208 * MS; 6], |measured| {
-            measured.client().options = corked.clone();
+            measured.ends[0].options = corked.clone();
         });
         assert_eq!(fixture.findings(CODE), []);
     }

@@ -180,7 +180,7 @@ mod tests {
                 turnaround.counts[held.ilog2() as usize] += 1;
                 turnaround.total_ns += held;
             }
-            measured.server().as_mut().unwrap().turnaround = Some(turnaround);
+            measured.ends[1].turnaround = Some(turnaround);
         });
     }
 

@@ -132,7 +132,7 @@ mod tests {
     fn measure(fixture: &mut Fixture, case: &Case, latency: u64, segments: u64, nodelay: &str) {
         let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
         fixture.rounds_with(case, &latencies, |measured| {
-            measured.client().options = switches(nodelay, "off");
+            measured.ends[0].options = switches(nodelay, "off");
             let segments = Some(100 * segments);
             measured.flow_mut().exchange_counts =
                 Some(ExchangeCounts { exchanges: 100, segments, ..ExchangeCounts::default() });
@@ -163,7 +163,7 @@ mod tests {
     fn with_pauses_between_writes_one_write_is_no_fair_check() {
         let mut fixture = Fixture::new();
         let mut nodelay = small_writes("nodelay");
-        nodelay.flow_mut().load.exchange().as_mut().unwrap().gap_ns = 1_000_000;
+        nodelay.flow_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000;
         measure(&mut fixture, &nodelay, 99_500 * US, 101, "on");
         let found = fixture.findings(CODE);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
@@ -194,8 +194,8 @@ mod tests {
             });
             let mut fixture = Fixture::new();
             fixture.rounds_with(&case, &[500 * US; 8], |measured| {
-                measured.client().options = switches("on", "off");
-                measured.client().facts = vec![Fact::number(fact_names::SND_MSS_BYTES, most_bytes)];
+                measured.ends[0].options = switches("on", "off");
+                measured.ends[0].facts = vec![Fact::number(fact_names::SND_MSS_BYTES, most_bytes)];
                 measured.flow_mut().exchange_counts =
                     Some(ExchangeCounts { exchanges: 100, segments: Some(3_480), ..ExchangeCounts::default() });
             });
@@ -217,7 +217,7 @@ mod tests {
         });
         measure(&mut fixture, &large, 500 * US, 101, "on");
         fixture.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
-            measured.client().options = switches("on", "off");
+            measured.ends[0].options = switches("on", "off");
         });
         assert_eq!(fixture.findings(CODE), []);
     }

@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn without_a_trace_or_without_the_options_nothing_is_said() {
         let mut untraced = Fixture::new();
-        untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.client().options = switches("off", "off"));
+        untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.ends[0].options = switches("off", "off"));
         assert_eq!(untraced.findings(CODE), []);
         for options in [Vec::new(), switches("on", "off"), switches("off", "on")] {
             let mut fixture = Fixture::new();

@@ -215,7 +215,7 @@ mod tests {
             (|measured| measured.noise.steal_ns = 10_000_000, "by CPU time that the hypervisor gave to others"),
             (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "by other programs on the CPUs"),
             (|measured| measured.noise.runnable_before = 3, "by more runnable tasks than CPUs"),
-            (|measured| measured.client().involuntary_switches = 10, "by preemption of an end"),
+            (|measured| measured.ends[0].involuntary_switches = 10, "by preemption of an end"),
         ];
         for (disturb, words) in signs {
             let found = run(disturb, &[2, 5, 7]);
@@ -236,8 +236,8 @@ mod tests {
         };
         assert_eq!(run(stolen(0.0099), &[2, 5]), []);
         assert_eq!(run(stolen(0.0101), &[2, 5]).len(), 1);
-        assert_eq!(run(|measured| measured.client().involuntary_switches = 9, &[2, 5]), []);
-        assert_eq!(run(|measured| measured.client().involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
+        assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 9, &[2, 5]), []);
+        assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
     }
 
     /// Rounds that are slow for another reason are not disturbed.
@@ -249,10 +249,10 @@ mod tests {
     #[test]
     fn quiet_rounds_and_ends_that_push_each_other_off_are_none() {
         assert_eq!(run(|_| {}, &[1, 2, 3]), []);
-        assert_eq!(run(|measured| measured.client().involuntary_switches = 9, &[1, 2, 3]), []);
+        assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 9, &[1, 2, 3]), []);
         let mut together = Fixture::new();
         together.rounds_with(&Case::ping_pong("tcp"), &[10_000; 5], |measured| {
-            measured.client().involuntary_switches = 100;
+            measured.ends[0].involuntary_switches = 100;
         });
         assert_eq!(together.findings("noisy-machine"), []);
     }
@@ -280,8 +280,8 @@ mod tests {
         };
         assert!(over_a_link(spinning_beside_another)[0].summary.contains("10 by other programs on the CPUs"));
         fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
-            (measured.client().pinned_cpu, measured.server().as_mut().unwrap().pinned_cpu) = (Some(0), Some(1));
-            measured.client().involuntary_switches = 50;
+            (measured.ends[0].pinned_cpu, measured.ends[1].pinned_cpu) = (Some(0), Some(1));
+            measured.ends[0].involuntary_switches = 50;
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().pinned_cpu = relay;
         }
         assert_eq!(over_a_link(|measured| pushed_off(measured, Some(1))), [], "the relay shares a CPU with an end");

@@ -146,8 +146,8 @@ mod tests {
         let mut fixture = Fixture::new();
         for (block, (latency, echo)) in rounds.iter().enumerate() {
             fixture.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
-                measured.client().seen_cpus = vec![0, 0];
-                measured.server().as_mut().unwrap().seen_cpus = echo.to_vec();
+                measured.ends[0].seen_cpus = vec![0, 0];
+                measured.ends[1].seen_cpus = echo.to_vec();
             });
         }
         fixture.findings("placement-lottery")

@@ -151,7 +151,7 @@ mod tests {
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
             fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {
-                measured.client().facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
+                measured.ends[0].facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
             });
             let run = fixture.run();
             let found = crate::findings(&run).into_iter().find(|finding| finding.code == CARD.code).unwrap();

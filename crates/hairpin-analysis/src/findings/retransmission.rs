@@ -331,8 +331,8 @@ mod tests {
         for block in 0..6 {
             fixture.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(dropping("loss", &drops_ns));
-                measured.client().facts = counters(hit.len() as f64, Some(how));
-                measured.server().as_mut().unwrap().facts = counters(0.0, Some([0.0; 4]));
+                measured.ends[0].facts = counters(hit.len() as f64, Some(how));
+                measured.ends[1].facts = counters(0.0, Some([0.0; 4]));
             });
         }
         fixture
@@ -417,7 +417,7 @@ mod tests {
         let retransmits = |count: f64| {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&Case::ping_pong("tcp"), &[10_000; 6], |measured: &mut Measured| {
-                measured.client().facts = counters(count, None);
+                measured.ends[0].facts = counters(count, None);
             });
             fixture.findings(CODE)
         };
@@ -437,7 +437,7 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.rounds_with(&case(), &[20 * MS; 6], |measured| {
             measured.link = Some(link());
-            measured.client().facts = counters(1.0, Some([1.0, 0.0, 0.0, 0.0]));
+            measured.ends[0].facts = counters(1.0, Some([1.0, 0.0, 0.0, 0.0]));
         });
         let found = fixture.findings(CODE);
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
@@ -454,14 +454,14 @@ mod tests {
         for block in 0..6 {
             fixture.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(link());
-                measured.client().facts = counters(0.0, Some([0.0; 4]));
+                measured.ends[0].facts = counters(0.0, Some([0.0; 4]));
             });
             fixture.round_with(&udp, block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(dropping("loss", &[201 * MS]));
             });
         }
         fixture.round_with(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[10_000; 100]), |measured| {
-            measured.client().facts = counters(2.0, None);
+            measured.ends[0].facts = counters(2.0, None);
         });
         assert_eq!(fixture.findings(CODE), []);
     }

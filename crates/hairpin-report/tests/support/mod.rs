@@ -13,14 +13,16 @@ use hairpin_model::case::{Case, EndKind, Placement, Waiting};
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::flow::Load;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::machine::{Machine, MachineState};
 use hairpin_model::options::{Effective, OptionName, Options};
-use hairpin_model::run::{FORMAT, Plan, Run, Skipped, State, Tool};
+use hairpin_model::run::{FORMAT, Host, Plan, Run, Skipped, State, Tool};
 use hairpin_model::summary::{
-    CaseSummary, Comparison, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, OtherState, Role, RoundPoint,
-    StateShare, Verdict,
+    CaseSummary, Comparison, CurvePoint, EndSummary, FlowSummary, LatencyFigures, OtherState, PathSummary, Role,
+    RoundPoint, StateShare, Verdict,
 };
+use hairpin_model::trace::End;
 
 /// A small seeded generator (SplitMix64), so that the fixture needs nothing but itself.
 pub struct Generator(pub u64);
@@ -38,7 +40,7 @@ impl Generator {
     }
 
     /// A factor near one: at most `spread` off.
-    pub fn client_one(&mut self, spread: f64) -> f64 {
+    pub fn near_one(&mut self, spread: f64) -> f64 {
         1.0 + spread * (2.0 * self.roll() - 1.0)
     }
 }
@@ -118,7 +120,7 @@ pub fn survey(seed: u64) -> Run {
         state: State::Complete,
         seed: 42,
         plan: plan(cases.len() as u64),
-        environment: environment(),
+        hosts: vec![Host { role: End::Client, environment: environment() }],
         cards: hairpin_model::upgrade::earlier_cards(),
         cases,
         comparisons,
@@ -189,15 +191,9 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     };
     let max = curve.last().expect("it has points").latency_ns;
     let kernel_answers = case.flow().transport == "icmp";
-    CaseSummary {
-        link: None,
-        id: case.id(),
-        label: case.label(),
-        rounds: u64::from(ROUNDS),
-        failed_rounds: Vec::new(),
+    let flow = FlowSummary {
+        flow: case.flow().clone(),
         samples,
-        state: None,
-        other_states: Vec::new(),
         latency_ns: LatencyFigures {
             p50: Some(middle),
             p90: at(0.9),
@@ -209,21 +205,40 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         service_ns: None,
         lateness_ns: None,
         rate_per_s: Some(around(1e9 / (p50 * 1.06), 0.02)),
-        setup_ns: Some(around(21_000.0 + p50 * 2.3 * generator.client_one(0.2), 0.08)),
-        first_message_ns: Some(around(p50 * 3.1 * generator.client_one(0.3) + 9000.0, 0.11)),
+        goodput_bytes_per_s: None,
+        setup_ns: Some(around(21_000.0 + p50 * 2.3 * generator.near_one(0.2), 0.08)),
+        first_message_ns: Some(around(p50 * 3.1 * generator.near_one(0.3) + 9000.0, 0.11)),
         ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
-        cpu_seconds: CpuSeconds {
-            client: if case.ends.waiting == Waiting::Spin { 0.5 } else { 0.21 },
-            echo: (!kernel_answers).then_some(if case.ends.waiting == Waiting::Spin { 0.5 } else { 0.19 }),
-        },
-        effective_options: effective(&case),
-        facts: BTreeMap::new(),
-        valid: true,
-        why_invalid: Vec::new(),
         curve,
-        round_points: points,
         modes: Vec::new(),
         exchanges: None,
+    };
+    let spins = case.ends.waiting == Waiting::Spin;
+    let end = |role: End, cpu_seconds: f64| EndSummary {
+        role,
+        host: 0,
+        waiting: case.ends.waiting,
+        placement: case.ends.placement,
+        cpu_seconds,
+        effective_options: effective(&case),
+        differing_options: Vec::new(),
+        facts: Vec::new(),
+    };
+    let client = end(End::Client, if spins { 0.5 } else { 0.21 });
+    let server = (!kernel_answers).then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
+    CaseSummary {
+        id: case.id(),
+        label: case.label(),
+        rounds: u64::from(ROUNDS),
+        failed_rounds: Vec::new(),
+        state: None,
+        other_states: Vec::new(),
+        flows: vec![flow],
+        ends: [Some(client), server].into_iter().flatten().collect(),
+        path: PathSummary { path: case.path.clone(), relay: None },
+        valid: true,
+        why_invalid: Vec::new(),
+        round_points: points,
         trace: None,
         case,
     }
@@ -235,7 +250,7 @@ fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut G
     } else {
         0.0
     };
-    let p50_ns = p50 * (generator.client_one(spread) + drift);
+    let p50_ns = p50 * (generator.near_one(spread) + drift);
     let within = generator.roll() * 1.9e9;
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "fixture times")]
     let started_ns = (f64::from(block) * 2.1e9 + within) as u64;
@@ -287,9 +302,9 @@ fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<C
     curve
 }
 
-fn effective(case: &Case) -> EffectiveOptions {
+fn effective(case: &Case) -> Vec<Effective> {
     if !case.flow().transport.starts_with("tcp") {
-        return EffectiveOptions::default();
+        return Vec::new();
     }
     let option = |name: OptionName, value: &str| Effective {
         name,
@@ -298,8 +313,7 @@ fn effective(case: &Case) -> EffectiveOptions {
         after: case.flow().options.get(name).unwrap_or(value).to_owned(),
         met: true,
     };
-    let both = vec![option(OptionName::Nodelay, "off"), option(OptionName::Congestion, "bbr")];
-    EffectiveOptions { client: both.clone(), echo: both, differs: Vec::new() }
+    vec![option(OptionName::Nodelay, "off"), option(OptionName::Congestion, "bbr")]
 }
 
 fn open_loop(generator: &mut Generator) -> CaseSummary {
@@ -336,7 +350,7 @@ fn invalid(generator: &mut Generator) -> CaseSummary {
     summary.valid = false;
     summary.why_invalid =
         vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
-    summary.client().effective_options.push(Effective {
+    summary.ends[0].effective_options.push(Effective {
         name: OptionName::Sndbuf,
         asked: Some("4096".to_owned()),
         before: "4608".to_owned(),
@@ -373,7 +387,9 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
         let mut rows: Vec<&CaseSummary> = cases
             .iter()
             .filter(|row| (row.case.ends.waiting, row.case.ends.placement) == (waiting, placement))
-            .filter(|row| row.valid && row.case.replicate == 0 && row.case.flow().load == Pattern::PingPong)
+            .filter(|row| {
+                row.valid && row.case.replicate == 0 && matches!(row.case.flow().load, Load::PingPong { .. })
+            })
             .collect();
         let p50 = |row: &CaseSummary| row.flow().latency_ns.p50.expect("every fixture case has one").value;
         rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));

@@ -37,7 +37,7 @@ const CONTROLS: &[(&str, &str, [f64; 3])] = &[
 
 /// Has every exchange of the run pause between its writes.
 pub fn pause(run: &mut Run, gap_ns: u64) {
-    for exchange in run.cases.iter_mut().filter_map(|row| row.case.flow().load.exchange().as_mut()) {
+    for exchange in run.cases.iter_mut().filter_map(|row| row.case.flow_mut().load.exchange_mut()) {
         exchange.gap_ns = gap_ns;
     }
 }
@@ -114,8 +114,9 @@ pub fn run_with(captured: bool, change: impl Fn(&mut Case)) -> Run {
 /// Each request in flight with three others: half of the exchanges of most remedies stall, so that their p50 is that of
 /// the others, and `more` and `cork` move most.
 pub fn pipelined() -> Run {
-    let mut run =
-        run_with(true, |case| case.flow().load.exchange().iter_mut().for_each(|exchange| exchange.pipeline = 4));
+    let mut run = run_with(true, |case| {
+        case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.pipeline = 4)
+    });
     for row in run.cases.iter_mut().filter(|row| row.case.flow().transport == "tcp") {
         let remedy = row.case.flow().load.exchange().map(|exchange| exchange.remedy);
         let bytes = match remedy {
