@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_stands_flat_in_the_case() {
+    fn an_exchange_stands_flat_in_the_load() {
         let exchange = Exchange {
             writes: "100x2".parse().unwrap(),
             gap_ns: 0,
@@ -278,8 +278,11 @@ mod tests {
         };
         let case = Case::small_writes("tcp", exchange);
         let json = serde_json::to_value(&case).unwrap();
-        assert_eq!((json["writes"].as_str(), json["remedy"].as_str()), (Some("100x2"), Some("cork-forgotten")));
-        assert_eq!(json["pattern"]["kind"], "small-writes");
+        let load = &json["flows"][0]["load"];
+        assert_eq!(
+            (&load["kind"], &load["writes"], &load["remedy"]),
+            (&"exchange".into(), &"100x2".into(), &"cork-forgotten".into())
+        );
         assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
         assert_eq!(case.label(), "tcp block same-cpu cork-forgotten 100x2 B");
     }

@@ -65,7 +65,7 @@ pub fn things(cases: &[CaseSummary]) -> String {
 
 /// The cases with one path, one waiting and one placement; of exchanges also with one transport and one request.
 pub struct Group<'r> {
-    /// `block, together`, or `tcp 100x2 B, block, together, over home-uplink`. The path is in it where there are several.
+    /// `block, same-cpu`, or `tcp 100x2 B, block, same-cpu, over home-uplink`. The path is in it where there are several.
     pub name: String,
     /// The same without the path.
     pub ends: String,

@@ -197,7 +197,7 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
         "speed-up against none",
         "First exchanges of a connection",
         "held 44.0\u{a0}ms by Nagle&#39;s",
-        "tcp-none.pcapng (61 packets)",
+        "tcp-default.pcapng (61 packets)",
         "Tracing: adds 11.2\u{a0}µs",
         "waits for ACK\u{a0}2",
         "Not shown, as no first exchange",
@@ -262,9 +262,9 @@ fn drops_at_one_place_are_one_mark_that_says_how_many() {
 fn a_link_that_all_share_is_said_above_the_ladder_and_one_of_several_with_each_case() {
     let page = render(&support::links::run_over("home-uplink"));
     assert!(page.contains("Link: home-uplink, of all cases: up=5.5mbit"));
-    assert!(page.contains("<h3 class=\"lane-group\">block, together</h3>"));
+    assert!(page.contains("<h3 class=\"lane-group\">block, same-cpu</h3>"));
     let page = render(&support::links::run());
-    assert!(page.contains("<h3 class=\"lane-group\">block, together, over home-uplink</h3>"));
+    assert!(page.contains("<h3 class=\"lane-group\">block, same-cpu, over home-uplink</h3>"));
     assert_eq!(page.matches("<small>over home-uplink</small>").count(), 2, "in the table of figures");
 }
 
@@ -283,7 +283,7 @@ fn every_tab_has_its_panel() {
         let chosen = format!(".tabs > input:nth-of-type({tab}):checked ~ .panel:nth-of-type({}) {{", tab + 1);
         assert!(page.contains(&chosen), "{chosen}");
     }
-    assert_eq!(page.matches("data-group=\"block, together, over delay=19ms\"").count(), 2);
+    assert_eq!(page.matches("data-group=\"block, same-cpu, over delay=19ms\"").count(), 2);
     assert!(page.contains("stand in the run"), "links beyond what a page has room for are told");
     assert!(page.len() < 1_500_000, "{}", page.len());
 }
@@ -359,7 +359,7 @@ fn the_first_group_is_shown_without_the_script() {
         .filter_map(|tag| attribute(tag, "data-group"))
         .collect();
     assert_eq!(radios.len(), 6);
-    assert_eq!(checked, ["block, together", "block, together"]);
+    assert_eq!(checked, ["block, same-cpu", "block, same-cpu"]);
 }
 
 /// A run in which everything that is text tries to leave its place.
@@ -542,7 +542,7 @@ fn the_page_has_what_is_needed_to_repeat_the_run() {
     // A command's words have elements of their own, so that none is broken at a hyphen.
     let words = |page: String| page.replace("<span class=\"word\">", "").replace("</span>", "");
     let page = words(render(&run));
-    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 1", "bbr"] {
+    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 2", "bbr"] {
         assert!(page.contains(said), "{said}");
     }
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();

@@ -136,12 +136,12 @@ fn the_json_has_what_its_contract_says_of_a_link() {
     let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render(&run())).expect("it is JSON");
     assert_eq!(contract::faults(&json), [""; 0]);
     let cases = json["cases"].as_array().expect("cases");
-    assert!(cases[0].get("link").is_none(), "nothing on the loopback");
+    assert!(cases[0]["path"].get("relay").is_none(), "nothing on the loopback");
     for (case, row) in cases.iter().zip(&run().cases).skip(1) {
-        assert_eq!(case["case"]["link"], row.case.path.link.as_str(), "the whole profile in a line");
+        assert_eq!(case["path"]["link"], row.case.path.link.as_str(), "the whole profile in a line");
     }
-    assert_eq!(cases[2]["link"]["packets"]["dropped"], serde_json::json!({"loss": 20, "queue": 5520}));
-    assert_eq!(cases[1]["link"]["packets"]["dropped"], serde_json::json!({}));
+    assert_eq!(cases[2]["path"]["relay"]["packets"]["dropped"], serde_json::json!({"loss": 20, "queue": 5520}));
+    assert_eq!(cases[1]["path"]["relay"]["packets"]["dropped"], serde_json::json!({}));
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
     let added = (Figure::new(237_000.0, 106_000.0, 475_000.0), 1.69);
     let unclear = (Figure::new(5900.0, -64_000.0, 150_000.0), 2.0);
     let less = (Figure::new(-3_540_000.0, -3_910_000.0, -3_150_000.0), 0.919);
-    let told = "Tracing: adds 237 us (106-475) to an exchange, +69 %, on tcp none";
+    let told = "Tracing: adds 237 us (106-475) to an exchange, +69 %, on tcp default";
     assert!(said(&[added]).starts_with(&format!("{told}; it was measured")));
     let smaller = (added.0, 1.1);
     assert!(
@@ -214,7 +214,7 @@ fn a_capture_without_a_file_is_not_called_saved() {
     };
     assert_eq!(
         line(&run),
-        "Capture: tcp none: 61 packets captured and not saved: the run names no file of it and no cause"
+        "Capture: tcp default: 61 packets captured and not saved: the run names no file of it and no cause"
     );
     run.unsaved = vec![Failure { cause: "cannot write: the disk is full".to_owned(), hint: String::new() }];
     assert!(line(&run).ends_with("not saved: cannot write: the disk is full"));
@@ -224,8 +224,8 @@ fn a_capture_without_a_file_is_not_called_saved() {
 fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
     let text = render(&support::small_writes::run(false), &plain(200)).replace('\n', " ");
     let left_out = "Not shown, as no first exchange is 1.5 times as long or as short as the p50 with an interval that \
-                    excludes it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); none \
-                    (unix-stream 100x2 B, block, same-cpu); none (pipe 100x2 B, block, same-cpu).";
+                    excludes it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
+                    (unix-stream 100x2 B, block, same-cpu); default (pipe 100x2 B, block, same-cpu).";
     assert!(text.contains(left_out), "{text}");
 }
 
@@ -393,12 +393,12 @@ fn chains_are_those_of_the_saved_pairs() {
     };
     let mut run = support::survey(1);
     run.answer.pairs.truncate(3);
-    assert_eq!(chain(&run), "block, together memory threads < icmp < shm < pipe");
+    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp < shm < pipe");
     run.answer.pairs[1].verdict = Verdict::CannotTell;
     run.answer.pairs[2].verdict = Verdict::Unlike;
-    assert_eq!(chain(&run), "block, together memory threads < icmp ~ shm ? pipe");
+    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp ~ shm ? pipe");
     run.answer.pairs.remove(1);
-    assert_eq!(chain(&run), "block, together memory threads < icmp block, together shm ? pipe", "two chains");
+    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp block, same-cpu shm ? pipe", "two chains");
     run.answer.pairs.clear();
     assert!(!render(&run, &plain(100)).contains("Who is faster"));
 }

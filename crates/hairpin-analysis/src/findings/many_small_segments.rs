@@ -184,14 +184,16 @@ mod tests {
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
     }
 
+    fn of_writes(remedy: &str, writes: &str) -> Case {
+        small_writes(remedy)
+            .with(|case| case.flow_mut().load.exchange_mut().unwrap().writes = writes.parse().unwrap())
+    }
+
     /// A hundred writes of 400 B: the loopback's segments hold them all in one, an Ethernet's in 28.
     #[test]
     fn what_a_segment_holds_is_what_the_connection_says() {
         let found = |most_bytes: f64| {
-            let case = small_writes("nodelay").with(|changed| {
-                let (size, reply) = (40_000, changed.flow().load.reply_size_bytes());
-                changed.flow_mut().load.set_sizes(size, reply);
-            });
+            let case = of_writes("nodelay", "100x400");
             let mut fixture = Fixture::new();
             fixture.rounds_with(&case, &[500 * US; 8], |measured| {
                 measured.ends[0].options = switches("on", "off");
@@ -211,10 +213,7 @@ mod tests {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &small_writes("nodelay"), 100 * US, 19, "on");
         measure(&mut fixture, &small_writes("default"), 44 * MS, 101, "off");
-        let large = small_writes("quickack").with(|changed| {
-            let (size, reply) = (100_000, changed.flow().load.reply_size_bytes());
-            changed.flow_mut().load.set_sizes(size, reply);
-        });
+        let large = of_writes("quickack", "100x1000");
         measure(&mut fixture, &large, 500 * US, 101, "on");
         fixture.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
             measured.ends[0].options = switches("on", "off");
