@@ -235,7 +235,7 @@ fn repeat(run: &Value, case: &Value, figure: &'static str) -> Option<Repeat> {
     let points = contract::list(case, "round_points").iter().filter(|point| point["state"].as_u64() == Some(state));
     let key = if figure == "p50" { "p50_ns" } else { "p99_ns" };
     let logarithms: Vec<f64> = points.filter_map(|point| Some(point[key].as_f64()?.ln())).collect();
-    let is_woken = case["case"]["placement"] == "cross-cpu" && case["case"]["waiting"] != "spin";
+    let is_woken = case["case"]["ends"]["placement"] == "cross-cpu" && case["case"]["ends"]["waiting"] != "spin";
     Some(Repeat {
         waking_ns: run["machine"]["waking_ns"].as_f64().filter(|_| is_woken),
         probe_ns: contract::list(&run["machine"], "states").get(state as usize)?["probe_ns"].as_f64()?,

@@ -142,7 +142,7 @@ fn run_bare_loop(program: &Path, combination: Combination, cpus: &str) -> Result
 
 /// The CPUs on which Hairpin's client and echo run, as the bare loop takes them.
 fn cpus(run: &Value, placement: &str) -> Result<String> {
-    let used = run["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
+    let used = run["hosts"][0]["environment"]["cpus_used"].as_array().map_or(&[][..], Vec::as_slice);
     let used: Vec<u64> = used.iter().filter_map(Value::as_u64).collect();
     match (placement, &used[..]) {
         ("same-cpu", [.., echo]) => Ok(format!("{echo},{echo}")),

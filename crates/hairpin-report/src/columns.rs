@@ -272,10 +272,10 @@ const EXCHANGES: &[Column] = &[
         .titled("system calls", "calls"),
     Column::of(
         "speed_up_against_default",
-        "speed-up against none",
+        "speed-up against default",
         Value::Figure(Unit::Times, CaseSummary::speed_up),
     )
-    .titled("speed-up against none", "speed-up"),
+    .titled("speed-up against default", "speed-up"),
 ];
 
 const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its column");

@@ -129,7 +129,7 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
     );
     let of_some = "the largest relative increase beyond round-to-round noise; it was";
     assert!(said(&[added, unclear, less]).starts_with(&format!("{told}, {of_some}")));
-    let untold = "Tracing: what it adds to an exchange is within round-to-round noise; on tcp none it is";
+    let untold = "Tracing: what it adds to an exchange is within round-to-round noise; on tcp default it is";
     assert!(said(&[unclear]).starts_with(&format!("{untold} 5.90 us (-64.0 us .. 150 us);")));
     let negative = said(&[less]);
     assert!(negative.starts_with(&format!("{untold} -3.54 ms (-3.91 ms .. -3.15 ms);")), "{negative}");

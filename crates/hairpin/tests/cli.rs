@@ -238,7 +238,7 @@ fn csv_has_a_row_for_each_case_or_for_each_sample_kept() {
 
     let (names, rows) = table(&place.hairpin(&["report", "run", "--csv=samples"]).with_code(0).stdout);
     let rounds = rounds(&place.path("run"));
-    let kept: u64 = rounds.iter().filter_map(|round| round["outcome"]["samples_kept"].as_u64()).sum();
+    let kept: u64 = rounds.iter().filter_map(|round| round["outcome"]["flows"][0]["samples_kept"].as_u64()).sum();
     assert_eq!(rows.len() as u64, kept);
     let measured = rows.iter().filter(|row| row[place_of(&names, "warm_up")] == "false").count();
     assert_eq!(measured, 2 * 2 * 50);
@@ -271,8 +271,8 @@ fn a_run_keeps_as_many_samples_as_asked_and_counts_all() {
     assert_eq!(rows.len(), 2 * 2 * 20, "two cases, two rounds");
     let run = place.json(&[QUICK, &["--keep-samples", "0", "--out", "none"]].concat());
     for case in list(&run["cases"]) {
-        assert_eq!(case["samples"], 100, "the histograms hold what the samples do not");
+        assert_eq!(case["flows"][0]["samples"], 100, "the histograms hold what the samples do not");
     }
     let files = rounds(&place.path("none"));
-    assert!(files.iter().all(|round| round["outcome"]["samples_kept"] == 0), "{files:?}");
+    assert!(files.iter().all(|round| round["outcome"]["flows"][0]["samples_kept"] == 0), "{files:?}");
 }

@@ -34,7 +34,7 @@ fn two_runs() -> Place {
         });
         let lines = rounds(&place.path(name)).into_iter().map(|mut round| {
             let block = round["order"]["block"].as_f64().expect("a number");
-            let figures = &mut round["outcome"]["figures"];
+            let figures = &mut round["outcome"]["flows"][0]["figures"];
             for figure in ["p50", "p90", "p99", "mean"] {
                 figures["latency_ns"][figure] = ((10_000.0 + 10.0 * block) * factor).into();
             }
@@ -173,8 +173,8 @@ fn runs_over_different_links_are_compared_on_request() {
     let place = two_runs();
     edit_json(&place.path("slower").join("run.json"), |run| {
         for case in run["cases"].as_array_mut().expect("cases") {
-            case["case"]["link"] = "delay=2ms".into();
-            case["case"]["link_name"] = "bridged-vm".into();
+            case["case"]["path"]["link"] = "delay=2ms".into();
+            case["case"]["path"]["name"] = "bridged-vm".into();
         }
     });
     let ran = compare(&place, &["base", "slower"]).refused();
@@ -226,7 +226,7 @@ fn unlike_runs_are_compared_only_on_request() {
     let place = two_runs();
     copy(&place.path("base"), &place.path("elsewhere"));
     edit_json(&place.path("elsewhere/run.json"), |run| {
-        run["environment"]["kernel"] = "Linux 2.6.32".into();
+        run["hosts"][0]["environment"]["kernel"] = "Linux 2.6.32".into();
         run["tool"]["version"] = "0.0.1".into();
     });
     let ran = compare(&place, &["base", "elsewhere"]).refused();
@@ -297,7 +297,7 @@ fn a_run_of_a_newer_format_is_refused_by_every_command() {
     });
     for arguments in [&["report", "slower"][..], &["analyse", "slower"], &["compare", "base", "slower"]] {
         let ran = place.hairpin(arguments).refused();
-        assert!(ran.stderr.contains("cannot read slower/run.json: the run has format 2, "), "{ran:#?}");
-        assert!(ran.stderr.contains("this build reads up to 1 (hint: use a newer hairpin)"), "{ran:#?}");
+        assert!(ran.stderr.contains("cannot read slower/run.json: the run has format 3, "), "{ran:#?}");
+        assert!(ran.stderr.contains("this build reads up to 2 (hint: use a newer hairpin)"), "{ran:#?}");
     }
 }

@@ -17,7 +17,9 @@ fn causes(case: &Value) -> Vec<&str> {
 
 fn case<'r>(run: &'r Value, transport: &str) -> &'r Value {
     let mut cases = list(&run["cases"]).iter();
-    cases.find(|case| case["case"]["transport"] == transport).unwrap_or_else(|| panic!("no {transport} in {run}"))
+    cases
+        .find(|case| case["case"]["flows"][0]["transport"] == transport)
+        .unwrap_or_else(|| panic!("no {transport} in {run}"))
 }
 
 #[test]
@@ -51,7 +53,7 @@ fn an_occupied_port_fails_its_rounds_only() {
     for round in failed {
         assert!(text(&round["outcome"]["hint"]).contains("the port is occupied"), "{round}");
     }
-    assert_eq!((&case(&run, "pipe")["rounds"], &case(&run, "pipe")["samples"]), (&json!(2), &json!(100)));
+    assert_eq!((&case(&run, "pipe")["rounds"], &case(&run, "pipe")["flows"][0]["samples"]), (&json!(2), &json!(100)));
     let shown = on_one_line(&place.hairpin(&["report", "run"]).with_code(0).stdout);
     assert!(shown.contains("2 rounds failed") && shown.contains("Address already in use"), "{shown}");
     place.assert_nothing_left();
@@ -113,7 +115,7 @@ fn a_full_disk_loses_nothing_of_what_was_measured() {
     let run = ran.json();
     assert_eq!(run["state"], "complete");
     for transport in ["pipe", "unix-stream"] {
-        assert_eq!(case(&run, transport)["samples"], 40_000, "{transport}: all is reported");
+        assert_eq!(case(&run, transport)["flows"][0]["samples"], 40_000, "{transport}: all is reported");
     }
     assert!(ran.stderr.contains("was measured but not saved: cannot write disk/run/samples/"), "{ran:#?}");
     assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");
@@ -126,11 +128,11 @@ fn a_full_disk_loses_nothing_of_what_was_measured() {
     let saved = rounds(&place.path("saved"));
     assert_eq!(saved.len() + unsaved, 20);
     for round in &saved {
-        let file = round["outcome"]["samples_file"].as_str().expect("its samples were saved");
+        let file = round["outcome"]["flows"][0]["samples_file"].as_str().expect("its samples were saved");
         assert!(place.path("saved").join(file).exists(), "{file}");
     }
     let report = std::fs::read_to_string(place.path("report.json")).expect("it was reported");
-    assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 1), "{report}");
+    assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 2), "{report}");
     place.assert_nothing_left();
 }
 
@@ -162,7 +164,11 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let ran = or_skip!(in_namespaces(&place, "-rmn", &script)).with_code(3);
         let run = ran.json();
         let tcp = case(&run, "tcp");
-        assert_eq!((&tcp["rounds"], &tcp["samples"], &tcp["valid"]), (&json!(2), &json!(8), &json!(true)), "{tcp}");
+        assert_eq!(
+            (&tcp["rounds"], &tcp["flows"][0]["samples"], &tcp["valid"]),
+            (&json!(2), &json!(8), &json!(true)),
+            "{tcp}"
+        );
         // Which file finds no room first depends on the size of the captures, but where no evidence has room it is evidence.
         let missing: Vec<&str> = list(&run["unsaved"]).iter().map(|one| text(&one["cause"])).collect();
         let is_told = |what: &str| missing.iter().any(|cause| cause.contains(what));
@@ -190,7 +196,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let of_timed = |round: &&Value| round["order"]["purpose"].is_null();
         assert_eq!(saved.iter().filter(of_timed).count(), 2, "{size}");
         let again = place.hairpin(&["report", size, "--json"]).with_code(0).json();
-        assert_eq!(case(&again, "tcp")["samples"], 8, "{size}");
+        assert_eq!(case(&again, "tcp")["flows"][0]["samples"], 8, "{size}");
     }
     place.assert_nothing_left();
 }
@@ -219,7 +225,7 @@ fn a_killed_server_fails_its_round_only() {
         let failed = causes(case);
         assert_eq!((failed.len(), &case["rounds"]), (1, &json!(1)), "{case}");
         assert!(failed[0].contains("the server ended early (signal: 9 (SIGKILL))"), "{failed:?}");
-        assert!(case["samples"].as_u64() > Some(0) && case["ledger"]["unexplained"] == 0, "{case}");
+        assert!(case["flows"][0]["samples"].as_u64() > Some(0) && case["ledger"]["unexplained"] == 0, "{case}");
         place.assert_nothing_left();
     }
 }
@@ -268,7 +274,7 @@ fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
     let run = ran.json();
     assert_eq!(run["state"], "complete");
     for transport in ["pipe", "unix-stream"] {
-        assert_eq!(case(&run, transport)["samples"], 2000, "{transport}: all is reported");
+        assert_eq!(case(&run, transport)["flows"][0]["samples"], 2000, "{transport}: all is reported");
     }
     let told = "File too large (os error 27) (hint: raise the limit on the size of files (ulimit -f), ";
     assert!(ran.stderr.contains("not saved: cannot write run/rounds.jsonl: "), "{ran:#?}");

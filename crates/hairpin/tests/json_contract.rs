@@ -37,19 +37,27 @@ fn every_transport_keeps_the_contract() {
         let those = hairpin_transports::ALL.iter().filter(|transport| transport.can_run().is_ok() == can_run);
         those.map(|transport| transport.card().name).collect()
     };
-    let transports: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["case"]["transport"])).collect();
+    let transports: Vec<&str> =
+        list(&run["cases"]).iter().map(|case| text(&case["case"]["flows"][0]["transport"])).collect();
     assert_eq!(transports, names(true), "in this order");
     let skipped: Vec<&str> = list(&run["skipped"]).iter().map(|one| text(&one["transport"])).collect();
     assert_eq!(skipped, names(false));
     for case in list(&run["cases"]) {
-        assert_eq!((&case["rounds"], &case["samples"]), (&json!(2), &json!(400)), "{case}");
+        assert_eq!((&case["rounds"], &case["flows"][0]["samples"]), (&json!(2), &json!(400)), "{case}");
         assert_eq!(case["valid"], true, "{case}");
-        let answered_by_kernel = case["case"]["transport"] == "icmp";
-        assert_eq!(case["cpu_seconds"]["echo"].is_null(), answered_by_kernel, "{case}");
-        let ends = if case["case"]["transport"] == "memory" { "threads" } else { "processes" };
-        assert_eq!(case["case"]["ends"], ends, "{case}");
-        assert!(case["service_ns"].is_null() && case["lateness_ns"].is_null(), "a closed loop has neither: {case}");
-        assert!(case["setup_ns"]["value"].is_number() && case["first_message_ns"]["value"].is_number(), "{case}");
+        let answered_by_kernel = case["case"]["flows"][0]["transport"] == "icmp";
+        assert_eq!(list(&case["ends"]).len() == 1, answered_by_kernel, "{case}");
+        let ends = if case["case"]["flows"][0]["transport"] == "memory" { "threads" } else { "processes" };
+        assert_eq!(case["case"]["ends"]["kind"], ends, "{case}");
+        assert!(
+            case["flows"][0]["service_ns"].is_null() && case["flows"][0]["lateness_ns"].is_null(),
+            "a closed loop has neither: {case}"
+        );
+        assert!(
+            case["flows"][0]["setup_ns"]["value"].is_number()
+                && case["flows"][0]["first_message_ns"]["value"].is_number(),
+            "{case}"
+        );
     }
     assert_eq!(run["plan"]["rounds_ordered"], 2 * transports.len());
     assert_eq!(rounds(&place.path("run")).len(), 2 * transports.len());
@@ -65,7 +73,8 @@ fn the_quick_survey_keeps_the_contract_and_proves_its_calibration() {
         (&run["plan"]["experiment"], &run["seed"], &run["state"]),
         (&json!("survey"), &json!(7), &json!("complete"))
     );
-    let placements: Vec<&str> = list(&run["cases"]).iter().map(|case| text(&case["case"]["placement"])).collect();
+    let placements: Vec<&str> =
+        list(&run["cases"]).iter().map(|case| text(&case["case"]["ends"]["placement"])).collect();
     assert!(placements.contains(&"same-cpu") && placements.contains(&"cross-cpu"), "{placements:?}");
     let pairs = list(&run["comparisons"]).iter().filter(|pair| pair["role"] == "a-a");
     assert_eq!(pairs.count(), 1, "the A/A pair");
@@ -110,16 +119,16 @@ fn an_open_loop_tells_service_time_and_lateness_too() {
     ]);
     assert_kept(&run);
     for case in list(&run["cases"]) {
-        assert_eq!(case["case"]["pattern"], json!({"kind": "paced", "rate_per_s": 5000.0}));
-        let reliable = case["case"]["transport"] != "udp";
-        assert!(!reliable || (case["samples"] == 400 && case["ledger"]["sent"] == 400), "{case}");
+        assert_eq!(case["flows"][0]["load"]["rate_per_s"], 5000.0);
+        let reliable = case["case"]["flows"][0]["transport"] != "udp";
+        assert!(!reliable || (case["flows"][0]["samples"] == 400 && case["ledger"]["sent"] == 400), "{case}");
         for quantity in ["service_ns", "lateness_ns"] {
             for figure in ["p50", "p90", "max", "mean"] {
-                assert!(case[quantity][figure]["value"].is_number(), "{quantity} {figure}: {case}");
+                assert!(case["flows"][0][quantity][figure]["value"].is_number(), "{quantity} {figure}: {case}");
             }
         }
         // From due to received is never less than from sent to received.
-        let p50 = |quantity: &str| case[quantity]["p50"]["value"].as_f64().expect("a figure");
+        let p50 = |quantity: &str| case["flows"][0][quantity]["p50"]["value"].as_f64().expect("a figure");
         assert!(p50("latency_ns") >= p50("service_ns"), "{case}");
     }
 }
@@ -147,8 +156,8 @@ fn a_rate_that_cannot_be_reached_is_told_and_no_failure() {
     assert_kept(&run);
     for case in list(&run["cases"]) {
         // Where its warm-up lost any, the ledger covers that too.
-        let lossy = case["case"]["transport"] == "udp" && case["ledger"]["sent"].as_u64() >= Some(3000);
-        assert!(lossy || (case["samples"] == 3000 && case["ledger"]["sent"] == 3000), "{case}");
+        let lossy = case["case"]["flows"][0]["transport"] == "udp" && case["ledger"]["sent"].as_u64() >= Some(3000);
+        assert!(lossy || (case["flows"][0]["samples"] == 3000 && case["ledger"]["sent"] == 3000), "{case}");
         assert_eq!(case["valid"], false, "its figures are not those of the rate asked for: {case}");
     }
     assert_eq!(list(&run["findings"])[0]["code"], "rate-not-reached", "{}", run["findings"]);
@@ -179,9 +188,11 @@ fn sizes_and_answers_of_other_sizes_are_swept() {
     let expected: Vec<[u64; 2]> =
         [1, 7, 65536].into_iter().flat_map(|size| [3, 100_000].map(|reply| [size, reply])).collect();
     for transport in ["tcp", "unix-seqpacket"] {
-        let cases = list(&run["cases"]).iter().filter(|case| case["case"]["transport"] == transport);
+        let cases = list(&run["cases"]).iter().filter(|case| case["case"]["flows"][0]["transport"] == transport);
         let sizes: Vec<[u64; 2]> = cases
-            .map(|case| ["size_bytes", "reply_size_bytes"].map(|key| case["case"][key].as_u64().expect("bytes")))
+            .map(|case| {
+                ["size_bytes", "reply_size_bytes"].map(|key| case["flows"][0]["load"][key].as_u64().expect("bytes"))
+            })
             .collect();
         assert_eq!(sizes, expected, "{transport}");
     }
@@ -210,17 +221,17 @@ fn options_are_read_back_at_both_ends() {
         "--count",
         "50",
     ]);
-    let asked: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["case"]["options"]).collect();
+    let asked: Vec<&Value> = list(&run["cases"]).iter().map(|case| &case["case"]["flows"][0]["options"]).collect();
     assert_eq!(asked, [&json!({"nodelay": "on", "sndbuf": "65536"}), &json!({"nodelay": "off"}), &json!({})]);
     for (case, effective) in list(&run["cases"]).iter().zip(["on", "off", "off"]) {
-        for end in ["client", "echo"] {
-            let options = list(&case["effective_options"][end]);
+        for end in list(&case["ends"]) {
+            let options = list(&end["effective_options"]);
             let by_name: BTreeMap<&str, &Value> = options.iter().map(|one| (text(&one["name"]), one)).collect();
             let nodelay = by_name["nodelay"];
             assert_eq!((&nodelay["before"], &nodelay["after"]), (&json!(effective), &json!(effective)), "{end}");
             assert_eq!(
                 nodelay["asked"],
-                case["case"]["options"].get("nodelay").cloned().unwrap_or_default(),
+                case["case"]["flows"][0]["options"].get("nodelay").cloned().unwrap_or_default(),
                 "{end}"
             );
             let asked_and_met = options.iter().all(|one| one["met"] == true);
@@ -255,12 +266,12 @@ fn an_option_that_was_not_granted_fails_the_round_unless_that_is_allowed() {
         assert!(text(cause).contains("option sndbuf=1 was not granted: the kernel says "), "{cause}");
     }
     for other in [0, 2] {
-        assert_eq!(list(&run["cases"])[other]["samples"], 100, "the rest goes on");
+        assert_eq!(list(&run["cases"])[other]["flows"][0]["samples"], 100, "the rest goes on");
     }
 
     let run = place.json(&[&asked[..asked.len() - 1], &["--allow-unmet-options"]].concat());
     let allowed = &list(&run["cases"])[1];
-    assert_eq!((&allowed["samples"], &allowed["valid"]), (&json!(100), &json!(false)), "{allowed}");
+    assert_eq!((&allowed["flows"][0]["samples"], &allowed["valid"]), (&json!(100), &json!(false)), "{allowed}");
     let why = list(&allowed["why_invalid"]);
     assert!(text(&why[0]).contains("asked for 1, the kernel granted "), "{why:?}");
     assert_eq!(list(&run["cases"])[0]["valid"], true, "only that case is invalid");

@@ -44,8 +44,8 @@ fn fact(end: &Value, name: &str) -> f64 {
 
 /// What has become of every message is known, but for copies that a full receive buffer counted as it counts messages.
 fn assert_closed(round: &Value) {
-    let (ledger, packets) = (&round["outcome"]["ledger"], &round["outcome"]["link"]["packets"]);
-    let overflows = ["echo", "client"].map(|end| ledger["lost"].get(format!("receive-buffer-overflow-{end}")));
+    let (ledger, packets) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]["packets"]);
+    let overflows = ["server", "client"].map(|end| ledger["lost"].get(format!("receive-buffer-overflow-{end}")));
     let overflows: u64 = overflows.into_iter().flatten().map(number).sum();
     let copies = overflows.min(number(&packets["duplicated"]) + number(&packets["corrupted"]));
     let too_many = ledger["unexplained"].as_i64().and_then(|missing| u64::try_from(-missing).ok());
@@ -73,7 +73,8 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
         "all",
     ];
     let rounds = measured(&place, "delay=1ms", &plan);
-    let mut transports: Vec<&str> = rounds.iter().map(|round| text(&round["order"]["case"]["transport"])).collect();
+    let mut transports: Vec<&str> =
+        rounds.iter().map(|round| text(&round["order"]["case"]["flows"][0]["transport"])).collect();
     transports.sort_unstable();
     transports.dedup();
     assert_eq!(transports, ["icmp", "tcp", "udp6"]);
@@ -82,17 +83,17 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
         assert_closed(round);
         let measured = &round["outcome"];
         assert_eq!(measured["link"]["log_file"], Value::Null);
-        assert_eq!(measured["ledger"]["received"], 20, "{round}");
-        assert!(measured["figures"]["latency_ns"]["p50"].as_f64() >= Some(ROUND_TRIP_NS), "{round}");
+        assert_eq!(measured["flows"][0]["ledger"]["received"], 20, "{round}");
+        assert!(measured["flows"][0]["figures"]["latency_ns"]["p50"].as_f64() >= Some(ROUND_TRIP_NS), "{round}");
         assert!(number(&measured["link"]["packets"]["in"]) >= 40, "{round}");
-        assert_eq!(round["order"]["case"]["link"], "delay=1ms");
+        assert_eq!(round["order"]["case"]["path"]["link"], "delay=1ms");
         assert_eq!(round["order"]["link_seed"], 7);
     }
     let run = place.json(&["report", "run"]);
     let skipped = list(&run["skipped"]);
     assert!(skipped.iter().any(|one| one["transport"] == "pipe" && text(&one["reason"]).contains("link")), "{run}");
-    let namespace = if run["environment"]["root"] == true { "original" } else { "own" };
-    assert_eq!(run["environment"]["network_namespace"], namespace);
+    let namespace = if run["hosts"][0]["environment"]["root"] == true { "original" } else { "own" };
+    assert_eq!(run["hosts"][0]["environment"]["network_namespace"], namespace);
     place.assert_nothing_left();
 }
 
@@ -190,7 +191,7 @@ fn what_a_lossy_link_dropped_is_what_the_ledger_lost() {
     let rounds = measured(&place, "loss=10%", &[&plan[..], &["--timeout", "20ms"]].concat());
     for round in &rounds {
         assert_closed(round);
-        let (ledger, link) = (&round["outcome"]["ledger"], &round["outcome"]["link"]);
+        let (ledger, link) = (&round["outcome"]["flows"][0]["ledger"], &round["outcome"]["link"]);
         // The greeting and the farewell of UDP are no messages, and have another size. Both protocols add 28 bytes.
         let is_message = |drop: &&Value| drop["size_bytes"] == 64 + 28 && drop["carries_data"] == true;
         let dropped = ["up", "down"].map(|way| {
@@ -226,7 +227,9 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
             let plan = [&["round-trip", "--placement", "same-cpu", "--rounds", "1", "--ends", ends], words].concat();
             for round in measured(&place, link, &plan) {
                 assert_closed(&round);
-                seen.extend(round["outcome"]["ledger"]["lost"].as_object().expect("causes").keys().cloned());
+                seen.extend(
+                    round["outcome"]["flows"][0]["ledger"]["lost"].as_object().expect("causes").keys().cloned(),
+                );
             }
         }
     }
@@ -254,7 +257,7 @@ fn answers_that_the_link_holds_longer_than_the_time_out_are_late() {
     ];
     for round in measured(&place, "delay=20ms", &plan) {
         assert_closed(&round);
-        let ledger = &round["outcome"]["ledger"];
+        let ledger = &round["outcome"]["flows"][0]["ledger"];
         assert_eq!((&ledger["received"], &ledger["duplicated"]), (&0.into(), &0.into()), "{ledger}");
         let inside = ledger["lost"].get("link-inside").map_or(0, number);
         assert_eq!(number(&ledger["late"]) + inside, number(&ledger["sent"]), "{ledger}");
@@ -284,10 +287,14 @@ fn what_tcp_lost_it_sent_again() {
         let (measured, link) = (&round["outcome"], &round["outcome"]["link"]);
         let [drop] = list(&link["up"]["drops"]) else { panic!("one was to be dropped: {link}") };
         assert_eq!((&drop["stage"], &drop["reason"]), (&"loss".into(), &"data-packet".into()), "{drop}");
-        assert_eq!(measured["ledger"]["lost"], serde_json::json!({}));
-        assert!(fact(&measured["client"], "tcp_info.retransmits") >= 1.0, "{}", measured["client"]);
+        assert_eq!(measured["flows"][0]["ledger"]["lost"], serde_json::json!({}));
+        assert!(fact(&measured["ends"][0], "tcp_info.retransmits") >= 1.0, "{}", measured["ends"][0]);
         let why = ["netstat.TCPLossProbes", "netstat.TCPTimeouts", "netstat.TCPFastRetrans"];
-        assert!(why.iter().map(|name| fact(&measured["client"], name)).sum::<f64>() >= 1.0, "{}", measured["client"]);
+        assert!(
+            why.iter().map(|name| fact(&measured["ends"][0], name)).sum::<f64>() >= 1.0,
+            "{}",
+            measured["ends"][0]
+        );
     }
 }
 
@@ -313,7 +320,7 @@ fn a_trace_across_a_link_has_the_times_of_both_ends() {
         assert!(taken.len() >= 3, "two of the request, one of the answer: {sequence}");
         assert!(taken.iter().all(|taken_ns| *taken_ns >= 1_000_000 - error_ns), "{taken:?}");
         let waits = list(&sequence["waits"]);
-        assert!(waits.iter().any(|wait| wait["cause"] == "nagle" && wait["end"] == "near"), "{sequence}");
+        assert!(waits.iter().any(|wait| wait["cause"] == "nagle" && wait["end"] == "client"), "{sequence}");
         let unknown = waits.iter().find(|wait| wait["cause"] == "unexplained");
         assert_eq!(unknown, None, "{sequence}");
     }
@@ -427,8 +434,12 @@ fn a_round_whose_link_has_gone_down_ends_when_it_is_told_to() {
     assert_eq!(rounds.len(), 1);
     // Control, which the link does not carry, ends the server: what was measured is kept.
     let outcome = &rounds[0]["outcome"];
-    assert_eq!((&outcome["kind"], &outcome["ledger"]["unexplained"]), (&"measured".into(), &0.into()), "{outcome}");
-    assert_eq!(outcome["ledger"]["lost"], serde_json::json!({"link-outage": 1}));
+    assert_eq!(
+        (&outcome["kind"], &outcome["flows"][0]["ledger"]["unexplained"]),
+        (&"measured".into(), &0.into()),
+        "{outcome}"
+    );
+    assert_eq!(outcome["flows"][0]["ledger"]["lost"], serde_json::json!({"link-outage": 1}));
     place.assert_nothing_left();
 }
 

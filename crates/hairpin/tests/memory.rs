@@ -42,7 +42,7 @@ fn a_round_of_millions_of_messages_stays_under_100_mb() {
     assert_eq!(lines, 1 + KEPT, "a header and as many samples as are kept");
     let run = std::fs::read_to_string(folder.path().join("run/run.json")).expect("it was saved");
     let run: serde_json::Value = serde_json::from_str(&run).expect("it is JSON");
-    let samples = run["cases"][0]["samples"].as_u64().expect("a count");
+    let samples = run["cases"][0]["flows"][0]["samples"].as_u64().expect("a count");
     assert!(samples > 5 * KEPT as u64, "{samples} messages are not many more than are kept");
     assert_eq!(run["cases"][0]["ledger"]["unexplained"], 0);
 }

@@ -212,7 +212,7 @@ fn analysing_again_finds_the_same_figures() {
         run["findings"] = Value::Array(Vec::new());
     });
     let text = std::fs::read_to_string(place.path("run/rounds.jsonl")).expect("rounds");
-    let p50 = before[0]["outcome"]["figures"]["latency_ns"]["p50"].to_string();
+    let p50 = before[0]["outcome"]["flows"][0]["figures"]["latency_ns"]["p50"].to_string();
     std::fs::write(place.path("run/rounds.jsonl"), text.replace(&format!("\"p50\":{p50}"), "\"p50\":2.0"))
         .expect("fine");
 
@@ -307,7 +307,7 @@ fn damage_is_told_with_its_place() {
     }
     let said =
         says(&["report", "--json"], |run| edit_json(&run.join("run.json"), |run| run["cases"] = "none".into()));
-    assert!(said.contains("the run does not have the shape of format 1: "), "{said}");
+    assert!(said.contains("the run does not have the shape of format 2: "), "{said}");
 }
 
 #[test]

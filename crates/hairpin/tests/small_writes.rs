@@ -29,7 +29,9 @@ const SHORT: &[&str] = &[
 const NAGLE: &str = "nagle-meets-delayed-ack";
 
 fn case<'r>(run: &'r Value, transport: &str, remedy: &str) -> &'r Value {
-    let wanted = |one: &&Value| one["case"]["transport"] == transport && one["case"]["remedy"] == remedy;
+    let wanted = |one: &&Value| {
+        one["case"]["flows"][0]["transport"] == transport && one["case"]["flows"][0]["load"]["remedy"] == remedy
+    };
     list(&run["cases"]).iter().find(wanted).unwrap_or_else(|| panic!("no {transport} {remedy} in {run}"))
 }
 
@@ -41,7 +43,11 @@ fn finding<'r>(run: &'r Value, code: &str) -> Option<&'r Value> {
 fn remedies_in(run: &Value, code: &str) -> Vec<String> {
     let Some(finding) = finding(run, code) else { return Vec::new() };
     let named = |one: &&Value| list(&finding["cases"]).contains(&one["id"]);
-    list(&run["cases"]).iter().filter(named).map(|one| text(&one["case"]["remedy"]).to_owned()).collect()
+    list(&run["cases"])
+        .iter()
+        .filter(named)
+        .map(|one| text(&one["case"]["flows"][0]["load"]["remedy"]).to_owned())
+        .collect()
 }
 
 fn value(figure: &Value) -> f64 {
@@ -53,25 +59,27 @@ fn every_remedy_keeps_the_contract() {
     let place = Place::new();
     let run = place.json(&[SHORT, &["--remedy", "all,batch=10", "--out", "run"]].concat());
     assert_kept(&run);
-    let remedies: Vec<&str> = list(&run["cases"]).iter().map(|one| text(&one["case"]["remedy"])).collect();
+    let remedies: Vec<&str> =
+        list(&run["cases"]).iter().map(|one| text(&one["case"]["flows"][0]["load"]["remedy"])).collect();
     assert_eq!(
         remedies,
         ["default", "nodelay", "cork", "cork-forgotten", "more", "one-write", "writev", "quickack", "batch=10"]
     );
     for one in list(&run["cases"]) {
-        assert_eq!((&one["case"]["writes"], &one["case"]["size_bytes"]), (&json!("100x2"), &json!(200)), "{one}");
-        assert_eq!((&one["samples"], &one["valid"]), (&json!(12), &json!(true)), "{one}");
-        assert_eq!(one["exchange_ns"], one["latency_ns"], "{one}");
+        assert_eq!(one["case"]["flows"][0]["load"]["writes"], "100x2", "{one}");
+        assert_eq!((&one["flows"][0]["samples"], &one["valid"]), (&json!(12), &json!(true)), "{one}");
+        let flow = &one["flows"][0];
+        assert_eq!(flow["exchange_ns"], one["latency_ns"], "{one}");
         for key in ["first_exchange_ns", "bytes_per_ms", "segments_per_exchange", "system_calls_per_exchange"] {
-            assert!(value(&one[key]) > 0.0, "{key}: {one}");
+            assert!(value(&flow[key]) > 0.0, "{key}: {one}");
         }
-        assert!(value(&one["pure_acks_per_exchange"]) >= 0.0, "{one}");
-        let speed_up = &one["speed_up_against_default"];
-        assert_eq!(speed_up.is_null(), one["case"]["remedy"] == "default", "{one}");
+        assert!(value(&flow["pure_acks_per_exchange"]) >= 0.0, "{one}");
+        let speed_up = &flow["speed_up_against_default"];
+        assert_eq!(speed_up.is_null(), one["case"]["flows"][0]["load"]["remedy"] == "default", "{one}");
     }
     // Counts, not times: a hundred writes are a hundred calls and, without Nagle, up to as many segments. A congestion
     // control that paces (bbr) lets some of them merge.
-    let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
+    let per_exchange = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)["flows"][0][key]);
     for (remedy, writes) in
         [("default", 100.0), ("nodelay", 100.0), ("cork", 102.0), ("one-write", 1.0), ("writev", 1.0)]
     {
@@ -102,8 +110,11 @@ fn controls_without_nagle_have_no_segments_to_count() {
     let run = place.json(&[&plan[..], &["--exchanges", "10"]].concat());
     assert_kept(&run);
     for one in list(&run["cases"]) {
-        assert_eq!((&one["samples"], &one["valid"]), (&json!(20), &json!(true)), "{one}");
-        assert!(one["segments_per_exchange"].is_null() && one["pure_acks_per_exchange"].is_null(), "{one}");
+        assert_eq!((&one["flows"][0]["samples"], &one["valid"]), (&json!(20), &json!(true)), "{one}");
+        assert!(
+            one["flows"][0]["segments_per_exchange"].is_null() && one["flows"][0]["pure_acks_per_exchange"].is_null(),
+            "{one}"
+        );
     }
     assert_eq!(finding(&run, NAGLE), None);
 }
@@ -149,7 +160,10 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
     assert_eq!(found["proved"]["verdict"], "confirmed", "{found}");
     let effect = &found["proved"]["effect"];
     assert!(effect["high"].as_f64().expect("an interval") < 0.0, "it takes time off: {found}");
-    assert!(list(&run["cases"]).iter().any(|one| one["case"]["remedy"] == "nodelay"), "the changed case is reported");
+    assert!(
+        list(&run["cases"]).iter().any(|one| one["case"]["flows"][0]["load"]["remedy"] == "nodelay"),
+        "the changed case is reported"
+    );
     let without = place.json(&[SHORT, &["--remedy", "default"]].concat());
     assert_eq!(list(&without["cases"]).len(), 1);
     assert!(finding(&without, NAGLE).expect("none stalls")["proved"].is_null());
@@ -168,8 +182,8 @@ fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
     assert!(shown.lines().all(|line| line.chars().count() <= 100), "{shown}");
     let other = place.hairpin(&["report", "run", "--ladder=one-write"]).with_code(0).stdout;
     assert_ne!(shown, other);
-    let unknown = place.hairpin(&["report", "run", "--ladder=nodleay"]).refused();
-    assert!(unknown.stderr.contains("unknown case of the ladder `nodleay` (hint: did you mean"), "{unknown:#?}");
+    let unknown = place.hairpin(&["report", "run", "--ladder=defualt"]).refused();
+    assert!(unknown.stderr.contains("unknown case of the ladder `defualt` (hint: did you mean"), "{unknown:#?}");
 }
 
 /// Runs the program without the right to capture; else why it cannot be done here.
@@ -202,7 +216,11 @@ fn what_is_traced_is_in_the_run_folder_and_in_no_timed_round() {
     assert!(!names_in(&place.path("run/traces")).is_empty());
     for remedy in ["default", "one-write"] {
         let one = case(&run, "tcp", remedy);
-        assert_eq!((&one["rounds"], &one["samples"]), (&json!(3), &json!(12)), "timed rounds only: {one}");
+        assert_eq!(
+            (&one["rounds"], &one["flows"][0]["samples"]),
+            (&json!(3), &json!(12)),
+            "timed rounds only: {one}"
+        );
         let cost = &one["trace"]["cost_ratio"];
         assert!(cost["value"].is_number(), "{cost}");
         assert!(one["trace"]["sequence"]["events"].as_array().is_some_and(|events| events.len() > 4), "{one}");
@@ -256,7 +274,8 @@ fn holding_ends(run: &Path, remedy: &str) -> Vec<Vec<Vec<String>>> {
         let held = list(&exchange["waits"]).iter().filter(|wait| wait["cause"] == "nagle");
         held.map(|wait| text(&wait["end"]).to_owned()).collect()
     };
-    let of_remedy = rounds(run).into_iter().filter(|round| round["order"]["case"]["remedy"] == remedy);
+    let of_remedy =
+        rounds(run).into_iter().filter(|round| round["order"]["case"]["flows"][0]["load"]["remedy"] == remedy);
     let traced = of_remedy.filter(|round| round["order"]["purpose"] == "traced");
     traced.map(|round| list(&round["outcome"]["traced"]["exchanges"]).iter().map(ends).collect()).collect()
 }
@@ -269,8 +288,16 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     assert_kept(&run);
     for one in list(&run["cases"]) {
-        assert_eq!((&one["case"]["pipeline"], &one["samples"]), (&json!(3), &json!(12)), "{one}");
-        assert_eq!((&one["case"]["writes"], &one["case"]["gap_ns"]), (&json!("4,3210"), &json!(1_000_000)), "{one}");
+        assert_eq!(
+            (&one["case"]["flows"][0]["load"]["pipeline"], &one["flows"][0]["samples"]),
+            (&json!(3), &json!(12)),
+            "{one}"
+        );
+        assert_eq!(
+            (&one["case"]["flows"][0]["load"]["writes"], &one["case"]["flows"][0]["load"]["gap_ns"]),
+            (&json!("4,3210"), &json!(1_000_000)),
+            "{one}"
+        );
     }
     for round in rounds(&place.path("run")) {
         let exchanges = round["order"]["extent"]["count"].as_u64().expect("a number of exchanges");
@@ -290,13 +317,13 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
                 --exchanges 12 --out run";
     let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
     let nodelay = case(&run, "tcp", "nodelay");
-    for end in ["client", "echo"] {
-        let options = list(&nodelay["effective_options"][end]);
+    for end in list(&nodelay["ends"]) {
+        let options = list(&end["effective_options"]);
         let granted = options.iter().find(|option| option["name"] == "nodelay").expect("tcp has it");
         assert_eq!((&granted["before"], &granted["after"]), (&json!("on"), &json!("on")), "{end}: {nodelay}");
     }
     // Each write and each answer is a segment; where they wait, some go together.
-    let of = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)[key]);
+    let of = |remedy: &str, key: &str| value(&case(&run, "tcp", remedy)["flows"][0][key]);
     let segments = ["default", "nodelay"].map(|remedy| of(remedy, "segments_per_exchange"));
     assert!(segments[0] < 2.5 && segments[1] > 2.5, "{segments:?}");
     for remedy in ["default", "nodelay"] {
@@ -305,7 +332,7 @@ fn without_nagle_at_both_ends_nothing_in_flight_is_held() {
     }
     let none = holding_ends(&place.path("run"), "default");
     assert_eq!(none.len(), 3, "as many traced rounds");
-    for end in ["near", "far"] {
+    for end in ["client", "server"] {
         assert!(none.concat().concat().iter().any(|one| one == end), "both ends hold: {none:?}");
     }
     for round in holding_ends(&place.path("run"), "nodelay") {

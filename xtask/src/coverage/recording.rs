@@ -41,8 +41,8 @@ fn figures(round: &Value) -> Option<String> {
         let probe = &outcome[end]["probe_ns"];
         Some((probe["before"].as_f64()? * probe["after"].as_f64()?).sqrt())
     };
-    let waking = outcome["client"]["waking_ns"].as_f64().unwrap_or(0.0);
-    let latency = |name: &str| outcome["figures"]["latency_ns"][name].as_f64();
+    let waking = outcome["ends"][0]["waking_ns"].as_f64().unwrap_or(0.0);
+    let latency = |name: &str| outcome["flows"][0]["figures"]["latency_ns"][name].as_f64();
     let started_ms = round["started_ns"].as_u64()? / 1_000_000;
     let (client, server) = (probe("client")?, probe("echo")?);
     Some(format!(

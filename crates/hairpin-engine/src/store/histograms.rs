@@ -58,7 +58,7 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
         ];
         for (quantity, histogram) in all {
             let Some(histogram) = histogram else { continue };
-            let tag = tag(record, quantity);
+            let tag = format!("{}.{}", record.case_id, key(record, quantity));
             let start = Duration::from_nanos(record.started_ns);
             let length =
                 record.measured().map_or(Duration::ZERO, |measured| Duration::from_nanos(measured.duration_ns));
@@ -73,15 +73,16 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
     folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
-fn tag(record: &RoundRecord, quantity: &str) -> String {
-    format!("{}.{}.{quantity}", record.case_id, record.number)
+/// What a tag has after the identity of its case, which was another in format 1: no two rounds have the same number.
+fn key(record: &RoundRecord, quantity: &str) -> String {
+    format!("{}.{quantity}", record.number)
 }
 
 /// The log, still encoded: a few hundred bytes a round, so that long runs stay small in memory.
 pub(super) struct Log {
     folder: Folder,
     bytes: Vec<u8>,
-    /// Where in it the encoded histogram of each tag is.
+    /// Where in it the encoded histogram of each [`key`] is.
     encoded: HashMap<String, Range<usize>>,
 }
 
@@ -92,11 +93,11 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
     for entry in IntervalLogIterator::new(&bytes) {
         // A line that a crash cut short belongs to no round.
         if let Ok(LogEntry::Interval(interval)) = entry
-            && let Some(tag) = interval.tag()
+            && let Some((_, key)) = interval.tag().and_then(|tag| tag.as_str().split_once('.'))
         {
             let text = interval.encoded_histogram();
             let begins_at = text.as_ptr().addr() - bytes.as_ptr().addr();
-            encoded.insert(tag.as_str().to_owned(), begins_at..begins_at + text.len());
+            encoded.insert(key.to_owned(), begins_at..begins_at + text.len());
         }
     }
     Ok(Log { folder: folder.clone(), bytes, encoded })
@@ -105,20 +106,20 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
 impl Log {
     /// The histograms of a measured round. They were written before the round's own line, so they must be there.
     pub(super) fn round(&self, record: &RoundRecord) -> Result<Histograms, StoreError> {
-        let Some(latency) = self.histogram(&tag(record, "latency"))? else {
+        let Some(latency) = self.histogram(&key(record, "latency"))? else {
             let cause = format!("it has no histogram of round {}", record.number);
             return Err(self.folder.damaged(LOG, cause));
         };
-        let service = self.histogram(&tag(record, "service"))?;
-        let lateness = self.histogram(&tag(record, "lateness"))?;
+        let service = self.histogram(&key(record, "service"))?;
+        let lateness = self.histogram(&key(record, "lateness"))?;
         Ok(Histograms { latency, service, lateness })
     }
 
-    fn histogram(&self, tag: &str) -> Result<Option<Histogram<u64>>, StoreError> {
-        let Some(encoded) = self.encoded.get(tag) else { return Ok(None) };
+    fn histogram(&self, key: &str) -> Result<Option<Histogram<u64>>, StoreError> {
+        let Some(encoded) = self.encoded.get(key) else { return Ok(None) };
         decoded(&self.bytes[encoded.clone()])
             .map(Some)
-            .map_err(|cause| self.folder.damaged(LOG, format!("{tag}: {cause}")))
+            .map_err(|cause| self.folder.damaged(LOG, format!("{key}: {cause}")))
     }
 }
 

@@ -59,7 +59,9 @@ pub(super) fn run(run: &mut Value) {
         items(&mut run[list]).for_each(|item| keys.iter().for_each(|key| replace_ids(&mut item[*key], &ids)));
     }
     for finding in items(&mut run["findings"]) {
-        if let Some(Value::String(command)) = finding.pointer_mut("/counter_experiment/command") {
+        let Some(experiment) = finding.get_mut("counter_experiment").filter(|one| one.is_object()) else { continue };
+        items(&mut experiment["pair"]).for_each(lift_case);
+        if let Value::String(command) = &mut experiment["command"] {
             ARGUMENTS.iter().for_each(|(old, new)| *command = command.replace(old, new));
         }
     }

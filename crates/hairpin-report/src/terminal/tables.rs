@@ -60,7 +60,7 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Exchanges,
         title: "Exchanges",
-        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against none, the median of \
+        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against default, the median of \
                  ratios paired round by round, so not always the ratio of two lines; 95 %: intervals over rounds",
         columns: &[
             value("latency_p50_ns", 0),

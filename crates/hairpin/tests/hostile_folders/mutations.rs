@@ -125,9 +125,9 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         let is_told = generator.below(4) > 0;
         rows_of_nothing(&run.join("samples/bomb.parquet"), rows);
         records(run, |measured, _| {
-            measured["samples_file"] = "samples/bomb.parquet".into();
+            measured["flows"][0]["samples_file"] = "samples/bomb.parquet".into();
             if is_told {
-                measured["samples_kept"] = rows.into();
+                measured["flows"][0]["samples_kept"] = rows.into();
             }
         });
     }),

@@ -137,7 +137,7 @@ fn an_ordinary_user_runs_programs_across_a_link() {
         "1",
         "--json",
     ];
-    let environment = &as_nobody(&flags).with_code(0).json()["environment"];
+    let environment = &as_nobody(&flags).with_code(0).json()["hosts"][0]["environment"];
     assert_eq!((&environment["root"], &environment["network_namespace"]), (&false.into(), &"own".into()));
     let killed = as_nobody(&["link", "run", "--link", "delay=2ms", "--", "bash", "-c", "kill -s TERM $$"]);
     killed.with_code(143);
