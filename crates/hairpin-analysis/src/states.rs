@@ -91,7 +91,7 @@ struct Slowness {
 
 fn ends(measured: &Measured) -> impl Iterator<Item = (Option<usize>, Probe)> {
     let probe = |end: &EndReport| Some((end.pinned_cpu, end.probe_ns?));
-    [probe(&measured.client()), measured.server().and_then(probe)].into_iter().flatten()
+    [probe(measured.client()), measured.server().and_then(probe)].into_iter().flatten()
 }
 
 /// The lower quartile of the readings on each CPU, in ns.

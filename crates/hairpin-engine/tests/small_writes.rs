@@ -106,11 +106,11 @@ fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_only() {
         // A forgotten cork costs 200 ms an exchange.
         let order = RoundOrder { extent: Extent::Count(2), ..order("tcp", "2x2", remedy) };
         let measured = run(&order).expect("it runs");
-        assert_eq!(option(&measured.client(), OptionName::Nodelay), nodelay, "{remedy}");
-        assert_eq!(option(&measured.client(), OptionName::Cork), cork, "{remedy}");
+        assert_eq!(option(measured.client(), OptionName::Nodelay), nodelay, "{remedy}");
+        assert_eq!(option(measured.client(), OptionName::Cork), cork, "{remedy}");
         let echo = measured.server().expect("it has a server");
-        assert_eq!(option(&echo, OptionName::Nodelay), nodelay, "{remedy}");
-        assert_eq!(option(&echo, OptionName::Cork), off, "{remedy}");
+        assert_eq!(option(echo, OptionName::Nodelay), nodelay, "{remedy}");
+        assert_eq!(option(echo, OptionName::Cork), off, "{remedy}");
     }
 }
 
@@ -148,6 +148,6 @@ fn the_cases_own_options_stay_with_the_remedys() {
         run(&RoundOrder { case: order.case.clone().with(|changed| changed.flow_mut().options = options), ..order })
             .expect("it runs");
     let echo = measured.server().expect("it has a server");
-    assert_eq!(option(&echo, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
-    assert_eq!(option(&measured.client(), OptionName::Sndbuf).0, Some("65536"));
+    assert_eq!(option(echo, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
+    assert_eq!(option(measured.client(), OptionName::Sndbuf).0, Some("65536"));
 }

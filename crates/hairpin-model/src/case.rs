@@ -251,14 +251,8 @@ mod tests {
         let others = [
             case.clone().with(|changed| changed.ends.waiting = Waiting::Spin),
             case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu),
-            case.clone().with(|changed| {
-                let (size, reply) = (5, changed.flow().load.reply_size_bytes());
-                changed.flow_mut().load.set_sizes(size, reply);
-            }),
-            case.clone().with(|changed| {
-                let (size, reply) = (changed.flow().load.size_bytes(), 5);
-                changed.flow_mut().load.set_sizes(size, reply);
-            }),
+            case.clone().with(|changed| changed.flow_mut().load.set_sizes(5, 4)),
+            case.clone().with(|changed| changed.flow_mut().load.set_sizes(4, 5)),
             case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow),
             case.clone().with(|changed| changed.replicate = 1),
             case.clone().with(|changed| changed.flow_mut().load = changed.flow().load.paced(1000.0)),

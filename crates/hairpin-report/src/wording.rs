@@ -327,7 +327,7 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
 
 /// The machine in a line.
 pub(crate) fn machine_line(run: &Run) -> String {
-    machine_of(&run.environment())
+    machine_of(run.environment())
 }
 
 /// A machine in a line.

@@ -373,13 +373,7 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 #[test]
 fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_it_was_due() {
     let mut fixture = Fixture::new();
-    let case = at_rate(
-        Case::ping_pong("udp").with(|changed| {
-            let (size, reply) = (1400, changed.flow().load.reply_size_bytes());
-            changed.flow_mut().load.set_sizes(size, reply);
-        }),
-        1000.0,
-    );
+    let case = at_rate(Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(1400, 4)), 1000.0);
     for block in 0..8 {
         fixture.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
             let ledger = &mut measured.flow_mut().ledger;

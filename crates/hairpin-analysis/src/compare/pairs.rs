@@ -237,10 +237,7 @@ mod tests {
             }),
             with_options("nodelay=on").with(|changed| changed.ends.waiting = Waiting::Spin),
             with_options("nodelay=on,quickack=on"),
-            case.clone().with(|changed| {
-                let (size, reply) = (5, changed.flow().load.reply_size_bytes());
-                changed.flow_mut().load.set_sizes(size, reply);
-            }),
+            case.clone().with(|changed| changed.flow_mut().load.set_sizes(5, 4)),
             Case::ping_pong("udp").with(|changed| changed.ends.waiting = Waiting::Spin),
             case.clone().with(|changed| changed.replicate = 1),
         ];

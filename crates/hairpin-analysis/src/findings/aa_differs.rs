@@ -128,8 +128,7 @@ mod tests {
         }
         fixture.rounds_of(
             &Case::ping_pong("tcp").with(|changed| {
-                let (size, reply) = (400, changed.flow().load.reply_size_bytes());
-                changed.flow_mut().load.set_sizes(size, reply);
+                changed.flow_mut().load.set_sizes(400, 4);
                 changed.replicate = 0;
             }),
             &[20_000; 6],

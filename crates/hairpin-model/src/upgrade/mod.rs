@@ -1,12 +1,14 @@
 //! Loading runs of older formats: each step lifts the JSON by one version.
 
+mod earlier_cards;
 mod from_1;
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-use crate::card::{Protocol, SavedCard, SavedCards};
+pub use earlier_cards::earlier_cards;
+
 use crate::round::RoundRecord;
 use crate::run::{FORMAT, Run};
 
@@ -86,40 +88,6 @@ pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
     Ok((run, format))
 }
 
-/// What the transports were that existed before runs kept their cards.
-#[must_use]
-pub fn earlier_cards() -> SavedCards {
-    const STREAM: SavedCard = SavedCard {
-        protocol: Protocol::None,
-        ordered: true,
-        reliable: true,
-        boundaries: false,
-        cpu_only: false,
-        is_reference: false,
-    };
-    const MESSAGES: SavedCard = SavedCard { boundaries: true, ..STREAM };
-    const MEMORY: SavedCard = SavedCard { cpu_only: true, ..MESSAGES };
-    const TCP: SavedCard = SavedCard { protocol: Protocol::Tcp, ..STREAM };
-    const UDP: SavedCard = SavedCard { protocol: Protocol::Udp, ordered: false, reliable: false, ..MESSAGES };
-    [
-        ("memory", MEMORY),
-        ("shm", MEMORY),
-        ("pipe", STREAM),
-        ("fifo", STREAM),
-        ("unix-stream", STREAM),
-        ("unix-seqpacket", MESSAGES),
-        ("unix-datagram", MESSAGES),
-        ("udp", UDP),
-        ("udp6", UDP),
-        ("tcp", SavedCard { is_reference: true, ..TCP }),
-        ("tcp6", TCP),
-        ("mptcp", TCP),
-        ("icmp", SavedCard { protocol: Protocol::Icmp, ..UDP }),
-    ]
-    .into_iter()
-    .collect()
-}
-
 fn format_of(text: &str) -> Result<u32, LoadError> {
     #[derive(Deserialize)]
     struct Head {
@@ -133,6 +101,7 @@ fn format_of(text: &str) -> Result<u32, LoadError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::card::SavedCards;
     use crate::environment::Environment;
     use crate::run::{Plan, Tool};
 

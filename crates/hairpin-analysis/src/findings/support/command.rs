@@ -167,10 +167,8 @@ mod tests {
             remedy: "default".parse().unwrap(),
         };
         let one = Case::small_writes("tcp", exchange("100x2"));
-        let other = Case::small_writes("tcp", exchange("4,3210")).with(|changed| {
-            let (size, reply) = (changed.flow().load.size_bytes(), 1);
-            changed.flow_mut().load.set_sizes(size, reply);
-        });
+        let other =
+            Case::small_writes("tcp", exchange("4,3210")).with(|changed| changed.flow_mut().load.set_sizes(4, 1));
         assert_eq!(
             command(&[&one, &other], "remedy", &["default", "nodelay"].map(str::to_owned)),
             "hairpin small-writes --transport tcp --waiting block --placement same-cpu --writes 100x2 --writes 4,3210 \

@@ -1,0 +1,37 @@
+//! The cards of the transports that existed before runs kept their cards.
+
+use crate::card::{Protocol, SavedCard, SavedCards};
+
+/// What the transports were that existed before runs kept their cards.
+#[must_use]
+pub fn earlier_cards() -> SavedCards {
+    const STREAM: SavedCard = SavedCard {
+        protocol: Protocol::None,
+        ordered: true,
+        reliable: true,
+        boundaries: false,
+        cpu_only: false,
+        is_reference: false,
+    };
+    const MESSAGES: SavedCard = SavedCard { boundaries: true, ..STREAM };
+    const MEMORY: SavedCard = SavedCard { cpu_only: true, ..MESSAGES };
+    const TCP: SavedCard = SavedCard { protocol: Protocol::Tcp, ..STREAM };
+    const UDP: SavedCard = SavedCard { protocol: Protocol::Udp, ordered: false, reliable: false, ..MESSAGES };
+    [
+        ("memory", MEMORY),
+        ("shm", MEMORY),
+        ("pipe", STREAM),
+        ("fifo", STREAM),
+        ("unix-stream", STREAM),
+        ("unix-seqpacket", MESSAGES),
+        ("unix-datagram", MESSAGES),
+        ("udp", UDP),
+        ("udp6", UDP),
+        ("tcp", SavedCard { is_reference: true, ..TCP }),
+        ("tcp6", TCP),
+        ("mptcp", TCP),
+        ("icmp", SavedCard { protocol: Protocol::Icmp, ..UDP }),
+    ]
+    .into_iter()
+    .collect()
+}
