@@ -113,3 +113,22 @@ fn old_runs_can_be_compared() {
         assert!(ran.stdout.contains(" compared: no difference found."), "format {format}: {ran:#?}");
     });
 }
+
+#[test]
+fn a_run_of_the_format_before_is_compared_with_one_of_this_and_what_differs_is_said() {
+    let place = Place::new();
+    let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats");
+    for name in ["1-small-writes", "2-small-writes"] {
+        copy(&formats.join(name), &place.path(name));
+    }
+    let compare = ["compare", "1-small-writes", "2-small-writes"];
+    let unlike = place.hairpin(&compare).with_code(2).stderr;
+    assert!(unlike.contains("the runs are not alike") && unlike.contains("tool: commit: "), "{unlike}");
+    let report = place.hairpin(&[&compare[..], &["--allow-unlike", "--json"]].concat()).with_code(0).json();
+    let labels: BTreeSet<&str> = list(&report["rows"]).iter().filter_map(|row| row["case"].as_str()).collect();
+    assert_eq!(labels, BTreeSet::from(["tcp block same-cpu default 2x2 B"]), "the case of both: {report}");
+    let told = place.hairpin(&[&compare[..], &["--allow-unlike"]].concat()).with_code(0).stdout;
+    for only in ["one-write 2x2 B: only in 1-small-writes", "nodelay 2x2 B: only in 2-small-writes"] {
+        assert!(told.contains(only), "{only}: {told}");
+    }
+}
