@@ -73,18 +73,19 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(&case.transport).expect("it is known");
     let card = transport.card();
-    let listening = transport.listen(&opening::setup(&order, End::Server, COOKIE)).expect("it can listen");
+    let mut listening = transport.listen(&opening::setup(&order, End::Server, COOKIE)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
         let echo = scope.spawn(move || {
             let echo =
                 Echo { clock, case, boundaries: card.boundaries, cpu_only: card.cpu_only, warm_up: order.warm_up };
-            let mut wire = listening.accept().expect("somebody connects");
+            let mut wire =
+                listening.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });
-        let mut wire =
-            transport.connect(&address, &opening::setup(&order, End::Client, COOKIE)).expect("it can connect");
+        let connected = transport.connect(&address, &opening::setup(&order, End::Client, COOKIE));
+        let mut wire = connected.and_then(|mut one| one.open()).expect("it can connect");
         let client = Client { clock, order: &order, lossy: !card.reliable, boundaries: card.boundaries, stop: &stop };
         let client = allocations_of(|| {
             let journey = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");
