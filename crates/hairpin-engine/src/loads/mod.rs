@@ -3,6 +3,7 @@
 
 mod client;
 mod closed_loop;
+pub mod driver;
 pub mod echo;
 mod failures;
 mod journey;
