@@ -247,8 +247,8 @@ fn what_a_socket_drops_is_all_that_is_lost() {
     let sent = load.send(&mut from, &mut told);
     let received = load.receive(&mut to, &mut told);
     assert!(matches!(received.ended, Ended::Quiet), "{:?}", received.ended);
-    for wire in 0..2 {
-        let dropped = hairpin_model::fact::number(&to[wire].effective(), fact_names::SOCKET_DROPS);
+    for (wire, opened) in to.iter().enumerate() {
+        let dropped = hairpin_model::fact::number(&opened.effective(), fact_names::SOCKET_DROPS);
         let dropped = dropped.expect("the kernel counts them") as u64;
         let (sent, received) = (sent.wires[wire], received.wires[wire]);
         let came = received.warm_up.messages_received + received.measured.messages_received;
@@ -284,10 +284,6 @@ fn a_thousand_wires_are_all_served() {
     assert_whole("unix-stream", &sent, &received);
     assert_eq!(received.total.measured.messages_received, 10 * WIRES as u64);
     assert_eq!(received.total.warm_up.messages_received, WIRES as u64);
-    // Had one wire been served to its end before the next, the first to end would have ended before the last began.
-    let first_end = received.wires.iter().filter_map(|wire| wire.last_ns).min();
-    let last_begin = received.wires.iter().filter_map(|wire| wire.first_ns).max();
-    assert!(first_end.is_some() && last_begin.is_some());
 }
 
 /// While all wires have more to send, none is far behind another.
@@ -351,6 +347,8 @@ fn an_end_whose_peer_goes_early_says_so_and_keeps_what_it_counted() {
         assert!(closed, "{}: {:?}", short.card.name, received.ended);
         assert_eq!(received.total.measured.messages_received, 20, "{}", short.card.name);
         let (mut from, to) = pairs(transport, 2, &setup(Waiting::Spin, 100, ""));
+        // Multipath TCP resets a connection that is closed with bytes unread, and else lets the sender fill it.
+        short.send(&mut from, &mut Told::default());
         drop(to);
         let endless = Load { amount: Amount::Count(u64::MAX), ..short };
         let sent = endless.send(&mut from, &mut Told::default());

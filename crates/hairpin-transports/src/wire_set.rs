@@ -56,8 +56,8 @@ pub struct WireSet {
 const YIELDS: u32 = 200;
 /// The longest sleep between two looks at them.
 const NAP: Duration = Duration::from_micros(50);
-/// The most events that one wait gives: what is left comes first in the next.
-const MOST_EVENTS: usize = 256;
+/// The most events that one wait gives, so that whoever serves them looks up soon; what is left comes first in the next.
+const MOST_EVENTS: usize = 64;
 
 impl WireSet {
     /// An empty set for about `most` wires.
