@@ -84,14 +84,14 @@ fn parsed(text: &str) -> Result<Vec<Packet>> {
 fn drawn(sequence: &Value) -> Vec<Packet> {
     let packet = |event: &Value| {
         let kind = event["kind"].as_str()?;
-        if !["syn", "syn-ack", "segment", "bare-ack", "fin", "reset"].contains(&kind) {
+        if !["syn", "syn-ack", "segment", "pure-ack", "fin", "reset"].contains(&kind) {
             return None;
         }
         let byte = |name: &str| event[name].as_i64().unwrap_or(0);
         let payload = if kind == "segment" { byte("end_byte") - byte("first_byte") } else { 0 };
         Some(Packet {
             at_ns: event["at_ns"].as_i64()?.into(),
-            from_far: event["end"] == "far",
+            from_far: event["end"] == "server",
             syn: kind.starts_with("syn"),
             payload_bytes: u64::try_from(payload).unwrap_or(0),
         })
@@ -135,9 +135,9 @@ mod tests {
     fn sequence() -> Value {
         let event = |at_ns: i64, end: &str, kind: &str, end_byte: i64| json!({"at_ns": at_ns, "end": end, "kind": kind, "first_byte": 0, "end_byte": end_byte});
         json!({"events": [
-            event(-900, "near", "syn", 0), event(-800, "far", "syn-ack", 0), event(-700, "near", "bare-ack", 0),
-            event(-5, "near", "write", 2), event(0, "near", "segment", 2), event(41_000_000, "far", "bare-ack", 2),
-            event(41_001_000, "near", "segment", 198),
+            event(-900, "client", "syn", 0), event(-800, "server", "syn-ack", 0), event(-700, "client", "pure-ack", 0),
+            event(-5, "client", "write", 2), event(0, "client", "segment", 2), event(41_000_000, "server", "pure-ack", 2),
+            event(41_001_000, "client", "segment", 198),
         ]})
     }
 
@@ -154,7 +154,7 @@ mod tests {
         for (pointer, value, expected) in [
             ("/events/6/end_byte", json!(197), "tshark has no packet like"),
             ("/events/6/at_ns", json!(41_100_000), "tshark has no packet like"),
-            ("/events/1/kind", json!("bare-ack"), "the time sequence shows no SYN"),
+            ("/events/1/kind", json!("pure-ack"), "the time sequence shows no SYN"),
         ] {
             let mut changed = sequence();
             *changed.pointer_mut(pointer).unwrap() = value;

@@ -59,11 +59,11 @@ mod tests {
     fn late_rounds_are_in_no_figure_and_are_listed() {
         let run = fixture(3, 3).run();
         let case = &run.cases[0];
-        assert_eq!((case.valid, case.rounds, case.samples, case.round_points.len()), (true, 3, 150, 3));
-        assert_eq!(case.ledger.received, 150);
-        assert!(case.curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.curve.last());
-        assert!(case.latency_ns.max.unwrap().value < 1_001_000.0);
-        let link = case.link.as_ref().unwrap();
+        assert_eq!((case.valid, case.rounds, case.flow().samples, case.round_points.len()), (true, 3, 150, 3));
+        assert_eq!(case.flow().ledger.received, 150);
+        assert!(case.flow().curve.last().unwrap().latency_ns < 1_001_000.0, "{:?}", case.flow().curve.last());
+        assert!(case.flow().latency_ns.max.unwrap().value < 1_001_000.0);
+        let link = case.path.relay.as_ref().unwrap();
         assert_eq!(link.rounds_left_out.len(), 3);
         assert_eq!(link.rounds_left_out[0], "round 3: the relay was late by 140 us at p50, bound 100 us");
         assert_eq!((link.lateness_ns.unwrap().p50, link.packets.entered), (2_000, 600));
@@ -75,12 +75,12 @@ mod tests {
             let run = fixture(on_time, late).run();
             let case = &run.cases[0];
             assert_eq!((case.valid, case.rounds), (false, u64::from(on_time + late)));
-            assert_eq!(case.samples, 50 * u64::from(on_time + late));
-            assert!((9_000_000.0..9_010_000.0).contains(&case.curve.last().unwrap().latency_ns));
+            assert_eq!(case.flow().samples, 50 * u64::from(on_time + late));
+            assert!((9_000_000.0..9_010_000.0).contains(&case.flow().curve.last().unwrap().latency_ns));
             let why = &case.why_invalid[0];
             assert!(why.starts_with(&format!("{late} of {} rounds are invalid, ", on_time + late)), "{why}");
             assert!(why.contains("the relay was late by 140 us at p50"), "{why}");
-            assert_eq!(case.link.as_ref().unwrap().rounds_left_out.len(), late as usize);
+            assert_eq!(case.path.relay.as_ref().unwrap().rounds_left_out.len(), late as usize);
             assert_eq!(run.comparisons, []);
         }
     }
@@ -94,7 +94,7 @@ mod tests {
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().overrun = 3;
         });
         let run = fixture.run();
-        let left_out = &run.cases[0].link.as_ref().unwrap().rounds_left_out;
+        let left_out = &run.cases[0].path.relay.as_ref().unwrap().rounds_left_out;
         assert_eq!(left_out, &["round 1: the relay's own sockets had no room for 3 packets"]);
         assert_eq!((run.cases[0].rounds, run.cases[0].valid), (1, true));
     }

@@ -94,7 +94,7 @@ impl Digest {
                 let rounds = by_case.get(id.as_str()).map_or(&[][..], Vec::as_slice);
                 let all_shown = counted::too_few(rounds.iter().copied());
                 let latencies = self.latencies.get(&id).and_then(|latencies| latencies.shown(all_shown));
-                let reliable = cards.reliable(&case.transport);
+                let reliable = cards.reliable(&case.flow().transport);
                 summary::summary((case, reliable), id.clone(), rounds, latencies.as_deref(), states, alpha)
             })
             .collect();
@@ -124,7 +124,7 @@ mod tests {
             &States::default(),
             0.05,
         );
-        let order: Vec<&str> = summaries.iter().map(|summary| summary.case.transport.as_str()).collect();
+        let order: Vec<&str> = summaries.iter().map(|summary| summary.case.flow().transport.as_str()).collect();
         assert_eq!(order, ["tcp", "pipe", "udp"]);
         assert!(!summaries[0].valid && summaries[0].rounds == 0, "planned but never run");
     }
@@ -138,8 +138,8 @@ mod tests {
         fixture.failed(&case, 2, "the server is gone");
         let run = fixture.run();
         let summary = &run.cases[0];
-        assert_eq!((summary.rounds, summary.samples, summary.round_points.len()), (1, 50, 1));
-        assert_eq!(summary.curve.last().map(|point| point.latency_ns), Some(1000.0));
+        assert_eq!((summary.rounds, summary.flow().samples, summary.round_points.len()), (1, 50, 1));
+        assert_eq!(summary.flow().curve.last().map(|point| point.latency_ns), Some(1000.0));
         assert_eq!(summary.failed_rounds, ["round 2: the server is gone (hint: none)"]);
         assert!(summary.valid);
     }
@@ -154,8 +154,8 @@ mod tests {
             parts.round(&case, 1, &back_to_back(&[], &b));
             whole.round(&case, 0, &back_to_back(&[], &[a, b].concat()));
             let (parts, whole) = (parts.run(), whole.run());
-            prop_assert_eq!(&parts.cases[0].curve, &whole.cases[0].curve);
-            prop_assert_eq!(&parts.cases[0].modes, &whole.cases[0].modes);
+            prop_assert_eq!(&parts.cases[0].flow().curve, &whole.cases[0].flow().curve);
+            prop_assert_eq!(&parts.cases[0].flow().modes, &whole.cases[0].flow().modes);
         }
 
         #[test]
@@ -167,7 +167,7 @@ mod tests {
             let summaries = |rounds: &[RoundRecord]| Digest::new().summaries(&fixture.plan, &earlier_cards(), rounds, &States::default(), 0.05);
             let forwards = summaries(&rounds);
             rounds.reverse();
-            prop_assert_eq!(&summaries(&rounds)[0].latency_ns, &forwards[0].latency_ns);
+            prop_assert_eq!(summaries(&rounds)[0].flow().latency_ns, forwards[0].flow().latency_ns);
         }
 
         #[test]
@@ -175,8 +175,8 @@ mod tests {
             let mut fixture = Fixture::new();
             fixture.rounds_of(&Case::ping_pong("tcp"), &latencies);
             let run = fixture.run();
-            let figures = &run.cases[0].latency_ns;
-            for figure in [figures.p50, figures.p90, figures.max, figures.mean, run.cases[0].rate_per_s].into_iter().flatten() {
+            let figures = &run.cases[0].flow().latency_ns;
+            for figure in [figures.p50, figures.p90, figures.max, figures.mean, run.cases[0].flow().rate_per_s].into_iter().flatten() {
                 prop_assert!(figure.low.is_none_or(|low| low <= figure.value), "{figure:?}");
                 prop_assert!(figure.high.is_none_or(|high| figure.value <= high), "{figure:?}");
             }

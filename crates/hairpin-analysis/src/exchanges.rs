@@ -4,30 +4,32 @@
 use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::figure::Figure;
+use hairpin_model::flow::{Flow, Load};
 use hairpin_model::round::ExchangeCounts;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
 
 use crate::compare::{as_ratio, difference_by_block, logarithms_by_block, over_points};
 use crate::over_rounds::OverRounds;
 
-/// The figures of exchanges over the measured rounds of `case`; null where its pattern has none. The speed-up needs the
+/// The figures of exchanges over the measured rounds of a flow; null where its load has none. The speed-up needs the
 /// other cases: [`fill_speed_ups`].
-pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
-    case.exchange.as_ref()?;
+pub(crate) fn figures(flow: &Flow, rounds: &OverRounds<'_>, latency_ns: LatencyFigures) -> Option<ExchangeFigures> {
+    flow.load.exchange()?;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
         rounds.median(|measured| {
-            let counts = measured.exchange_counts.filter(|counts| counts.exchanges > 0)?;
+            let counts = measured.flow().exchange_counts.filter(|counts| counts.exchanges > 0)?;
             Some(of(&counts)? as f64 / counts.exchanges as f64)
         })
     };
     let early: Vec<Figure> = (0..EARLY_EXCHANGES)
-        .map_while(|place| rounds.median(|measured| measured.figures.early_exchanges_ns.get(place).copied()))
+        .map_while(|place| rounds.median(|measured| measured.flow().figures.early_exchanges_ns.get(place).copied()))
         .collect();
     Some(ExchangeFigures {
         exchange_ns: latency_ns,
         first_exchange_ns: early.first().copied(),
         early_exchanges_ns: early,
-        bytes_per_ms: rounds.median(|measured| Some(measured.figures.rate_per_s * case.size_bytes as f64 / 1e3)),
+        bytes_per_ms: rounds
+            .median(|measured| Some(measured.flow().figures.rate_per_s * flow.load.size_bytes() as f64 / 1e3)),
         segments_per_exchange: each(|counts| counts.segments),
         pure_acks_per_exchange: each(|counts| counts.pure_acks),
         system_calls_per_exchange: each(|counts| Some(counts.system_calls)),
@@ -40,14 +42,14 @@ pub(crate) fn figures(case: &Case, rounds: &OverRounds<'_>, latency_ns: LatencyF
 pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
     let speed_ups: Vec<Option<Figure>> = cases.iter().map(|case| speed_up(case, cases, alpha)).collect();
     for (case, speed_up) in cases.iter_mut().zip(speed_ups) {
-        if let Some(exchanges) = &mut case.exchanges {
+        if let Some(exchanges) = &mut case.flow_mut().exchanges {
             exchanges.speed_up_against_default = speed_up;
         }
     }
 }
 
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
-    let own = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != Remedy::Default)?;
+    let own = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
     let sibling = with_remedy(&case.case.without_replicate(), own, Remedy::Default);
     // A remedy that merges writes leaves out pauses of `gap`, and its rate against `default` would be that of the pauses.
     if own.pauses_left().is_some() {
@@ -64,7 +66,10 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Fig
 
 /// The same case with another remedy.
 pub(crate) fn with_remedy(case: &Case, exchange: &Exchange, remedy: Remedy) -> Case {
-    Case { exchange: Some(Exchange { remedy, ..exchange.clone() }), ..case.clone() }
+    case.clone().with(|changed| {
+        changed.flow_mut().load =
+            Load::Exchange { exchange: Exchange { remedy, ..exchange.clone() }, reply_size_bytes: 4 }
+    })
 }
 
 #[cfg(test)]
@@ -76,7 +81,7 @@ mod tests {
     use crate::fixture::{Fixture, back_to_back, small_writes};
 
     fn counted(measured: &mut Measured) {
-        measured.exchange_counts =
+        measured.flow_mut().exchange_counts =
             Some(ExchangeCounts { exchanges: 100, segments: Some(300), pure_acks: Some(100), system_calls: 10_100 });
     }
 
@@ -90,8 +95,8 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("tcp"), &[10_000; 6]);
         let run = fixture.run();
         let [none, nodelay, ping_pong] = &run.cases[..] else { panic!("three cases") };
-        assert_eq!(ping_pong.exchanges, None);
-        let none = none.exchanges.as_ref().unwrap();
+        assert_eq!(ping_pong.flow().exchanges, None);
+        let none = none.flow().exchanges.as_ref().unwrap();
         assert_eq!(none.segments_per_exchange.unwrap().value, 3.0);
         assert_eq!(none.pure_acks_per_exchange.unwrap().value, 1.0);
         assert_eq!(none.system_calls_per_exchange.unwrap().value, 101.0);
@@ -99,7 +104,7 @@ mod tests {
         assert!((none.bytes_per_ms.unwrap().value - 200.0 / 44.025).abs() < 0.001, "{:?}", none.bytes_per_ms);
         assert_eq!((none.speed_up_against_default, none.early_exchanges_ns.len()), (None, EARLY_EXCHANGES));
         assert_eq!(none.first_exchange_ns.unwrap().value, 44_025_000.0);
-        let speed_up = nodelay.exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
+        let speed_up = nodelay.flow().exchanges.as_ref().unwrap().speed_up_against_default.unwrap();
         assert!((speed_up.value - 100.0).abs() < 0.01, "{speed_up:?}");
         assert!(speed_up.low.unwrap() > 99.0 && speed_up.high.unwrap() < 101.0, "paired: {speed_up:?}");
     }
@@ -108,14 +113,15 @@ mod tests {
     fn a_remedy_that_leaves_out_pauses_has_no_speed_up() {
         let gap = |remedy: &str, gap_ns| {
             let case = small_writes(remedy);
-            Case { exchange: case.exchange.clone().map(|exchange| Exchange { gap_ns, ..exchange }), ..case }
+            case.with(|case| case.flow_mut().load.exchange_mut().unwrap().gap_ns = gap_ns)
         };
         for (gap_ns, fair) in [(0, [true; 3]), (1_000_000, [true, false, false])] {
             let mut fixture = Fixture::new();
             for remedy in ["default", "nodelay", "one-write", "batch=10"] {
                 fixture.rounds_of(&gap(remedy, gap_ns), &[44_000_000; 6]);
             }
-            let speed_up = |case: &CaseSummary| case.exchanges.as_ref().unwrap().speed_up_against_default.is_some();
+            let speed_up =
+                |case: &CaseSummary| case.flow().exchanges.as_ref().unwrap().speed_up_against_default.is_some();
             assert_eq!(fixture.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
         }
     }
@@ -130,7 +136,7 @@ mod tests {
         fixture.rounds_of(&over("delay=2ms", small_writes("nodelay")), &[4_000_000; 6]);
         fixture.rounds_of(&over("delay=5ms", small_writes("nodelay")), &[10_000_000; 6]);
         let run = fixture.run();
-        let speed_up = |place: usize| run.cases[place].exchanges.as_ref().unwrap().speed_up_against_default;
+        let speed_up = |place: usize| run.cases[place].flow().exchanges.as_ref().unwrap().speed_up_against_default;
         assert!((speed_up(3).unwrap().value - 2.5).abs() < 0.001, "{:?}", speed_up(3));
         assert_eq!(speed_up(4), None, "nothing was measured with remedy none over that link");
     }
@@ -145,7 +151,10 @@ mod tests {
         fixture.failed(&case, 0, "the capture's interface is gone");
         let run = fixture.run();
         let summary = &run.cases[0];
-        assert_eq!((summary.rounds, summary.samples, summary.curve.last().unwrap().latency_ns), (1, 10, 1_000_447.0));
+        assert_eq!(
+            (summary.rounds, summary.flow().samples, summary.flow().curve.last().unwrap().latency_ns),
+            (1, 10, 1_000_447.0)
+        );
         assert_eq!(summary.failed_rounds, ["round 2 (traced): the capture's interface is gone (hint: none)"]);
         assert!(summary.valid, "{:?}", summary.why_invalid);
     }

@@ -118,7 +118,7 @@ mod tests {
                 });
             });
         }
-        fixture.run().cases.remove(0).link.unwrap()
+        fixture.run().cases.remove(0).path.relay.unwrap()
     }
 
     #[test]
@@ -147,6 +147,6 @@ mod tests {
         assert_eq!(json["packets"]["dropped"], serde_json::json!({"loss": 1}));
         let mut fixture = Fixture::new();
         fixture.rounds_of(&Case::ping_pong("udp"), &[10_000]);
-        assert_eq!(fixture.run().cases[0].link, None);
+        assert_eq!(fixture.run().cases[0].path.relay, None);
     }
 }

@@ -1,6 +1,6 @@
 //! How much of the rate asked for an open loop reached.
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::fact;
 use hairpin_model::fact_names;
 use hairpin_model::round::Measured;
@@ -18,8 +18,8 @@ pub const RANKED_UP_TO: f64 = 0.2;
 /// Whether the generator's median lateness is more than [`RANKED_UP_TO`] of the median latency. False in a closed loop.
 #[must_use]
 pub fn is_too_late_to_rank(case: &CaseSummary) -> bool {
-    let lateness = case.lateness_ns.and_then(|lateness| lateness.p50);
-    let medians = lateness.zip(case.latency_ns.p50);
+    let lateness = case.flow().lateness_ns.and_then(|lateness| lateness.p50);
+    let medians = lateness.zip(case.flow().latency_ns.p50);
     medians.is_some_and(|(lateness, latency)| lateness.value > RANKED_UP_TO * latency.value)
 }
 
@@ -36,13 +36,13 @@ pub struct HeldUp {
 /// tell apart. Null where that held up fewer messages than the rate may be short of.
 #[must_use]
 pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
-    let waited = |measured: &&Measured| fact::number(&measured.client.facts, fact_names::WAITED_FOR_ANSWERS);
+    let waited = |measured: &&Measured| fact::number(&measured.client().facts, fact_names::WAITED_FOR_ANSWERS);
     let waited: f64 = rounds.iter().filter_map(waited).sum();
-    let sent: f64 = rounds.iter().map(|measured| measured.ledger.sent as f64).sum();
+    let sent: f64 = rounds.iter().map(|measured| measured.flow().ledger.sent as f64).sum();
     if waited == 0.0 || waited < (1.0 - SATURATED_BELOW) * sent {
         return None;
     }
-    Some(match (case.size_bytes, case.reply_size_bytes) {
+    Some(match (case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()) {
         (1, _) => HeldUp {
             cause: "only 128 messages can be unanswered where their number has one byte",
             remedy: "--size 2 or more, or a shorter --timeout",
@@ -61,10 +61,7 @@ pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
 /// The rate asked for, in messages a second; null in a closed loop.
 #[must_use]
 pub fn asked_per_s(case: &Case) -> Option<f64> {
-    match case.pattern {
-        Pattern::PingPong | Pattern::SmallWrites => None,
-        Pattern::Paced { rate_per_s } => Some(rate_per_s),
-    }
+    case.flow().load.rate_per_s()
 }
 
 /// The rate at which the generator sent in one round, in messages a second.
@@ -75,9 +72,9 @@ pub fn asked_per_s(case: &Case) -> Option<f64> {
 /// shorter than that (as it is counted to the last answer), the round's own length counts.
 #[must_use]
 pub fn sent_per_s(asked_per_s: f64, measured: &Measured) -> f64 {
-    let sent = measured.ledger.sent as f64;
+    let sent = measured.flow().ledger.sent as f64;
     let by_length = if measured.duration_ns == 0 { 0.0 } else { sent * 1e9 / measured.duration_ns as f64 };
-    let by_lag = measured.figures.lateness_ns.map_or(0.0, |lateness| {
+    let by_lag = measured.flow().figures.lateness_ns.map_or(0.0, |lateness| {
         let lag_ns = lateness.max.min(2.0 * lateness.p50);
         sent / (sent / asked_per_s + lag_ns / 1e9)
     });

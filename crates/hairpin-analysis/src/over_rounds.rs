@@ -2,7 +2,7 @@
 
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::round::{Measured, RoundRecord};
-use hairpin_model::summary::{LatencyFigures, Percentiles};
+use hairpin_model::summary::{LatencyFigures, Percentiles, RoundFigures};
 
 use crate::states::States;
 use crate::statistics::interval::{Over, median_over, span_s};
@@ -66,12 +66,17 @@ impl<'r> OverRounds<'r> {
         Some(Figure { why, ..figure })
     }
 
-    /// `None` where no round has those percentiles.
-    pub(crate) fn latencies(&self, of: fn(&Measured) -> Option<Percentiles>) -> Option<LatencyFigures> {
+    /// Of the flow at that place of the case; `None` where no round has those percentiles.
+    pub(crate) fn latencies(
+        &self,
+        place: usize,
+        of: fn(&RoundFigures) -> Option<Percentiles>,
+    ) -> Option<LatencyFigures> {
+        let samples_of = |measured: &Measured| measured.flows.get(place).map_or(0, |flow| flow.figures.samples);
         // A round without an answer has percentiles of nothing.
-        let of = move |measured: &Measured| of(measured).filter(|_| measured.figures.samples > 0);
+        let of = |measured: &Measured| of(&measured.flows.get(place).filter(|_| samples_of(measured) > 0)?.figures);
         let median = |part: fn(Percentiles) -> f64| self.median(|measured| of(measured).map(part));
-        let samples: u64 = self.measured.iter().map(|measured| measured.figures.samples).sum();
+        let samples: u64 = self.measured.iter().map(|measured| samples_of(measured)).sum();
         let greatest: Vec<f64> =
             self.measured.iter().filter_map(|measured| of(measured)).map(|all| all.max).collect();
         let max = greatest.iter().copied().reduce(f64::max)?;

@@ -56,7 +56,7 @@ impl States {
         let places: Vec<usize> = of_round.values().copied().collect();
         let switches = places.windows(2).filter(|pair| pair[0] != pair[1]).count() as u64;
         let waking: Vec<f64> =
-            rounds.iter().filter_map(|round| Some(round.measured()?.client.waking_ns? as f64)).collect();
+            rounds.iter().filter_map(|round| Some(round.measured()?.client().waking_ns? as f64)).collect();
         let states = (0..2).filter_map(state).collect();
         Self { machine: Machine { states, switches, waking_ns: median(&waking) }, of_round }
     }
@@ -91,7 +91,7 @@ struct Slowness {
 
 fn ends(measured: &Measured) -> impl Iterator<Item = (Option<usize>, Probe)> {
     let probe = |end: &EndReport| Some((end.pinned_cpu, end.probe_ns?));
-    [probe(&measured.client), measured.echo.as_ref().and_then(probe)].into_iter().flatten()
+    [probe(&measured.client()), measured.server().and_then(probe)].into_iter().flatten()
 }
 
 /// The lower quartile of the readings on each CPU, in ns.
@@ -168,8 +168,8 @@ mod tests {
             let samples = back_to_back(&[], &[probe / 10; 50]);
             fixture.round_with(&Case::ping_pong("tcp"), block, &samples, |measured| {
                 let probe_ns = Some(Probe { before: *probe, after: *probe });
-                measured.client.probe_ns = probe_ns;
-                measured.echo.as_mut().unwrap().probe_ns = probe_ns;
+                measured.ends[0].probe_ns = probe_ns;
+                measured.ends[1].probe_ns = probe_ns;
             });
         }
         fixture
@@ -211,8 +211,8 @@ mod tests {
         let mut fixture = probed(&[85_000; 24]);
         for (place, round) in fixture.rounds.iter_mut().enumerate() {
             let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
-            measured.client.pinned_cpu = Some(0);
-            let echo = measured.echo.as_mut().unwrap();
+            measured.ends[0].pinned_cpu = Some(0);
+            let echo = &mut measured.ends[1];
             echo.pinned_cpu = Some(1);
             // The second CPU is always slower, and in the last third another tenant makes it slower still.
             let probe = if place >= 16 { 130_000 } else { 100_000 };

@@ -1,15 +1,16 @@
 //! A case over its rounds.
 
-use std::collections::BTreeMap;
-
 use hairpin_model::case::Case;
+use hairpin_model::flow::{Direction, Flow};
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::rounded;
-use hairpin_model::round::{EndReport, Measured, Outcome, Purpose, RoundRecord};
+use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
 use hairpin_model::summary::{
-    CaseSummary, CpuSeconds, CurvePoint, EffectiveOptions, OtherState, RoundPoint, StateShare,
+    CaseSummary, CurvePoint, EndSummary, FlowSummary, OtherState, PathSummary, Percentiles, RoundFigures, RoundPoint,
+    StateShare,
 };
+use hairpin_model::trace::End;
 use hdrhistogram::Histogram;
 
 use crate::open_loop::HeldUp;
@@ -30,45 +31,65 @@ pub(crate) fn summary(
     let mut kept = counted::timed(rounds.iter().copied());
     kept.sort_by_key(|(round, _)| round.number);
     let measured: Vec<&Measured> = kept.iter().map(|(_, measured)| *measured).collect();
-    let samples = measured.iter().map(|measured| measured.figures.samples).sum();
     let by_state = OverRounds::by_state(&kept, states, alpha);
     let reported = reported(&by_state);
     let none = OverRounds::none();
     let over_rounds = by_state.get(reported).unwrap_or(&none);
-    let latency_ns = over_rounds.latencies(|measured| Some(measured.figures.latency_ns)).unwrap_or_default();
     let others = by_state.iter().enumerate().filter(|(place, _)| *place != reported).map(|(_, other)| OtherState {
         index: other.state,
         share: other.share,
-        latency_ns: other.latencies(|measured| Some(measured.figures.latency_ns)).unwrap_or_default(),
+        latency_ns: other.latencies(0, |figures| Some(figures.latency_ns)).unwrap_or_default(),
     });
     let why_invalid = why_invalid(case, reliable, rounds, &measured);
+    let flows = case.flows.iter().enumerate().map(|(place, flow)| {
+        // The histogram is that of the flow that the case is judged by.
+        flow_summary(place, flow, over_rounds, &measured, latencies.filter(|_| place == 0))
+    });
     CaseSummary {
-        link: links::summary(case, rounds, &kept),
+        path: PathSummary { path: case.path.clone(), relay: links::summary(case, rounds, &kept) },
         label: case.label(),
         case: case.clone(),
         rounds: measured.len() as u64,
         failed_rounds: rounds.iter().filter_map(|round| failure(round)).collect(),
-        samples,
         state: (states.count() > 0).then_some(StateShare { index: over_rounds.state, share: over_rounds.share }),
         other_states: others.collect(),
-        latency_ns,
-        service_ns: over_rounds.latencies(|measured| measured.figures.service_ns),
-        lateness_ns: over_rounds.latencies(|measured| measured.figures.lateness_ns),
-        rate_per_s: over_rounds.median(|measured| Some(measured.figures.rate_per_s)),
-        setup_ns: over_rounds.median(|measured| Some(measured.setup_ns as f64)),
-        first_message_ns: over_rounds.median(|measured| Some(measured.first_message_ns as f64)),
-        ledger: measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger)),
-        cpu_seconds: cpu_seconds(&measured),
-        effective_options: effective_options(&measured),
-        facts: facts(&measured),
+        flows: flows.collect(),
+        ends: ends(case, &measured),
         valid: why_invalid.is_empty(),
         why_invalid,
-        curve: latencies.map(curve).unwrap_or_default(),
         round_points: kept.iter().map(|(round, measured)| round_point(round, measured, states)).collect(),
-        modes: latencies.map(modes::modes).unwrap_or_default(),
-        exchanges: exchanges::figures(case, over_rounds, latency_ns),
         trace: trace::summary(rounds),
         id,
+    }
+}
+
+/// The flow at that place of its case over its rounds, and the histogram of all its latencies, where there is one.
+fn flow_summary(
+    place: usize,
+    flow: &Flow,
+    over_rounds: &OverRounds,
+    measured: &[&Measured],
+    latencies: Option<&Histogram<u64>>,
+) -> FlowSummary {
+    let record = |measured: &Measured| measured.flows.get(place).cloned().unwrap_or_default();
+    let latencies_of = |of: fn(&RoundFigures) -> Option<Percentiles>| over_rounds.latencies(place, of);
+    let has_answers = flow.direction == Direction::RoundTrip;
+    let latency_ns = latencies_of(|figures| Some(figures.latency_ns)).filter(|_| has_answers).unwrap_or_default();
+    FlowSummary {
+        flow: flow.clone(),
+        samples: measured.iter().map(|measured| record(measured).figures.samples).sum(),
+        latency_ns,
+        service_ns: latencies_of(|figures| figures.service_ns),
+        lateness_ns: latencies_of(|figures| figures.lateness_ns),
+        rate_per_s: over_rounds.median(|measured| Some(record(measured).figures.rate_per_s)),
+        goodput_bytes_per_s: over_rounds.median(|measured| record(measured).received?.goodput_bytes_per_s()),
+        setup_ns: over_rounds.median(|measured| Some(record(measured).setup_ns as f64)),
+        first_message_ns: over_rounds
+            .median(|measured| has_answers.then(|| record(measured).first_message_ns as f64)),
+        ledger: measured.iter().fold(Ledger::default(), |all, measured| all.plus(&record(measured).ledger)),
+        curve: latencies.map(curve).unwrap_or_default(),
+        modes: latencies.map(modes::modes).unwrap_or_default(),
+        exchanges: exchanges::figures(flow, over_rounds, latency_ns),
     }
 }
 
@@ -86,7 +107,7 @@ fn failure(round: &RoundRecord) -> Option<String> {
 }
 
 fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> RoundPoint {
-    let latency = &measured.figures.latency_ns;
+    let latency = &measured.flow().figures.latency_ns;
     RoundPoint {
         number: round.number,
         block: round.order.block,
@@ -96,38 +117,31 @@ fn round_point(round: &RoundRecord, measured: &Measured, states: &States) -> Rou
         p90_ns: Some(latency.p90),
         p99_ns: latency.p99,
         max_ns: latency.max,
-        rate_per_s: measured.figures.rate_per_s,
+        rate_per_s: measured.flow().figures.rate_per_s,
     }
 }
 
-fn cpu_seconds(measured: &[&Measured]) -> CpuSeconds {
-    let seconds = |ends: &mut dyn Iterator<Item = &EndReport>| ends.map(|end| end.cpu_ns as f64 / 1e9).sum::<f64>();
-    let echo = measured.iter().any(|measured| measured.echo.is_some());
-    CpuSeconds {
-        client: seconds(&mut measured.iter().map(|measured| &measured.client)),
-        echo: echo.then(|| seconds(&mut measured.iter().filter_map(|measured| measured.echo.as_ref()))),
-    }
-}
-
-fn facts(measured: &[&Measured]) -> BTreeMap<String, Vec<hairpin_model::fact::Fact>> {
-    let client = counters::merged(measured.iter().map(|measured| measured.client.facts.as_slice()));
-    let echo = measured.iter().filter_map(|measured| measured.echo.as_ref());
-    let echo = counters::merged(echo.map(|end| end.facts.as_slice()));
-    let both = [("client", client), ("echo", echo)];
-    both.into_iter().filter(|(_, facts)| !facts.is_empty()).map(|(end, facts)| (end.to_owned(), facts)).collect()
-}
-
-fn effective_options(measured: &[&Measured]) -> EffectiveOptions {
-    let client = |measured: &Measured| measured.client.options.clone();
-    let echo = |measured: &Measured| measured.echo.as_ref().map_or_else(Vec::new, |end| end.options.clone());
-    let Some(first) = measured.first() else { return EffectiveOptions::default() };
-    let (client_first, echo_first) = (client(first), echo(first));
-    let mut differs: Vec<String> = Vec::new();
-    for measured in measured {
-        note_differences(&client_first, &client(measured), &mut differs);
-        note_differences(&echo_first, &echo(measured), &mut differs);
-    }
-    EffectiveOptions { client: client_first, echo: echo_first, differs }
+/// The ends over the rounds; the client alone where nothing was measured.
+fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
+    let of = |place: usize| measured.iter().filter_map(move |measured| measured.ends.get(place));
+    let count = measured.iter().map(|measured| measured.ends.len()).max().unwrap_or(1);
+    let end = |place: usize| {
+        let first = of(place).next();
+        let options = first.map_or(&[][..], |end| end.options.as_slice());
+        let mut differing_options = Vec::new();
+        of(place).for_each(|end| note_differences(options, &end.options, &mut differing_options));
+        EndSummary {
+            role: first.map_or(End::Client, |end| end.role),
+            host: first.map_or(0, |end| end.host),
+            waiting: case.ends.waiting,
+            placement: case.ends.placement,
+            cpu_seconds: of(place).map(|end| end.cpu_ns as f64 / 1e9).sum(),
+            effective_options: options.to_vec(),
+            differing_options,
+            facts: counters::merged(of(place).map(|end| end.facts.as_slice())),
+        }
+    };
+    (0..count).map(end).collect()
 }
 
 fn note_differences(first: &[Effective], other: &[Effective], differs: &mut Vec<String>) {
@@ -152,7 +166,7 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
             _ => format!("all {failed} rounds failed"),
         };
         reasons.push(reason);
-    } else if measured.iter().all(|measured| measured.figures.samples == 0) {
+    } else if measured.iter().all(|measured| measured.flow().figures.samples == 0) {
         reasons.push("no message was answered".to_owned());
     }
     if let (Some(asked), Some(reached)) = (open_loop::asked_per_s(case), open_loop::share_reached(case, measured))
@@ -169,13 +183,15 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
     }
     reasons.extend(links_not_as_told(rounds, measured));
     reasons.extend(unmet_options(measured));
-    let ledger = measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.ledger));
+    let ledger = measured.iter().fold(Ledger::default(), |all, measured| all.plus(&measured.flow().ledger));
     if reliable {
         let lost = ledger.lost.values().sum::<u64>();
         if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
             reasons.push(format!(
                 "{} promises every message once, and {lost} were lost, {} came twice and {} are unaccounted for",
-                case.transport, ledger.duplicated, ledger.unexplained
+                case.flow().transport,
+                ledger.duplicated,
+                ledger.unexplained
             ));
         }
     }
@@ -195,8 +211,8 @@ fn links_not_as_told(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<
 fn unmet_options(measured: &[&Measured]) -> Vec<String> {
     let mut reasons = Vec::new();
     for measured in measured {
-        let echo = measured.echo.iter().flat_map(|end| &end.options).map(|option| ("server", option));
-        let all = measured.client.options.iter().map(|option| ("client", option)).chain(echo);
+        let echo = measured.server().into_iter().flat_map(|end| &end.options).map(|option| ("server", option));
+        let all = measured.client().options.iter().map(|option| ("client", option)).chain(echo);
         for (end, option) in all.filter(|(_, option)| !option.met) {
             let asked = option.asked.as_deref().unwrap_or("nothing");
             let reason = format!(

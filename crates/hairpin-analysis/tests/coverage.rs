@@ -156,7 +156,7 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
         let latency_ns = (TRUTH_NS * logarithm.exp()) as u64;
         let probe = (90_000.0 * (if *is_slow { 1.2 } else { 1.0 }) * (0.01 * simulation.normal()).exp()) as u64;
         fixture.round_with(&case, block, &back_to_back(&[], &[latency_ns; 2]), |measured| {
-            measured.client.probe_ns = Some(Probe { before: probe, after: probe });
+            measured.ends[0].probe_ns = Some(Probe { before: probe, after: probe });
         });
         fixture.rounds.last_mut().unwrap().started_ns = u64::from(block) * apart_ns;
     }
@@ -165,6 +165,7 @@ fn of_the_fast_state(rounds: &[(f64, bool)], simulation: &mut Simulation) -> Opt
     // Where one state fills the run its level tells: a slow run is compared with slow ones.
     let is_fast = states.machine().states.first().is_some_and(|state| state.probe_ns < 99_000.0);
     let p50 = run.cases[0]
+        .flow()
         .latency_ns
         .p50
         .filter(|_| is_fast && run.cases[0].state.is_some_and(|state| state.index == 0))?;
@@ -211,7 +212,8 @@ fn verdict(simulation: &mut Simulation, scale: f64) -> Verdict {
             .collect();
         summary
     };
-    let pair = [of(simulation, &case, 1.0), of(simulation, &Case { replicate: 1, ..case.clone() }, scale)];
+    let pair =
+        [of(simulation, &case, 1.0), of(simulation, &case.clone().with(|changed| changed.replicate = 1), scale)];
     let compared = comparisons(&pair, ALPHA);
     assert_eq!((compared.len(), compared[0].role), (1, Role::AgainstItself));
     compared[0].verdict

@@ -16,9 +16,9 @@ const BLOCKS: u32 = 10;
 /// In block `b` everything takes `b` thousandths longer: all drift alike, by less than a step that matters.
 fn survey(scale: u64) -> Run {
     let tcp = apart(Case::ping_pong("tcp"));
-    let again = Case { replicate: 1, ..tcp.clone() };
-    let spin = Case { waiting: Waiting::Spin, ..tcp.clone() };
-    let awake = Case { cpu_idle: CpuIdle::Shallow, ..tcp.clone() };
+    let again = tcp.clone().with(|changed| changed.replicate = 1);
+    let spin = tcp.clone().with(|changed| changed.ends.waiting = Waiting::Spin);
+    let awake = tcp.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
     let pipe = apart(Case::ping_pong("pipe"));
     let mut fixture = Fixture::new();
     for block in 0..BLOCKS {
@@ -26,9 +26,9 @@ fn survey(scale: u64) -> Run {
         for (case, base) in [(&tcp, 64_000), (&again, 64_000), (&spin, 8_000), (&awake, 11_000), (&pipe, 50_000)] {
             let samples = back_to_back(&[latency(base); 20], &ramp(latency(base)));
             fixture.round_with(case, block, &samples, |measured| {
-                measured.client.facts =
+                measured.ends[0].facts =
                     vec![Fact::number(fact_names::RETRANSMITS, 2.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
-                measured.client.cpu_ns = 250_000_000;
+                measured.ends[0].cpu_ns = 250_000_000;
             });
         }
         fixture.round(
@@ -75,8 +75,8 @@ fn summaries_have_the_figures_of_their_samples() {
     ];
     assert_eq!(labels, expected);
     let tcp = &run.cases[0];
-    assert_eq!((tcp.rounds, tcp.samples, tcp.valid), (10, 10_000, true));
-    let latency = &tcp.latency_ns;
+    assert_eq!((tcp.rounds, tcp.flow().samples, tcp.valid), (10, 10_000, true));
+    let latency = &tcp.flow().latency_ns;
     // Rounds have p50s of 64 000, 64 064, ... 64 576 ns: their median is 64 288.
     let p50 = latency.p50.unwrap();
     assert!((p50.value / 64_288.0 - 1.0).abs() < 0.001, "{p50:?}");
@@ -85,19 +85,22 @@ fn summaries_have_the_figures_of_their_samples() {
     assert!((latency.p999.unwrap().value / (4.0 * 64_288.0) - 1.0).abs() < 0.001, "10 000 samples have a p99.9");
     assert!(client(latency.max.unwrap(), [8.0 * 64_576.0, 8.0 * 64_000.0, 8.0 * 64_576.0]), "{:?}", latency.max);
     let retransmissions = [Fact::number(fact_names::RETRANSMITS, 20.0), Fact::number(fact_names::CWND_PACKETS, 10.0)];
-    assert_eq!(tcp.facts["client"], retransmissions, "events add up, quantities do not");
-    assert!((tcp.cpu_seconds.client - 2.5).abs() < 1e-9);
-    assert_eq!((tcp.ledger.sent, tcp.ledger.received, tcp.ledger.unexplained), (10_000, 10_000, 0));
-    let quantiles: Vec<f64> = tcp.curve.iter().map(|point| point.quantile).collect();
+    assert_eq!(tcp.client().facts, retransmissions, "events add up, quantities do not");
+    assert!((tcp.client().cpu_seconds - 2.5).abs() < 1e-9);
+    assert_eq!(
+        (tcp.flow().ledger.sent, tcp.flow().ledger.received, tcp.flow().ledger.unexplained),
+        (10_000, 10_000, 0)
+    );
+    let quantiles: Vec<f64> = tcp.flow().curve.iter().map(|point| point.quantile).collect();
     assert!(
         quantiles.is_sorted() && quantiles.ends_with(&[0.9999, 1.0]) && quantiles.contains(&0.999),
         "as far as 10 000 samples go, and the greatest: {quantiles:?}"
     );
-    let greatest = tcp.curve.last().map(|point| point.latency_ns);
+    let greatest = tcp.flow().curve.last().map(|point| point.latency_ns);
     assert!(greatest.is_some_and(|ns| (ns / (8.0 * 64_576.0) - 1.0).abs() < 0.001), "{greatest:?}");
-    assert!(tcp.curve.windows(2).all(|pair| pair[0].latency_ns <= pair[1].latency_ns));
+    assert!(tcp.flow().curve.windows(2).all(|pair| pair[0].latency_ns <= pair[1].latency_ns));
     let icmp = &run.cases[6];
-    assert!(!icmp.valid && icmp.latency_ns.p50.is_none());
+    assert!(!icmp.valid && icmp.flow().latency_ns.p50.is_none());
     assert_eq!(icmp.why_invalid, ["all 1 rounds failed"]);
 }
 
@@ -106,9 +109,12 @@ fn an_open_loop_has_its_service_time_and_too_few_samples_for_a_p999() {
     let run = survey(100);
     let udp = &run.cases[5];
     assert!(udp.valid, "{:?}", udp.why_invalid);
-    assert!(client(udp.service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
-    assert_eq!(udp.lateness_ns.unwrap().p50, Some(Figure::new(100.0, 100.0, 100.0)));
-    assert_eq!((udp.samples, udp.latency_ns.p99.is_some(), udp.latency_ns.p999), (2000, true, None));
+    assert!(client(udp.flow().service_ns.unwrap().p50.unwrap(), [60_000.0; 3]));
+    assert_eq!(udp.flow().lateness_ns.unwrap().p50, Some(Figure::new(100.0, 100.0, 100.0)));
+    assert_eq!(
+        (udp.flow().samples, udp.flow().latency_ns.p99.is_some(), udp.flow().latency_ns.p999),
+        (2000, true, None)
+    );
 }
 
 #[test]
@@ -166,7 +172,7 @@ fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
 fn a_run_of_huge_and_equal_latencies_panics_nowhere() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[u64::MAX / 4096; 7]);
-    fixture.rounds_of(&Case { replicate: 1, ..Case::ping_pong("tcp") }, &[0; 7]);
+    fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| changed.replicate = 1), &[0; 7]);
     fixture.round(&at_rate(Case::ping_pong("udp"), 1e-9), 0, &paced(1, &[]));
     let run = fixture.run();
     assert!(!findings(&run).is_empty(), "the pair differs");

@@ -48,7 +48,7 @@ fn runs() -> BTreeMap<u64, Vec<Round>> {
 
 fn case(number: usize) -> Case {
     let placement = [Placement::SameCpu, Placement::CrossCpu][number % 2];
-    Case { placement, ..Case::ping_pong(["tcp", "pipe"][number / 2]) }
+    Case::ping_pong(["tcp", "pipe"][number / 2]).with(|changed| changed.ends.placement = placement)
 }
 
 /// What a run says of a case.
@@ -69,9 +69,9 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
         let latencies: Vec<u64> = [vec![round.p50_ns; 98], vec![round.p99_ns.max(round.p50_ns)]].concat();
         fixture.round_with(&case(round.case), *block, &back_to_back(&[], &latencies), |measured| {
             let probe = |ns: u64| Some(Probe { before: ns, after: ns });
-            (measured.client.probe_ns, measured.client.pinned_cpu) = (probe(round.probes_ns[0]), Some(0));
-            measured.client.waking_ns = Some(round.waking_ns).filter(|ns| *ns > 0);
-            if let Some(server) = &mut measured.echo {
+            (measured.ends[0].probe_ns, measured.ends[0].pinned_cpu) = (probe(round.probes_ns[0]), Some(0));
+            measured.ends[0].waking_ns = Some(round.waking_ns).filter(|ns| *ns > 0);
+            if let Some(server) = measured.ends.get_mut(1) {
                 (server.probe_ns, server.pinned_cpu) = (probe(round.probes_ns[1]), Some(1));
             }
         });
@@ -84,7 +84,10 @@ fn told(rounds: &[Round]) -> BTreeMap<usize, Told> {
         let summary = run.cases.iter().find(|summary| summary.id == id)?;
         let probe_ns = run.machine.states.get(summary.state?.index)?.probe_ns;
         let waking_ns = run.machine.waking_ns.filter(|_| number % 2 == 1);
-        Some((number, Told { probe_ns, waking_ns, figures: [summary.latency_ns.p50, summary.latency_ns.p99] }))
+        Some((
+            number,
+            Told { probe_ns, waking_ns, figures: [summary.flow().latency_ns.p50, summary.flow().latency_ns.p99] },
+        ))
     };
     (0..CASES).filter_map(of_case).collect()
 }

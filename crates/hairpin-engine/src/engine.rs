@@ -13,10 +13,9 @@ use hairpin_model::case::CpuIdle;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::link::{LinkRecord, PacketCounts};
-use hairpin_model::round::{Failure, Finished, Measured, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::Samples;
-use hairpin_model::summary::RoundFigures;
-use hairpin_model::trace::RoundTrace;
+use hairpin_model::trace::{End, RoundTrace};
 use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
@@ -155,9 +154,9 @@ type Traced = (RoundTrace, Option<Vec<u8>>);
 
 /// One round: fresh ends, a fresh connection, then the client's load.
 fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Failure> {
-    let transport = opening::transport(&order.case.transport)?;
+    let transport = opening::transport(&order.case.flow().transport)?;
     let card = transport.card();
-    let awake = match order.case.cpu_idle {
+    let awake = match order.case.ends.cpu_idle {
         CpuIdle::Deep => None,
         CpuIdle::Shallow => Some(keep_awake::keep_awake().map_err(|error| not_awake(&error))?),
     };
@@ -206,19 +205,23 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
             About { case: &order.case, samples: &samples, began_ns: journey.origin_ns, client_facts: &report.facts };
         watch.trace(client_trace, *server_trace, &about)
     });
-    let measured = Measured {
-        figures: RoundFigures::default(),
+    let flow = FlowRecord {
         ledger,
         setup_ns,
         first_message_ns,
-        duration_ns: journey.duration_ns,
-        client: report,
-        echo: server,
-        noise,
-        samples_file: None,
-        link,
         samples_kept: samples.kept() as u64,
         exchange_counts: journey.exchange_counts,
+        ..FlowRecord::default()
+    };
+    let measured = Measured {
+        flows: vec![flow],
+        duration_ns: journey.duration_ns,
+        ends: [Some(report), server.map(|server| EndReport { role: End::Server, ..server })]
+            .into_iter()
+            .flatten()
+            .collect(),
+        noise,
+        link,
         traced: None,
         trace_file: None,
         interrupted: journey.interrupted,

@@ -61,8 +61,8 @@ impl Link {
         if !case.is_emulated() {
             return Ok(None);
         }
-        let profile: Profile = case.link.parse().map_err(|error| Failure {
-            cause: format!("cannot read the link `{}`: {error}", case.link),
+        let profile: Profile = case.path.link.parse().map_err(|error| Failure {
+            cause: format!("cannot read the link `{}`: {error}", case.path.link),
             hint: "`hairpin link list` shows the words".to_owned(),
         })?;
         let traces = setup.traces.of(&profile)?;
@@ -72,13 +72,14 @@ impl Link {
         let logged = log_file.as_ref().zip(setup.link_logs);
         let shown = logged.map(|(name, folder)| folder.path().join(name).display().to_string());
         let link_order = LinkOrder {
-            profile: case.link.clone(),
+            profile: case.path.link.clone(),
             traces,
             seed: order.link_seed,
             clock: setup.clock,
-            cpu: setup.cpus.cpu_for_relay(case.placement),
+            cpu: setup.cpus.cpu_for_relay(case.ends.placement),
             allowed_cpus: setup.cpus.allowed.clone(),
-            messages: (!card.reliable).then(|| numbered(case.size_bytes, case.reply_size_bytes)),
+            messages: (!card.reliable)
+                .then(|| numbered(case.flow().load.size_bytes(), case.flow().load.reply_size_bytes())),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::Opened(file.as_raw_fd(), name)),
         };
         let running = RunningLink::start(setup.echo_program, &link_order)?;

@@ -98,7 +98,7 @@ impl Engine {
 
     /// What the link of the order replays.
     fn traces_of(&self, order: &RoundOrder) -> Result<Option<(String, Named)>, Failure> {
-        let profile = Some(&order.case.link).filter(|_| order.case.is_emulated());
+        let profile = Some(&order.case.path.link).filter(|_| order.case.is_emulated());
         // A line that cannot be read is a failure of the round, which says so.
         let Some(profile) = profile.and_then(|line| line.parse::<Profile>().ok()) else { return Ok(None) };
         let traces = self.traces.of(&profile)?;

@@ -13,8 +13,9 @@ use hairpin_engine::loads::driver::{Amount, Marks, Receiving, Sending, Totals};
 use hairpin_engine::loads::echo::Echo;
 use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, run_client};
-use hairpin_model::case::{Case, Pattern, Waiting};
+use hairpin_model::case::{Case, Waiting};
 use hairpin_model::exchange::Exchange;
+use hairpin_model::flow::Load;
 use hairpin_model::options::Options;
 use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;
@@ -75,7 +76,7 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
         link_seed: 0,
     };
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
-    let transport = opening::transport(&case.transport).expect("it is known");
+    let transport = opening::transport(&case.flow().transport).expect("it is known");
     let card = transport.card();
     let mut listening = transport.listen(&opening::setup(&order, End::Server, COOKIE)).expect("it can listen");
     let address = listening.address();
@@ -106,15 +107,18 @@ fn assert_constant(case: &Case) {
     // The first round makes what is made once in the life of a thread or of the process.
     allocations(case, 10);
     let (once, twice) = (allocations(case, 2000), allocations(case, 4000));
-    assert_eq!(once, twice, "{}, {:?}: the client's and the server's", case.label(), case.pattern);
+    assert_eq!(once, twice, "{}, {:?}: the client's and the server's", case.label(), case.flow().load);
     assert!(once[0] > 0 && once[1] > 0, "both make their buffers before the loop: {once:?}");
 }
 
 #[test]
 fn twice_the_messages_take_no_more_allocations() {
     for transport in ["memory", "unix-stream", "unix-datagram"] {
-        for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 50_000.0 }] {
-            assert_constant(&Case { pattern, size_bytes: 64, reply_size_bytes: 64, ..Case::ping_pong(transport) });
+        for load in [Load::PLAIN, Load::PLAIN.paced(50_000.0)] {
+            assert_constant(&Case::ping_pong(transport).with(|case| {
+                case.flow_mut().load = load;
+                case.flow_mut().load.set_sizes(64, 64);
+            }));
         }
     }
 }

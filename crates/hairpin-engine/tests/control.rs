@@ -72,7 +72,7 @@ fn serve(mut control: Channel) -> JoinHandle<()> {
 
 fn order() -> RoundOrder {
     RoundOrder {
-        case: Case { size_bytes: 12, reply_size_bytes: 12, ..Case::ping_pong("tcp") },
+        case: Case::ping_pong("tcp").with(|changed| changed.flow_mut().load.set_sizes(12, 12)),
         purpose: Purpose::Timed,
         block: 0,
         extent: Extent::Count(COUNT),

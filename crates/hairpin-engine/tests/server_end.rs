@@ -11,7 +11,8 @@ use hairpin_engine::clock::RealClock;
 use hairpin_engine::ends::opening;
 use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, Journey, run_client};
-use hairpin_model::case::{Case, Pattern, Waiting};
+use hairpin_model::case::{Case, Waiting};
+use hairpin_model::flow::Load;
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, HELLO_BYTES, is_hello};
@@ -25,7 +26,9 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 /// How long anything here may take; only a hang comes near it.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The two ways to send.
-const PATTERNS: [Pattern; 2] = [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }];
+fn loads() -> [Load; 2] {
+    [Load::PLAIN, Load::PLAIN.paced(1000.0)]
+}
 
 /// What a far end answers to the first message.
 #[derive(Clone, Copy, Debug)]
@@ -57,13 +60,16 @@ impl Answer {
 }
 
 /// A round over `transport` to `address`, bounded in time.
-fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Journey, Failure> {
+fn travel(transport: &'static str, address: &str, load: &Load) -> Result<Journey, Failure> {
     let (tell, end) = channel();
-    let address = address.to_owned();
+    let (address, load) = (address.to_owned(), load.clone());
     std::thread::spawn(move || {
         let size = SIZE as u64;
-        let case = Case { pattern, size_bytes: size, reply_size_bytes: size, ..Case::ping_pong(transport) };
-        assert_eq!(case.waiting, Waiting::Block);
+        let case = Case::ping_pong(transport).with(|case| {
+            case.flow_mut().load = load;
+            case.flow_mut().load.set_sizes(size, size);
+        });
+        assert_eq!(case.ends.waiting, Waiting::Block);
         let order = RoundOrder {
             case,
             purpose: hairpin_model::round::Purpose::Timed,
@@ -94,8 +100,8 @@ fn travel(transport: &'static str, address: &str, pattern: Pattern) -> Result<Jo
     end.recv_timeout(LIMIT).expect("a round ends, whatever the far end does")
 }
 
-fn cause(transport: &'static str, address: &str, pattern: Pattern) -> String {
-    let failure = travel(transport, address, pattern).expect_err("it must not be taken for an answer");
+fn cause(transport: &'static str, address: &str, load: &Load) -> String {
+    let failure = travel(transport, address, load).expect_err("it must not be taken for an answer");
     assert!(!failure.hint.is_empty(), "{failure:?}");
     failure.cause
 }
@@ -126,12 +132,12 @@ fn answering_tcp_peer(answer: Answer) -> String {
 
 #[test]
 fn a_tcp_peer_that_answers_wrongly_is_found_out() {
-    for pattern in PATTERNS {
-        let cause = |answer| cause("tcp", &answering_tcp_peer(answer), pattern);
+    for load in &loads() {
+        let cause = |answer| cause("tcp", &answering_tcp_peer(answer), load);
         for answer in [Answer::Garbage, Answer::OneByteWrong, Answer::Long] {
             let cause = cause(answer);
-            assert!(cause.starts_with("the answer to message "), "{answer:?}, {pattern:?}: {cause}");
-            assert!(cause.contains(" is not what was sent: "), "{answer:?}, {pattern:?}: {cause}");
+            assert!(cause.starts_with("the answer to message "), "{answer:?}, {load:?}: {cause}");
+            assert!(cause.contains(" is not what was sent: "), "{answer:?}, {load:?}: {cause}");
         }
         let named = cause(Answer::OneByteWrong);
         assert!(named.contains("byte 11 is 0x"), "the byte is named: {named}");
@@ -142,21 +148,21 @@ fn a_tcp_peer_that_answers_wrongly_is_found_out() {
 fn a_tcp_peer_that_answers_too_little_or_nothing_times_out() {
     // In a stream five bytes are the beginning of an answer, so the rest is waited for. In an open loop the next
     // answers' bytes would complete it and be found out.
-    let cause_of = |answer, pattern| cause("tcp", &answering_tcp_peer(answer), pattern);
-    for (answer, pattern) in
-        [(Answer::Short, PATTERNS[0]), (Answer::Nothing, PATTERNS[0]), (Answer::Nothing, PATTERNS[1])]
+    let cause_of = |answer, load| cause("tcp", &answering_tcp_peer(answer), load);
+    let paced = Load::PLAIN.paced(1000.0);
+    for (answer, load) in [(Answer::Short, &Load::PLAIN), (Answer::Nothing, &Load::PLAIN), (Answer::Nothing, &paced)]
     {
-        let cause = cause_of(answer, pattern);
-        assert!(cause.contains("cannot receive the answer to message 0: timed out: "), "{pattern:?}: {cause}");
-        assert!(cause.contains("no progress for 300 ms"), "{pattern:?}: {cause}");
+        let cause = cause_of(answer, load);
+        assert!(cause.contains("cannot receive the answer to message 0: timed out: "), "{load:?}: {cause}");
+        assert!(cause.contains("no progress for 300 ms"), "{load:?}: {cause}");
     }
-    let cause = cause_of(Answer::Short, PATTERNS[1]);
+    let cause = cause_of(Answer::Short, &Load::PLAIN.paced(1000.0));
     assert!(cause.contains(" is not what was sent: ") || cause.contains("timed out: "), "{cause}");
 }
 
 #[test]
 fn a_tcp_peer_that_closes_is_gone() {
-    for pattern in PATTERNS {
+    for load in &loads() {
         let at_once = tcp_peer(drop);
         let after_one = tcp_peer(|mut stream| {
             let mut message = [0; SIZE];
@@ -164,8 +170,8 @@ fn a_tcp_peer_that_closes_is_gone() {
             stream.write_all(&message).expect("it is answered");
         });
         for address in [at_once, after_one] {
-            let cause = cause("tcp", &address, pattern);
-            assert!(cause.contains("the other end closed the connection or is gone"), "{pattern:?}: {cause}");
+            let cause = cause("tcp", &address, load);
+            assert!(cause.contains("the other end closed the connection or is gone"), "{load:?}: {cause}");
         }
     }
 }
@@ -173,7 +179,7 @@ fn a_tcp_peer_that_closes_is_gone() {
 #[test]
 fn where_nobody_listens_nobody_can_be_connected_to() {
     let address = free_address();
-    let cause = cause("tcp", &address, Pattern::PingPong);
+    let cause = cause("tcp", &address, &Load::PLAIN);
     assert!(cause.starts_with(&format!("client: cannot connect to {address}: Connection refused")), "{cause}");
 }
 
@@ -223,7 +229,7 @@ fn answering_udp_peer(answer: Answer) -> String {
 
 #[test]
 fn a_udp_peer_that_answers_wrongly_is_found_out() {
-    for pattern in PATTERNS {
+    for load in &loads() {
         for (answer, difference) in [
             (Answer::Garbage, "is not what was sent: "),
             (Answer::OneByteWrong, "byte 11 is 0x"),
@@ -231,19 +237,19 @@ fn a_udp_peer_that_answers_wrongly_is_found_out() {
             // A receive takes one byte more than an answer has, so that it shows.
             (Answer::Long, "it has 13 bytes and not 12"),
         ] {
-            let cause = cause("udp", &answering_udp_peer(answer), pattern);
-            assert!(cause.starts_with("the answer to message "), "{answer:?}, {pattern:?}: {cause}");
-            assert!(cause.contains(difference), "{answer:?}, {pattern:?}: {cause}");
+            let cause = cause("udp", &answering_udp_peer(answer), load);
+            assert!(cause.starts_with("the answer to message "), "{answer:?}, {load:?}: {cause}");
+            assert!(cause.contains(difference), "{answer:?}, {load:?}: {cause}");
         }
     }
 }
 
 #[test]
 fn a_udp_peer_that_answers_nothing_is_loss() {
-    for pattern in PATTERNS {
-        let journey = travel("udp", &answering_udp_peer(Answer::Nothing), pattern).expect("datagrams may be lost");
+    for load in &loads() {
+        let journey = travel("udp", &answering_udp_peer(Answer::Nothing), load).expect("datagrams may be lost");
         let tally = &journey.tally;
-        assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (COUNT, 0, 0, 0), "{pattern:?}");
+        assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (COUNT, 0, 0, 0), "{load:?}");
         assert_eq!(tally.ledger(false, &[], &[], None).unexplained, 3, "no counter has a cause for it");
         assert_eq!(journey.recorder.measured(), COUNT, "each is on record as lost");
     }
@@ -251,9 +257,9 @@ fn a_udp_peer_that_answers_nothing_is_loss() {
 
 #[test]
 fn a_udp_peer_that_goes_away_is_gone() {
-    for pattern in PATTERNS {
-        let cause = cause("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), pattern);
-        assert!(cause.contains("the other end closed the connection or is gone"), "{pattern:?}: {cause}");
+    for load in &loads() {
+        let cause = cause("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), load);
+        assert!(cause.contains("the other end closed the connection or is gone"), "{load:?}: {cause}");
     }
 }
 
@@ -264,9 +270,9 @@ fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
         while socket.recv(&mut hello).is_ok() && socket.send_to(b"good day", from).is_ok() {}
     };
     for address in [udp_peer(&[], greets_wrongly), udp_peer(&[CHALLENGE], greets_wrongly)] {
-        let cause = cause("udp", &address, Pattern::PingPong);
+        let cause = cause("udp", &address, &Load::PLAIN);
         assert_eq!(cause, "client: nobody answered within 300 ms");
     }
-    let cause = cause("udp", &free_address(), Pattern::PingPong);
+    let cause = cause("udp", &free_address(), &Load::PLAIN);
     assert!(cause.starts_with("client: cannot ") && cause.contains("Connection refused"), "{cause}");
 }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::common::{COUNT, WARM_UP, engine, order};
-use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::flow::Load;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::{EndReport, ExchangeCounts, Extent, Failure, Measured, Outcome, RoundOrder};
 
@@ -19,10 +19,10 @@ fn run(order: &RoundOrder) -> Result<Measured, Failure> {
 fn counts(order: &RoundOrder) -> ExchangeCounts {
     let label = order.case.label();
     let measured = run(order).unwrap_or_else(|failure| panic!("{label}: {failure:?}"));
-    let ledger = &measured.ledger;
+    let ledger = &measured.flow().ledger;
     assert_eq!((ledger.sent, ledger.received, ledger.late, ledger.unexplained), (COUNT, COUNT, 0, 0), "{label}");
-    assert_eq!(measured.samples_kept, COUNT + WARM_UP, "{label}");
-    let counts = measured.exchange_counts.expect("exchanges are counted");
+    assert_eq!(measured.flow().samples_kept, COUNT + WARM_UP, "{label}");
+    let counts = measured.flow().exchange_counts.expect("exchanges are counted");
     assert_eq!(counts.exchanges, COUNT, "{label}");
     counts
 }
@@ -76,8 +76,12 @@ fn requests_in_flight_and_gaps_close_their_ledger() {
     for transport in ["tcp", "unix-stream", "pipe"] {
         for (pipeline, gap_ns) in [(7, 0), (1, 1000), (3, 1000)] {
             let order = order(transport, "3x2,100", Remedy::Default);
-            let exchange = order.case.exchange.clone().map(|exchange| Exchange { pipeline, gap_ns, ..exchange });
-            let order = RoundOrder { case: Case { exchange, reply_size_bytes: 300, ..order.case.clone() }, ..order };
+            let case = order.case.clone().with(|case| {
+                let exchange = case.flow().load.exchange().cloned().expect("it has exchanges");
+                let exchange = Exchange { pipeline, gap_ns, ..exchange };
+                case.flow_mut().load = Load::Exchange { exchange, reply_size_bytes: 300 };
+            });
+            let order = RoundOrder { case, ..order };
             let counts = counts(&order);
             assert!(counts.system_calls >= 5 * COUNT, "{transport}: {counts:?}");
         }
@@ -102,9 +106,9 @@ fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_only() {
         // A forgotten cork costs 200 ms an exchange.
         let order = RoundOrder { extent: Extent::Count(2), ..order("tcp", "2x2", remedy) };
         let measured = run(&order).expect("it runs");
-        assert_eq!(option(&measured.client, OptionName::Nodelay), nodelay, "{remedy}");
-        assert_eq!(option(&measured.client, OptionName::Cork), cork, "{remedy}");
-        let echo = measured.echo.expect("it has a server");
+        assert_eq!(option(&measured.client(), OptionName::Nodelay), nodelay, "{remedy}");
+        assert_eq!(option(&measured.client(), OptionName::Cork), cork, "{remedy}");
+        let echo = measured.server().expect("it has a server");
         assert_eq!(option(&echo, OptionName::Nodelay), nodelay, "{remedy}");
         assert_eq!(option(&echo, OptionName::Cork), off, "{remedy}");
     }
@@ -140,8 +144,10 @@ fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
 fn the_cases_own_options_stay_with_the_remedys() {
     let order = order("tcp", "2x2", Remedy::Nodelay);
     let options = Options::parse("nodelay=on,sndbuf=65536").expect("options");
-    let measured = run(&RoundOrder { case: Case { options, ..order.case.clone() }, ..order }).expect("it runs");
-    let echo = measured.echo.expect("it has a server");
+    let measured =
+        run(&RoundOrder { case: order.case.clone().with(|changed| changed.flow_mut().options = options), ..order })
+            .expect("it runs");
+    let echo = measured.server().expect("it has a server");
     assert_eq!(option(&echo, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
-    assert_eq!(option(&measured.client, OptionName::Sndbuf).0, Some("65536"));
+    assert_eq!(option(&measured.client(), OptionName::Sndbuf).0, Some("65536"));
 }

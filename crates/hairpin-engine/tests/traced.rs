@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hairpin_model::case::{Case, Ends};
-use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::case::{Case, EndKind};
+use hairpin_model::exchange::Remedy;
 use hairpin_model::round::{Extent, Measured, Outcome, Purpose, RoundOrder};
 use hairpin_model::trace::{Call, CallKind, Capture, End, EndTrace, RoundTrace, StampKind};
 use hairpin_testing::skip;
@@ -81,7 +81,7 @@ fn a_traced_round_over_tcp_joins_up_at_both_ends() {
         [(Remedy::Default, 10), (Remedy::Nodelay, 10), (Remedy::Cork, 10), (Remedy::OneWrite, 1)]
     {
         let (measured, trace, _) = run(&traced("tcp", "10x20", remedy));
-        assert_eq!((measured.ledger.sent, measured.ledger.unexplained), (COUNT, 0), "{remedy}");
+        assert_eq!((measured.flow().ledger.sent, measured.flow().ledger.unexplained), (COUNT, 0), "{remedy}");
         assert_eq!((trace.request_bytes, trace.reply_bytes), (200, 4));
         assert_eq!(of(&trace.client, CallKind::Write).len() as u64, writes_each * EXCHANGES, "{remedy}");
         assert_eq!(of(&trace.server, CallKind::Write).len() as u64, EXCHANGES, "{remedy}");
@@ -111,7 +111,7 @@ fn a_traced_round_over_tcp_joins_up_at_both_ends() {
 #[test]
 fn each_exchange_spans_its_own_calls() {
     let (measured, trace, _) = run(&traced("tcp", "3x2", Remedy::Nodelay));
-    assert!(measured.client.trace.is_none() && measured.echo.is_some_and(|echo| echo.trace.is_none()));
+    assert!(measured.client().trace.is_none() && measured.server().is_some_and(|echo| echo.trace.is_none()));
     let (began, ended) = (&trace.exchange_began_ns, &trace.exchange_ended_ns);
     assert_eq!((began.len() as u64, ended.len() as u64), (EXCHANGES, EXCHANGES));
     assert!(began[0] > 0, "the connection was opened before");
@@ -202,8 +202,11 @@ fn the_packets_tell_the_same_story() {
 #[test]
 fn requests_in_flight_are_traced_too() {
     let order = traced("tcp", "2x50", Remedy::Default);
-    let exchange = order.case.exchange.clone().map(|exchange| Exchange { pipeline: 4, gap_ns: 10_000, ..exchange });
-    let (_, trace, _) = run(&RoundOrder { case: Case { exchange, ..order.case.clone() }, ..order });
+    let case = order.case.clone().with(|case| {
+        let exchange = case.flow_mut().load.exchange_mut().expect("it has exchanges");
+        (exchange.pipeline, exchange.gap_ns) = (4, 10_000);
+    });
+    let (_, trace, _) = run(&RoundOrder { case, ..order });
     assert_eq!(joined(&trace.client, CallKind::Write), 100 * EXCHANGES);
     assert!(trace.exchange_began_ns.is_sorted() && trace.exchange_ended_ns.is_sorted());
     assert!(trace.exchange_began_ns[3] < trace.exchange_ended_ns[0], "they overlap");
@@ -214,9 +217,9 @@ fn requests_in_flight_are_traced_too() {
 
 #[test]
 fn a_ping_pong_can_be_traced() {
-    let case = Case { ends: Ends::Threads, ..Case::ping_pong("tcp") };
+    let case = Case::ping_pong("tcp").with(|changed| changed.ends.kind = EndKind::Threads);
     let (measured, trace, _) = run(&RoundOrder { case, ..traced("tcp", "2", Remedy::Default) });
-    assert_eq!(measured.exchange_counts, None);
+    assert_eq!(measured.flow().exchange_counts, None);
     assert_eq!(
         (joined(&trace.client, CallKind::Write), joined(&trace.server, CallKind::Write)),
         (4 * EXCHANGES, 4 * EXCHANGES)
@@ -274,7 +277,10 @@ fn a_server_that_dies_fails_a_traced_round_and_the_next_one_runs() {
 
     let engine = engine(program);
     let order = traced("tcp", "5x2", Remedy::Nodelay);
-    let dies = RoundOrder { case: Case { ends: Ends::Processes, ..order.case.clone() }, ..order.clone() };
+    let dies = RoundOrder {
+        case: order.case.clone().with(|changed| changed.ends.kind = EndKind::Processes),
+        ..order.clone()
+    };
     let finished = engine.run(3, &dies);
     server.join().expect("it saw two requests");
     let Outcome::Failed(failure) = &finished.record.outcome else { panic!("{:?}", finished.record.outcome) };

@@ -3,7 +3,7 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::RoughRoundTrip;
-use hairpin_model::case::{Case, CpuIdle, Pattern, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
 use hairpin_model::round::{Extent, RoundOrder};
 
 use crate::exchange_time;
@@ -41,10 +41,12 @@ pub fn orders_ns(orders: &[RoundOrder], capabilities: &HostCapabilities) -> u64 
 #[must_use]
 pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabilities) -> u64 {
     let travel_ns = links::travel_ns(case, capabilities);
-    if let (Some(exchange), Some(candidate)) = (&case.exchange, capabilities.candidate(&case.transport)) {
+    if let (Some(exchange), Some(candidate)) =
+        (case.flow().load.exchange(), capabilities.candidate(&case.flow().transport))
+    {
         return exchange_time::round_ns(case, extents, exchange, &candidate.card, travel_ns);
     }
-    let bytes = case.size_bytes.saturating_add(case.reply_size_bytes);
+    let bytes = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
     let round_trip_ns =
         floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
     #[expect(
@@ -52,10 +54,8 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
         clippy::cast_sign_loss,
         reason = "saturates, and an estimate needs no more"
     )]
-    let each_ns = match case.pattern {
-        Pattern::Paced { rate_per_s } => (SECOND_NS as f64 / rate_per_s) as u64,
-        Pattern::PingPong | Pattern::SmallWrites => round_trip_ns,
-    };
+    let each_ns =
+        case.flow().load.rate_per_s().map_or(round_trip_ns, |rate_per_s| (SECOND_NS as f64 / rate_per_s) as u64);
     let takes_ns = |extent: Extent| match extent {
         Extent::Count(count) => count.saturating_mul(each_ns),
         Extent::DurationNs(duration_ns) => duration_ns,
@@ -76,10 +76,10 @@ pub fn deadline_ns(case: &Case, extents: [Extent; 2], timeout_ns: u64, capabilit
 }
 
 fn floor_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
-    let candidate = capabilities.candidate(&case.transport);
+    let candidate = capabilities.candidate(&case.flow().transport);
     let RoughRoundTrip { blocking_ns, spinning_ns } =
         candidate.map_or(UNKNOWN, |candidate| candidate.card.rough_round_trip);
-    match (case.waiting, case.placement, case.cpu_idle) {
+    match (case.ends.waiting, case.ends.placement, case.ends.cpu_idle) {
         (Waiting::Spin, _, _) => spinning_ns,
         (_, Placement::CrossCpu, CpuIdle::Deep) => {
             (capabilities.waking_round_trip_ns)().saturating_add(blocking_ns).saturating_sub(PIPE_NS)

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::Card;
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::exchange::Exchange;
+use hairpin_model::flow::Load;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
@@ -48,12 +49,12 @@ const MOST_WRITES: u64 = 20_000;
 #[must_use]
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
     let is_tcp = |candidate: &Candidate| possible::is_tcp(&candidate.card);
-    let may_wait = match case.pattern {
-        Pattern::PingPong => false,
-        Pattern::Paced { rate_per_s } => interval_ns(rate_per_s) < ALONE_NS,
-        Pattern::SmallWrites => true,
+    let may_wait = match case.flow().load {
+        Load::PingPong { .. } | Load::Stream { .. } => false,
+        Load::Paced { rate_per_s, .. } => interval_ns(rate_per_s) < ALONE_NS,
+        Load::Exchange { .. } => true,
     };
-    may_wait && case.replicate == 0 && capabilities.candidate(&case.transport).is_some_and(is_tcp)
+    may_wait && case.replicate == 0 && capabilities.candidate(&case.flow().transport).is_some_and(is_tcp)
 }
 
 /// The evidence rounds for those of the planned cases that were measured, in the order in which they run, and what is
@@ -91,7 +92,8 @@ fn orders(
     let mut left_out = Vec::new();
     for planned in planned.iter().filter(|planned| is_traced(&planned.case, capabilities)) {
         let case = &planned.case;
-        let (Some(candidate), Some(order)) = (capabilities.candidate(&case.transport), order_of(planned)) else {
+        let (Some(candidate), Some(order)) = (capabilities.candidate(&case.flow().transport), order_of(planned))
+        else {
             continue;
         };
         if templates.len() == 2 * MOST_CASES {
@@ -115,7 +117,7 @@ fn orders(
         templates.extend(both);
     }
     let skipped = left_out.first().map(|first| Skipped {
-        transport: first.transport.clone(),
+        transport: first.flow().transport.clone(),
         case: Some(format!("the traces of {}", several(&left_out))),
         reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: sweep fewer values at once)"),
     });
@@ -126,18 +128,18 @@ fn orders(
 
 /// How many exchanges or messages an evidence round holds, and how long the shortest one lasts, in ns.
 fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
-    match (case.pattern, &case.exchange) {
-        (Pattern::Paced { rate_per_s }, _) => {
+    match &case.flow().load {
+        Load::Paced { rate_per_s, .. } => {
             let (fewest, most) = MESSAGES;
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by ALONE_NS")]
-            let interval_ns = interval_ns(rate_per_s).clamp(1.0, ALONE_NS) as u64;
+            let interval_ns = interval_ns(*rate_per_s).clamp(1.0, ALONE_NS) as u64;
             Some(((MESSAGES_LAST_NS / interval_ns).clamp(fewest, most), interval_ns.saturating_add(travel_ns)))
         }
-        (_, Some(exchange)) => {
+        Load::Exchange { exchange, .. } => {
             let window_ns = window_ns(case, exchange, card, travel_ns);
             Some((exchanges(exchange, window_ns), window_ns))
         }
-        (Pattern::PingPong | Pattern::SmallWrites, None) => None,
+        Load::PingPong { .. } | Load::Stream { .. } => None,
     }
 }
 

@@ -52,7 +52,7 @@ pub fn window_ns(case: &Case, exchange: &Exchange, card: &Card, travel_ns: u64) 
     let alone = matches!(exchange.remedy, Remedy::Nodelay | Remedy::Quickack);
     let calls_ns = writes * if alone { SEGMENT_NS } else { WRITE_NS };
     // A copy runs at gigabytes a second, so a byte is taken for a nanosecond.
-    let bytes_ns = case.size_bytes.saturating_add(case.reply_size_bytes);
+    let bytes_ns = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
     let work_ns = calls_ns.saturating_add(bytes_ns).saturating_add(pauses_ns(exchange));
     let stalls_ns =
         if is_held_by_cork(exchange) { probe_timer_ns(travel_ns) } else { nagle_ns(exchange, card, travel_ns) };
@@ -221,7 +221,12 @@ mod tests {
     fn a_warm_up_holds_what_settles_and_no_more_than_is_bearable() {
         let tcp = card(OptionName::ALL);
         let of = |placement, exchange: &Exchange| {
-            warm_up(&Case { placement, ..Case::small_writes("tcp", exchange.clone()) }, exchange, &tcp, 0)
+            warm_up(
+                &Case::small_writes("tcp", exchange.clone()).with(|changed| changed.ends.placement = placement),
+                exchange,
+                &tcp,
+                0,
+            )
         };
         let together = |remedy| of(Placement::SameCpu, &exchange("100x2", remedy));
         assert_eq!(together(Remedy::Default), Extent::Count(3));

@@ -34,8 +34,8 @@ pub const START_NS: u64 = 150_000_000;
 
 /// Puts the case on this link.
 pub fn set(case: &mut Case, link: KnownLink) {
-    case.link_name = link.name.filter(|_| link.line != LOOPBACK);
-    case.link = link.line;
+    case.path.name = link.name.filter(|_| link.line != LOOPBACK);
+    case.path.link = link.line;
 }
 
 /// Every link of the knob `link`, in the order given and each once.
@@ -58,7 +58,7 @@ pub fn asked(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Vec<Known
 /// The link between the ends of the case; `None` on the loopback.
 #[must_use]
 pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink> {
-    if case.is_emulated() { (capabilities.links.read)(&case.link).ok() } else { None }
+    if case.is_emulated() { (capabilities.links.read)(&case.path.link).ok() } else { None }
 }
 
 /// How long a message of the case and its answer are on their way, in ns: the round trip of the delays, and the time
@@ -69,7 +69,7 @@ pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
 }
 
 fn on_the_way_ns(case: &Case, link: &KnownLink) -> u64 {
-    let sizes = [case.size_bytes, case.reply_size_bytes];
+    let sizes = [case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()];
     let sent_ns = sizes.into_iter().zip(link.bits_per_s).map(|(bytes, rate)| match rate {
         Some(bits_per_s) => saturated(u128::from(bytes) * 8 * u128::from(SECOND_NS) / u128::from(bits_per_s.max(1))),
         None => 0,

@@ -2,7 +2,7 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
-use hairpin_model::case::{Case, CpuIdle, Ends, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
@@ -16,7 +16,7 @@ use crate::links;
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
     waiting(case, card)?;
-    if let Some(exchange) = &case.exchange {
+    if let Some(exchange) = case.flow().load.exchange() {
         small_writes(case, exchange, card)?;
     }
     match card.answered_by {
@@ -25,7 +25,7 @@ pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Resul
     }
     sizes(case, card)?;
     options(case, card, capabilities)?;
-    if case.cpu_idle == CpuIdle::Shallow {
+    if case.ends.cpu_idle == CpuIdle::Shallow {
         capabilities.may_keep_cpus_awake.clone()?;
     }
     Ok(())
@@ -57,28 +57,28 @@ fn why(reason: impl Into<String>, hint: impl Into<String>) -> WhyNot {
 }
 
 fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
-    if card.waitings.contains(&case.waiting) {
+    if card.waitings.contains(&case.ends.waiting) {
         return Ok(());
     }
     let taken: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
-    Err(why(format!("it has no waiting `{}`", case.waiting), format!("it takes {}", taken.join(", "))))
+    Err(why(format!("it has no waiting `{}`", case.ends.waiting), format!("it takes {}", taken.join(", "))))
 }
 
 /// The kernel turns the message round on the CPU that sent it: there is no second end to place or to change.
 fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
-    if case.placement == Placement::CrossCpu {
+    if case.ends.placement == Placement::CrossCpu {
         return Err(why(
             "the kernel answers on the CPU that sends, so nothing can be apart",
             "use placement together",
         ));
     }
-    if case.reply_size_bytes != case.size_bytes {
+    if case.flow().load.reply_size_bytes() != case.flow().load.size_bytes() {
         return Err(why("the kernel's answer is as long as the message", "leave --reply-size out"));
     }
     if case.injected_fault.is_some() {
         return Err(why("a fault cannot be injected in the kernel", "leave this transport out"));
     }
-    if case.ends != Ends::Processes {
+    if case.ends.kind != EndKind::Processes {
         return Err(why("the kernel answers, so there is no second thread", "use ends processes"));
     }
     Ok(())
@@ -86,15 +86,15 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
 
 fn two_halves(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let one_cpu = capabilities.cpus.len() < 2;
-    if case.placement == Placement::CrossCpu && one_cpu {
+    if case.ends.placement == Placement::CrossCpu && one_cpu {
         return Err(why("two CPUs are needed and this process may use one", "use placement together"));
     }
-    let share_a_cpu = case.placement == Placement::SameCpu || one_cpu;
-    if case.waiting == Waiting::Spin && share_a_cpu {
+    let share_a_cpu = case.ends.placement == Placement::SameCpu || one_cpu;
+    if case.ends.waiting == Waiting::Spin && share_a_cpu {
         let hint = if one_cpu { "use waiting block" } else { "use placement apart, or waiting block" };
         return Err(why("a spinning end would keep the other off their one CPU", hint));
     }
-    if card.reach == Reach::Process && case.ends == Ends::Processes {
+    if card.reach == Reach::Process && case.ends.kind == EndKind::Processes {
         return Err(why("it joins two threads of one process only", "use ends threads"));
     }
     Ok(())
@@ -148,14 +148,14 @@ fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyN
     if pipeline < 2 {
         return Ok(());
     }
-    let reply = case.reply_size_bytes;
+    let reply = case.flow().load.reply_size_bytes();
     let of_sockets = card.options.contains(&OptionName::Sndbuf);
     let (holds, each) = match of_sockets && !is_tcp(card) {
         true => (UNIX_ANSWERS_BYTES, reply.saturating_mul(2).saturating_add(1 << 10)),
         false => (ANSWERS_BYTES, reply),
     };
     let buffers = [OptionName::Sndbuf, OptionName::Rcvbuf];
-    let asked = buffers.iter().filter_map(|name| case.options.get(*name)?.parse::<u64>().ok()).min();
+    let asked = buffers.iter().filter_map(|name| case.flow().options.get(*name)?.parse::<u64>().ok()).min();
     let most = holds.min(asked.unwrap_or(u64::MAX)) / each;
     if pipeline <= most {
         return Ok(());
@@ -171,8 +171,8 @@ fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyN
 
 fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let range = card.min_message_bytes..=card.max_message_bytes;
-    let message = if case.exchange.is_some() { "request" } else { "message" };
-    for (what, size) in [(message, case.size_bytes), ("answer", case.reply_size_bytes)] {
+    let message = if case.flow().load.exchange().is_some() { "request" } else { "message" };
+    for (what, size) in [(message, case.flow().load.size_bytes()), ("answer", case.flow().load.reply_size_bytes())] {
         if !range.contains(&size) {
             let hint = format!("{} to {}", exact_bytes(card.min_message_bytes), exact_bytes(card.max_message_bytes));
             return Err(why(format!("a {what} of {} does not fit", exact_bytes(size)), hint));
@@ -182,7 +182,7 @@ fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
 }
 
 fn options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
-    for (name, value) in case.options.iter() {
+    for (name, value) in case.flow().options.iter() {
         if !card.options.contains(&name) {
             let taken: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
             let hint =

@@ -34,8 +34,8 @@ fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
     let timed = like.iter().map(|record| &record.order).filter(|order| order.purpose == Purpose::Timed);
     timed.min_by_key(|order| {
         let far_in_what_stalls = remedy(&order.case) != remedy(case);
-        let far_in_link = order.case.link != case.link;
-        let far_in_transport = order.case.transport != case.transport;
+        let far_in_link = order.case.path.link != case.path.link;
+        let far_in_transport = order.case.flow().transport != case.flow().transport;
         (
             order.case != *case,
             far_in_link,
@@ -48,7 +48,7 @@ fn nearest<'r>(case: &Case, like: &'r [RoundRecord]) -> Option<&'r RoundOrder> {
 }
 
 fn remedy(case: &Case) -> Option<Remedy> {
-    case.exchange.as_ref().map(|exchange| exchange.remedy)
+    case.flow().load.exchange().map(|exchange| exchange.remedy)
 }
 
 fn length(extent: Extent) -> u64 {

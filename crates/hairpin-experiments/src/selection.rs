@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
-use hairpin_model::case::{Case, Ends};
+use hairpin_model::case::{Case, EndKind};
 use hairpin_model::names;
 use hairpin_model::run::Skipped;
 
@@ -38,11 +38,11 @@ pub fn candidates<'g>(knobs: &Knobs, capabilities: &'g HostCapabilities) -> Resu
 /// A kernel that answers has one end, reported as a process. A transport within one process runs as threads, unless
 /// the user asked for processes in so many words: then the case is impossible and says so.
 #[must_use]
-pub fn ends(card: &Card, wanted: Ends, in_so_many_words: bool) -> Ends {
+pub fn ends(card: &Card, wanted: EndKind, in_so_many_words: bool) -> EndKind {
     if card.answered_by == AnsweredBy::Kernel {
-        Ends::Processes
+        EndKind::Processes
     } else if card.reach == Reach::Process && !in_so_many_words {
-        Ends::Threads
+        EndKind::Threads
     } else {
         wanted
     }
@@ -99,7 +99,7 @@ impl<'g> Sieve<'g> {
         }
         let mut skipped: Vec<Skipped> = self.cannot_run.iter().map(|(name, why)| whole(name, why)).collect();
         for (transport, why, cases) in self.groups() {
-            let still_runs = self.kept.iter().any(|planned| planned.case.transport == transport);
+            let still_runs = self.kept.iter().any(|planned| planned.case.flow().transport == transport);
             let case = still_runs.then(|| several(&cases));
             skipped.push(Skipped { case, ..whole(transport, why) });
         }
@@ -110,9 +110,10 @@ impl<'g> Sieve<'g> {
     fn groups(&self) -> Vec<(&str, &WhyNot, Vec<&Case>)> {
         let mut groups: Vec<(&str, &WhyNot, Vec<&Case>)> = Vec::new();
         for (case, why) in &self.turned_away {
-            match groups.iter_mut().find(|(transport, other, _)| *transport == case.transport && *other == why) {
+            match groups.iter_mut().find(|(transport, other, _)| *transport == case.flow().transport && *other == why)
+            {
                 Some((_, _, cases)) => cases.push(case),
-                None => groups.push((&case.transport, why, vec![case])),
+                None => groups.push((&case.flow().transport, why, vec![case])),
             }
         }
         groups

@@ -2,7 +2,7 @@
 
 use hairpin_model::capabilities::{HostCapabilities, KnownLink};
 use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::{Case, CpuIdle, Ends, InjectedFault, LOOPBACK, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Extent;
 
@@ -40,7 +40,7 @@ pub const PLACEMENT: Knob = Knob::new(
 
 /// What they are.
 pub const ENDS: Knob =
-    Knob::new("ends", "WHAT", KnobKind::Words(Ends::WORDS), "What they are: processes, threads, or all")
+    Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS), "What they are: processes, threads, or all")
         .many()
         .or(&["processes"]);
 
@@ -149,7 +149,7 @@ pub struct Circumstances {
     waitings: Vec<Waiting>,
     placements: Vec<Placement>,
     placements_given: bool,
-    ends: Vec<Ends>,
+    ends: Vec<EndKind>,
     ends_given: bool,
     links: Vec<KnownLink>,
     option_sets: Vec<Options>,
@@ -183,7 +183,7 @@ impl Circumstances {
             waitings: knobs.choices("waiting", Waiting::ALL),
             placements: knobs.choices("placement", Placement::ALL),
             placements_given: knobs.is_given("placement"),
-            ends: knobs.choices("ends", Ends::ALL),
+            ends: knobs.choices("ends", EndKind::ALL),
             ends_given: knobs.is_given("ends"),
             links: links::asked(knobs, capabilities)?,
             option_sets,
@@ -219,17 +219,17 @@ impl Circumstances {
     #[must_use]
     pub fn at_their_places(&self, cases: &[Case], card: &Card) -> Vec<Case> {
         let cases = each(cases, &self.links, links::set);
-        let cases = each(&cases, &self.options_for(card), |case, options| case.options = options);
-        let cases = each(&cases, &self.waitings, |case, waiting| case.waiting = waiting);
-        let mut cases = each(&cases, &self.placements, |case, placement| case.placement = placement);
+        let cases = each(&cases, &self.options_for(card), |case, options| case.flow_mut().options = options);
+        let cases = each(&cases, &self.waitings, |case, waiting| case.ends.waiting = waiting);
+        let mut cases = each(&cases, &self.placements, |case, placement| case.ends.placement = placement);
         cases.retain(|case| self.placements_given || has_default_placement(case, card));
-        each(&cases, &self.ends, |case, ends| case.ends = selection::ends(card, ends, self.ends_given))
+        each(&cases, &self.ends, |case, ends| case.ends.kind = selection::ends(card, ends, self.ends_given))
     }
 
     /// Every case with every depth of CPU sleep, and its replicate after it where there are replicates.
     #[must_use]
     pub fn with_replicates(&self, cases: &[Case]) -> Vec<Case> {
-        let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.cpu_idle = cpu_idle);
+        let cases = each(cases, &self.cpu_idles, |case, cpu_idle| case.ends.cpu_idle = cpu_idle);
         each(&cases, &self.replicates, |case, replicate| {
             case.replicate = replicate;
             case.injected_fault =
@@ -251,9 +251,9 @@ impl Circumstances {
 /// has one, and a link is long whichever CPUs its ends have.
 fn has_default_placement(case: &Case, card: &Card) -> bool {
     let by_kernel = card.answered_by == AnsweredBy::Kernel;
-    match case.placement {
-        Placement::SameCpu => case.waiting != Waiting::Spin || by_kernel,
-        Placement::CrossCpu => !by_kernel && (!case.is_emulated() || case.waiting == Waiting::Spin),
+    match case.ends.placement {
+        Placement::SameCpu => case.ends.waiting != Waiting::Spin || by_kernel,
+        Placement::CrossCpu => !by_kernel && (!case.is_emulated() || case.ends.waiting == Waiting::Spin),
         Placement::Unpinned => true,
     }
 }

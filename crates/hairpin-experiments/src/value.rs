@@ -1,6 +1,6 @@
 //! A knob's value, read from its text once.
 
-use hairpin_model::case::{CpuIdle, Ends, InjectedFault, Placement, Waiting};
+use hairpin_model::case::{CpuIdle, EndKind, InjectedFault, Placement, Waiting};
 use hairpin_model::exchange::{Remedy, Writes};
 use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
@@ -72,4 +72,4 @@ macro_rules! word_of_knob {
     };
 }
 
-word_of_knob!(Waiting, Placement, Ends, CpuIdle);
+word_of_knob!(Waiting, Placement, EndKind, CpuIdle);

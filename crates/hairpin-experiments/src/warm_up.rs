@@ -1,7 +1,7 @@
 //! What the unmeasured start of a round is about: CPUs that sleep between messages.
 
 use hairpin_model::card::{AnsweredBy, Card};
-use hairpin_model::case::{Case, Pattern, Placement, Waiting};
+use hairpin_model::case::{Case, Placement, Waiting};
 
 /// Warm-up, in nanoseconds, where a CPU may fall asleep between messages.
 pub const WARM_UP_NS: u64 = 40_000_000;
@@ -10,8 +10,9 @@ pub const WARM_UP_NS: u64 = 40_000_000;
 /// one CPU, or a link is between them, or the pattern pauses.
 #[must_use]
 pub fn cpus_may_sleep(case: &Case, card: &Card) -> bool {
-    let pauses = matches!(case.pattern, Pattern::Paced { .. })
-        || case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
-    let hands_over_to_another_cpu = case.placement != Placement::SameCpu && card.answered_by == AnsweredBy::Server;
-    case.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.is_emulated())
+    let pauses = case.flow().load.rate_per_s().is_some()
+        || case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
+    let hands_over_to_another_cpu =
+        case.ends.placement != Placement::SameCpu && card.answered_by == AnsweredBy::Server;
+    case.ends.waiting != Waiting::Spin && (pauses || hands_over_to_another_cpu || case.is_emulated())
 }

@@ -51,7 +51,7 @@ fn knobs(
 
 /// Link and name of each case.
 fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
-    plan.cases.iter().map(|case| (case.link.as_str(), case.link_name.as_deref())).collect()
+    plan.cases.iter().map(|case| (case.path.link.as_str(), case.path.name.as_deref())).collect()
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn links_are_a_dimension_of_the_cases_in_the_order_given() {
 fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
     let tcp = [("transport", "tcp")];
     let every = [LOOPBACK, "delay=2ms", SATELLITE];
-    let of = |plan: &Plan| plan.cases.iter().map(|case| case.link.clone()).collect::<Vec<_>>();
+    let of = |plan: &Plan| plan.cases.iter().map(|case| case.path.link.clone()).collect::<Vec<_>>();
     assert_eq!(of(&over(&RoundTrip, &["all"], &tcp)), every);
     assert_eq!(of(&over(&RoundTrip, &["satellite", "all"], &tcp)), [SATELLITE, LOOPBACK, "delay=2ms"]);
     for both in [["delay=2ms", "bridged-vm"], ["bridged-vm", "delay=2ms"]] {
@@ -123,7 +123,7 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
         (&Survey, &["icmp", "tcp", "tcp6", "udp", "udp6"]),
     ] {
         let plan = over(experiment, &["bridged-vm"], &[]);
-        let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.transport.as_str()).collect();
+        let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
         assert_eq!(names.into_iter().collect::<Vec<_>>(), left, "{}", experiment.name());
         let pipe = plan.skipped.iter().find(|skipped| skipped.transport == "pipe").expect("it is skipped");
         assert_eq!(pipe.case, None, "nothing of pipe is left");
@@ -141,7 +141,7 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
 fn what_takes_larger_packets_than_a_link_has_is_left_out() {
     let plan = over(&RoundTrip, &[NARROW, "bridged-vm"], &[("transport", "tcp,tcp6,udp6")]);
     let ran: BTreeSet<(&str, &str)> =
-        plan.cases.iter().map(|case| (case.transport.as_str(), case.link.as_str())).collect();
+        plan.cases.iter().map(|case| (case.flow().transport.as_str(), case.path.link.as_str())).collect();
     let wide = "delay=2ms";
     assert_eq!(ran, [("tcp", NARROW), ("tcp", wide), ("tcp6", wide), ("udp6", wide)].into());
     let reasons: BTreeSet<&str> = plan.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
@@ -175,7 +175,9 @@ fn evidence_and_proof_have_seeds_of_their_own() {
     let pair = [timed.cases[0].clone(), timed.cases[1].clone()];
     let proof = proof::orders(&[pair], &done, 2, 7, 30);
     let all: Vec<&RoundOrder> = timed.rounds.iter().chain(&evidence.rounds).chain(&proof).collect();
-    assert!(all.iter().all(|order| order.case.link == "delay=2ms" && order.link_seed == 7 + u64::from(order.block)));
+    assert!(
+        all.iter().all(|order| order.case.path.link == "delay=2ms" && order.link_seed == 7 + u64::from(order.block))
+    );
     let blocks = |of: &[RoundOrder]| of.iter().map(|order| order.block).collect::<BTreeSet<_>>();
     assert_eq!(blocks(&evidence.rounds), BTreeSet::from([15, 16, 17]));
     assert_eq!(blocks(&proof), BTreeSet::from([30, 31]));
@@ -284,9 +286,9 @@ fn what_is_measured_over_a_link_is_no_example_for_another() {
     let timed =
         over(&SmallWrites, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "default,nodelay")]);
     let done = measured(&timed.rounds);
-    let satellite = timed.cases.iter().find(|case| case.link == SATELLITE).unwrap();
+    let satellite = timed.cases.iter().find(|case| case.path.link == SATELLITE).unwrap();
     let mut corked: Case = satellite.clone();
-    corked.exchange.as_mut().unwrap().remedy = Remedy::Cork;
+    corked.flow_mut().load.exchange_mut().unwrap().remedy = Remedy::Cork;
     let orders = proof::orders(&[[satellite.clone(), corked]], &done, 1, 7, 6);
     assert_eq!(orders.len(), 2);
     assert!(

@@ -15,8 +15,8 @@ fn run(flags: &[(&str, &str)]) -> Vec<RoundRecord> {
 }
 
 fn case(like: &RoundRecord, transport: &str, remedy: Remedy) -> Case {
-    let mut case = Case { transport: transport.to_owned(), ..like.order.case.clone() };
-    case.exchange.as_mut().unwrap().remedy = remedy;
+    let mut case = like.order.case.clone().with(|changed| changed.flow_mut().transport = transport.to_owned());
+    case.flow_mut().load.exchange_mut().unwrap().remedy = remedy;
     case
 }
 

@@ -10,7 +10,7 @@ use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Reach};
-use hairpin_model::case::{CpuIdle, Ends, LOOPBACK, Pattern, Placement, Waiting};
+use hairpin_model::case::{CpuIdle, EndKind, LOOPBACK, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
@@ -22,40 +22,45 @@ const DAY_NS: u64 = 86_400_000_000_000;
 fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     let case = &order.case;
     let label = case.label();
-    let candidate = capabilities.candidate(&case.transport).expect("a known transport");
+    let candidate = capabilities.candidate(&case.flow().transport).expect("a known transport");
     let card = &candidate.card;
     assert!(candidate.can_run.is_ok(), "{label} cannot run");
-    assert!(card.waitings.contains(&case.waiting), "{label}");
-    assert!(case.options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
-    for size in [case.size_bytes, case.reply_size_bytes] {
+    assert!(card.waitings.contains(&case.ends.waiting), "{label}");
+    assert!(case.flow().options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
+    for size in [case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()] {
         assert!(size >= card.min_message_bytes.max(1) && size <= card.max_message_bytes.min(1 << 30), "{label}");
     }
-    assert!(case.placement != Placement::CrossCpu || capabilities.cpus.len() >= 2, "{label}");
-    assert!(case.cpu_idle == CpuIdle::Deep || capabilities.may_keep_cpus_awake.is_ok(), "{label}");
-    if case.link == LOOPBACK {
-        assert!(case.link_name.is_none() && order.link_seed == 0, "{label}");
+    assert!(case.ends.placement != Placement::CrossCpu || capabilities.cpus.len() >= 2, "{label}");
+    assert!(case.ends.cpu_idle == CpuIdle::Deep || capabilities.may_keep_cpus_awake.is_ok(), "{label}");
+    if case.path.link == LOOPBACK {
+        assert!(case.path.name.is_none() && order.link_seed == 0, "{label}");
     } else {
         assert_eq!(card.reach, Reach::Network, "{label}");
         assert!((capabilities.links.relay)().is_ok(), "{label}");
     }
     if card.answered_by == AnsweredBy::Kernel {
-        assert!(case.size_bytes == case.reply_size_bytes && case.injected_fault.is_none(), "{label}");
-        assert!(case.ends == Ends::Processes && case.placement != Placement::CrossCpu, "{label}");
+        assert!(
+            case.flow().load.size_bytes() == case.flow().load.reply_size_bytes() && case.injected_fault.is_none(),
+            "{label}"
+        );
+        assert!(case.ends.kind == EndKind::Processes && case.ends.placement != Placement::CrossCpu, "{label}");
     } else {
-        let may_spin = case.placement != Placement::SameCpu && capabilities.cpus.len() >= 2;
-        assert!(case.waiting != Waiting::Spin || may_spin, "{label}");
-        assert!(card.reach != Reach::Process || case.ends == Ends::Threads, "{label}");
+        let may_spin = case.ends.placement != Placement::SameCpu && capabilities.cpus.len() >= 2;
+        assert!(case.ends.waiting != Waiting::Spin || may_spin, "{label}");
+        assert!(card.reach != Reach::Process || case.ends.kind == EndKind::Threads, "{label}");
     }
-    if let Pattern::Paced { rate_per_s } = case.pattern {
+    if let Some(rate_per_s) = case.flow().load.rate_per_s() {
         assert!(rate_per_s > 0.0 && rate_per_s <= 1e7, "{label}");
     }
-    assert_eq!(case.pattern == Pattern::SmallWrites, case.exchange.is_some(), "{label}");
-    if let Some(exchange) = &case.exchange {
+    if let Some(exchange) = case.flow().load.exchange() {
         assert!(!card.boundaries && exchange.gap_ns < order.timeout_ns, "{label}");
-        assert_eq!(case.size_bytes, exchange.writes.total_bytes(), "{label}");
+        assert_eq!(case.flow().load.size_bytes(), exchange.writes.total_bytes(), "{label}");
         let asks_for_nodelay = exchange.remedy == Remedy::Nodelay || exchange.remedy == Remedy::More;
         assert!(!asks_for_nodelay || card.options.contains(&OptionName::Nodelay), "{label}");
-        assert!(exchange.pipeline == 1 || exchange.pipeline * case.reply_size_bytes <= 32 << 10, "{label}");
+        assert!(
+            exchange.pipeline == 1 || exchange.pipeline * case.flow().load.reply_size_bytes() <= 32 << 10,
+            "{label}"
+        );
     }
     match order.extent {
         Extent::Count(count) => assert!((1..=10_000_000_000).contains(&count)),

@@ -9,21 +9,21 @@ use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
 use hairpin_experiments::warm_up::WARM_UP_NS;
 use hairpin_experiments::{Done, Experiment, Knobs, Step};
-use hairpin_model::case::{Ends, InjectedFault, Pattern};
+use hairpin_model::case::{EndKind, InjectedFault};
 use hairpin_model::round::{Extent, Purpose};
 
 #[test]
 fn without_flags_every_transport_is_measured_once_in_each_block() {
     let plan = round_trip(&[]).unwrap();
-    let names: Vec<&str> = plan.cases.iter().map(|case| case.transport.as_str()).collect();
+    let names: Vec<&str> = plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
     assert_eq!(names, capabilities().names());
     assert!(plan.rounds.len() as u64 >= FEWEST_BLOCKS * plan.cases.len() as u64);
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
-    let order = plan.rounds.iter().find(|order| order.case.transport == "tcp").unwrap();
+    let order = plan.rounds.iter().find(|order| order.case.flow().transport == "tcp").unwrap();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(1250), Extent::Count(WARM_UP_MESSAGES)));
     assert_eq!((order.timeout_ns, order.keep_samples, order.port), (2_000_000_000, 100_000, 0));
     assert!((80_000_000_000..90_000_000_000).contains(&order.deadline_ns), "a minute, and ten time-outs and rounds");
-    assert!(order.case.options.is_empty(), "TCP keeps the kernel's NODELAY");
+    assert!(order.case.flow().options.is_empty(), "TCP keeps the kernel's NODELAY");
 }
 
 #[test]
@@ -53,8 +53,8 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     );
     for order in &plan.rounds {
         assert_eq!(
-            (order.case.transport.as_str(), order.case.pattern),
-            ("tcp", Pattern::Paced { rate_per_s: 2000.0 })
+            (order.case.flow().transport.as_str(), order.case.flow().load.rate_per_s()),
+            ("tcp", Some(2000.0))
         );
         assert_eq!((order.extent, order.warm_up), (Extent::Count(800), Extent::Count(0)));
         assert!(order.block >= 3, "no comparison pairs it with a timed round");
@@ -116,7 +116,7 @@ fn unequal_answers_and_rates_are_cases_of_their_own() {
     let labels = ["tcp block same-cpu 1000/s", "tcp block same-cpu 2000/s"].map(str::to_owned).to_vec();
     assert_eq!(plan.labels()[..2], labels);
     assert_eq!(plan.labels()[2..], ["tcp block same-cpu 4/100 B 1000/s", "tcp block same-cpu 4/100 B 2000/s"]);
-    assert_eq!(plan.cases[0].pattern, Pattern::Paced { rate_per_s: 1000.0 });
+    assert_eq!(plan.cases[0].flow().load.rate_per_s(), Some(1000.0));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn options_are_compared_as_sets() {
     let every = round_trip(&[("transport", "tcp"), ("option", "all")]).unwrap();
     assert_eq!(every.labels()[0], "tcp block same-cpu", "no option first");
     assert!(every.labels().contains(&"tcp block same-cpu nodelay=on".to_owned()));
-    assert!(every.cases.iter().all(|case| case.options.iter().count() <= 1), "each alone");
+    assert!(every.cases.iter().all(|case| case.flow().options.iter().count() <= 1), "each alone");
     assert!(!every.labels().iter().any(|label| label.contains("cork")), "cork has no trial value");
     let pipe = round_trip(&[("transport", "pipe"), ("option", "all")]).unwrap();
     assert_eq!((pipe.labels(), pipe.skipped), (vec!["pipe block same-cpu".to_owned()], vec![]));
@@ -177,7 +177,7 @@ fn a_congestion_control_must_be_there() {
 
 #[test]
 fn memory_runs_as_threads_unless_processes_are_asked_for_in_so_many_words() {
-    assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends, Ends::Threads);
+    assert_eq!(round_trip(&[("transport", "memory")]).unwrap().cases[0].ends.kind, EndKind::Threads);
     let plan = round_trip(&[("transport", "memory,shm"), ("ends", "processes")]).unwrap();
     assert_eq!(plan.labels(), ["shm block same-cpu"]);
     assert_eq!(plan.skipped[0].transport, "memory");

@@ -6,7 +6,7 @@ use hairpin_experiments::budget::{FEWEST_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
 use hairpin_experiments::experiments::survey::{LINES, Line, Over, Survey};
 use hairpin_experiments::sequence::Planned;
-use hairpin_model::case::{Ends, Placement, Waiting};
+use hairpin_model::case::{EndKind, Placement, Waiting};
 use hairpin_model::round::Extent;
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
@@ -31,7 +31,7 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
     let plan = survey(&[]);
     let labels = plan.labels();
     for card in capabilities().candidates.into_iter().map(|candidate| candidate.card) {
-        let is_there = plan.cases.iter().any(|case| case.transport == card.name);
+        let is_there = plan.cases.iter().any(|case| case.flow().transport == card.name);
         assert_eq!(is_there, card.in_survey, "{}", card.name);
     }
     for label in
@@ -43,10 +43,12 @@ fn it_covers_every_transport_and_what_makes_it_slower() {
     assert!(
         labels.contains(&"icmp spin same-cpu".to_owned()) && !labels.contains(&"icmp block cross-cpu".to_owned())
     );
+    assert!(plan.cases.iter().all(|case| case.flow().options.is_empty()
+        && case.flow().load.size_bytes() == 4
+        && case.flow().load.reply_size_bytes() == 4));
     assert!(
-        plan.cases.iter().all(|case| case.options.is_empty() && case.size_bytes == 4 && case.reply_size_bytes == 4)
+        plan.cases.iter().all(|case| (case.ends.kind == EndKind::Threads) == (case.flow().transport == "memory"))
     );
-    assert!(plan.cases.iter().all(|case| (case.ends == Ends::Threads) == (case.transport == "memory")));
     assert!(plan.skipped.is_empty(), "{:?}", plan.skipped);
 }
 
@@ -55,7 +57,7 @@ fn percentiles_have_their_samples() {
     for order in survey(&[]).rounds {
         let Extent::Count(count) = order.extent else { panic!("{:?}", order.extent) };
         let samples = count * FEWEST_BLOCKS;
-        let waking = order.case.waiting == Waiting::Block && order.case.placement == Placement::CrossCpu;
+        let waking = order.case.ends.waiting == Waiting::Block && order.case.ends.placement == Placement::CrossCpu;
         let needed = if waking { 1000 } else { 10_000 };
         assert!(samples >= needed, "{}: {samples}", order.case.label());
         let kept = match order.warm_up {
@@ -115,7 +117,7 @@ fn on_one_cpu_what_needs_two_is_skipped_with_the_reason() {
     let mut one_cpu = capabilities();
     one_cpu.cpus.truncate(1);
     let plan = plan_on(&one_cpu, &Survey, &[]).unwrap();
-    assert!(plan.cases.iter().all(|case| case.placement == Placement::SameCpu));
+    assert!(plan.cases.iter().all(|case| case.ends.placement == Placement::SameCpu));
     assert!(plan.skipped.iter().any(|skipped| skipped.transport == "tcp" && skipped.reason.contains("two CPUs")));
 }
 
@@ -162,13 +164,13 @@ fn row(line: &Line, planned: &[Planned]) -> String {
 
 fn is_of(line: &Line, planned: &Planned) -> bool {
     let case = &planned.case;
-    let by_kernel = case.transport == "icmp";
+    let by_kernel = case.flow().transport == "icmp";
     let of_kind = match line.over {
         Over::Kernel => by_kernel,
         Over::EchoHalves => !by_kernel,
         Over::All | Over::One => true,
     };
-    let choice = (case.waiting, case.placement, case.cpu_idle, case.replicate);
+    let choice = (case.ends.waiting, case.ends.placement, case.ends.cpu_idle, case.replicate);
     of_kind && choice == (line.waiting, line.placement, line.cpu_idle, line.replicate)
 }
 

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
 use crate::exchange::Exchange;
-use crate::options::Options;
+use crate::flow::Flow;
+use crate::lists::at_least_one;
 use crate::quantities::{duration_argument, exact_duration};
 use crate::words;
 
@@ -36,7 +37,7 @@ words! {
 
 words! {
     /// What the two ends are.
-    pub enum Ends: "ends" {
+    pub enum EndKind: "ends" {
         /// Two processes.
         Processes = "processes",
         /// Two threads of one process.
@@ -52,21 +53,6 @@ words! {
         /// `/dev/cpu_dma_latency` is held at 0 during the round, so that idle CPUs keep polling.
         Shallow = "shallow",
     }
-}
-
-/// What is sent when.
-#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Pattern {
-    /// Closed loop: the next message leaves when the answer to the last has arrived.
-    PingPong,
-    /// Open loop: messages are due at a fixed rate, whatever has come back.
-    Paced {
-        /// Messages a second.
-        rate_per_s: f64,
-    },
-    /// Closed loop of exchanges: each request is several writes, as [`Case::exchange`] says.
-    SmallWrites,
 }
 
 /// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
@@ -88,38 +74,52 @@ impl fmt::Display for InjectedFault {
     }
 }
 
-/// One complete, hashable choice. Two equal cases are the same measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Case {
-    /// The transport's name.
-    pub transport: String,
-    /// How both ends wait.
+/// How both ends of a case are set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndSettings {
+    /// What they are.
+    pub kind: EndKind,
+    /// How both wait.
     pub waiting: Waiting,
     /// Where they run.
     pub placement: Placement,
-    /// What they are.
-    pub ends: Ends,
-    /// Bytes of each message.
-    pub size_bytes: u64,
-    /// Bytes of each answer.
-    pub reply_size_bytes: u64,
-    /// What is asked of the sockets.
-    pub options: Options,
-    /// The path between the ends: `loopback`, or a link profile in one line.
+    /// How deep the CPUs may sleep.
+    pub cpu_idle: CpuIdle,
+}
+
+/// The path between the ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// [`LOOPBACK`], or a link profile in one line.
     pub link: String,
     /// What the link is called, where it is a built-in profile, also a changed one: `home-uplink up.loss=3%`. It is for
     /// people, and no part of the identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link_name: Option<String>,
-    /// What is sent when.
-    pub pattern: Pattern,
-    /// What an exchange is made of; there with [`Pattern::SmallWrites`] and only then.
-    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
-    pub exchange: Option<Exchange>,
-    /// How deep the CPUs may sleep.
-    #[serde(default = "deep")]
-    pub cpu_idle: CpuIdle,
-    /// An injected fault, if any.
+    pub name: Option<String>,
+}
+
+/// The link that needs no relay: the kernel's own loopback (or, for local transports, none at all).
+pub const LOOPBACK: &str = "loopback";
+
+impl Path {
+    /// No link.
+    #[must_use]
+    pub fn loopback() -> Self {
+        Self { link: LOOPBACK.to_owned(), name: None }
+    }
+}
+
+/// One complete, hashable choice. Two equal cases are the same measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// The traffic, at least one flow. The first is the one that the case is judged by.
+    #[serde(deserialize_with = "at_least_one")]
+    pub flows: Vec<Flow>,
+    /// How both ends are set up.
+    pub ends: EndSettings,
+    /// The path between them.
+    pub path: Path,
+    /// A fault injected in the server, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected_fault: Option<InjectedFault>,
     /// 0, or 1 for the second of an A/A pair: the same case, measured as if it were another.
@@ -127,55 +127,64 @@ pub struct Case {
     pub replicate: u8,
 }
 
-fn deep() -> CpuIdle {
-    CpuIdle::Deep
-}
-
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
 fn is_zero(value: &u8) -> bool {
     *value == 0
 }
 
-/// The link that needs no relay: the kernel's own loopback (or, for local transports, none at all).
-pub const LOOPBACK: &str = "loopback";
-
 impl Case {
-    /// A plain ping-pong of 4 bytes over `transport`, blocking, both ends on one CPU.
+    /// A case of one flow, blocking, both ends on one CPU, without a link.
     #[must_use]
-    pub fn ping_pong(transport: &str) -> Self {
+    pub fn of(flow: Flow) -> Self {
         Self {
-            transport: transport.to_owned(),
-            waiting: Waiting::Block,
-            placement: Placement::SameCpu,
-            ends: Ends::Processes,
-            size_bytes: 4,
-            reply_size_bytes: 4,
-            options: Options::default(),
-            link: LOOPBACK.to_owned(),
-            link_name: None,
-            pattern: Pattern::PingPong,
-            exchange: None,
-            cpu_idle: CpuIdle::Deep,
+            flows: vec![flow],
+            ends: EndSettings {
+                kind: EndKind::Processes,
+                waiting: Waiting::Block,
+                placement: Placement::SameCpu,
+                cpu_idle: CpuIdle::Deep,
+            },
+            path: Path::loopback(),
             injected_fault: None,
             replicate: 0,
         }
     }
 
+    /// A plain ping-pong of 4 bytes over `transport`, blocking, both ends on one CPU.
+    #[must_use]
+    pub fn ping_pong(transport: &str) -> Self {
+        Self::of(Flow::ping_pong(transport))
+    }
+
     /// Exchanges over `transport`, with answers of 4 bytes, blocking, both ends on one CPU.
     #[must_use]
     pub fn small_writes(transport: &str, exchange: Exchange) -> Self {
-        Self {
-            size_bytes: exchange.writes.total_bytes(),
-            pattern: Pattern::SmallWrites,
-            exchange: Some(exchange),
-            ..Self::ping_pong(transport)
-        }
+        Self::of(Flow::exchanges(transport, exchange))
+    }
+
+    /// The flow that it is judged by: the first.
+    #[must_use]
+    pub fn flow(&self) -> &Flow {
+        &self.flows[0]
+    }
+
+    /// The same, to change it.
+    pub fn flow_mut(&mut self) -> &mut Flow {
+        &mut self.flows[0]
+    }
+
+    /// The same case with a change.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
     }
 
     /// A short stable identity: the [`digest`] of the canonical JSON.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "a case has only string keys")]
     pub fn id(&self) -> String {
-        let unnamed = Self { link_name: None, ..self.clone() };
+        let unnamed = self.clone().with(|changed| changed.path.name = None);
         let json = serde_json::to_string(&unnamed).expect("a case has only string keys");
         digest(&json)
     }
@@ -183,13 +192,14 @@ impl Case {
     /// Whether an emulated link is between the ends.
     #[must_use]
     pub fn is_emulated(&self) -> bool {
-        self.link != LOOPBACK
+        self.path.link != LOOPBACK
     }
 
     /// The case in a line of words for tables: only what differs from the plainest case is said.
     #[must_use]
     pub fn label(&self) -> String {
-        let mut words = vec![self.transport.clone(), self.waiting.to_string(), self.placement.to_string()];
+        let transports: Vec<&str> = self.flows.iter().map(|flow| flow.transport.as_str()).collect();
+        let mut words = vec![transports.join("+"), self.ends.waiting.to_string(), self.ends.placement.to_string()];
         words.extend(self.details());
         words.join(" ")
     }
@@ -198,42 +208,18 @@ impl Case {
     #[must_use]
     pub fn details(&self) -> Vec<String> {
         let mut words = Vec::new();
-        if self.ends == Ends::Threads {
+        if self.ends.kind == EndKind::Threads {
             words.push("threads".to_owned());
         }
-        if let Some(exchange) = &self.exchange {
-            words.push(exchange.remedy.to_string());
-            words.push(format!("{} B", exchange.writes));
-            if exchange.gap_ns > 0 {
-                words.push(format!("gap {}", exact_duration(exchange.gap_ns)));
-            }
-            if exchange.pipeline > 1 {
-                words.push(format!("{} in flight", exchange.pipeline));
-            }
-        }
-        match (self.size_bytes, self.reply_size_bytes) {
-            (4, 4) => {}
-            (_, 4) if self.exchange.is_some() => {}
-            (_, reply) if self.exchange.is_some() => words.push(format!("answer {reply} B")),
-            (size, reply) if size == reply => words.push(format!("{size} B")),
-            (size, reply) => words.push(format!("{size}/{reply} B")),
-        }
-        if let Pattern::Paced { rate_per_s } = self.pattern {
-            words.push(format!("{rate_per_s}/s"));
-        }
-        words.extend(self.options.iter().map(|(name, value)| format!("{name}={value}")));
-        if self.cpu_idle == CpuIdle::Shallow {
+        words.extend(self.flows.iter().flat_map(Flow::details));
+        if self.ends.cpu_idle == CpuIdle::Shallow {
             words.push("CPUs kept awake".to_owned());
         }
         if self.is_emulated() {
-            words.push(format!("over {}", self.link_name.as_ref().unwrap_or(&self.link)));
+            words.push(format!("over {}", self.path.name.as_ref().unwrap_or(&self.path.link)));
         }
-        if let Some(injected_fault) = self.injected_fault {
-            words.push(format!(
-                "injected {} every {}",
-                exact_duration(injected_fault.stall_ns),
-                injected_fault.every
-            ));
+        if let Some(fault) = self.injected_fault {
+            words.push(format!("injected {} every {}", exact_duration(fault.stall_ns), fault.every));
         }
         if self.replicate != 0 {
             words.push("(again)".to_owned());
@@ -244,7 +230,7 @@ impl Case {
     /// The same case on the loopback.
     #[must_use]
     pub fn without_link(&self) -> Self {
-        Self { link: LOOPBACK.to_owned(), link_name: None, ..self.clone() }
+        Self { path: Path::loopback(), ..self.clone() }
     }
 
     /// The same case but for its place in an A/A pair.
@@ -263,13 +249,19 @@ mod tests {
         let case = Case::ping_pong("tcp");
         assert_eq!(case.id(), Case::ping_pong("tcp").id());
         let others = [
-            Case { waiting: Waiting::Spin, ..case.clone() },
-            Case { placement: Placement::CrossCpu, ..case.clone() },
-            Case { size_bytes: 5, ..case.clone() },
-            Case { reply_size_bytes: 5, ..case.clone() },
-            Case { cpu_idle: CpuIdle::Shallow, ..case.clone() },
-            Case { replicate: 1, ..case.clone() },
-            Case { pattern: Pattern::Paced { rate_per_s: 1000.0 }, ..case.clone() },
+            case.clone().with(|changed| changed.ends.waiting = Waiting::Spin),
+            case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu),
+            case.clone().with(|changed| {
+                let (size, reply) = (5, changed.flow().load.reply_size_bytes());
+                changed.flow_mut().load.set_sizes(size, reply);
+            }),
+            case.clone().with(|changed| {
+                let (size, reply) = (changed.flow().load.size_bytes(), 5);
+                changed.flow_mut().load.set_sizes(size, reply);
+            }),
+            case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow),
+            case.clone().with(|changed| changed.replicate = 1),
+            case.clone().with(|changed| changed.flow_mut().load = changed.flow().load.paced(1000.0)),
         ];
         for other in others {
             assert_ne!(case.id(), other.id(), "{}", other.label());
@@ -277,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exchange_stands_flat_in_the_case() {
+    fn an_exchange_stands_flat_in_the_load() {
         let exchange = Exchange {
             writes: "100x2".parse().unwrap(),
             gap_ns: 0,
@@ -286,8 +278,11 @@ mod tests {
         };
         let case = Case::small_writes("tcp", exchange);
         let json = serde_json::to_value(&case).unwrap();
-        assert_eq!((json["writes"].as_str(), json["remedy"].as_str()), (Some("100x2"), Some("cork-forgotten")));
-        assert_eq!(json["pattern"]["kind"], "small-writes");
+        let load = &json["flows"][0]["load"];
+        assert_eq!(
+            (&load["kind"], &load["writes"], &load["remedy"]),
+            (&"exchange".into(), &"100x2".into(), &"cork-forgotten".into())
+        );
         assert_eq!(serde_json::from_value::<Case>(json).unwrap(), case);
         assert_eq!(case.label(), "tcp block same-cpu cork-forgotten 100x2 B");
     }
@@ -297,13 +292,17 @@ mod tests {
         let injected_fault = |stall_ns, every, sleeps| InjectedFault { stall_ns, every, sleeps };
         assert_eq!(injected_fault(40_000_000, 1, true).to_string(), "sleep=40ms/1");
         assert_eq!(injected_fault(1_300, 100, false).to_string(), "busy=1300ns/100");
-        let injected = Case { injected_fault: Some(injected_fault(1_500_000, 7, true)), ..Case::ping_pong("tcp") };
+        let injected =
+            Case::ping_pong("tcp").with(|changed| changed.injected_fault = Some(injected_fault(1_500_000, 7, true)));
         assert_eq!(injected.details(), ["injected 1500 us every 7"]);
     }
 
     #[test]
     fn a_case_survives_json() {
-        let case = Case { replicate: 1, pattern: Pattern::Paced { rate_per_s: 12.5 }, ..Case::ping_pong("udp6") };
+        let case = Case::ping_pong("udp6").with(|changed| {
+            changed.replicate = 1;
+            changed.flow_mut().load = changed.flow().load.paced(12.5);
+        });
         let json = serde_json::to_string(&case).unwrap();
         assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), case);
     }

@@ -242,7 +242,7 @@ words! {
         /// Segments with payload of an exchange.
         Segments = "segments",
         /// Segments without payload of an exchange.
-        PureAcks = "bare-acks",
+        PureAcks = "pure-acks",
         /// Share of the messages that were never answered, 0 to 1.
         LostShare = "lost-share",
         /// Bytes of messages sent a second, over the time for which they were due.

@@ -24,7 +24,7 @@ impl Kind {
     /// That of one case.
     #[must_use]
     pub fn of(case: &Case) -> Self {
-        if case.exchange.is_some() { Self::Exchanges } else { Self::RoundTrips }
+        if case.flow().load.exchange().is_some() { Self::Exchanges } else { Self::RoundTrips }
     }
 
     /// One of what is measured.
@@ -65,7 +65,7 @@ pub fn things(cases: &[CaseSummary]) -> String {
 
 /// The cases with one path, one waiting and one placement; of exchanges also with one transport and one request.
 pub struct Group<'r> {
-    /// `block, together`, or `tcp 100x2 B, block, together, over home-uplink`. The path is in it where there are several.
+    /// `block, same-cpu`, or `tcp 100x2 B, block, same-cpu, over home-uplink`. The path is in it where there are several.
     pub name: String,
     /// The same without the path.
     pub ends: String,
@@ -88,11 +88,17 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     for summary in cases {
         let case = &summary.case;
         let path = several.then(|| path::over(case).unwrap_or_else(|| "without a link".to_owned()));
-        let ends = match &case.exchange {
+        let ends = match case.flow().load.exchange() {
             Some(exchange) => {
-                format!("{} {}, {}, {}", case.transport, request(case, exchange), case.waiting, case.placement)
+                format!(
+                    "{} {}, {}, {}",
+                    case.flow().transport,
+                    request(case, exchange),
+                    case.ends.waiting,
+                    case.ends.placement
+                )
             }
-            None => format!("{}, {}", case.waiting, case.placement),
+            None => format!("{}, {}", case.ends.waiting, case.ends.placement),
         };
         if !paths.contains(&path) {
             paths.push(path.clone());
@@ -103,7 +109,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
                 let place = paths.iter().position(|known| *known == path).unwrap_or(0);
                 let name = [Some(ends.clone()), path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
                 let group = Group { name, ends, path, kind: Kind::of(case), rows: vec![summary] };
-                groups.push(((place, case.waiting, case.placement), group));
+                groups.push(((place, case.ends.waiting, case.ends.placement), group));
             }
         }
     }
@@ -140,12 +146,11 @@ pub fn request(case: &Case, exchange: &Exchange) -> String {
 
 /// The remedy, and the words of [`request`]: those that a case of exchanges has beyond one of round trips.
 fn exchange_words(case: &Case, exchange: &Exchange) -> Vec<String> {
-    let bare = Case {
-        exchange: Some(exchange.clone()),
-        injected_fault: case.injected_fault,
-        ..Case::ping_pong(&case.transport)
-    };
-    let sized = Case { size_bytes: case.size_bytes, reply_size_bytes: case.reply_size_bytes, ..bare };
+    let bare = Case::small_writes(&case.flow().transport, exchange.clone());
+    let sized = bare.with(|bare| {
+        bare.injected_fault = case.injected_fault;
+        bare.flow_mut().load.set_sizes(0, case.flow().load.reply_size_bytes());
+    });
     sized.details()
 }
 
@@ -159,9 +164,9 @@ pub fn row_name(summary: &CaseSummary) -> String {
 #[must_use]
 pub fn row_words(summary: &CaseSummary) -> Vec<String> {
     let case = &summary.case;
-    let (head, shared) = match &case.exchange {
+    let (head, shared) = match case.flow().load.exchange() {
         Some(exchange) => (exchange.remedy.to_string(), exchange_words(case, exchange)),
-        None => (case.transport.clone(), Vec::new()),
+        None => (case.flow().transport.clone(), Vec::new()),
     };
     let details = case.without_link().details().into_iter().filter(|word| !shared.contains(word));
     std::iter::once(head).chain(details).collect()

@@ -74,8 +74,10 @@ mod tests {
     #[test]
     fn what_is_too_many_may_be_copies_as_far_as_there_were_copies_and_full_buffers() {
         let ledger = |overflown, received| {
-            let lost =
-                BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), overflown), ("link-loss".to_owned(), 2)]);
+            let lost = BTreeMap::from([
+                ("receive-buffer-overflow-server".to_owned(), overflown),
+                ("link-loss".to_owned(), 2),
+            ]);
             Ledger { sent: 20, received, lost, ..Ledger::default() }.closed()
         };
         assert!(ledger(9, 12).may_count_copies(3), "3 too many");

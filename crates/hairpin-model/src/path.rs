@@ -6,13 +6,13 @@ use crate::summary::CaseSummary;
 /// The name of a case's link, or its line of figures where it has none.
 #[must_use]
 pub fn name(case: &Case) -> &str {
-    case.link_name.as_ref().unwrap_or(&case.link)
+    case.path.name.as_ref().unwrap_or(&case.path.link)
 }
 
 /// Whether two cases have the same path between their ends.
 #[must_use]
 pub fn alike(one: &Case, other: &Case) -> bool {
-    one.link == other.link
+    one.path.link == other.path.link
 }
 
 /// Whether the cases have more than one path, so that each must say which.
@@ -43,6 +43,6 @@ pub fn over_in_short(case: &Case, cases: &[CaseSummary]) -> Option<String> {
         }
         begin.trim_end().to_owned()
     };
-    let unique = !cases.iter().any(|row| begin(&row.case) == begin(case) && row.case.link != case.link);
+    let unique = !cases.iter().any(|row| begin(&row.case) == begin(case) && row.case.path.link != case.path.link);
     over(case).map(|over| if unique { over.replacen(name(case), &begin(case), 1) } else { over })
 }

@@ -7,11 +7,12 @@ use crate::fact::Fact;
 use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
+use crate::lists::at_least_one;
 use crate::options::Effective;
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
 use crate::time_sequence::TraceFigures;
-use crate::trace::{EndTrace, RoundTrace};
+use crate::trace::{End, EndTrace, RoundTrace};
 use crate::words;
 
 /// How much to do: so many messages, or so long.
@@ -138,35 +139,72 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A measured round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Measured {
+/// What was measured of one flow of a round. Counts are those of the end that saw them: sent by the sender, received by the
+/// receiver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FlowRecord {
     /// The figures that `hairpin-analysis` computed from its samples.
     pub figures: RoundFigures,
     /// Its ledger.
     pub ledger: Ledger,
     /// From the connect call to a connected wire, in ns.
     pub setup_ns: u64,
-    /// Latency of the very first message of the connection, in ns.
+    /// Latency of the very first message of the connection, in ns; 0 for a stream.
     pub first_message_ns: u64,
-    /// From the first measured message to the end of the last, in ns.
-    pub duration_ns: u64,
-    /// The client.
-    pub client: EndReport,
-    /// The server; null where the kernel answered.
-    pub echo: Option<EndReport>,
-    /// The machine meanwhile.
-    pub noise: Noise,
     /// The file with its raw samples, relative to the run folder; null where none was written.
     pub samples_file: Option<String>,
     /// How many samples are in that file, warm-up included.
     pub samples_kept: u64,
+    /// What the measured exchanges took; null where the load has no exchanges.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange_counts: Option<ExchangeCounts>,
+    /// What the receiver of a stream counted; null for other loads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received: Option<Received>,
+}
+
+/// What the receiver of a stream counted after the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Received {
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// Bytes that arrived after the first arrival, so that `bytes_after_first / over_ns` is a rate.
+    pub bytes_after_first: u64,
+    /// From the first arrival to the last, in ns.
+    pub over_ns: u64,
+    /// Messages that overtook an earlier one.
+    pub reordered: u64,
+    /// Width of the intervals of the time line, in ns.
+    pub interval_ns: u64,
+    /// Bytes that arrived in each interval from the first arrival on.
+    pub interval_bytes: Vec<u64>,
+}
+
+impl Received {
+    /// Bytes received a second after the first arrival; null where there was one arrival only.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+    pub fn goodput_bytes_per_s(&self) -> Option<f64> {
+        (self.over_ns > 0).then(|| self.bytes_after_first as f64 * 1e9 / self.over_ns as f64)
+    }
+}
+
+/// A measured round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// What was measured of each flow, in the order of the case.
+    #[serde(deserialize_with = "at_least_one")]
+    pub flows: Vec<FlowRecord>,
+    /// From the first measured message to the end of the last, in ns.
+    pub duration_ns: u64,
+    /// The ends, the client first; without a server where the kernel answered.
+    #[serde(deserialize_with = "at_least_one")]
+    pub ends: Vec<EndReport>,
+    /// The machine meanwhile.
+    pub noise: Noise,
     /// The link between its ends, with the relay's own log; null on the loopback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkRecord>,
-    /// What the measured exchanges took; null where the pattern has no exchanges.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exchange_counts: Option<ExchangeCounts>,
     /// What its trace says; null where it was not traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traced: Option<TraceFigures>,
@@ -178,9 +216,54 @@ pub struct Measured {
     pub interrupted: bool,
 }
 
+impl Default for Measured {
+    /// One flow and a client, with nothing measured.
+    fn default() -> Self {
+        Self {
+            flows: vec![FlowRecord::default()],
+            duration_ns: 0,
+            ends: vec![EndReport::default()],
+            noise: Noise::default(),
+            link: None,
+            traced: None,
+            trace_file: None,
+            interrupted: false,
+        }
+    }
+}
+
+impl Measured {
+    /// What was measured of the flow that the case is judged by.
+    #[must_use]
+    pub fn flow(&self) -> &FlowRecord {
+        &self.flows[0]
+    }
+
+    /// The same, to change it.
+    pub fn flow_mut(&mut self) -> &mut FlowRecord {
+        &mut self.flows[0]
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> &EndReport {
+        &self.ends[0]
+    }
+
+    /// The server; null where the kernel answered.
+    #[must_use]
+    pub fn server(&self) -> Option<&EndReport> {
+        self.ends.get(1)
+    }
+}
+
 /// What one end says of itself after a round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndReport {
+    /// Which end it is.
+    pub role: End,
+    /// Its host: a place in [`crate::run::Run::hosts`].
+    pub host: usize,
     /// The CPU it was pinned to; null where it was free.
     pub pinned_cpu: Option<usize>,
     /// The CPUs on which it was seen at the start and at the end.

@@ -7,13 +7,15 @@ use crate::card::SavedCards;
 use crate::case::Case;
 use crate::environment::Environment;
 use crate::finding::Finding;
+use crate::lists::at_least_one;
 use crate::machine::Machine;
 use crate::round::{Failure, RoundRecord};
 use crate::summary::{CaseSummary, Comparison};
+use crate::trace::End;
 use crate::words;
 
 /// The version of the saved-run format that this build writes. docs/run-format.md describes it.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 words! {
     /// How far a run got.
@@ -101,6 +103,15 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// A host that ends ran on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Host {
+    /// The end that ran there; that of the client where all did.
+    pub role: End,
+    /// The machine.
+    pub environment: Environment,
+}
+
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
@@ -120,8 +131,9 @@ pub struct Run {
     pub seed: u64,
     /// What was asked for.
     pub plan: Plan,
-    /// The machine.
-    pub environment: Environment,
+    /// The hosts that its ends ran on, that of the client first.
+    #[serde(deserialize_with = "at_least_one")]
+    pub hosts: Vec<Host>,
     /// What each transport is that this build has, by its name. Runs of earlier versions get theirs when they are loaded.
     #[serde(default, skip_serializing_if = "SavedCards::is_empty")]
     pub cards: SavedCards,
@@ -148,6 +160,12 @@ pub struct Run {
 }
 
 impl Run {
+    /// The environment of the client's host.
+    #[must_use]
+    pub fn environment(&self) -> &Environment {
+        &self.hosts[0].environment
+    }
+
     /// The summary of the case with that identity.
     #[must_use]
     pub fn case(&self, id: &str) -> Option<&CaseSummary> {

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::case::{Case, CpuIdle, Ends, Pattern, Placement, Waiting};
+use crate::case::{Case, CpuIdle, EndKind, Placement, Waiting};
 use crate::exchange::{Remedy, Writes};
 use crate::options::Options;
 
@@ -17,7 +17,7 @@ pub struct Selector {
     /// Where they run.
     pub placement: Option<Placement>,
     /// What they are.
-    pub ends: Option<Ends>,
+    pub ends: Option<EndKind>,
     /// The path between them: the name of a built-in profile, or the line of a link.
     pub link: Option<String>,
     /// Messages a second that are due.
@@ -42,27 +42,20 @@ impl Selector {
     /// Whether the case is one that it means.
     #[must_use]
     pub fn chooses(&self, case: &Case) -> bool {
-        let exchange = case.exchange.as_ref();
-        fits(self.transport.as_ref(), Some(&case.transport))
-            && fits(self.waiting.as_ref(), Some(&case.waiting))
-            && fits(self.placement.as_ref(), Some(&case.placement))
-            && fits(self.ends.as_ref(), Some(&case.ends))
-            && self.link.as_ref().is_none_or(|link| *link == case.link || case.link_name.as_ref() == Some(link))
-            && fits(self.rate_per_s.as_ref(), rate_per_s(case).as_ref())
-            && fits(self.size_bytes.as_ref(), Some(&case.size_bytes))
-            && fits(self.options.as_ref(), Some(&case.options))
-            && fits(self.cpu_idle.as_ref(), Some(&case.cpu_idle))
+        let exchange = case.flow().load.exchange();
+        fits(self.transport.as_ref(), Some(&case.flow().transport))
+            && fits(self.waiting.as_ref(), Some(&case.ends.waiting))
+            && fits(self.placement.as_ref(), Some(&case.ends.placement))
+            && fits(self.ends.as_ref(), Some(&case.ends.kind))
+            && self.link.as_ref().is_none_or(|link| *link == case.path.link || case.path.name.as_ref() == Some(link))
+            && fits(self.rate_per_s.as_ref(), case.flow().load.rate_per_s().as_ref())
+            && fits(self.size_bytes.as_ref(), Some(&case.flow().load.size_bytes()))
+            && fits(self.options.as_ref(), Some(&case.flow().options))
+            && fits(self.cpu_idle.as_ref(), Some(&case.ends.cpu_idle))
             && fits(self.remedy.as_ref(), exchange.map(|exchange| &exchange.remedy))
             && fits(self.writes.as_ref(), exchange.map(|exchange| &exchange.writes))
             && fits(self.gap_ns.as_ref(), exchange.map(|exchange| &exchange.gap_ns))
             && fits(self.pipeline.as_ref(), exchange.map(|exchange| &exchange.pipeline))
-    }
-}
-
-fn rate_per_s(case: &Case) -> Option<f64> {
-    match case.pattern {
-        Pattern::Paced { rate_per_s } => Some(rate_per_s),
-        Pattern::PingPong | Pattern::SmallWrites => None,
     }
 }
 
@@ -81,8 +74,11 @@ mod tests {
         let plain = Case::ping_pong("tcp");
         let options = Options::parse("nodelay=on").unwrap();
         assert!(!selector.chooses(&plain), "no options are not these options");
-        assert!(selector.chooses(&Case { options: options.clone(), waiting: Waiting::Spin, ..plain.clone() }));
-        assert!(!selector.chooses(&Case { options, ..Case::ping_pong("tcp6") }));
+        assert!(selector.chooses(&plain.clone().with(|changed| {
+            changed.flow_mut().options = options.clone();
+            changed.ends.waiting = Waiting::Spin;
+        })));
+        assert!(!selector.chooses(&Case::ping_pong("tcp6").with(|changed| changed.flow_mut().options = options)));
         let corked: Selector = serde_json::from_value(serde_json::json!({"remedy": "cork"})).unwrap();
         assert!(!corked.chooses(&plain), "a ping-pong has no remedy");
     }
@@ -90,12 +86,11 @@ mod tests {
     #[test]
     fn a_link_is_meant_by_its_name_or_its_line_and_a_rate_by_its_number() {
         let choose = |written: serde_json::Value| -> Selector { serde_json::from_value(written).unwrap() };
-        let link = Case {
-            link: "delay=2ms".to_owned(),
-            link_name: Some("bridged-vm".to_owned()),
-            pattern: Pattern::Paced { rate_per_s: 467.0 },
-            ..Case::ping_pong("udp")
-        };
+        let link = Case::ping_pong("udp").with(|changed| {
+            changed.path.link = "delay=2ms".to_owned();
+            changed.path.name = Some("bridged-vm".to_owned());
+            changed.flow_mut().load = changed.flow().load.paced(467.0);
+        });
         for meant in ["bridged-vm", "delay=2ms"] {
             assert!(choose(serde_json::json!({"link": meant})).chooses(&link), "{meant}");
         }

@@ -1,16 +1,17 @@
 //! Figures of a round, and the summary of a case over its rounds.
 
-use std::collections::BTreeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use serde::{Deserialize, Serialize};
-
-use crate::case::Case;
+use crate::case::{Case, Path, Placement, Waiting};
 use crate::fact::Fact;
 use crate::figure::Figure;
+use crate::flow::Flow;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
+use crate::lists::at_least_one;
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
+use crate::trace::End;
 use crate::words;
 
 /// What `hairpin-analysis` computes from the samples of one round.
@@ -171,28 +172,77 @@ pub struct RoundPoint {
     pub rate_per_s: f64,
 }
 
-/// CPU time of both ends over all rounds, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct CpuSeconds {
-    /// The client.
-    pub client: f64,
-    /// The server; null where the kernel answered.
-    pub echo: Option<f64>,
+/// One flow of a case over its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// The flow.
+    #[serde(flatten)]
+    pub flow: Flow,
+    /// Answered messages over all measured rounds; of a stream those that arrived.
+    pub samples: u64,
+    /// Latency, from due to received; all null for a stream.
+    pub latency_ns: LatencyFigures,
+    /// Service time, from the actual send to received; only in an open loop.
+    pub service_ns: Option<LatencyFigures>,
+    /// Generator lateness, from due to sent; only in an open loop.
+    pub lateness_ns: Option<LatencyFigures>,
+    /// Answers a second; of a stream messages received a second.
+    pub rate_per_s: Option<Figure>,
+    /// Bytes of messages that the receiver of a stream received a second; null for other loads.
+    pub goodput_bytes_per_s: Option<Figure>,
+    /// From the connect call to a connected wire.
+    pub setup_ns: Option<Figure>,
+    /// Latency of a connection's first message; null for a stream.
+    pub first_message_ns: Option<Figure>,
+    /// The ledger over all rounds.
+    pub ledger: Ledger,
+    /// The percentile curve of all samples.
+    pub curve: Vec<CurvePoint>,
+    /// Modes over all samples, the greatest share first.
+    pub modes: Vec<Mode>,
+    /// What only exchanges have.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub exchanges: Option<ExchangeFigures>,
 }
 
-/// The effective options at both ends, of the first measured round; `differs` says if a later round had others.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EffectiveOptions {
-    /// At the client.
-    pub client: Vec<Effective>,
-    /// At the server.
-    pub echo: Vec<Effective>,
+/// One end of a case over its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EndSummary {
+    /// Which end it is.
+    pub role: End,
+    /// Its host: a place in [`crate::run::Run::hosts`].
+    pub host: usize,
+    /// How it waits.
+    pub waiting: Waiting,
+    /// Where it runs.
+    pub placement: Placement,
+    /// CPU time of its thread while measuring, over all rounds, in seconds.
+    pub cpu_seconds: f64,
+    /// Its options, asked and as granted, of the first measured round.
+    pub effective_options: Vec<Effective>,
     /// Names of options whose effective value was not the same in all rounds.
-    pub differs: Vec<String>,
+    pub differing_options: Vec<String>,
+    /// Its counters of the kernel (`tcp_info.*`, `socket.*`): events summed over rounds, other numbers their median, words
+    /// from the last round.
+    pub facts: Vec<Fact>,
+}
+
+/// The path of a case over its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathSummary {
+    /// The path.
+    #[serde(flatten)]
+    pub path: Path,
+    /// What the relay of the link recorded; null on the loopback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relay: Option<LinkSummary>,
 }
 
 /// One case over its rounds.
+///
+/// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow are also saved with the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(remote = "Self")]
 pub struct CaseSummary {
     /// The case's identity; findings and comparisons refer to it.
     pub id: String,
@@ -204,73 +254,102 @@ pub struct CaseSummary {
     pub rounds: u64,
     /// Rounds that failed, with their causes.
     pub failed_rounds: Vec<String>,
-    /// Answered messages over all measured rounds.
-    pub samples: u64,
     /// The state of the machine that the figures stand for; null in runs without a probe.
     #[serde(default)]
     pub state: Option<StateShare>,
     /// The other states in which rounds of it were measured.
     #[serde(default)]
     pub other_states: Vec<OtherState>,
-    /// Latency, from due to received.
-    pub latency_ns: LatencyFigures,
-    /// Service time, from the actual send to received; only in an open loop.
-    pub service_ns: Option<LatencyFigures>,
-    /// Generator lateness, from due to sent; only in an open loop.
-    pub lateness_ns: Option<LatencyFigures>,
-    /// Answers a second.
-    pub rate_per_s: Option<Figure>,
-    /// From the connect call to a connected wire.
-    pub setup_ns: Option<Figure>,
-    /// Latency of a connection's first message.
-    pub first_message_ns: Option<Figure>,
-    /// The ledger over all rounds.
-    pub ledger: Ledger,
-    /// CPU time while measuring.
-    pub cpu_seconds: CpuSeconds,
-    /// Options as granted.
-    pub effective_options: EffectiveOptions,
-    /// Kernel counters of each end (`tcp_info.*`, `socket.*`): events summed over rounds, other numbers their median,
-    /// words from the last round.
-    pub facts: BTreeMap<String, Vec<Fact>>,
+    /// Its flows, in the order of the case.
+    #[serde(deserialize_with = "at_least_one")]
+    pub flows: Vec<FlowSummary>,
+    /// Its ends, the client first; without a server where the kernel answered or nothing was measured.
+    #[serde(deserialize_with = "at_least_one")]
+    pub ends: Vec<EndSummary>,
+    /// The path between them.
+    pub path: PathSummary,
     /// False when the figures must not be used.
     pub valid: bool,
     /// Why not, one reason each.
     pub why_invalid: Vec<String>,
-    /// The percentile curve of all samples.
-    pub curve: Vec<CurvePoint>,
     /// The rounds.
     pub round_points: Vec<RoundPoint>,
-    /// Modes over all samples, the greatest share first.
-    pub modes: Vec<Mode>,
-    /// What only cases of exchanges have.
-    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
-    pub exchanges: Option<ExchangeFigures>,
-    /// The link between the ends over all rounds; null on the loopback.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub link: Option<LinkSummary>,
     /// What was traced of it; null where nothing was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
 }
 
+impl Serialize for CaseSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Saved<'s> {
+            #[serde(flatten, serialize_with = "CaseSummary::serialize")]
+            summary: &'s CaseSummary,
+            #[serde(flatten)]
+            of_the_only_flow: Option<Copied<'s>>,
+        }
+        #[derive(Serialize)]
+        struct Copied<'s> {
+            latency_ns: &'s LatencyFigures,
+            rate_per_s: &'s Option<Figure>,
+            ledger: &'s Ledger,
+        }
+        let of_the_only_flow = match self.flows.as_slice() {
+            [flow] => {
+                Some(Copied { latency_ns: &flow.latency_ns, rate_per_s: &flow.rate_per_s, ledger: &flow.ledger })
+            }
+            _ => None,
+        };
+        Saved { summary: self, of_the_only_flow }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for CaseSummary {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+}
+
 impl CaseSummary {
+    /// The flow that the case is judged by.
+    #[must_use]
+    pub fn flow(&self) -> &FlowSummary {
+        &self.flows[0]
+    }
+
+    /// The same, to change it.
+    pub fn flow_mut(&mut self) -> &mut FlowSummary {
+        &mut self.flows[0]
+    }
+
+    /// The client.
+    #[must_use]
+    pub fn client(&self) -> &EndSummary {
+        &self.ends[0]
+    }
+
+    /// The server; null where the kernel answered or nothing was measured.
+    #[must_use]
+    pub fn server(&self) -> Option<&EndSummary> {
+        self.ends.get(1)
+    }
+
     /// The median, in ns.
     #[must_use]
     pub fn p50_ns(&self) -> Option<f64> {
-        self.latency_ns.p50.and_then(Figure::finite)
+        self.flow().latency_ns.p50.and_then(Figure::finite)
     }
 
     /// Bytes of requests a millisecond; null where the case has no exchanges.
     #[must_use]
     pub fn bytes_per_ms(&self) -> Option<Figure> {
-        self.exchanges.as_ref()?.bytes_per_ms
+        self.flow().exchanges.as_ref()?.bytes_per_ms
     }
 
     /// [`CaseSummary::bytes_per_ms`] against that of the same case with remedy `default`.
     #[must_use]
     pub fn speed_up(&self) -> Option<Figure> {
-        self.exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
+        self.flow().exchanges.as_ref()?.speed_up_against_default.filter(|figure| figure.value.is_finite())
     }
 
     /// Whether it moves more bytes a millisecond than the other: their intervals are apart. Where fewer than half of the

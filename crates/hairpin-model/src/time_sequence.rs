@@ -72,7 +72,7 @@ words! {
         /// A segment with payload left for the other end.
         Segment = "segment",
         /// An acknowledgement without payload.
-        PureAck = "bare-ack",
+        PureAck = "pure-ack",
         /// A segment that closes its direction.
         Fin = "fin",
         /// A reset.

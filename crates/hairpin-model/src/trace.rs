@@ -12,10 +12,19 @@ use crate::words;
 words! {
     /// Which end of the connection.
     pub enum End: "end" {
-        /// The client.
+        /// The client, `near` in format 1.
+        #[serde(alias = "near")]
         Client = "client",
-        /// The server.
+        /// The server, `far` in format 1.
+        #[serde(alias = "far")]
         Server = "server",
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "`words!` has no place for `#[default]`")]
+impl Default for End {
+    fn default() -> Self {
+        Self::Client
     }
 }
 
@@ -33,9 +42,11 @@ pub struct RoundTrace {
     /// How far a kernel stamp may be off once it is mapped to the engine's clock: half the width of the bracketed
     /// reads, in ns.
     pub clock_error_ns: u64,
-    /// The client.
+    /// The client, `near` in format 1.
+    #[serde(alias = "near")]
     pub client: EndTrace,
-    /// The server.
+    /// The server, `far` in format 1.
+    #[serde(alias = "far")]
     pub server: EndTrace,
     /// What became of the capture.
     pub capture: Capture,

@@ -1,6 +1,5 @@
 //! The columns of a case: the one list that the terminal, the page and the CSV table take theirs from.
 
-use hairpin_model::case::Pattern;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
@@ -159,24 +158,18 @@ const ALL: &[&[Column]] = &[
 const CASE: &[Column] = &[
     Column::words("case_id", |row| row.id.clone()),
     Column::words("label", |row| row.label.clone()),
-    Column::words("transport", |row| row.case.transport.clone()),
-    Column::words("waiting", |row| row.case.waiting.to_string()),
-    Column::words("placement", |row| row.case.placement.to_string()),
-    Column::words("ends", |row| row.case.ends.to_string()),
-    Column::count("size_bytes", |row| row.case.size_bytes),
-    Column::count("reply_size_bytes", |row| row.case.reply_size_bytes),
-    Column::words("options", |row| listed(row.case.options.iter(), ",")),
-    Column::words("link", |row| row.case.link.clone()),
-    Column::words("pattern", |row| match row.case.pattern {
-        Pattern::PingPong => "ping-pong".to_owned(),
-        Pattern::Paced { .. } => "paced".to_owned(),
-        Pattern::SmallWrites => "small-writes".to_owned(),
-    }),
-    Column::number("asked_rate_per_s", Unit::Rate, |row| match row.case.pattern {
-        Pattern::Paced { rate_per_s } => Some(rate_per_s),
-        Pattern::PingPong | Pattern::SmallWrites => None,
-    }),
-    Column::words("cpu_idle", |row| row.case.cpu_idle.to_string()),
+    Column::words("transport", |row| row.case.flow().transport.clone()),
+    Column::words("waiting", |row| row.case.ends.waiting.to_string()),
+    Column::words("placement", |row| row.case.ends.placement.to_string()),
+    Column::words("ends", |row| row.case.ends.kind.to_string()),
+    Column::count("size_bytes", |row| row.case.flow().load.size_bytes()),
+    Column::count("reply_size_bytes", |row| row.case.flow().load.reply_size_bytes()),
+    Column::words("options", |row| listed(row.case.flow().options.iter(), ",")),
+    Column::words("link", |row| row.case.path.link.clone()),
+    Column::words("load", |row| row.case.flow().load.kind().to_owned()),
+    Column::words("direction", |row| row.case.flow().direction.to_string()),
+    Column::number("asked_rate_per_s", Unit::Rate, |row| row.case.flow().load.rate_per_s()),
+    Column::words("cpu_idle", |row| row.case.ends.cpu_idle.to_string()),
     Column::count("replicate", |row| u64::from(row.case.replicate)),
 ];
 
@@ -185,7 +178,7 @@ const ROUNDS: &[Column] = &[
     Column::words("why_invalid", |row| row.why_invalid.join("; ")),
     Column::count("rounds", |row| row.rounds),
     Column::count("failed_rounds", |row| row.failed_rounds.len() as u64),
-    Column::count("samples", |row| row.samples),
+    Column::count("samples", |row| row.flow().samples),
 ];
 
 /// The columns of the latencies that a case has, if any.
@@ -202,37 +195,39 @@ macro_rules! latencies {
     };
 }
 
-const LATENCY: [Column; 6] = latencies!("latency", row => Some(&row.latency_ns));
-const SERVICE: [Column; 6] = latencies!("service", row => row.service_ns);
-const LATENESS: [Column; 6] = latencies!("lateness", row => row.lateness_ns);
-const EXCHANGE_TIME: [Column; 6] = latencies!("exchange", row => row.exchanges.as_ref().map(|of| of.exchange_ns));
+const LATENCY: [Column; 6] = latencies!("latency", row => Some(&row.flow().latency_ns));
+const SERVICE: [Column; 6] = latencies!("service", row => row.flow().service_ns);
+const LATENESS: [Column; 6] = latencies!("lateness", row => row.flow().lateness_ns);
+const EXCHANGE_TIME: [Column; 6] =
+    latencies!("exchange", row => row.flow().exchanges.as_ref().map(|of| of.exchange_ns));
 const OTHER_STATE_LATENCY: [Column; 6] =
     latencies!("other_state_latency", row => row.other_states.first().map(|other| other.latency_ns));
 
 const RATE: &[Column] = &[
-    Column::of("rate_per_s", "rate", Value::Figure(Unit::Rate, |row| row.rate_per_s)),
-    Column::time("setup_ns", "set-up", |row| row.setup_ns),
-    Column::time("first_message_ns", "first message", |row| row.first_message_ns).titled("first message", "first"),
+    Column::of("rate_per_s", "rate", Value::Figure(Unit::Rate, |row| row.flow().rate_per_s)),
+    Column::time("setup_ns", "set-up", |row| row.flow().setup_ns),
+    Column::time("first_message_ns", "first message", |row| row.flow().first_message_ns)
+        .titled("first message", "first"),
 ];
 
 const LEDGER: &[Column] = &[
-    Column::count("sent", |row| row.ledger.sent),
-    Column::count("received", |row| row.ledger.received),
-    Column::count("lost", |row| row.ledger.lost.values().sum()),
-    Column::words("lost_by_cause", |row| listed(row.ledger.lost.iter(), "; ")),
-    Column::count("late", |row| row.ledger.late),
-    Column::count("duplicated", |row| row.ledger.duplicated),
-    Column::words("unexplained", |row| row.ledger.unexplained.to_string()),
+    Column::count("sent", |row| row.flow().ledger.sent),
+    Column::count("received", |row| row.flow().ledger.received),
+    Column::count("lost", |row| row.flow().ledger.lost.values().sum()),
+    Column::words("lost_by_cause", |row| listed(row.flow().ledger.lost.iter(), "; ")),
+    Column::count("late", |row| row.flow().ledger.late),
+    Column::count("duplicated", |row| row.flow().ledger.duplicated),
+    Column::words("unexplained", |row| row.flow().ledger.unexplained.to_string()),
     Column::count("lost_with_unexplained", lost_with_unexplained).titled("lost", "lost"),
 ];
 
 fn lost_with_unexplained(row: &CaseSummary) -> u64 {
-    row.ledger.lost.values().sum::<u64>() + u64::try_from(row.ledger.unexplained).unwrap_or(0)
+    row.flow().ledger.lost.values().sum::<u64>() + u64::try_from(row.flow().ledger.unexplained).unwrap_or(0)
 }
 
 const CPU: &[Column] = &[
-    Column::number("cpu_client_s", Unit::Plain, |row| Some(row.cpu_seconds.client)),
-    Column::number("cpu_echo_s", Unit::Plain, |row| row.cpu_seconds.echo),
+    Column::number("cpu_client_s", Unit::Plain, |row| Some(row.client().cpu_seconds)),
+    Column::number("cpu_server_s", Unit::Plain, |row| Some(row.server()?.cpu_seconds)),
     Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, Kind::RoundTrips))
         .titled("CPU per message", "CPU/msg"),
     Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, Kind::Exchanges))
@@ -241,9 +236,9 @@ const CPU: &[Column] = &[
 
 /// CPU time of both ends for one sample, in ns; null for a case of another kind.
 fn cpu_ns_per_sample(row: &CaseSummary, kind: Kind) -> Option<f64> {
-    let seconds = row.cpu_seconds.client + row.cpu_seconds.echo.unwrap_or(0.0);
-    let measured = Kind::of(&row.case) == kind && row.samples > 0 && seconds.is_finite() && seconds > 0.0;
-    measured.then(|| seconds * 1e9 / row.samples as f64)
+    let seconds = row.ends.iter().map(|end| end.cpu_seconds).sum::<f64>();
+    let measured = Kind::of(&row.case) == kind && row.flow().samples > 0 && seconds.is_finite() && seconds > 0.0;
+    measured.then(|| seconds * 1e9 / row.flow().samples as f64)
 }
 
 /// Empty for a case without exchanges.
@@ -255,12 +250,12 @@ const EXCHANGE: &[Column] = &[
 ];
 
 fn exchange(row: &CaseSummary, of: fn(&Exchange) -> String) -> String {
-    row.case.exchange.as_ref().map(of).unwrap_or_default()
+    row.case.flow().load.exchange().map(of).unwrap_or_default()
 }
 
 /// The same of their figures.
 const EXCHANGES: &[Column] = &[
-    Column::time("first_exchange_ns", "first exchange", |row| row.exchanges.as_ref()?.first_exchange_ns)
+    Column::time("first_exchange_ns", "first exchange", |row| row.flow().exchanges.as_ref()?.first_exchange_ns)
         .titled("first exchange", "first"),
     Column::number("exchange_1_ns", Unit::Time, |row| early(row, 0)),
     Column::number("exchange_2_ns", Unit::Time, |row| early(row, 1)),
@@ -286,7 +281,7 @@ const EXCHANGES: &[Column] = &[
 const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its column");
 
 fn figures(row: &CaseSummary) -> Option<&ExchangeFigures> {
-    row.exchanges.as_ref()
+    row.flow().exchanges.as_ref()
 }
 
 fn early(row: &CaseSummary, place: usize) -> Option<f64> {
@@ -309,7 +304,7 @@ fn trace(row: &CaseSummary) -> Option<&TraceSummary> {
 
 /// Empty for a case on the loopback, and for one that was never measured.
 const LINK: &[Column] = &[
-    Column::words("link_name", |row| row.case.link_name.clone().unwrap_or_default()),
+    Column::words("link_name", |row| row.case.path.name.clone().unwrap_or_default()),
     Column::words("link_seed", |row| link(row, |link| link.seed.to_string())),
     Column::words("link_lateness_p50_ns", |row| link_lateness(row, |late| late.p50)),
     Column::words("link_lateness_p99_ns", |row| link_lateness(row, |late| late.p99)),
@@ -325,15 +320,17 @@ const LINK: &[Column] = &[
     Column::words("link_packets_corrupted", |row| link(row, |link| link.packets.corrupted.to_string())),
     Column::words("link_packets_inside", |row| link(row, |link| link.packets.inside.to_string())),
     Column::words("link_rounds_left_out", |row| link(row, |link| link.rounds_left_out.len().to_string())),
-    Column::number("link_relay_cpu_ns_per_packet", Unit::Time, |row| row.link.as_ref()?.relay_cpu_ns_per_packet),
+    Column::number("link_relay_cpu_ns_per_packet", Unit::Time, |row| {
+        row.path.relay.as_ref()?.relay_cpu_ns_per_packet
+    }),
 ];
 
 fn link(row: &CaseSummary, of: fn(&LinkSummary) -> String) -> String {
-    row.link.as_ref().map(of).unwrap_or_default()
+    row.path.relay.as_ref().map(of).unwrap_or_default()
 }
 
 fn link_lateness(row: &CaseSummary, of: fn(LatenessNs) -> u64) -> String {
-    let late = row.link.as_ref().and_then(|link| link.lateness_ns);
+    let late = row.path.relay.as_ref().and_then(|link| link.lateness_ns);
     late.map(|late| of(late).to_string()).unwrap_or_default()
 }
 

@@ -22,9 +22,9 @@ pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
     let mut links: Vec<Link<'_>> = Vec::new();
     for row in run.cases.iter().filter(|row| row.case.is_emulated()) {
         let case = &row.case;
-        match links.iter_mut().find(|link| link.line == case.link) {
+        match links.iter_mut().find(|link| link.line == case.path.link) {
             Some(link) => link.rows.push(row),
-            None => links.push(Link { name: path::name(case), line: &case.link, rows: vec![row] }),
+            None => links.push(Link { name: path::name(case), line: &case.path.link, rows: vec![row] }),
         }
     }
     links
@@ -34,7 +34,7 @@ pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
 pub(crate) fn shared(run: &Run) -> Option<String> {
     let first = run.cases.first().filter(|row| row.case.is_emulated() && !path::several(&run.cases))?;
     let all = if run.cases.len() == 1 { "" } else { ", of all cases" };
-    let line = first.case.link_name.as_ref().map_or_else(String::new, |_| format!(": {}", first.case.link));
+    let line = first.case.path.name.as_ref().map_or_else(String::new, |_| format!(": {}", first.case.path.link));
     Some(format!("{}{all}{line}", path::name(&first.case)))
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn notes(run: &Run) -> Vec<(bool, String)> {
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let spoiled = |link: &Link<'_>| {
         let invalid = link.rows.iter().filter(|row| !row.valid);
-        let whys: Vec<&String> = invalid.filter_map(|row| row.link.as_ref()?.rounds_left_out.first()).collect();
+        let whys: Vec<&String> = invalid.filter_map(|row| row.path.relay.as_ref()?.rounds_left_out.first()).collect();
         let (many, first) = (whys.len() as u64, whys.first()?);
         let are = if many == 1 { "is" } else { "are" };
         let cases = quantities::counted(many, "case");
@@ -62,7 +62,7 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
 pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
     /// The most reasons that are listed.
     const LISTED: usize = 2;
-    let of_row = |row: &&CaseSummary| row.link.as_ref().map_or(0, |link| link.rounds_left_out.len() as u64);
+    let of_row = |row: &&CaseSummary| row.path.relay.as_ref().map_or(0, |link| link.rounds_left_out.len() as u64);
     let rows: Vec<&CaseSummary> = link.rows.iter().copied().filter(|row| of_row(row) > 0).collect();
     let all: u64 = rows.iter().map(of_row).sum();
     let names: Vec<String> = rows
@@ -71,7 +71,7 @@ pub(crate) fn left_out(link: &Link<'_>) -> Option<(bool, String)> {
         .collect();
     let whys: Vec<&str> = rows
         .iter()
-        .flat_map(|row| &row.link.as_ref().expect("it has some").rounds_left_out)
+        .flat_map(|row| &row.path.relay.as_ref().expect("it has some").rounds_left_out)
         .map(String::as_str)
         .collect();
     let more = match whys.len().saturating_sub(LISTED) {
@@ -94,14 +94,14 @@ fn note(link: &Link<'_>) -> Option<(bool, String)> {
 
 /// `home-uplink (seed 7)`: the seed of the first block; each further block has the next one.
 pub(crate) fn title(link: &Link<'_>) -> String {
-    let seed = link.rows.iter().find_map(|row| row.link.as_ref()).map(|link| format!(" (seed {})", link.seed));
+    let seed = link.rows.iter().find_map(|row| row.path.relay.as_ref()).map(|link| format!(" (seed {})", link.seed));
     format!("{}{}", link.name, seed.unwrap_or_default())
 }
 
 /// The packets of all cases over a link, how late they were and what they cost; null where no round was measured. False
 /// where the ledger does not close.
 pub(crate) fn account(link: &Link<'_>) -> Option<(bool, String)> {
-    let summaries: Vec<&LinkSummary> = link.rows.iter().filter_map(|row| row.link.as_ref()).collect();
+    let summaries: Vec<&LinkSummary> = link.rows.iter().filter_map(|row| row.path.relay.as_ref()).collect();
     let all = summaries.iter().map(|summary| summary.packets.clone()).reduce(|all, packets| all.plus(&packets))?;
     let mut parts = counts(&all);
     parts.extend(lateness(&summaries));

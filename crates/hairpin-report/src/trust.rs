@@ -28,7 +28,7 @@ pub(crate) fn machine_states(run: &Run) -> Option<String> {
 fn example_of_slowed(run: &Run) -> Option<String> {
     let in_both = |row: &CaseSummary| {
         let other = row.other_states.first()?;
-        let pair = [row.latency_ns.p50?.value, other.latency_ns.p50?.value];
+        let pair = [row.flow().latency_ns.p50?.value, other.latency_ns.p50?.value];
         let [faster, slowed] = if other.index == 1 { pair } else { [pair[1], pair[0]] };
         let [faster, slowed] = [faster, slowed].map(quantities::duration);
         Some(format!(" While slowed, {} took {slowed} instead of {faster}.", row.label))
@@ -39,7 +39,7 @@ fn example_of_slowed(run: &Run) -> Option<String> {
 /// Why figures have no interval, and what would give one: one line for each reason.
 pub(crate) fn without_interval(run: &Run) -> Vec<String> {
     let of = |reason: NoInterval| {
-        let is_so = |row: &&CaseSummary| row.latency_ns.p50.is_some_and(|p50| p50.why == Some(reason));
+        let is_so = |row: &&CaseSummary| row.flow().latency_ns.p50.is_some_and(|p50| p50.why == Some(reason));
         run.cases.iter().filter(is_so).map(|row| row.label.clone()).collect()
     };
     no_interval_lines(of)

@@ -183,7 +183,8 @@ pub(crate) fn invalid(run: &Run) -> Vec<(String, String)> {
 
 /// Why no percentile curve is drawn, where none is: invalid cases are named and not drawn.
 pub(crate) fn no_curve(run: &Run) -> String {
-    let measured: Vec<&CaseSummary> = run.cases.iter().filter(|row| !row.curve.is_empty() && !row.valid).collect();
+    let measured: Vec<&CaseSummary> =
+        run.cases.iter().filter(|row| !row.flow().curve.is_empty() && !row.valid).collect();
     match measured.as_slice() {
         [] => "No percentile curve was recorded: no round was measured.".to_owned(),
         [row] if run.cases.len() == 1 => format!(
@@ -201,7 +202,7 @@ pub(crate) fn no_curve(run: &Run) -> String {
 /// Ledgers that do not close, and what was lost by cause: one line for each case that lost, was late or doubled.
 pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     let line = |row: &CaseSummary| {
-        let ledger = &row.ledger;
+        let ledger = &row.flow().ledger;
         let mut parts: Vec<String> =
             ledger.lost.iter().map(|(cause, lost)| format!("{} lost ({cause})", quantities::count(*lost))).collect();
         if ledger.late > 0 {
@@ -216,7 +217,7 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
                 parts.push(format!("{} missing without a cause", quantities::count(missing.unsigned_abs())))
             }
             extra => {
-                let copies = row.link.as_ref().map_or(0, |link| link.packets.not_messages());
+                let copies = row.path.relay.as_ref().map_or(0, |link| link.packets.not_messages());
                 let why = if ledger.may_count_copies(copies) {
                     " (a receive buffer counts packets, also copies that the link made)"
                 } else {
@@ -238,12 +239,12 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     let mut left_off: Vec<String> = Vec::new();
     let mut congestion: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in &run.cases {
-        for option in &row.effective_options.client {
+        for option in &row.client().effective_options {
             match option.name.word() {
                 "nodelay" if option.asked.is_none() && option.before == "off" => {
-                    add(&mut left_off, &row.case.transport);
+                    add(&mut left_off, &row.case.flow().transport);
                 }
-                "congestion" => add(congestion.entry(option.before.clone()).or_default(), &row.case.transport),
+                "congestion" => add(congestion.entry(option.before.clone()).or_default(), &row.case.flow().transport),
                 _ => {}
             }
         }
@@ -251,7 +252,7 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
     if !left_off.is_empty() {
         let names = left_off.join(", ");
         // What exchanges ask for is their remedy's to say.
-        let of_exchanges = run.cases.iter().all(|row| row.case.exchange.is_some());
+        let of_exchanges = run.cases.iter().all(|row| row.case.flow().load.exchange().is_some());
         let how = if of_exchanges { ", but for the remedies that set it" } else { "; nodelay=on asks for it" };
         notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}{how}")));
     }
@@ -269,19 +270,17 @@ fn add(names: &mut Vec<String>, name: &str) {
 }
 
 fn unlike_asked(row: &CaseSummary) -> Vec<(bool, String)> {
-    let options = &row.effective_options;
-    let ends = [("client", &options.client), ("echo", &options.echo)];
     let mut notes = Vec::new();
-    for (end, effective) in ends {
-        for option in effective {
+    for end in &row.ends {
+        for option in &end.effective_options {
             if let Some(what) = unlike(option) {
-                notes.push((!option.met, format!("{} at the {end}: {what}", row.label)));
+                notes.push((!option.met, format!("{} at the {}: {what}", row.label, end.role)));
             }
         }
-    }
-    if !options.differs.is_empty() {
-        let names = options.differs.join(", ");
-        notes.push((true, format!("{}: not the same in all rounds: {names}", row.label)));
+        if !end.differing_options.is_empty() {
+            let names = end.differing_options.join(", ");
+            notes.push((true, format!("{} at the {}: not the same in all rounds: {names}", row.label, end.role)));
+        }
     }
     notes
 }
@@ -328,7 +327,7 @@ pub fn announcement(plan: &Plan, cases: usize) -> String {
 
 /// The machine in a line.
 pub(crate) fn machine_line(run: &Run) -> String {
-    machine_of(&run.environment)
+    machine_of(&run.environment())
 }
 
 /// A machine in a line.

@@ -18,12 +18,12 @@ fn a_row_a_case_with_units_in_the_names() {
     assert_eq!(rows.len(), run.cases.len());
     let column = |name: &str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
     let tcp = rows.iter().find(|row| &row[column("label")] == "tcp block same-cpu").expect("it is there");
-    let p50 = run.cases.iter().find(|row| row.label == "tcp block same-cpu").unwrap().latency_ns.p50.unwrap();
+    let p50 = run.cases.iter().find(|row| row.label == "tcp block same-cpu").unwrap().flow().latency_ns.p50.unwrap();
     assert_eq!(tcp[column("latency_p50_ns")].parse(), Ok(p50.value));
     assert_eq!(tcp[column("latency_p50_ns_low")].parse().ok(), p50.low);
     assert_eq!(tcp[column("latency_p50_ns_high")].parse().ok(), p50.high);
-    assert_eq!(&tcp[column("pattern")], "ping-pong");
-    let cpu_ns = ["cpu_client_s", "cpu_echo_s"].map(|name| tcp[column(name)].parse::<f64>().unwrap() * 1e9);
+    assert_eq!(&tcp[column("load")], "ping-pong");
+    let cpu_ns = ["cpu_client_s", "cpu_server_s"].map(|name| tcp[column(name)].parse::<f64>().unwrap() * 1e9);
     let each_ns = cpu_ns.iter().sum::<f64>() / tcp[column("samples")].parse::<f64>().unwrap();
     assert!((tcp[column("cpu_ns_per_message")].parse::<f64>().unwrap() - each_ns).abs() < 0.001);
     let lossy = rows.iter().find(|row| &row[column("label")] == "udp block cross-cpu 1000/s").expect("it is there");
@@ -55,8 +55,8 @@ fn exchanges_have_columns_that_are_empty_for_other_cases() {
     let (header, rows) = table(&summary(&run));
     let column = |name: &str| header.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}"));
     let nodelay = rows.iter().find(|row| &row[column("remedy")] == "nodelay").expect("it is there");
-    let cells = ["writes", "pattern", "bytes_per_ms", "segments_per_exchange", "capture_file", "exchange_1_ns"];
-    let expected = ["100x2", "small-writes", "344", "101", "captures/tcp-nodelay.pcapng", "641000"];
+    let cells = ["writes", "load", "bytes_per_ms", "segments_per_exchange", "capture_file", "exchange_1_ns"];
+    let expected = ["100x2", "exchange", "344", "101", "captures/tcp-nodelay.pcapng", "641000"];
     assert_eq!(cells.map(|name| &nodelay[column(name)]), expected);
     assert_eq!(nodelay[column("exchange_p50_ns")], nodelay[column("latency_p50_ns")]);
     assert_eq!(&rows[0][column("speed_up_against_default")], "", "none has nothing to be compared with");
@@ -68,7 +68,7 @@ fn exchanges_have_columns_that_are_empty_for_other_cases() {
 #[test]
 fn no_case_is_no_row_and_no_figure_is_written_that_is_not_finite() {
     let mut run = support::survey(1);
-    run.cases[0].cpu_seconds.client = f64::NAN;
+    run.cases[0].ends[0].cpu_seconds = f64::NAN;
     let text = summary(&run);
     assert!(!text.contains("NaN") && !text.contains("inf,"), "{text}");
     run.cases.clear();

@@ -132,7 +132,7 @@ fn the_page_is_small_and_grows_with_rounds_only() {
     let twice = render(&run).len();
     assert!(twice < 2 * size, "{twice} against {size}");
     for row in &mut run.cases {
-        row.curve = (0..20_000)
+        row.flow_mut().curve = (0..20_000)
             .map(|point| hairpin_model::summary::CurvePoint {
                 quantile: f64::from(point) / 20_000.0,
                 latency_ns: 1000.0 + f64::from(point),
@@ -150,7 +150,7 @@ fn every_chart_has_the_marks_that_it_should_have() {
     let count = |text: &str| page.matches(text).count();
     assert_eq!(count("<circle class=\"p50\""), run.cases.len());
     assert_eq!(count("<rect class=\"interval\" x=\"0\""), run.cases.len(), "a band in each panel");
-    let with_p99 = run.cases.iter().filter(|row| row.latency_ns.p99.is_some()).count();
+    let with_p99 = run.cases.iter().filter(|row| row.flow().latency_ns.p99.is_some()).count();
     assert_eq!(count("<line class=\"p99\""), with_p99);
     let valid = run.cases.iter().filter(|row| row.valid).count();
     assert_eq!(count("<g class=\"curve "), valid, "invalid cases have no curve");
@@ -197,7 +197,7 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
         "speed-up against none",
         "First exchanges of a connection",
         "held 44.0\u{a0}ms by Nagle&#39;s",
-        "tcp-none.pcapng (61 packets)",
+        "tcp-default.pcapng (61 packets)",
         "Tracing: adds 11.2\u{a0}µs",
         "waits for ACK\u{a0}2",
         "Not shown, as no first exchange",
@@ -214,7 +214,7 @@ fn each_link_has_its_path_its_charts_and_its_ledger() {
     assert_well_formed(&page);
     assert_finite(&page);
     let count = |text: &str| page.matches(text).count();
-    let over_links = run.cases.iter().filter(|row| row.link.is_some()).count();
+    let over_links = run.cases.iter().filter(|row| row.path.relay.is_some()).count();
     assert_eq!((count("<article class=\"link\">"), over_links), (3, 5));
     assert_eq!(count("<ol class=\"link-path up\"") + count("<ol class=\"link-path down\""), 2 * over_links);
     // Packets: 8 directions of 10 have a time line. Queues: not where nothing waits, or nobody saw. Drops: four up.
@@ -262,9 +262,9 @@ fn drops_at_one_place_are_one_mark_that_says_how_many() {
 fn a_link_that_all_share_is_said_above_the_ladder_and_one_of_several_with_each_case() {
     let page = render(&support::links::run_over("home-uplink"));
     assert!(page.contains("Link: home-uplink, of all cases: up=5.5mbit"));
-    assert!(page.contains("<h3 class=\"lane-group\">block, together</h3>"));
+    assert!(page.contains("<h3 class=\"lane-group\">block, same-cpu</h3>"));
     let page = render(&support::links::run());
-    assert!(page.contains("<h3 class=\"lane-group\">block, together, over home-uplink</h3>"));
+    assert!(page.contains("<h3 class=\"lane-group\">block, same-cpu, over home-uplink</h3>"));
     assert_eq!(page.matches("<small>over home-uplink</small>").count(), 2, "in the table of figures");
 }
 
@@ -274,8 +274,8 @@ fn every_tab_has_its_panel() {
     let row = run.cases[1].clone();
     for ms in 3..20 {
         let mut more = row.clone();
-        more.case.link = format!("delay={ms}ms");
-        more.case.link_name = None;
+        more.case.path.link = format!("delay={ms}ms");
+        more.case.path.name = None;
         run.cases.push(more);
     }
     let page = render(&run);
@@ -283,7 +283,7 @@ fn every_tab_has_its_panel() {
         let chosen = format!(".tabs > input:nth-of-type({tab}):checked ~ .panel:nth-of-type({}) {{", tab + 1);
         assert!(page.contains(&chosen), "{chosen}");
     }
-    assert_eq!(page.matches("data-group=\"block, together, over delay=19ms\"").count(), 2);
+    assert_eq!(page.matches("data-group=\"block, same-cpu, over delay=19ms\"").count(), 2);
     assert!(page.contains("stand in the run"), "links beyond what a page has room for are told");
     assert!(page.len() < 1_500_000, "{}", page.len());
 }
@@ -292,7 +292,7 @@ fn every_tab_has_its_panel() {
 fn damaged_link_records_are_shown_without_a_panic() {
     let mut run = support::links::run();
     for (place, row) in run.cases.iter_mut().enumerate() {
-        let Some(link) = &mut row.link else { continue };
+        let Some(link) = &mut row.path.relay else { continue };
         link.relay_cpu_ns_per_packet = Some(f64::NAN);
         link.packets.entered = u64::MAX / 100;
         let up = &mut link.shown.as_mut().expect("each has one").up;
@@ -359,20 +359,20 @@ fn the_first_group_is_shown_without_the_script() {
         .filter_map(|tag| attribute(tag, "data-group"))
         .collect();
     assert_eq!(radios.len(), 6);
-    assert_eq!(checked, ["block, together", "block, together"]);
+    assert_eq!(checked, ["block, same-cpu", "block, same-cpu"]);
 }
 
 /// A run in which everything that is text tries to leave its place.
 fn hostile() -> Run {
     const EVIL: &str = "</script><b onload=\"x\">'&amp;\u{0}<svg/onload=y>";
     let mut run = support::survey(1);
-    let case = Case { link: EVIL.to_owned(), ..Case::ping_pong(EVIL) };
+    let case = Case::ping_pong(EVIL).with(|changed| changed.path.link = EVIL.to_owned());
     run.cases[2].label = case.label();
     run.cases[2].case = case;
     run.cases[2].failed_rounds = vec![EVIL.to_owned()];
     run.cases[3].valid = false;
     run.cases[3].why_invalid = vec![EVIL.to_owned()];
-    run.cases[4].ledger.lost.insert(EVIL.to_owned(), 3);
+    run.cases[4].flow_mut().ledger.lost.insert(EVIL.to_owned(), 3);
     run.findings[0].code = EVIL.to_owned();
     run.findings[0].summary = EVIL.to_owned();
     run.findings[0].advice = EVIL.to_owned();
@@ -384,15 +384,15 @@ fn hostile() -> Run {
     let [.., skipped, saved] = run.cases.as_mut_slice() else { panic!("there are cases") };
     skipped.label = EVIL.to_owned();
     skipped.trace.as_mut().expect("it was traced").capture = Capture::Skipped { reason: EVIL.to_owned() };
-    saved.case.transport = EVIL.to_owned();
+    saved.case.flow_mut().transport = EVIL.to_owned();
     saved.trace.as_mut().expect("it was traced").capture =
         Capture::Saved { file: EVIL.to_owned(), packets: 1, dropped: 1 };
     run.cases.extend(support::links::run_over("home-uplink").cases);
     let row = run.cases.last_mut().expect("it is over a link");
-    row.case.link_name = Some(EVIL.to_owned());
-    row.case.link = EVIL.to_owned();
+    row.case.path.name = Some(EVIL.to_owned());
+    row.case.path.link = EVIL.to_owned();
     row.valid = false;
-    let link = row.link.as_mut().expect("it has a link");
+    let link = row.path.relay.as_mut().expect("it has a link");
     link.rounds_left_out = vec![EVIL.to_owned()];
     link.packets.dropped.insert(EVIL.to_owned(), 1);
     let up = &mut link.shown.as_mut().expect("a round is shown").up;
@@ -403,8 +403,8 @@ fn hostile() -> Run {
     (up.drops[0].stage, up.drops[0].reason) = (EVIL.to_owned(), EVIL.to_owned());
     run.skipped[0].reason = EVIL.to_owned();
     run.skipped[0].case = Some(EVIL.to_owned());
-    run.environment.kernel = EVIL.to_owned();
-    run.environment.settings.insert(EVIL.to_owned(), EVIL.to_owned());
+    run.hosts[0].environment.kernel = EVIL.to_owned();
+    run.hosts[0].environment.settings.insert(EVIL.to_owned(), EVIL.to_owned());
     run.plan.experiment = EVIL.to_owned();
     run.plan.question = EVIL.to_owned();
     run.plan.knobs.push((EVIL.to_owned(), vec![EVIL.to_owned()]));
@@ -429,15 +429,15 @@ fn what_is_not_finite_is_not_drawn() {
     let mut run = support::survey(1);
     for (place, row) in run.cases.iter_mut().enumerate() {
         let bad = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -1.0][place % 5];
-        row.latency_ns.max = Some(Figure::new(bad, bad, bad));
-        row.rate_per_s = Some(Figure::bare(bad));
-        row.cpu_seconds.client = bad;
-        row.curve[3].latency_ns = bad;
-        row.curve[4].quantile = bad;
+        row.flow_mut().latency_ns.max = Some(Figure::new(bad, bad, bad));
+        row.flow_mut().rate_per_s = Some(Figure::bare(bad));
+        row.ends[0].cpu_seconds = bad;
+        row.flow_mut().curve[3].latency_ns = bad;
+        row.flow_mut().curve[4].quantile = bad;
         row.round_points[2].p50_ns = bad;
         row.round_points[3].max_ns = bad;
         if place % 3 == 0 {
-            row.latency_ns.p50 = Some(Figure::new(bad, bad, bad));
+            row.flow_mut().latency_ns.p50 = Some(Figure::new(bad, bad, bad));
         }
     }
     run.findings[0].share = f64::NAN;
@@ -472,8 +472,8 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
     let row = &mut run.cases[0];
     row.rounds = 1;
     row.round_points.truncate(1);
-    row.curve.truncate(1);
-    row.latency_ns.p50 = Some(Figure::bare(70_000.0));
+    row.flow_mut().curve.truncate(1);
+    row.flow_mut().latency_ns.p50 = Some(Figure::bare(70_000.0));
     run.comparisons.clear();
     let page = render(&run);
     assert_well_formed(&page);
@@ -485,7 +485,7 @@ fn a_single_case_with_a_single_round_still_makes_a_page() {
 #[test]
 fn curves_that_are_not_drawn_as_invalid_were_measured_all_the_same() {
     let mut run = support::survey(1);
-    run.cases.retain(|row| !row.curve.is_empty());
+    run.cases.retain(|row| !row.flow().curve.is_empty());
     for row in &mut run.cases {
         row.valid = false;
         row.why_invalid = vec!["the relay was late".to_owned()];
@@ -542,7 +542,7 @@ fn the_page_has_what_is_needed_to_repeat_the_run() {
     // A command's words have elements of their own, so that none is broken at a hyphen.
     let words = |page: String| page.replace("<span class=\"word\">", "").replace("</span>", "");
     let page = words(render(&run));
-    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 1", "bbr"] {
+    for said in ["hairpin --seed 42", "hairpin 0.1.0 (commit 0123456789ab, release build)", "run format 2", "bbr"] {
         assert!(page.contains(said), "{said}");
     }
     run.command_line = ["hairpin", "round-trip", "--seed=7"].map(str::to_owned).to_vec();

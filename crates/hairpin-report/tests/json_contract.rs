@@ -29,18 +29,19 @@ fn words_are_those_of_the_command_line_and_figures_those_of_the_run() {
         .iter()
         .find(|case| case["label"] == "tcp block cross-cpu")
         .expect("the fixture has it");
-    let words = ["transport", "waiting", "placement", "ends", "link"].map(|key| tcp["case"][key].as_str().unwrap());
-    assert_eq!(words, ["tcp", "block", "cross-cpu", "processes", "loopback"]);
-    let p50 = run.case(tcp["id"].as_str().unwrap()).unwrap().latency_ns.p50.unwrap();
+    let (flow, ends) = (&tcp["case"]["flows"][0], &tcp["case"]["ends"]);
+    let words = [&flow["transport"], &ends["waiting"], &ends["placement"], &ends["kind"], &tcp["path"]["link"]];
+    assert_eq!(words.map(|word| word.as_str().unwrap()), ["tcp", "block", "cross-cpu", "processes", "loopback"]);
+    let p50 = run.case(tcp["id"].as_str().unwrap()).unwrap().flow().latency_ns.p50.unwrap();
     assert_eq!(tcp["latency_ns"]["p50"]["value"].as_f64(), Some(p50.value));
     assert_eq!(tcp["latency_ns"]["p50"]["low"].as_f64(), p50.low);
     let invalid = json["cases"].as_array().unwrap().last().unwrap();
-    assert_eq!(invalid["case"]["options"], serde_json::json!({"nodelay": "on", "sndbuf": "4096"}));
+    assert_eq!(invalid["flows"][0]["options"], serde_json::json!({"nodelay": "on", "sndbuf": "4096"}));
     assert_eq!(invalid["valid"], false);
 }
 
 #[test]
-fn nulls_stand_where_samples_do_not_suffice_or_there_is_no_echo_half() {
+fn nulls_stand_where_samples_do_not_suffice_and_what_the_kernel_answers_has_no_server() {
     let json = parsed(&support::survey(1));
     let case = |label: &str| {
         json["cases"].as_array().unwrap().iter().find(|case| case["label"] == label).expect("it is there").clone()
@@ -49,20 +50,25 @@ fn nulls_stand_where_samples_do_not_suffice_or_there_is_no_echo_half() {
     assert!(open_loop["latency_ns"]["p99"].is_null() && open_loop["latency_ns"]["p999"].is_null());
     assert_eq!(open_loop["ledger"]["lost"], serde_json::json!({"receive-buffer-overflow": 2}));
     assert_eq!(open_loop["ledger"]["unexplained"], 1);
-    assert!(case("icmp block cross-cpu")["cpu_seconds"]["echo"].is_null());
+    let roles =
+        |label: &str| contract::list(&case(label), "ends").iter().map(|end| end["role"].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        (roles("icmp block cross-cpu").len(), roles("tcp block cross-cpu")),
+        (1, vec!["client".into(), "server".into()])
+    );
 }
 
 #[test]
 fn what_is_not_finite_becomes_null_and_the_text_stays_json() {
     let mut run = support::survey(1);
-    run.cases[0].cpu_seconds.client = f64::NAN;
-    run.cases[0].curve[0].latency_ns = f64::INFINITY;
+    run.cases[0].ends[0].cpu_seconds = f64::NAN;
+    run.cases[0].flow_mut().curve[0].latency_ns = f64::INFINITY;
     let json = parsed(&run);
-    assert!(json["cases"][0]["cpu_seconds"]["client"].is_null());
+    assert!(json["cases"][0]["ends"][0]["cpu_seconds"].is_null());
 }
 
 #[test]
 fn what_is_printed_loads_again_as_the_same_run() {
     let run = support::survey(1);
-    assert!(hairpin_model::upgrade::load(&json::render(&run)).expect("it loads") == run);
+    assert!(hairpin_model::upgrade::load(&json::render(&run)).expect("it loads").0 == run);
 }

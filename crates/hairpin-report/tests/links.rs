@@ -75,10 +75,10 @@ fn the_account_of_a_link_is_that_of_all_its_cases() {
 #[test]
 fn an_account_that_does_not_close_says_by_how_much() {
     let mut run = run_over("bridged-vm");
-    let link = run.cases[0].link.as_mut().expect("it has a link");
+    let link = run.cases[0].path.relay.as_mut().expect("it has a link");
     link.packets.out -= 2;
     assert!(text(&run).contains("none dropped, 2 missing without a cause, late"), "{}", text(&run));
-    let link = run.cases[0].link.as_mut().expect("it has a link");
+    let link = run.cases[0].path.relay.as_mut().expect("it has a link");
     link.packets.out += 5;
     assert!(text(&run).contains("none dropped, 3 too many, late"), "{}", text(&run));
 }
@@ -103,7 +103,7 @@ fn rounds_that_the_link_spoiled_are_told_before_its_packets_and_an_invalid_case_
 #[test]
 fn a_case_over_a_link_that_was_never_measured_has_no_account() {
     let mut run = run_over("bridged-vm");
-    run.cases[0].link = None;
+    run.cases[0].path.relay = None;
     let said = text(&run);
     assert!(!said.contains("bridged-vm (seed") && said.contains("Link: bridged-vm: delay=2ms"), "{said}");
 }
@@ -136,18 +136,18 @@ fn the_json_has_what_its_contract_says_of_a_link() {
     let json: serde_json::Value = serde_json::from_str(&hairpin_report::json::render(&run())).expect("it is JSON");
     assert_eq!(contract::faults(&json), [""; 0]);
     let cases = json["cases"].as_array().expect("cases");
-    assert!(cases[0].get("link").is_none(), "nothing on the loopback");
+    assert!(cases[0]["path"].get("relay").is_none(), "nothing on the loopback");
     for (case, row) in cases.iter().zip(&run().cases).skip(1) {
-        assert_eq!(case["case"]["link"], row.case.link.as_str(), "the whole profile in a line");
+        assert_eq!(case["path"]["link"], row.case.path.link.as_str(), "the whole profile in a line");
     }
-    assert_eq!(cases[2]["link"]["packets"]["dropped"], serde_json::json!({"loss": 20, "queue": 5520}));
-    assert_eq!(cases[1]["link"]["packets"]["dropped"], serde_json::json!({}));
+    assert_eq!(cases[2]["path"]["relay"]["packets"]["dropped"], serde_json::json!({"loss": 20, "queue": 5520}));
+    assert_eq!(cases[1]["path"]["relay"]["packets"]["dropped"], serde_json::json!({}));
 }
 
 #[test]
 fn the_made_up_ledgers_close() {
     let run = run();
-    let links: Vec<_> = run.cases.iter().filter_map(|row| row.link.as_ref()).collect();
+    let links: Vec<_> = run.cases.iter().filter_map(|row| row.path.relay.as_ref()).collect();
     assert_eq!(links.len(), 5, "all cases but the one over the loopback");
     for link in links {
         assert_eq!(link.packets.unexplained(), 0);

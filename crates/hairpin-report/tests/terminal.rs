@@ -3,6 +3,7 @@
 use hairpin_model::case::{Case, InjectedFault};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::Severity;
+use hairpin_model::flow::Load;
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
@@ -80,7 +81,7 @@ fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
                 a request needs anyhow, add it to their figures.";
     assert_eq!(text.matches(note).count(), 1, "{text}");
     for row in &mut run.cases {
-        row.case.exchange.as_mut().expect("it has exchanges").writes = "3214".parse().expect("a write");
+        row.case.flow_mut().load.exchange_mut().expect("it has exchanges").writes = "3214".parse().expect("a write");
     }
     assert!(!wide(&run).contains("--gap pauses"), "a request of one write has no pause with any remedy");
 }
@@ -120,7 +121,7 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
     let added = (Figure::new(237_000.0, 106_000.0, 475_000.0), 1.69);
     let unclear = (Figure::new(5900.0, -64_000.0, 150_000.0), 2.0);
     let less = (Figure::new(-3_540_000.0, -3_910_000.0, -3_150_000.0), 0.919);
-    let told = "Tracing: adds 237 us (106-475) to an exchange, +69 %, on tcp none";
+    let told = "Tracing: adds 237 us (106-475) to an exchange, +69 %, on tcp default";
     assert!(said(&[added]).starts_with(&format!("{told}; it was measured")));
     let smaller = (added.0, 1.1);
     assert!(
@@ -138,7 +139,7 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
 fn a_traced_round_trip_is_named_by_its_transport_once() {
     let mut run = support::small_writes::run(true);
     for row in &mut run.cases {
-        row.case.exchange = None;
+        row.case.flow_mut().load = Load::PLAIN;
     }
     let text = render(&run, &plain(200));
     let told = text.lines().filter(|line| line.starts_with("Tracing: ") || line.starts_with("Capture: "));
@@ -213,7 +214,7 @@ fn a_capture_without_a_file_is_not_called_saved() {
     };
     assert_eq!(
         line(&run),
-        "Capture: tcp none: 61 packets captured and not saved: the run names no file of it and no cause"
+        "Capture: tcp default: 61 packets captured and not saved: the run names no file of it and no cause"
     );
     run.unsaved = vec![Failure { cause: "cannot write: the disk is full".to_owned(), hint: String::new() }];
     assert!(line(&run).ends_with("not saved: cannot write: the disk is full"));
@@ -223,8 +224,8 @@ fn a_capture_without_a_file_is_not_called_saved() {
 fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
     let text = render(&support::small_writes::run(false), &plain(200)).replace('\n', " ");
     let left_out = "Not shown, as no first exchange is 1.5 times as long or as short as the p50 with an interval that \
-                    excludes it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); none \
-                    (unix-stream 100x2 B, block, same-cpu); none (pipe 100x2 B, block, same-cpu).";
+                    excludes it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
+                    (unix-stream 100x2 B, block, same-cpu); default (pipe 100x2 B, block, same-cpu).";
     assert!(text.contains(left_out), "{text}");
 }
 
@@ -232,8 +233,8 @@ fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
 fn exchanges_like_the_steady_state_are_not_shown_apart() {
     let mut run = support::small_writes::run(false);
     for row in &mut run.cases {
-        let p50 = row.latency_ns.p50;
-        row.exchanges.as_mut().expect("it has exchanges").early_exchanges_ns = p50.into_iter().collect();
+        let p50 = row.flow().latency_ns.p50;
+        row.flow_mut().exchanges.as_mut().expect("it has exchanges").early_exchanges_ns = p50.into_iter().collect();
     }
     assert!(!render(&run, &plain(80)).contains("First exchanges"));
 }
@@ -253,7 +254,8 @@ fn what_was_never_measured_is_not_called_invalid() {
     let before = run.cases.iter().filter(|row| !row.valid).count();
     assert_eq!(before, 1, "the survey has an invalid case, and no row that was not measured");
     for row in &mut run.cases[..2] {
-        (row.rounds, row.samples, row.valid, row.latency_ns) = (0, 0, false, LatencyFigures::default());
+        (row.rounds, row.flow_mut().samples, row.valid, row.flow_mut().latency_ns) =
+            (0, 0, false, LatencyFigures::default());
         row.failed_rounds.clear();
         row.why_invalid = vec!["no round of it was measured to its end".to_owned()];
     }
@@ -287,8 +289,8 @@ fn no_line_is_wider_than_asked() {
     use crate::support::small_writes::{pipelined, run, run_with};
     let of_gaps = |case: &mut Case| {
         case.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true });
-        case.options = Options::default().with(OptionName::Congestion, "cubic");
-        case.exchange.iter_mut().for_each(|exchange| {
+        case.flow_mut().options = Options::default().with(OptionName::Congestion, "cubic");
+        case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| {
             exchange.writes = "4,3210".parse().expect("it says what to write");
             exchange.gap_ns = 1_000_000;
             exchange.pipeline = 12;
@@ -391,12 +393,12 @@ fn chains_are_those_of_the_saved_pairs() {
     };
     let mut run = support::survey(1);
     run.answer.pairs.truncate(3);
-    assert_eq!(chain(&run), "block, together memory threads < icmp < shm < pipe");
+    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp < shm < pipe");
     run.answer.pairs[1].verdict = Verdict::CannotTell;
     run.answer.pairs[2].verdict = Verdict::Unlike;
-    assert_eq!(chain(&run), "block, together memory threads < icmp ~ shm ? pipe");
+    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp ~ shm ? pipe");
     run.answer.pairs.remove(1);
-    assert_eq!(chain(&run), "block, together memory threads < icmp block, together shm ? pipe", "two chains");
+    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp block, same-cpu shm ? pipe", "two chains");
     run.answer.pairs.clear();
     assert!(!render(&run, &plain(100)).contains("Who is faster"));
 }
@@ -405,9 +407,9 @@ fn chains_are_those_of_the_saved_pairs() {
 fn figures_that_are_missing_or_not_finite_are_dashes() {
     let mut run = support::survey(1);
     for row in &mut run.cases {
-        row.latency_ns.p99 = None;
-        row.latency_ns.max = Some(Figure::bare(f64::NAN));
-        row.setup_ns = Some(Figure::bare(f64::INFINITY));
+        row.flow_mut().latency_ns.p99 = None;
+        row.flow_mut().latency_ns.max = Some(Figure::bare(f64::NAN));
+        row.flow_mut().setup_ns = Some(Figure::bare(f64::INFINITY));
     }
     let text = render(&run, &plain(100));
     assert!(!text.contains("NaN") && !text.contains("inf "), "{text}");

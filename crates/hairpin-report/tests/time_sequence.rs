@@ -63,7 +63,7 @@ fn an_unknown_case_is_an_error_that_names_the_known_ones() {
 fn what_a_ladder_may_be_asked_of_is_known_from_the_plan() {
     let run = support::small_writes::run(true);
     let ask = |which: &str, traced: bool| {
-        check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.transport == "tcp")))
+        check(which, run.cases.iter().map(|row| (&row.case, traced && row.case.flow().transport == "tcp")))
     };
     for which in
         [ALL, MOST_TELLING, "batch=10", "tcp block same-cpu default 100x2 B", "pipe block same-cpu default 100x2 B"]

@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 /// Figures of a latency, in the order in which they may only grow, and the samples that each needs.
 const LATENCIES: &[(&str, u64)] = &[("p50", 1), ("p90", 1), ("p99", 1_000), ("p999", 10_000), ("max", 1)];
 
+const ROLES: &[&str] = &["client", "server"];
+const WAITINGS: &[&str] = &["block", "poll", "spin", "uring", "async"];
+const PLACEMENTS: &[&str] = &["same-cpu", "cross-cpu", "unpinned"];
+
 /// Collects faults, each with the place in the object.
 #[derive(Default)]
 struct Faults(Vec<String>);
@@ -15,6 +19,12 @@ impl Faults {
         if !fine {
             self.0.push(format!("{place}: {what}"));
         }
+    }
+
+    /// One of these words.
+    fn word(&mut self, parent: &Value, place: &str, name: &str, words: &[&str]) {
+        let word = self.need(parent, place, name, Kind::Text).as_str().unwrap_or_default();
+        self.unless(words.contains(&word), &join(place, name), &format!("`{word}` is not one of the words"));
     }
 
     /// The value at a place, checked to be of a kind; Null where it is not.
@@ -74,10 +84,17 @@ pub fn list<'v>(value: &'v Value, name: &str) -> &'v [Value] {
 pub fn faults(run: &Value) -> Vec<String> {
     let mut faults = Faults::default();
     faults.need(run, "", "format", Kind::Count);
-    for (name, parts) in [("tool", ["name", "version"]), ("environment", ["kernel", "cpu_model"])] {
-        let parent = faults.need(run, "", name, Kind::Object);
-        for part in parts {
-            faults.need(parent, name, part, Kind::Text);
+    let tool = faults.need(run, "", "tool", Kind::Object);
+    for name in ["name", "version"] {
+        faults.need(tool, "tool", name, Kind::Text);
+    }
+    faults.unless(!list(run, "hosts").is_empty(), "hosts", "is empty");
+    for (number, host) in list(run, "hosts").iter().enumerate() {
+        let place = format!("hosts[{number}]");
+        faults.word(host, &place, "role", ROLES);
+        let environment = faults.need(host, &place, "environment", Kind::Object);
+        for name in ["kernel", "cpu_model"] {
+            faults.need(environment, &join(&place, "environment"), name, Kind::Text);
         }
     }
     faults.need(run, "", "seed", Kind::Count);
@@ -97,7 +114,7 @@ pub fn faults(run: &Value) -> Vec<String> {
     }
     faults.unless(!list(run, "cases").is_empty(), "cases", "is empty");
     for (number, case) in list(run, "cases").iter().enumerate() {
-        case_faults(&mut faults, &format!("cases[{number}]"), case);
+        case_faults(&mut faults, &format!("cases[{number}]"), case, list(run, "hosts").len());
     }
     let ids: Vec<&Value> = list(run, "cases").iter().map(|case| &case["id"]).collect();
     for (number, finding) in list(run, "findings").iter().enumerate() {
@@ -128,40 +145,92 @@ fn finding_faults(faults: &mut Faults, place: &str, finding: &Value, ids: &[&Val
     }
 }
 
-fn case_faults(faults: &mut Faults, place: &str, summary: &Value) {
+fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) {
     let case = faults.need(summary, place, "case", Kind::Object);
     let inner = join(place, "case");
-    faults.need(case, &inner, "transport", Kind::Text);
-    for (name, words) in [
-        ("waiting", &["block", "poll", "spin", "uring", "async"][..]),
-        ("placement", &["same-cpu", "cross-cpu", "unpinned"]),
-        ("ends", &["processes", "threads"]),
-    ] {
-        let word = faults.need(case, &inner, name, Kind::Text).as_str().unwrap_or_default();
-        faults.unless(words.contains(&word), &join(&inner, name), &format!("`{word}` is not one of the words"));
+    for (number, flow) in list(case, "flows").iter().enumerate() {
+        settings_faults(faults, &format!("{inner}.flows[{number}]"), flow);
     }
-    faults.need(case, &inner, "size_bytes", Kind::Count);
-    faults.need(case, &inner, "options", Kind::Object);
-    faults.need(case, &inner, "link", Kind::Text);
+    let ends = faults.need(case, &inner, "ends", Kind::Object);
+    let settings = [("waiting", WAITINGS), ("placement", PLACEMENTS), ("kind", &["processes", "threads"])];
+    settings.iter().for_each(|(name, words)| faults.word(ends, &join(&inner, "ends"), name, words));
     faults.need(summary, place, "rounds", Kind::Count);
-    let samples = faults.need(summary, place, "samples", Kind::Count).as_u64().unwrap_or(0);
     let valid = faults.need(summary, place, "valid", Kind::Switch).as_bool().unwrap_or(false);
     faults.need(summary, place, "why_invalid", Kind::List);
     let reasons = list(summary, "why_invalid");
     faults.unless(reasons.iter().all(Value::is_string), &join(place, "why_invalid"), "has a reason that is no text");
     faults.unless(valid == reasons.is_empty(), &join(place, "why_invalid"), "does not agree with `valid`");
-    faults.need(summary, place, "effective_options", Kind::Object);
-    latency_faults(faults, &join(place, "latency_ns"), &summary["latency_ns"], samples);
-    figure_faults(faults, &join(place, "rate_per_s"), summary.get("rate_per_s"), samples > 0);
-    let cpu = faults.need(summary, place, "cpu_seconds", Kind::Object);
-    faults.need(cpu, &join(place, "cpu_seconds"), "client", Kind::Number);
-    let echo = cpu.get("echo");
-    let fine = echo.is_some_and(|echo| echo.is_null() || echo.is_number());
-    faults.unless(fine, &join(place, "cpu_seconds.echo"), "is neither a number nor null");
-    ledger_faults(faults, &join(place, "ledger"), &summary["ledger"], samples);
-    if let Some(link) = summary.get("link") {
-        link_faults(faults, &join(place, "link"), link);
+    let flows = list(summary, "flows");
+    let same = flows.len() == list(case, "flows").len() && !flows.is_empty();
+    faults.unless(same, &join(place, "flows"), "are not the flows of the case");
+    for (number, flow) in flows.iter().enumerate() {
+        flow_faults(faults, &format!("{place}.flows[{number}]"), flow);
     }
+    if let [flow] = flows {
+        for name in ["latency_ns", "rate_per_s", "ledger"] {
+            let equal = summary.get(name).is_some_and(|value| *value == flow[name]);
+            faults.unless(equal, &join(place, name), "is not that of the only flow");
+        }
+    }
+    faults.unless(!list(summary, "ends").is_empty(), &join(place, "ends"), "is empty");
+    for (number, end) in list(summary, "ends").iter().enumerate() {
+        end_faults(faults, &format!("{place}.ends[{number}]"), end, hosts);
+    }
+    let path = faults.need(summary, place, "path", Kind::Object);
+    faults.need(path, &join(place, "path"), "link", Kind::Text);
+    if let Some(relay) = path.get("relay") {
+        link_faults(faults, &join(place, "path.relay"), relay);
+    }
+}
+
+/// What a flow is, as it is asked for.
+fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
+    for name in ["name", "transport"] {
+        faults.need(flow, place, name, Kind::Text);
+    }
+    faults.need(flow, place, "options", Kind::Object);
+    faults.word(flow, place, "direction", &["round-trip", "up", "down"]);
+    for name in ["streams", "connections", "receivers"] {
+        faults.need(flow, place, name, Kind::Count);
+    }
+    let load = faults.need(flow, place, "load", Kind::Object);
+    let place = join(place, "load");
+    faults.word(load, &place, "kind", &["ping-pong", "paced", "exchange", "stream"]);
+    let needed: &[(&str, Kind)] = match load["kind"].as_str().unwrap_or_default() {
+        "ping-pong" => &[("size_bytes", Kind::Count), ("reply_size_bytes", Kind::Count)],
+        "paced" => &[("size_bytes", Kind::Count), ("reply_size_bytes", Kind::Count), ("rate_per_s", Kind::Number)],
+        "exchange" => &[("writes", Kind::Text), ("reply_size_bytes", Kind::Count), ("remedy", Kind::Text)],
+        _ => &[("write_size_bytes", Kind::Count)],
+    };
+    needed.iter().for_each(|(name, kind)| {
+        faults.need(load, &place, name, *kind);
+    });
+}
+
+/// What was measured of a flow.
+fn flow_faults(faults: &mut Faults, place: &str, flow: &Value) {
+    settings_faults(faults, place, flow);
+    let samples = faults.need(flow, place, "samples", Kind::Count).as_u64().unwrap_or(0);
+    let is_stream = flow["load"]["kind"] == "stream";
+    // A stream has no answers, and so no latencies.
+    latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], if is_stream { 0 } else { samples });
+    figure_faults(faults, &join(place, "rate_per_s"), flow.get("rate_per_s"), samples > 0);
+    let goodput = flow.get("goodput_bytes_per_s");
+    figure_faults(faults, &join(place, "goodput_bytes_per_s"), goodput, false);
+    let fits = is_stream || goodput.is_some_and(Value::is_null);
+    faults.unless(fits, &join(place, "goodput_bytes_per_s"), "is there although the flow is no stream");
+    ledger_faults(faults, &join(place, "ledger"), &flow["ledger"], samples);
+}
+
+fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: usize) {
+    for (name, words) in [("role", ROLES), ("waiting", WAITINGS), ("placement", PLACEMENTS)] {
+        faults.word(end, place, name, words);
+    }
+    let host = faults.need(end, place, "host", Kind::Count).as_u64().unwrap_or(u64::MAX);
+    let known = usize::try_from(host).is_ok_and(|host| host < hosts);
+    faults.unless(known, &join(place, "host"), "is no place in `hosts`");
+    faults.need(end, place, "cpu_seconds", Kind::Number);
+    faults.need(end, place, "effective_options", Kind::List);
 }
 
 fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u64) {
@@ -258,7 +327,7 @@ fn link_faults(faults: &mut Faults, place: &str, link: &Value) {
 pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
     let mut faults = Faults::default();
     for (number, summary) in list(run, "cases").iter().enumerate() {
-        let place = format!("cases[{number}] ({})", summary["case"]["transport"].as_str().unwrap_or("?"));
+        let place = format!("cases[{number}] ({})", summary["case"]["flows"][0]["transport"].as_str().unwrap_or("?"));
         let done = summary["rounds"].as_u64();
         faults.unless(done == Some(rounds), &place, &format!("{rounds} rounds were asked, not {done:?}"));
         let sent = summary["ledger"]["sent"].as_u64();
@@ -274,21 +343,37 @@ pub fn not_as_asked(run: &Value, count: u64, rounds: u64) -> Vec<String> {
 #[must_use]
 pub fn example() -> Value {
     let figure = |value: f64| json!({"value": value, "low": value - 1.0, "high": null});
+    let settings = json!({
+        "name": "main", "transport": "tcp", "options": {}, "direction": "round-trip", "streams": 1, "connections": 1,
+        "receivers": 1, "load": {"kind": "ping-pong", "size_bytes": 4, "reply_size_bytes": 4},
+    });
+    let latency = json!({"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null, "max": figure(99.0),
+        "mean": figure(12.0)});
+    let ledger =
+        json!({"sent": 400, "received": 398, "lost": {"link": 1}, "late": 1, "duplicated": 0, "unexplained": 0});
+    let mut flow = settings.clone();
+    let measured = json!({"samples": 398, "latency_ns": latency, "rate_per_s": figure(100.0),
+        "goodput_bytes_per_s": null, "ledger": ledger});
+    let fields = measured.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.clone()));
+    flow.as_object_mut().expect("it is one").extend(fields);
+    let end = |role: &str| {
+        json!({"role": role, "host": 0, "waiting": "block", "placement": "cross-cpu", "cpu_seconds": 0.1,
+            "effective_options": [], "facts": []})
+    };
     json!({
-        "format": 1, "tool": {"name": "hairpin", "version": "1.0.0"},
-        "environment": {"kernel": "Linux 6.18", "cpu_model": "a CPU", "cpus_used": [0, 1]}, "seed": 7,
-        "state": "complete",
+        "format": 2, "tool": {"name": "hairpin", "version": "1.0.0"},
+        "hosts": [{"role": "client", "environment":
+            {"kernel": "Linux 6.18", "cpu_model": "a CPU", "cpus_used": [0, 1]}}],
+        "seed": 7, "state": "complete",
         "cases": [{
-            "id": "1", "case": {"transport": "tcp", "waiting": "block", "placement": "cross-cpu", "ends": "processes",
-                "size_bytes": 4, "options": {}, "link": "delay=2ms"},
-            "rounds": 2, "samples": 398, "valid": true, "why_invalid": [], "effective_options": {},
-            "latency_ns": {"p50": figure(10.0), "p90": figure(20.0), "p99": null, "p999": null,
-                "max": figure(99.0), "mean": figure(12.0)},
-            "rate_per_s": figure(100.0), "cpu_seconds": {"client": 0.1, "echo": null},
-            "ledger": {"sent": 400, "received": 398, "lost": {"link": 1}, "late": 1, "duplicated": 0,
-                "unexplained": 0},
-            "link": {"seed": 7, "lateness_ns": {"p50": 1, "p99": 2, "max": 3},
-                "packets": {"in": 10, "out": 9, "dropped": {"loss": 2}, "duplicated": 1, "reordered": 0, "inside": 0}},
+            "id": "1",
+            "case": {"flows": [settings], "ends": {"kind": "processes", "waiting": "block", "placement": "cross-cpu",
+                "cpu_idle": "deep"}, "path": {"link": "delay=2ms"}},
+            "rounds": 2, "valid": true, "why_invalid": [],
+            "flows": [flow], "latency_ns": latency, "rate_per_s": figure(100.0), "ledger": ledger,
+            "ends": [end("client"), end("server")],
+            "path": {"link": "delay=2ms", "relay": {"seed": 7, "lateness_ns": {"p50": 1, "p99": 2, "max": 3},
+                "packets": {"in": 10, "out": 9, "dropped": {"loss": 2}, "duplicated": 1, "reordered": 0, "inside": 0}}},
         }],
         "comparisons": [{"role": "a-a", "verdict": "cannot-tell", "ratio": {"value": 1.0}}],
         "answer": {"headline": "tcp takes 10 ns.", "pairs": [{"figure": "p50", "a": "1", "b": "1",
@@ -333,24 +418,71 @@ mod tests {
             ("/findings/0/cases/0", json!("2"), "findings[0].cases: names a case that the run does not have"),
             ("/findings/0/evidence/0/value", json!(null), "findings[0].evidence[0].value: is null although"),
             ("/cases/0/why_invalid", json!([1]), "cases[0].why_invalid: has a reason that is no text"),
-            ("/cases/0/ledger/lost/link", json!(-1), "cases[0].ledger.lost: has a cause without a count"),
-            ("/cases/0/link/lateness_ns/max", json!(null), "cases[0].link.lateness_ns.max: is not a count"),
-            ("/cases/0/link/packets/out", json!(8), "cases[0].link.packets: does not close: 1 are left"),
-            ("/cases/0/rate_per_s/low", json!({"low": 1}), "cases[0].rate_per_s: has no `low` or no `high`"),
+            (
+                "/cases/0/flows/0/ledger/lost/link",
+                json!(-1),
+                "cases[0].flows[0].ledger.lost: has a cause without a count",
+            ),
+            (
+                "/cases/0/path/relay/lateness_ns/max",
+                json!(null),
+                "cases[0].path.relay.lateness_ns.max: is not a count",
+            ),
+            ("/cases/0/path/relay/packets/out", json!(8), "cases[0].path.relay.packets: does not close: 1 are left"),
+            (
+                "/cases/0/flows/0/rate_per_s/low",
+                json!({"low": 1}),
+                "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
+            ),
             ("/skipped/0/reason", json!(null), "skipped[0].reason: is not a text"),
-            ("/cases/0/case/waiting", json!("sleep"), "cases[0].case.waiting: `sleep` is not one of the words"),
-            ("/cases/0/case/options", json!([]), "cases[0].case.options: is not an object"),
-            ("/cases/0/samples", json!(-1), "cases[0].samples: is not a count"),
+            (
+                "/cases/0/case/ends/waiting",
+                json!("sleep"),
+                "cases[0].case.ends.waiting: `sleep` is not one of the words",
+            ),
+            ("/cases/0/case/flows/0/options", json!([]), "cases[0].case.flows[0].options: is not an object"),
+            ("/cases/0/flows/0/samples", json!(-1), "cases[0].flows[0].samples: is not a count"),
             ("/cases/0/valid", json!(false), "cases[0].why_invalid: does not agree with `valid`"),
-            ("/cases/0/latency_ns/p50", json!(null), "cases[0].latency_ns.p50: is null although there are samples"),
-            ("/cases/0/latency_ns/p90", json!(3), "cases[0].latency_ns.p90: is neither {value, low, high} nor null"),
-            ("/cases/0/latency_ns/p90", figure(9.0), "cases[0].latency_ns.p90: is less than p50"),
-            ("/cases/0/latency_ns/p99", figure(30.0), "cases[0].latency_ns.p99: is shown, but 398 samples"),
-            ("/cases/0/latency_ns/mean/low", json!(13.0), "cases[0].latency_ns.mean: its interval does not hold"),
-            ("/cases/0/rate_per_s", json!({"value": 1.0}), "cases[0].rate_per_s: has no `low` or no `high`"),
-            ("/cases/0/cpu_seconds/echo", json!("0"), "cases[0].cpu_seconds.echo: is neither a number nor null"),
-            ("/cases/0/ledger/sent", json!(401), "cases[0].ledger: does not close: 1 are left, not 0"),
-            ("/cases/0/samples", json!(450), "cases[0].ledger: 450 samples, but 398 received"),
+            (
+                "/cases/0/flows/0/latency_ns/p50",
+                json!(null),
+                "cases[0].flows[0].latency_ns.p50: is null although there are samples",
+            ),
+            (
+                "/cases/0/flows/0/latency_ns/p90",
+                json!(3),
+                "cases[0].flows[0].latency_ns.p90: is neither {value, low, high} nor null",
+            ),
+            ("/cases/0/flows/0/latency_ns/p90", figure(9.0), "cases[0].flows[0].latency_ns.p90: is less than p50"),
+            (
+                "/cases/0/flows/0/latency_ns/p99",
+                figure(30.0),
+                "cases[0].flows[0].latency_ns.p99: is shown, but 398 samples",
+            ),
+            (
+                "/cases/0/flows/0/latency_ns/mean/low",
+                json!(13.0),
+                "cases[0].flows[0].latency_ns.mean: its interval does not hold",
+            ),
+            (
+                "/cases/0/flows/0/rate_per_s",
+                json!({"value": 1.0}),
+                "cases[0].flows[0].rate_per_s: has no `low` or no `high`",
+            ),
+            ("/cases/0/ends/1/cpu_seconds", json!("0"), "cases[0].ends[1].cpu_seconds: is not a number"),
+            ("/cases/0/ends/1/host", json!(1), "cases[0].ends[1].host: is no place in `hosts`"),
+            ("/cases/0/ends/0/role", json!("near"), "cases[0].ends[0].role: `near` is not one of the words"),
+            ("/cases/0/flows", json!([]), "cases[0].flows: are not the flows of the case"),
+            ("/cases/0/flows/0/load/kind", json!("flood"), "cases[0].flows[0].load.kind: `flood` is not one"),
+            ("/cases/0/flows/0/goodput_bytes_per_s", figure(1.0), "cases[0].flows[0].goodput_bytes_per_s: is there"),
+            ("/cases/0/ledger/sent", json!(7), "cases[0].ledger: is not that of the only flow"),
+            ("/hosts", json!([]), "hosts: is empty"),
+            (
+                "/cases/0/flows/0/ledger/sent",
+                json!(401),
+                "cases[0].flows[0].ledger: does not close: 1 are left, not 0",
+            ),
+            ("/cases/0/flows/0/samples", json!(450), "cases[0].flows[0].ledger: 450 samples, but 398 received"),
         ] {
             let found = faults(&with(pointer, value));
             assert!(found.iter().any(|fault| fault.starts_with(expected)), "{expected}: {found:?}");

@@ -80,14 +80,14 @@ pub fn carry_out(task: &Task<'_>, mut run: Run, watch: &mut dyn Watch) -> Result
         conclude(&mut run, &digest);
     }
     run.duration_ns = task.engine.elapsed_ns();
-    run.environment.load_after = hairpin_engine::environment::load();
+    run.hosts[0].environment.load_after = hairpin_engine::environment::load();
     Ok(run)
 }
 
 /// Half the width of the widest interval of a p50, as a share of it; null where a valid case has none.
 fn widest_half(run: &Run) -> Option<f64> {
     let half = |row: &CaseSummary| {
-        let p50 = row.latency_ns.p50?;
+        let p50 = row.flow().latency_ns.p50?;
         Some((p50.high? / p50.low?).sqrt() - 1.0)
     };
     let halves: Option<Vec<f64>> = run.cases.iter().filter(|row| row.valid).map(half).collect();
@@ -141,7 +141,8 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
 fn count_if_it_is_all(record: &mut RoundRecord, earlier: &[RoundRecord]) {
     let has_other = earlier.iter().any(|other| other.case_id == record.case_id && other.measured().is_some());
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let answered = measured.ledger.received + measured.ledger.late;
+        let ledger = &measured.flow().ledger;
+        let answered = ledger.received + ledger.late;
         measured.interrupted &= has_other || answered == 0;
     }
 }
@@ -156,8 +157,9 @@ pub(crate) fn figure(
     if let (Outcome::Measured(measured), Some(samples)) = (&mut record.outcome, samples) {
         let order = &record.order;
         let link = measured.link.as_ref();
-        let reliable = cards.reliable(&order.case.transport);
-        measured.figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, reliable);
+        let reliable = cards.reliable(&order.case.flow().transport);
+        let figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, reliable);
+        measured.flow_mut().figures = figures;
     }
     if let Some(trace) = trace {
         traced(record, trace);

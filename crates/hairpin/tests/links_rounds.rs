@@ -230,7 +230,7 @@ fn nothing_stays_unexplained_whatever_a_link_does() {
             }
         }
     }
-    for cause in ["link-loss", "link-corrupt", "link-queue", "link-outage", "receive-buffer-overflow-echo"] {
+    for cause in ["link-loss", "link-corrupt", "link-queue", "link-outage", "receive-buffer-overflow-server"] {
         assert!(seen.iter().any(|one| one == cause), "{cause}: {seen:?}");
     }
 }

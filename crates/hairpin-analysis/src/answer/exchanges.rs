@@ -64,7 +64,7 @@ fn of_groups(run: &Run, groups: &[Group<'_>]) -> Option<Answer> {
 }
 
 fn remedy(row: &CaseSummary) -> Option<Remedy> {
-    row.case.exchange.as_ref().map(|exchange| exchange.remedy)
+    row.case.flow().load.exchange().map(|exchange| exchange.remedy)
 }
 
 /// The case with default options.
@@ -74,7 +74,7 @@ fn none<'r>(group: &Group<'r>) -> Option<&'r CaseSummary> {
 
 /// How many of the pauses of `--gap` an exchange has, where it has not all of them.
 fn pauses_left(row: &CaseSummary) -> Option<usize> {
-    row.case.exchange.as_ref()?.pauses_left()
+    row.case.flow().load.exchange()?.pauses_left()
 }
 
 /// The remedy that moves most bytes a millisecond, and those from which no difference was found. Where `default` was measured
@@ -101,10 +101,10 @@ fn best<'r>(run: &Run, group: &Group<'r>, none: Option<&CaseSummary>) -> Vec<&'r
 
 fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]) -> String {
     let case = &group.rows[0].case;
-    let request = case.exchange.as_ref().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
+    let request = case.flow().load.exchange().map(|exchange| ladder::request(case, exchange)).unwrap_or_default();
     let what = match path::over(case) {
-        Some(over) => format!("exchange of {request} by {} {over}", case.transport),
-        None => format!("exchange of {request} over {}", case.transport),
+        Some(over) => format!("exchange of {request} by {} {over}", case.flow().transport),
+        None => format!("exchange of {request} over {}", case.flow().transport),
     };
     match (none, best) {
         (Some(none), [first, ties @ ..]) => {
@@ -126,11 +126,11 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
             let unproved = if tried { "; no remedy was found to be faster" } else { "" };
             format!(
                 "An {what} takes {} at p50 with default options{unproved}.",
-                words::with_interval(none.latency_ns.p50)
+                words::with_interval(none.flow().latency_ns.p50)
             )
         }
         (None, [first, ties @ ..]) => {
-            let (name, took) = (row_name(first), words::with_interval(first.latency_ns.p50));
+            let (name, took) = (row_name(first), words::with_interval(first.flow().latency_ns.p50));
             let moved = first
                 .bytes_per_ms()
                 .map(|figure| format!("{} bytes a millisecond{}", number(figure.value), interval(figure)));
@@ -179,7 +179,7 @@ fn no_difference(best: &[&CaseSummary]) -> Option<String> {
 /// What is not compared, as it has not the pauses of `--gap`.
 fn without_pauses(group: &Group<'_>) -> Option<String> {
     let row = group.rows.iter().copied().find(|row| pauses_left(row) == Some(0))?;
-    let exchange = row.case.exchange.as_ref()?;
+    let exchange = row.case.flow().load.exchange()?;
     let pauses = exchange.writes.sizes().len().saturating_sub(1);
     let gap_ns = exchange.gap_ns as f64;
     Some(format!(
@@ -207,12 +207,12 @@ fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
 /// The same writes with default options over the other transports.
 fn elsewhere(groups: &[Group<'_>], none: &CaseSummary) -> Option<String> {
     let alike = |row: &&CaseSummary| {
-        row.case.transport != none.case.transport
-            && row.case.exchange == none.case.exchange
-            && (row.case.waiting, row.case.placement) == (none.case.waiting, none.case.placement)
+        row.case.flow().transport != none.case.flow().transport
+            && row.case.flow().load.exchange() == none.case.flow().load.exchange()
+            && (row.case.ends.waiting, row.case.ends.placement) == (none.case.ends.waiting, none.case.ends.placement)
             && path::alike(&row.case, &none.case)
     };
-    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.transport);
+    let told = |row: &CaseSummary| format!("{} over {}", p50(row), row.case.flow().transport);
     let rows: Vec<String> = groups.iter().flat_map(|group| &group.rows).copied().filter(alike).map(told).collect();
     (!rows.is_empty()).then(|| format!("The same writes take {}.", joined(&rows)))
 }

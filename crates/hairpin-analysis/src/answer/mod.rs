@@ -36,11 +36,12 @@ fn single(row: &CaseSummary) -> String {
     if row.p50_ns().is_none() {
         return format!("Nothing was measured of {}.", row.label);
     }
-    let p99 = row.latency_ns.p99.and_then(Figure::finite);
+    let p99 = row.flow().latency_ns.p99.and_then(Figure::finite);
     let p99 = p99.map(|p99| format!(", p99 {}", quantities::duration(p99))).unwrap_or_default();
-    let made = format!("{} over {}", counted(row.samples, Kind::of(&row.case).thing()), counted(row.rounds, "round"));
+    let made =
+        format!("{} over {}", counted(row.flow().samples, Kind::of(&row.case).thing()), counted(row.rounds, "round"));
     let invalid = if row.valid { "" } else { " These figures must not be used: see below." };
-    format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, words::with_interval(row.latency_ns.p50))
+    format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, words::with_interval(row.flow().latency_ns.p50))
 }
 
 fn nothing(run: &Run) -> String {
@@ -62,7 +63,7 @@ fn wake_up(run: &Run) -> Option<String> {
     if finding.proved.as_ref().is_some_and(|proved| proved.verdict != "confirmed") {
         return None;
     }
-    let blocking = |id: &String| run.case(id).is_some_and(|row| row.case.waiting == Waiting::Block);
+    let blocking = |id: &String| run.case(id).is_some_and(|row| row.case.ends.waiting == Waiting::Block);
     let trip = if finding.cases.iter().any(blocking) { "blocking round trip apart" } else { "round trip apart" };
     let part = if finding.share > 0.5 { "Most of a" } else { "Part of a" };
     let share = quantities::share(finding.share);

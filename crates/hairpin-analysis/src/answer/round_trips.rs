@@ -1,7 +1,8 @@
 //! The answer to round trips: the fastest, the reference transport beside it; over several paths the fastest over each.
 
 use hairpin_model::answer::{Answer, Pair};
-use hairpin_model::case::{Ends, Pattern};
+use hairpin_model::case::EndKind;
+use hairpin_model::flow::Load;
 use hairpin_model::names::{joined, shortened};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -19,7 +20,8 @@ pub(super) fn answer(run: &Run, pairs: &[Pair]) -> Option<Answer> {
 /// A case that the answer may name: valid, measured, closed loop, nothing injected, no second of a pair.
 fn speaks_for_the_machine(row: &CaseSummary) -> bool {
     let case = &row.case;
-    let plain = case.pattern == Pattern::PingPong && case.injected_fault.is_none() && case.replicate == 0;
+    let plain =
+        matches!(case.flow().load, Load::PingPong { .. }) && case.injected_fault.is_none() && case.replicate == 0;
     plain && row.valid && row.p50_ns().is_some()
 }
 
@@ -30,7 +32,7 @@ fn fastest<'r>(rows: &[&'r CaseSummary]) -> Option<&'r CaseSummary> {
 
 /// Of all cases between two processes, or else of all.
 fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> {
-    let between_processes = |row: &&CaseSummary| row.case.ends == Ends::Processes && row.cpu_seconds.echo.is_some();
+    let between_processes = |row: &&CaseSummary| row.case.ends.kind == EndKind::Processes && row.server().is_some();
     let of_processes: Vec<&CaseSummary> = spoken.iter().copied().filter(between_processes).collect();
     let (rows, between) =
         if of_processes.is_empty() { (spoken, "") } else { (&of_processes[..], " between two processes") };
@@ -54,7 +56,7 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
 
 /// `shm (spin, cross-cpu) at p50 142 ns (95 % interval 140-145)`.
 fn placed(row: &CaseSummary) -> String {
-    format!("{} at p50 {}", words::name(row), words::with_interval(row.latency_ns.p50))
+    format!("{} at p50 {}", words::name(row), words::with_interval(row.flow().latency_ns.p50))
 }
 
 /// Below it a ratio is told in percent: a difference of some thousandths must not read as 1.00x.
@@ -63,14 +65,16 @@ const CLIENT: f64 = 1.1;
 /// The transport that others are put beside, beside the fastest: with the same waiting and placement where that was
 /// measured, else as it was fastest.
 fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> Option<String> {
-    let is_reference = |row: &&CaseSummary| run.cards.get(&row.case.transport).is_some_and(|card| card.is_reference);
+    let is_reference =
+        |row: &&CaseSummary| run.cards.get(&row.case.flow().transport).is_some_and(|card| card.is_reference);
     let reference: Vec<&CaseSummary> = slower.iter().copied().filter(is_reference).collect();
-    let conditions = |row: &CaseSummary| (row.case.waiting, row.case.placement);
+    let conditions = |row: &CaseSummary| (row.case.ends.waiting, row.case.ends.placement);
     let alike: Vec<&CaseSummary> =
         reference.iter().copied().filter(|row| conditions(row) == conditions(first)).collect();
     let (found, how) = match fastest(&alike) {
         Some(row) => (row, "with the same waiting and placement".to_owned()),
-        None => fastest(&reference).map(|row| (row, format!("({}, {})", row.case.waiting, row.case.placement)))?,
+        None => fastest(&reference)
+            .map(|row| (row, format!("({}, {})", row.case.ends.waiting, row.case.ends.placement)))?,
     };
     let (one, other) = (first.p50_ns()?, found.p50_ns()?);
     if found.id == first.id || one <= 0.0 {
@@ -78,7 +82,7 @@ fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> 
     }
     let ratio = other / one;
     let more = if ratio < CLIENT { quantities::change(ratio) } else { quantities::factor(ratio) };
-    Some(format!("{} {how}: {} ({more}).", found.case.transport, quantities::duration(other)))
+    Some(format!("{} {how}: {} ({more}).", found.case.flow().transport, quantities::duration(other)))
 }
 
 /// The fastest over each path; null where the run has not at least two.

@@ -2,7 +2,6 @@
 
 use hairpin_model::answer::{Answer, RankedBy};
 use hairpin_model::case::{Case, InjectedFault, Placement, Waiting};
-use hairpin_model::exchange::Exchange;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Finding, Proved, Severity};
 use hairpin_model::run::Run;
@@ -76,7 +75,13 @@ fn a_case_with_a_wide_interval_is_not_slower_because_one_before_it_is() {
 #[test]
 fn rivals_on_other_ladders_count_too() {
     let spin = |latency| {
-        (Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..Case::ping_pong("tcp") }, latency)
+        (
+            Case::ping_pong("tcp").with(|changed| {
+                changed.ends.waiting = Waiting::Spin;
+                changed.ends.placement = Placement::CrossCpu;
+            }),
+            latency,
+        )
     };
     let found = answer_of(&[plain("tcp", 13_000), spin(13_000)]);
     assert!(found.headline.starts_with("No difference found"), "{found:?}");
@@ -98,7 +103,7 @@ fn too_few_rounds_for_an_interval_show_no_winner() {
 fn neighbours_are_ranked_by_every_figure_that_both_have() {
     let run = run_of(&[plain("tcp", 13_000), plain("pipe", 5_000), plain("udp", 13_000)]);
     let pairs = answer(&run).pairs;
-    let transport = |id: &str| run.case(id).unwrap().case.transport.clone();
+    let transport = |id: &str| run.case(id).unwrap().case.flow().transport.clone();
     let told: Vec<_> =
         pairs.iter().map(|pair| (pair.figure, transport(&pair.a), transport(&pair.b), pair.verdict)).collect();
     let pair = |figure, a: &str, b: &str, verdict| (figure, a.to_owned(), b.to_owned(), verdict);
@@ -203,7 +208,7 @@ fn a_remedy_without_an_interval_is_faster_where_its_comparison_says_so() {
     let found = |verdict: Verdict| {
         let mut run = run_of(&exchanges(&[("default", 44_000_000), ("nodelay", 500_000)]));
         for row in &mut run.cases {
-            let exchanges = row.exchanges.as_mut().expect("exchanges");
+            let exchanges = row.flow_mut().exchanges.as_mut().expect("exchanges");
             let bare = |figure: Figure| Figure::bare(figure.value);
             exchanges.speed_up_against_default = exchanges.speed_up_against_default.map(bare);
         }
@@ -241,8 +246,7 @@ fn without_none_remedies_are_compared_with_each_other() {
 }
 
 fn with_gap(remedy: &str) -> Case {
-    let case = small_writes(remedy);
-    Case { exchange: case.exchange.clone().map(|exchange| Exchange { gap_ns: 1_000_000, ..exchange }), ..case }
+    small_writes(remedy).with(|case| case.flow_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000)
 }
 
 #[test]
@@ -258,9 +262,10 @@ fn a_remedy_without_the_pauses_is_not_held_against_those_that_pause() {
 
 #[test]
 fn a_injected_fault_is_said_first_unless_other_cases_speak() {
-    let injected = |remedy: &str| Case {
-        injected_fault: Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true }),
-        ..small_writes(remedy)
+    let injected = |remedy: &str| {
+        small_writes(remedy).with(|changed| {
+            changed.injected_fault = Some(InjectedFault { stall_ns: 4_000_000, every: 1, sleeps: true })
+        })
     };
     let mut cases: Vec<(Case, u64)> = vec![(injected("default"), 44_000_000), (injected("nodelay"), 5_000_000)];
     let found = answer_of(&cases);
@@ -273,7 +278,7 @@ fn a_injected_fault_is_said_first_unless_other_cases_speak() {
 
 #[test]
 fn other_transports_and_paths_stand_beside_the_first() {
-    let elsewhere = Case { transport: "unix-stream".to_owned(), ..small_writes("default") };
+    let elsewhere = small_writes("default").with(|changed| changed.flow_mut().transport = "unix-stream".to_owned());
     let cases = [exchanges(&REMEDIES[..3]), vec![(elsewhere, 102_000)]].concat();
     assert_eq!(answer_of(&cases).sentences, ["The same writes take 102 us over unix-stream."]);
     let slow = |remedy: &str, latency| (over("delay=2ms", small_writes(remedy)), latency);

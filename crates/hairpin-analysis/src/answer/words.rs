@@ -1,7 +1,7 @@
 //! The sentences that the answers to round trips and to exchanges share.
 
 use hairpin_model::answer::Answer;
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder;
 use hairpin_model::quantities::{DASH, bounds, duration};
@@ -31,13 +31,13 @@ pub(super) fn p50(row: &CaseSummary) -> String {
 
 /// `shm (spin, cross-cpu)`.
 pub(super) fn name(row: &CaseSummary) -> String {
-    format!("{} ({}, {})", ladder::row_name(row), row.case.waiting, row.case.placement)
+    format!("{} ({}, {})", ladder::row_name(row), row.case.ends.waiting, row.case.ends.placement)
 }
 
 /// Why no case with figures that may be used speaks for the machine.
 pub(super) fn speaks_for_nothing(run: &Run) -> String {
     let rests_on = |what: fn(&Case) -> bool| run.cases.iter().any(|row| row.valid && what(&row.case));
-    let open = rests_on(|case| matches!(case.pattern, Pattern::Paced { .. }));
+    let open = rests_on(|case| case.flow().load.rate_per_s().is_some());
     let injected = rests_on(|case| case.injected_fault.is_some());
     let why = match (open, injected) {
         (true, false) => "An open loop answers for its own rate only: no",

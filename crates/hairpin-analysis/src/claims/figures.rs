@@ -103,9 +103,9 @@ pub(super) fn ratio(
 
 /// A figure in its base unit: ns, 1/s, bytes/s, bytes/ms, a count, a share.
 fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Judgement> {
-    let latency = &case.latency_ns;
-    let service = case.service_ns.as_ref();
-    let of_exchanges = case.exchanges.as_ref();
+    let latency = &case.flow().latency_ns;
+    let service = case.flow().service_ns.as_ref();
+    let of_exchanges = case.flow().exchanges.as_ref();
     let over_rounds = || {
         let values: Vec<f64> = by_block(name, case, run).into_iter().map(|(_, value)| value).collect();
         median_over(&values, over_points(case, run.plan.alpha))
@@ -118,8 +118,8 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
         FigureName::Mean => latency.mean,
         FigureName::ServiceP50 => service.and_then(|service| service.p50),
         FigureName::ServiceMean => service.and_then(|service| service.mean),
-        FigureName::First => of_exchanges.map_or(case.first_message_ns, |figures| figures.first_exchange_ns),
-        FigureName::Rate => case.rate_per_s,
+        FigureName::First => of_exchanges.map_or(case.flow().first_message_ns, |figures| figures.first_exchange_ns),
+        FigureName::Rate => case.flow().rate_per_s,
         FigureName::BytesPerMs => of_exchanges.and_then(|figures| figures.bytes_per_ms),
         FigureName::Segments => of_exchanges.and_then(|figures| figures.segments_per_exchange),
         FigureName::PureAcks => of_exchanges.and_then(|figures| figures.pure_acks_per_exchange),
@@ -129,7 +129,7 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
         FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::InFlight => over_rounds(),
     };
     found.filter(|figure| figure.value.is_finite()).ok_or_else(|| {
-        let why = format!("{} has no {}: {} samples do not suffice", case.label, in_words(name), case.samples);
+        let why = format!("{} has no {}: {} samples do not suffice", case.label, in_words(name), case.flow().samples);
         without(Verdict::CannotTell, why)
     })
 }
@@ -142,10 +142,10 @@ fn by_block(name: FigureName, case: &CaseSummary, run: &Run) -> Vec<(u32, f64)> 
 }
 
 fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Option<f64> {
-    let figures = &round.figures;
+    let figures = &round.flow().figures;
     let latency = &figures.latency_ns;
     let each = |of: fn(&ExchangeCounts) -> Option<u64>| {
-        let counts = round.exchange_counts.filter(|counts| counts.exchanges > 0)?;
+        let counts = round.flow().exchange_counts.filter(|counts| counts.exchanges > 0)?;
         Some(of(&counts)? as f64 / counts.exchanges as f64)
     };
     match name {
@@ -156,10 +156,10 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
         FigureName::Mean => Some(latency.mean),
         FigureName::ServiceP50 => figures.service_ns.map(|service| service.p50),
         FigureName::ServiceMean => figures.service_ns.map(|service| service.mean),
-        FigureName::First if case.exchanges.is_some() => figures.early_exchanges_ns.first().copied(),
-        FigureName::First => Some(round.first_message_ns as f64),
+        FigureName::First if case.flow().exchanges.is_some() => figures.early_exchanges_ns.first().copied(),
+        FigureName::First => Some(round.flow().first_message_ns as f64),
         FigureName::Rate => Some(figures.rate_per_s),
-        FigureName::BytesPerMs => Some(figures.rate_per_s * case.case.size_bytes as f64 / 1e3),
+        FigureName::BytesPerMs => Some(figures.rate_per_s * case.case.flow().load.size_bytes() as f64 / 1e3),
         FigureName::Segments => each(|counts| counts.segments),
         FigureName::PureAcks => each(|counts| counts.pure_acks),
         FigureName::LostShare => answered_share(round).map(|share| 1.0 - share),
@@ -171,16 +171,16 @@ fn of_round(name: FigureName, case: &CaseSummary, round: &MeasuredRound) -> Opti
 
 /// Of the messages sent, the share that was answered, in time or late.
 fn answered_share(round: &MeasuredRound) -> Option<f64> {
-    let ledger = &round.ledger;
+    let ledger = &round.flow().ledger;
     (ledger.sent > 0).then(|| (ledger.received + ledger.late) as f64 / ledger.sent as f64)
 }
 
 /// Bytes of messages a second: over the time for which they were due, in a closed loop over the time that they took.
 fn sent_bytes_per_s(case: &Case, round: &MeasuredRound) -> f64 {
     let by_length =
-        if round.duration_ns == 0 { 0.0 } else { round.ledger.sent as f64 * 1e9 / round.duration_ns as f64 };
+        if round.duration_ns == 0 { 0.0 } else { round.flow().ledger.sent as f64 * 1e9 / round.duration_ns as f64 };
     let sent_per_s = asked_per_s(case).map_or(by_length, |asked| sent_per_s(asked, round));
-    sent_per_s * case.size_bytes as f64
+    sent_per_s * case.flow().load.size_bytes() as f64
 }
 
 /// What one base unit of the figure is in `unit`; `None` where it has no such unit.

@@ -38,20 +38,21 @@ fn in_words(kind: Kept) -> &'static str {
 fn holds(kind: Kept, case: &CaseSummary, run: &Run) -> bool {
     match kind {
         Kept::Percentiles => {
-            let latency = &case.latency_ns;
+            let latency = &case.flow().latency_ns;
             latency.p50.is_some() && latency.p99.is_some() && latency.mean.is_some()
         }
         Kept::Extremes => {
-            case.latency_ns.max.is_some() && case.curve.first().is_some_and(|point| point.quantile == 0.0)
+            case.flow().latency_ns.max.is_some()
+                && case.flow().curve.first().is_some_and(|point| point.quantile == 0.0)
         }
-        Kept::Curve => case.curve.len() > 2,
+        Kept::Curve => case.flow().curve.len() > 2,
         Kept::Samples => {
             let of_case = run.rounds.iter().filter(|round| round.case_id == case.id);
             let counted = counted::timed(of_case);
             !counted.is_empty()
-                && counted
-                    .iter()
-                    .all(|(_, round)| round.samples_file.is_some() && round.samples_kept >= round.figures.samples)
+                && counted.iter().all(|(_, round)| {
+                    round.flow().samples_file.is_some() && round.flow().samples_kept >= round.flow().figures.samples
+                })
         }
     }
 }

@@ -31,7 +31,7 @@ fn run() -> Run {
     fixture.rounds_of(&Case::ping_pong("shm"), &[100 * US; 8]);
     fixture.failed(&Case::ping_pong("icmp"), 0, "no permission");
     let mut run = fixture.run();
-    let shm = run.cases.iter_mut().find(|case| case.case.transport == "shm").unwrap();
+    let shm = run.cases.iter_mut().find(|case| case.case.flow().transport == "shm").unwrap();
     (shm.valid, shm.why_invalid) = (false, vec!["messages were lost".to_owned()]);
     run.skipped.push(Skipped { transport: "fifo".to_owned(), case: None, reason: "no FIFOs here".to_owned() });
     run
@@ -190,7 +190,8 @@ fn small_writes() -> Run {
     for (case, rate) in run.cases.iter_mut().zip([4.5, 400.0]) {
         let bytes_per_ms = Some(Figure::new(rate, rate * 0.9, rate * 1.1));
         let first_exchange_ns = Some(Figure::new(MS as f64, MS as f64, MS as f64));
-        case.exchanges = Some(ExchangeFigures { bytes_per_ms, first_exchange_ns, ..ExchangeFigures::default() });
+        case.flow_mut().exchanges =
+            Some(ExchangeFigures { bytes_per_ms, first_exchange_ns, ..ExchangeFigures::default() });
     }
     run
 }
@@ -215,7 +216,7 @@ fn the_share_that_is_gone() {
     for round in run.rounds.iter_mut().filter(|round| round.case_id == nodelay) {
         let block = round.order.block;
         let Outcome::Measured(measured) = &mut round.outcome else { panic!("all were measured") };
-        measured.figures.latency_ns.p50 = MS as f64 * f64::from(1 + block % 4);
+        measured.flow_mut().figures.latency_ns.p50 = MS as f64 * f64::from(1 + block % 4);
     }
     assert_eq!(verdict(&run, &published, &rule("default", "nodelay", 0.95)), Verdict::CannotTell);
 }
@@ -257,7 +258,7 @@ fn sequence(source: Source, kinds: &[EventKind]) -> TimeSequence {
 #[test]
 fn packets_are_seen_in_their_order_or_not() {
     use EventKind::{PureAck, Segment, Syn, SynAck, Write};
-    let rule = json!({"kind": "packets", "case": {"remedy": "default"}, "events": ["syn", "syn-ack", "bare-ack"]});
+    let rule = json!({"kind": "packets", "case": {"remedy": "default"}, "events": ["syn", "syn-ack", "pure-ack"]});
     let published = json!({"value": ["SYN", "SYN-ACK", "ACK"], "unit": "packets"});
     let saved = Capture::Saved { file: "x".to_owned(), packets: 9, dropped: 0 };
     let with = |sequence: Option<TimeSequence>, capture: Capture| {
@@ -328,7 +329,8 @@ fn what_a_run_keeps_is_said_in_plain_words() {
     let keep = |run: &mut Run, kept: u64| {
         for round in &mut run.rounds {
             if let Outcome::Measured(measured) = &mut round.outcome {
-                (measured.samples_file, measured.samples_kept) = (Some("samples".to_owned()), kept);
+                (measured.flow_mut().samples_file, measured.flow_mut().samples_kept) =
+                    (Some("samples".to_owned()), kept);
             }
         }
     };
@@ -356,7 +358,7 @@ fn requests_in_flight_follow_from_rate_and_latency() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[MS; 8]);
     // Four requests leave together, and their answers are there 1 ms later.
-    fixture.rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.figures.rate_per_s *= 4.0);
+    fixture.rounds_with(&Case::ping_pong("udp"), &[MS; 8], |measured| measured.flow_mut().figures.rate_per_s *= 4.0);
     let run = fixture.run();
     let rule = |transport: &str| json!({"kind": "at-least", "of": {"figure": "in-flight", "case": case(transport)}});
     let published = json!({"value": 2, "unit": "requests"});
@@ -371,10 +373,16 @@ fn requests_in_flight_follow_from_rate_and_latency() {
 #[test]
 fn what_is_lost_and_what_arrives_are_of_the_ledger_and_over_the_time_for_which_it_was_due() {
     let mut fixture = Fixture::new();
-    let case = at_rate(Case { size_bytes: 1400, ..Case::ping_pong("udp") }, 1000.0);
+    let case = at_rate(
+        Case::ping_pong("udp").with(|changed| {
+            let (size, reply) = (1400, changed.flow().load.reply_size_bytes());
+            changed.flow_mut().load.set_sizes(size, reply);
+        }),
+        1000.0,
+    );
     for block in 0..8 {
         fixture.round_with(&case, block, &paced(MS, &[(0, 90 * US); 1000]), |measured| {
-            let ledger = &mut measured.ledger;
+            let ledger = &mut measured.flow_mut().ledger;
             (ledger.sent, ledger.received, ledger.late) = (1000, 700, 100);
             // The last answers come when nothing is due any more.
             measured.duration_ns = 2_000 * MS;
@@ -518,7 +526,7 @@ fn a_run_that_could_not_be_made_says_why() {
 fn a_selection_of_two_cases_is_none() {
     let mut fixture = Fixture::new();
     fixture.rounds_of(&Case::ping_pong("tcp"), &[US; 8]);
-    fixture.rounds_of(&Case { waiting: Waiting::Spin, ..Case::ping_pong("tcp") }, &[US; 8]);
+    fixture.rounds_of(&Case::ping_pong("tcp").with(|changed| changed.ends.waiting = Waiting::Spin), &[US; 8]);
     let rule = json!({"kind": "at-most", "of": p50("tcp")});
     let judgement = judged(&fixture.run(), &json!({"value": 1, "unit": "ms"}), &rule).judgement;
     assert_eq!(judgement.verdict, Some(Verdict::CannotRun));

@@ -108,9 +108,9 @@ pub(crate) fn pointwise(baseline: &CaseSummary, candidate: &CaseSummary, alpha: 
 /// One figure of a pair, and how many blocks it rests on; `None` where one of them lacks it.
 fn changed((_, baseline, candidate): &Pair<'_>, tail: Option<Tail>, alpha: f64) -> Option<(Changed, u64)> {
     let figure = |case: &CaseSummary| match tail {
-        None => case.latency_ns.p50,
-        Some(Tail::P90) => case.latency_ns.p90,
-        Some(Tail::P99) => case.latency_ns.p99,
+        None => case.flow().latency_ns.p50,
+        Some(Tail::P90) => case.flow().latency_ns.p90,
+        Some(Tail::P99) => case.flow().latency_ns.p99,
     };
     let of_round = |point: &RoundPoint| match tail {
         None => Some(point.p50_ns),
@@ -159,7 +159,7 @@ mod tests {
         let case = Case::ping_pong("tcp");
         let mut fixture = Fixture::new();
         fixture.rounds_of(&case, baseline);
-        fixture.rounds_of(&Case { replicate: 1, ..case }, candidate);
+        fixture.rounds_of(&case.with(|changed| changed.replicate = 1), candidate);
         let all = fixture.run().comparisons;
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].role, Role::AgainstItself);
@@ -205,7 +205,7 @@ mod tests {
             let jitter = u64::from(block) * 20;
             fixture.round(&case, block, &back_to_back(&[], &[10_000 + jitter; 50]));
             fixture.round(
-                &Case { replicate: 1, ..case.clone() },
+                &case.clone().with(|changed| changed.replicate = 1),
                 block + 100,
                 &back_to_back(&[], &[12_000 + jitter; 50]),
             );
@@ -220,7 +220,7 @@ mod tests {
         let compared = |latencies: [u64; 2], left_out: [u32; 2]| {
             let case = Case::ping_pong("tcp");
             let mut fixture = Fixture::new();
-            let sides = [case.clone(), Case { replicate: 1, ..case }];
+            let sides = [case.clone(), case.with(|changed| changed.replicate = 1)];
             for (side, (latency, out)) in sides.iter().zip(latencies.into_iter().zip(left_out)) {
                 for block in (0..5).filter(|block| *block != out) {
                     // One becomes slower, the other faster.
@@ -244,7 +244,7 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("udp"), &[10_000; 6]);
         fixture.failed(&Case::ping_pong("icmp"), 0, "no permission");
         let run = fixture.run();
-        let name = |id: &str| run.case(id).unwrap().case.transport.clone();
+        let name = |id: &str| run.case(id).unwrap().case.flow().transport.clone();
         let pairs: Vec<_> =
             run.comparisons.iter().map(|pair| (name(&pair.baseline), name(&pair.candidate))).collect();
         let expected = [("pipe", "udp"), ("udp", "tcp")].map(|(a, b)| (a.to_owned(), b.to_owned()));

@@ -22,7 +22,8 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn of(baseline: &Run, candidate: &Run) -> Self {
-        let links = only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| one.link != other.link);
+        let links =
+            only_path(baseline).zip(only_path(candidate)).filter(|(one, other)| one.path.link != other.path.link);
         Self {
             links: links.map(|(one, other)| DifferentLinks {
                 baseline: told_apart(one, other),
@@ -34,7 +35,7 @@ impl Keys {
     /// What the same case of both runs has in common. A fault that was injected is what they are compared for.
     pub(super) fn key(&self, row: &CaseSummary) -> String {
         let case = if self.links.is_some() { row.case.without_link() } else { row.case.clone() };
-        Case { injected_fault: None, ..case }.id()
+        case.with(|changed| changed.injected_fault = None).id()
     }
 
     /// That in words.
@@ -46,14 +47,14 @@ impl Keys {
 /// A case over the link that all cases of the run go over; null where they go over several.
 fn only_path(run: &Run) -> Option<&Case> {
     let first = &run.cases.first()?.case;
-    run.cases.iter().all(|row| row.case.link == first.link).then_some(first)
+    run.cases.iter().all(|row| row.case.path.link == first.path.link).then_some(first)
 }
 
 /// The link of a case, so that it cannot be taken for that of the other: `home-uplink up.loss=3%`.
 fn told_apart(case: &Case, other: &Case) -> String {
-    let name = |case: &Case| case.link_name.clone().unwrap_or_else(|| case.link.clone());
-    let of_one_name = name(case) == name(other) && case.link != other.link;
-    if of_one_name { case.link.clone() } else { name(case) }
+    let name = |case: &Case| case.path.name.clone().unwrap_or_else(|| case.path.link.clone());
+    let of_one_name = name(case) == name(other) && case.path.link != other.path.link;
+    if of_one_name { case.path.link.clone() } else { name(case) }
 }
 
 #[cfg(test)]
@@ -72,7 +73,7 @@ mod tests {
     }
 
     fn named(name: &str, line: &str, transport: &str) -> Case {
-        Case { link_name: Some(name.to_owned()), ..over(line, Case::ping_pong(transport)) }
+        over(line, Case::ping_pong(transport)).with(|changed| changed.path.name = Some(name.to_owned()))
     }
 
     /// The labels of what was compared, and the links where they differ.
@@ -90,7 +91,7 @@ mod tests {
     fn runs_over_one_link_each_are_paired_whatever_their_links() {
         let vm = |transport| named("bridged-vm", "delay=2ms", transport);
         let lossy = |transport| named("bridged-vm up.loss=10%", "up.loss=10% delay=2ms", transport);
-        let again = |case: Case| Case { replicate: 1, ..case };
+        let again = |case: Case| case.with(|changed| changed.replicate = 1);
         let (labels, links) =
             paired(&[vm("tcp"), vm("udp"), again(vm("tcp"))], &[lossy("udp"), lossy("tcp"), again(lossy("tcp"))]);
         assert_eq!(labels, ["tcp block same-cpu", "udp block same-cpu", "tcp block same-cpu (again)"]);

@@ -15,7 +15,8 @@ pub(super) type Pair<'c> = (Role, &'c CaseSummary, &'c CaseSummary);
 /// All pairs: A/A, neighbours on each ladder, and cases that differ in one thing. Cases whose figures must not be
 /// used are in none.
 pub(super) fn pairs(cases: &[CaseSummary]) -> Vec<Pair<'_>> {
-    let usable: Vec<&CaseSummary> = cases.iter().filter(|case| case.valid && case.latency_ns.p50.is_some()).collect();
+    let usable: Vec<&CaseSummary> =
+        cases.iter().filter(|case| case.valid && case.flow().latency_ns.p50.is_some()).collect();
     let mut pairs = against_themselves(&usable);
     pairs.extend(neighbours(&usable));
     pairs.extend(counter_experiments(&usable));
@@ -35,7 +36,7 @@ fn against_themselves<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
 
 /// The case as it would be without its injected fault: the calibration of "slower" injects one in the replicate only.
 fn without_fault(case: &Case) -> Case {
-    Case { injected_fault: None, ..case.without_replicate() }
+    case.without_replicate().with(|changed| changed.injected_fault = None)
 }
 
 /// Transports in all else alike, and of exchanges remedies in all else alike; the faster of two neighbours first. A case
@@ -44,9 +45,9 @@ fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
     let mut ladders: BTreeMap<String, Vec<&CaseSummary>> = BTreeMap::new();
     for case in cases.iter().filter(|case| case.case.replicate == 0 && !is_too_late_to_rank(case)) {
         let mut ladder = case.case.clone();
-        match &mut ladder.exchange {
+        match ladder.flow_mut().load.exchange_mut() {
             Some(exchange) => exchange.remedy = Remedy::Default,
-            None => ladder.transport.clear(),
+            None => ladder.flow_mut().transport.clear(),
         }
         ladders.entry(ladder.id()).or_default().push(case);
     }
@@ -59,7 +60,7 @@ fn neighbours<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
 }
 
 fn p50(case: &CaseSummary) -> f64 {
-    case.latency_ns.p50.map_or(f64::INFINITY, |p50| p50.value)
+    case.flow().latency_ns.p50.map_or(f64::INFINITY, |p50| p50.value)
 }
 
 fn counter_experiments<'c>(cases: &[&'c CaseSummary]) -> Vec<Pair<'c>> {
@@ -87,9 +88,9 @@ enum Baseline {
 /// is the baseline: the one with the stage.
 fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline> {
     let left_out = |with: &CaseSummary, without: &CaseSummary| {
-        let Case { link, link_name, .. } = without.case.clone();
-        let less = with.link.as_ref().is_some_and(|whole| is_without_a_stage(whole, &link));
-        less && without.case.replicate == 0 && Case { link, link_name, ..with.case.clone() } == without.case
+        let path = without.case.path.clone();
+        let less = with.path.relay.as_ref().is_some_and(|whole| is_without_a_stage(whole, &path.link));
+        less && without.case.replicate == 0 && Case { path, ..with.case.clone() } == without.case
     };
     match (left_out(first, second), left_out(second, first)) {
         (true, _) => Some(Baseline::First),
@@ -100,10 +101,10 @@ fn stage_left_out(first: &CaseSummary, second: &CaseSummary) -> Option<Baseline>
 
 /// Whether two cases differ in exactly one of CPU idle state, one option, waiting (block against spin), placement,
 /// remedy or an injected fault; and if so, which is the baseline: the one as the machine is configured, that blocks, that
-/// is together (then apart, then free), that asks for less, that has no fault injected. Of two values of one option it
+/// has both ends on one CPU (then two CPUs, then unpinned), that asks for less, that has no fault injected. Of two values of one option it
 /// is the one measured first; of remedies see [`refutes`].
 fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
-    if first.transport != second.transport || first.replicate != 0 || second.replicate != 0 {
+    if first.flow().transport != second.flow().transport || first.replicate != 0 || second.replicate != 0 {
         return None;
     }
     let alike = |change: &dyn Fn(&mut Case)| {
@@ -115,18 +116,23 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
     let order = |first_rank: usize, second_rank: usize| {
         Some(if second_rank < first_rank { Baseline::Second } else { Baseline::First })
     };
-    if first.cpu_idle != second.cpu_idle && alike(&|case| case.cpu_idle = CpuIdle::Deep) {
-        return order(first.cpu_idle as usize, second.cpu_idle as usize);
+    if first.ends.cpu_idle != second.ends.cpu_idle && alike(&|case| case.ends.cpu_idle = CpuIdle::Deep) {
+        return order(first.ends.cpu_idle as usize, second.ends.cpu_idle as usize);
     }
-    let block_and_spin = [first.waiting, second.waiting].iter().all(|waiting| *waiting != Waiting::Poll);
-    if first.waiting != second.waiting && block_and_spin && alike(&|case| case.waiting = Waiting::Block) {
-        return order(first.waiting as usize, second.waiting as usize);
+    let block_and_spin = [first.ends.waiting, second.ends.waiting].iter().all(|waiting| *waiting != Waiting::Poll);
+    if first.ends.waiting != second.ends.waiting
+        && block_and_spin
+        && alike(&|case| case.ends.waiting = Waiting::Block)
+    {
+        return order(first.ends.waiting as usize, second.ends.waiting as usize);
     }
-    if first.placement != second.placement && alike(&|case| case.placement = Placement::Unpinned) {
-        return order(first.placement as usize, second.placement as usize);
+    if first.ends.placement != second.ends.placement && alike(&|case| case.ends.placement = Placement::Unpinned) {
+        return order(first.ends.placement as usize, second.ends.placement as usize);
     }
-    if let (Some(one), Some(other)) = (&first.exchange, &second.exchange)
-        && alike(&|case| case.exchange.iter_mut().for_each(|exchange| exchange.remedy = Remedy::Default))
+    if let (Some(one), Some(other)) = (first.flow().load.exchange(), second.flow().load.exchange())
+        && alike(&|case| {
+            case.flow_mut().load.exchange_mut().into_iter().for_each(|exchange| exchange.remedy = Remedy::Default)
+        })
     {
         return match (refutes(one, other.remedy), refutes(other, one.remedy)) {
             (true, _) => Some(Baseline::First),
@@ -138,9 +144,9 @@ fn one_change(first: &Case, second: &Case) -> Option<Baseline> {
         return order(usize::from(first.injected_fault.is_some()), usize::from(second.injected_fault.is_some()));
     }
     if differing_options(first, second) == 1
-        && alike(&|case| case.options = hairpin_model::options::Options::default())
+        && alike(&|case| case.flow_mut().options = hairpin_model::options::Options::default())
     {
-        return order(first.options.iter().count(), second.options.iter().count());
+        return order(first.flow().options.iter().count(), second.flow().options.iter().count());
     }
     None
 }
@@ -164,7 +170,7 @@ fn refutes(baseline: &Exchange, candidate: Remedy) -> bool {
 
 fn differing_options(first: &Case, second: &Case) -> usize {
     let names = hairpin_model::options::OptionName::ALL.iter();
-    names.filter(|name| first.options.get(**name) != second.options.get(**name)).count()
+    names.filter(|name| first.flow().options.get(**name) != second.flow().options.get(**name)).count()
 }
 
 #[cfg(test)]
@@ -176,18 +182,18 @@ mod tests {
     use crate::fixture::{Fixture, at_rate, in_flight, paced, small_writes};
 
     fn with_options(options: &str) -> Case {
-        Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") }
+        Case::ping_pong("tcp").with(|changed| changed.flow_mut().options = Options::parse(options).unwrap())
     }
 
     #[test]
     fn exactly_one_change_is_a_counter_experiment() {
         let case = Case::ping_pong("tcp");
-        let spin = Case { waiting: Waiting::Spin, ..case.clone() };
+        let spin = case.clone().with(|changed| changed.ends.waiting = Waiting::Spin);
         assert_eq!(one_change(&case, &spin), Some(Baseline::First));
         assert_eq!(one_change(&spin, &case), Some(Baseline::Second));
-        let shallow = Case { cpu_idle: CpuIdle::Shallow, ..case.clone() };
+        let shallow = case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
         assert_eq!(one_change(&shallow, &case), Some(Baseline::Second));
-        let apart = Case { placement: Placement::CrossCpu, ..case.clone() };
+        let apart = case.clone().with(|changed| changed.ends.placement = Placement::CrossCpu);
         assert_eq!(one_change(&case, &apart), Some(Baseline::First));
         assert_eq!(one_change(&case, &with_options("nodelay=on")), Some(Baseline::First));
         assert_eq!(one_change(&with_options("nodelay=on"), &case), Some(Baseline::Second));
@@ -215,7 +221,7 @@ mod tests {
             assert_eq!(one_change(&in_flight(4, one), &in_flight(4, other)), baseline, "{one} and {other}");
         }
         assert_eq!(one_change(&small_writes("more"), &small_writes("nodelay")), None, "one in flight");
-        let elsewhere = Case { placement: Placement::CrossCpu, ..small_writes("nodelay") };
+        let elsewhere = small_writes("nodelay").with(|changed| changed.ends.placement = Placement::CrossCpu);
         assert_eq!(one_change(&small_writes("default"), &elsewhere), None);
     }
 
@@ -224,13 +230,19 @@ mod tests {
         let case = Case::ping_pong("tcp");
         let others = [
             case.clone(),
-            Case { waiting: Waiting::Poll, ..case.clone() },
-            Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..case.clone() },
-            Case { waiting: Waiting::Spin, ..with_options("nodelay=on") },
+            case.clone().with(|changed| changed.ends.waiting = Waiting::Poll),
+            case.clone().with(|changed| {
+                changed.ends.waiting = Waiting::Spin;
+                changed.ends.placement = Placement::CrossCpu;
+            }),
+            with_options("nodelay=on").with(|changed| changed.ends.waiting = Waiting::Spin),
             with_options("nodelay=on,quickack=on"),
-            Case { size_bytes: 5, ..case.clone() },
-            Case { waiting: Waiting::Spin, ..Case::ping_pong("udp") },
-            Case { replicate: 1, ..case.clone() },
+            case.clone().with(|changed| {
+                let (size, reply) = (5, changed.flow().load.reply_size_bytes());
+                changed.flow_mut().load.set_sizes(size, reply);
+            }),
+            Case::ping_pong("udp").with(|changed| changed.ends.waiting = Waiting::Spin),
+            case.clone().with(|changed| changed.replicate = 1),
         ];
         for other in others {
             assert_eq!(one_change(&case, &other), None, "{}", other.label());
@@ -266,8 +278,11 @@ mod tests {
         fixture.rounds_with(&lossy, &[21_000_000; 6], |measured| measured.link = Some(dropping("loss", &[])));
         fixture.rounds_of(&over("delay=2ms", tcp()), &[4_000_000; 6]);
         fixture.rounds_of(&over("delay=2ms", Case::ping_pong("udp")), &[3_000_000; 6]);
-        fixture.rounds_of(&Case { waiting: Waiting::Spin, ..over("delay=2ms", tcp()) }, &[3_900_000; 6]);
-        fixture.rounds_of(&Case { replicate: 1, ..over("delay=3ms", tcp()) }, &[6_000_000; 6]);
+        fixture.rounds_of(
+            &over("delay=2ms", tcp()).with(|changed| changed.ends.waiting = Waiting::Spin),
+            &[3_900_000; 6],
+        );
+        fixture.rounds_of(&over("delay=3ms", tcp()).with(|changed| changed.replicate = 1), &[6_000_000; 6]);
         fixture.rounds_of(&tcp(), &[10_000; 6]);
         let run = fixture.run();
         let label = |id: &str| run.case(id).unwrap().label.clone();

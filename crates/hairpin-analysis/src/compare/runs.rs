@@ -225,14 +225,14 @@ struct Side<'r> {
 
 impl Side<'_> {
     fn figure(&self, which: Compared) -> Option<Figure> {
-        let latency = &self.summary.latency_ns;
+        let latency = &self.summary.flow().latency_ns;
         match which {
             Compared::P50 => latency.p50,
             Compared::P90 => latency.p90,
             Compared::P99 => latency.p99,
             Compared::P999 => latency.p999,
             Compared::Mean => latency.mean,
-            Compared::Rate => self.summary.rate_per_s,
+            Compared::Rate => self.summary.flow().rate_per_s,
         }
     }
 
@@ -261,7 +261,7 @@ impl Side<'_> {
     /// What waking the other CPU took in the run, where its messages do; null in runs without that figure.
     fn waking_ns(&self) -> Option<f64> {
         let case = &self.summary.case;
-        let is_woken = case.placement != Placement::SameCpu && case.waiting != Waiting::Spin;
+        let is_woken = case.ends.placement != Placement::SameCpu && case.ends.waiting != Waiting::Spin;
         self.run.machine.waking_ns.filter(|_| is_woken)
     }
 
@@ -284,7 +284,7 @@ impl Side<'_> {
             .iter()
             .filter_map(|point| match (which, self.measured.get(&point.number)) {
                 // A round without an answer has percentiles of nothing.
-                (_, Some(measured)) if which != Compared::Rate && measured.figures.samples == 0 => None,
+                (_, Some(measured)) if which != Compared::Rate && measured.flow().figures.samples == 0 => None,
                 (_, Some(measured)) => Some(of_round(measured, which)),
                 (Compared::P50, None) => Some(point.p50_ns),
                 (Compared::P90, None) => point.p90_ns,
@@ -299,14 +299,14 @@ impl Side<'_> {
 }
 
 fn of_round(measured: &Measured, which: Compared) -> f64 {
-    let latency = &measured.figures.latency_ns;
+    let latency = &measured.flow().figures.latency_ns;
     match which {
         Compared::P50 => latency.p50,
         Compared::P90 => latency.p90,
         Compared::P99 => latency.p99,
         Compared::P999 => latency.p999,
         Compared::Mean => latency.mean,
-        Compared::Rate => measured.figures.rate_per_s,
+        Compared::Rate => measured.flow().figures.rate_per_s,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hairpin_model::case::Case;
+use hairpin_model::case::Path;
 use hairpin_model::quantities;
 use hairpin_model::round::{Extent, Purpose};
 use hairpin_model::run::Run;
@@ -71,7 +71,7 @@ fn cases_by_key<'r>(run: &'r Run, keys: &Keys) -> BTreeMap<String, &'r str> {
 
 /// What of a run could shape the figures of the cases `in_common`.
 fn described(run: &Run, in_common: &BTreeSet<&str>) -> BTreeMap<(Kind, String), String> {
-    let environment = &run.environment;
+    let environment = run.environment();
     let word = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
     let numbers = |values: &[usize]| values.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
     let share_core = environment.cpus_share_core.map_or("unknown", |share| if share { "yes" } else { "no" });
@@ -137,10 +137,10 @@ fn unlike_links(baseline: &Run, candidate: &Run) -> Option<Difference> {
 fn links(run: &Run) -> BTreeMap<String, String> {
     let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
     let link = |row: &CaseSummary| {
-        let Case { link, link_name, .. } = &row.case;
-        let traces = row.link.iter().flat_map(|link| &link.traces);
+        let Path { link, name } = &row.case.path;
+        let traces = row.path.relay.iter().flat_map(|link| &link.traces);
         let traces: String = traces.map(|(name, digest)| format!(", {name} of digest {digest}")).collect();
-        let told = link_name.as_ref().map_or_else(|| link.clone(), |name| format!("{name} ({link})"));
+        let told = name.as_ref().map_or_else(|| link.clone(), |name| format!("{name} ({link})"));
         (format!("{link}{traces}"), format!("{told}{traces}"))
     };
     emulated.map(link).collect()
@@ -171,6 +171,8 @@ fn extents(of: impl Iterator<Item = Extent>) -> String {
 mod tests {
     use hairpin_model::link::{LateBoundsNs, LinkSummary, PacketCounts};
 
+    use hairpin_model::case::Case;
+
     use super::*;
     use crate::fixture::Fixture;
 
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn a_run_is_like_itself_whatever_the_load() {
         let mut later = run("tcp");
-        later.environment.load = vec![9.0];
+        later.hosts[0].environment.load = vec![9.0];
         assert_eq!(unlike(&run("tcp"), &later), []);
     }
 
@@ -203,8 +205,8 @@ mod tests {
     #[test]
     fn what_differs_is_named_with_both_values() {
         let mut other = run("udp");
-        other.environment.settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
-        other.environment.mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
+        other.hosts[0].environment.settings.insert("net.ipv4.tcp_congestion_control".to_owned(), "cubic".to_owned());
+        other.hosts[0].environment.mitigations.insert("retbleed".to_owned(), "IBRS".to_owned());
         other.tool.build = "debug".to_owned();
         let differences = unlike(&run("tcp"), &other);
         let words: Vec<String> = differences
@@ -226,7 +228,10 @@ mod tests {
         let named = |name: Option<&str>, line: &str| {
             let mut fixture = Fixture::new();
             let link_name = name.map(str::to_owned);
-            let case = Case { link: line.to_owned(), link_name, ..Case::ping_pong("tcp") };
+            let case = Case::ping_pong("tcp").with(|changed| {
+                changed.path.link = line.to_owned();
+                changed.path.name = link_name;
+            });
             fixture.rounds_of(&case, &[4_000_000]);
             fixture.run()
         };
@@ -242,7 +247,7 @@ mod tests {
         let replayed = |digest: &str| {
             let mut run = one.clone();
             let traces = BTreeMap::from([("a.trace".to_owned(), digest.to_owned())]);
-            run.cases[0].link = Some(LinkSummary {
+            run.cases[0].path.relay = Some(LinkSummary {
                 seed: 7,
                 lateness_ns: None,
                 late_bounds_ns: LateBoundsNs::default(),
@@ -271,7 +276,7 @@ mod tests {
             }
             let mut run = fixture.run();
             for round in &mut run.rounds {
-                let of = warm_ups.iter().find(|(transport, _)| round.order.case.transport == *transport);
+                let of = warm_ups.iter().find(|(transport, _)| round.order.case.flow().transport == *transport);
                 round.order.warm_up = Extent::Count(of.unwrap().1);
             }
             run

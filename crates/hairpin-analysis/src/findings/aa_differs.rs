@@ -93,9 +93,9 @@ mod tests {
     use crate::fixture::Fixture;
 
     fn pair(fixture: &mut Fixture, size: u64, baseline: &[u64], again: &[u64]) {
-        let case = Case { size_bytes: size, reply_size_bytes: size, ..Case::ping_pong("tcp") };
+        let case = Case::ping_pong("tcp").with(|changed| changed.flow_mut().load.set_sizes(size, size));
         fixture.rounds_of(&case, baseline);
-        fixture.rounds_of(&Case { replicate: 1, ..case }, again);
+        fixture.rounds_of(&case.with(|changed| changed.replicate = 1), again);
     }
 
     #[test]
@@ -126,7 +126,14 @@ mod tests {
         for (transport, latency) in [("tcp", 10_000), ("udp", 30_000)] {
             fixture.rounds_of(&Case::ping_pong(transport), &[latency; 6]);
         }
-        fixture.rounds_of(&Case { replicate: 0, size_bytes: 400, ..Case::ping_pong("tcp") }, &[20_000; 6]);
+        fixture.rounds_of(
+            &Case::ping_pong("tcp").with(|changed| {
+                let (size, reply) = (400, changed.flow().load.reply_size_bytes());
+                changed.flow_mut().load.set_sizes(size, reply);
+                changed.replicate = 0;
+            }),
+            &[20_000; 6],
+        );
         assert_eq!(fixture.findings("aa-differs"), []);
     }
 

@@ -45,7 +45,8 @@ impl Detector for Autocorking {
         let hits = Hits::among(run, |case| packed(run, case));
         let Some(first) = hits.first() else { return Vec::new() };
         let (packed, label) = (&first.with, &first.case.label);
-        let remedy = first.case.case.exchange.as_ref().map_or(String::new(), |exchange| exchange.remedy.to_string());
+        let remedy =
+            first.case.case.flow().load.exchange().map_or(String::new(), |exchange| exchange.remedy.to_string());
         let experiment = counter_experiment(
             "the same with autocorking off: every write must leave in a segment of its own",
             &[&first.case.case],
@@ -88,7 +89,7 @@ impl Detector for Autocorking {
 }
 
 fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {
-    if case.case.replicate != 0 || switch(&case.effective_options.client, OptionName::Nodelay) != Some(true) {
+    if case.case.replicate != 0 || switch(&case.client().effective_options, OptionName::Nodelay) != Some(true) {
         return None;
     }
     let traced = Traced::of(run, case)?;

@@ -91,8 +91,11 @@ impl Detector for ColdStarts {
 
 fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
     let rounds = rounds_of(run, &case.id);
-    let courses: Vec<_> =
-        rounds.iter().map(|(_, measured)| &measured.figures.course_ns).filter(|course| course.len() >= 10).collect();
+    let courses: Vec<_> = rounds
+        .iter()
+        .map(|(_, measured)| &measured.flow().figures.course_ns)
+        .filter(|course| course.len() >= 10)
+        .collect();
     let is_slowest = |course: &&&Vec<f64>| course[1..].iter().all(|later| *later < course[0]);
     let slowest = courses.iter().filter(is_slowest).count();
     if courses.len() < FEWEST_ROUNDS || (slowest as f64) < MOST_ROUNDS * courses.len() as f64 {
@@ -109,7 +112,8 @@ fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {
         Some((course[0] - steady_of(course)?) / time)
     });
     let share = median(&shares.collect::<Vec<_>>()).filter(|share| share.is_finite())?;
-    let firsts = rounds.iter().filter_map(|(_, measured)| measured.figures.cold_start).map(|start| start.first_ns);
+    let firsts =
+        rounds.iter().filter_map(|(_, measured)| measured.flow().figures.cold_start).map(|start| start.first_ns);
     let first = over(&firsts.collect::<Vec<_>>());
     (leak >= LEAK && share >= LEAST).then_some((share, Cold { first, early, steady, leak }))
 }

@@ -105,8 +105,9 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
 }
 
 fn all_evidence(case: &CaseSummary, pacing: &str, other: &Other<'_>) -> Vec<Evidence> {
-    let p50 =
-        |name: &str, of: &CaseSummary| of.latency_ns.p50.map(|p50| evidence(format!("p50 under {name}"), p50, "ns"));
+    let p50 = |name: &str, of: &CaseSummary| {
+        of.flow().latency_ns.p50.map(|p50| evidence(format!("p50 under {name}"), p50, "ns"))
+    };
     let what = format!("{} over {pacing}, p50 of {}", other.name, case.label);
     let ratio = evidence(what, other.change.ratio, "ratio");
     [Some(ratio), p50(pacing, case), p50(&other.name, other.case)].into_iter().flatten().collect()
@@ -122,16 +123,19 @@ fn proved(other: &Other<'_>) -> Proved {
 }
 
 fn concerns(run: &Run, case: &CaseSummary) -> bool {
-    let of_tcp = run.cards.get(&case.case.transport).is_some_and(|card| card.protocol == Protocol::Tcp);
-    let largest = case.case.size_bytes.max(case.case.reply_size_bytes);
+    let of_tcp = run.cards.get(&case.case.flow().transport).is_some_and(|card| card.protocol == Protocol::Tcp);
+    let largest = case.case.flow().load.size_bytes().max(case.case.flow().load.reply_size_bytes());
     case.valid && of_tcp && largest >= FEWEST_BYTES && case.case.replicate == 0
 }
 
 /// The congestion control that the kernel granted the client (or, if it sends nothing large, the server: both
 /// ends are asked alike).
 fn effective(case: &CaseSummary) -> Option<&str> {
-    let ends = case.effective_options.client.iter().chain(&case.effective_options.echo);
-    let mut granted = ends.filter(|option| option.name == OptionName::Congestion);
+    let mut granted = case
+        .ends
+        .iter()
+        .flat_map(|end| &end.effective_options)
+        .filter(|option| option.name == OptionName::Congestion);
     granted.next().map(|option| option.before.as_str())
 }
 
@@ -139,7 +143,7 @@ fn other<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<Other<'r>> {
     let alike = |other: &CaseSummary| {
         let without = |case: &CaseSummary| {
             let mut case = case.case.clone();
-            case.options = without_congestion(&case.options);
+            case.flow_mut().options = without_congestion(&case.flow().options);
             case
         };
         without(other) == without(case)
@@ -159,7 +163,11 @@ fn without_congestion(options: &Options) -> Options {
 }
 
 fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
-    let under = |name| Case { options: case.options.clone().with(OptionName::Congestion, name), ..case.clone() };
+    let under = |name| {
+        case.clone().with(|changed| {
+            changed.flow_mut().options = case.flow().options.clone().with(OptionName::Congestion, name)
+        })
+    };
     let values = [under(pacing), under("cubic")].map(|case| options(&case).unwrap_or_default());
     let experiment = counter_experiment("the same case under cubic", &[case], "option", &values);
     paired(experiment, [case.clone(), under("cubic")])
@@ -173,13 +181,16 @@ mod tests {
 
     fn case(size: u64, options: &str) -> Case {
         let options = Options::parse(options).unwrap();
-        Case { size_bytes: size, reply_size_bytes: 4, options, ..Case::ping_pong("tcp") }
+        Case::ping_pong("tcp").with(|changed| {
+            changed.flow_mut().load.set_sizes(size, 4);
+            changed.flow_mut().options = options;
+        })
     }
 
     fn measure(fixture: &mut Fixture, case: &Case, control: &str, latency: u64) {
         let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
         fixture.rounds_with(case, &latencies, |measured| {
-            measured.client.options = vec![granted(OptionName::Congestion, control)];
+            measured.ends[0].options = vec![granted(OptionName::Congestion, control)];
         });
     }
 
@@ -239,7 +250,7 @@ mod tests {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &case(16_383, ""), "bbr", 10_000);
         measure(&mut fixture, &case(65_536, "congestion=cubic"), "cubic", 40_000);
-        let unix = Case { transport: "unix-stream".to_owned(), ..case(65_536, "") };
+        let unix = case(65_536, "").with(|changed| changed.flow_mut().transport = "unix-stream".to_owned());
         measure(&mut fixture, &unix, "bbr", 40_000);
         assert_eq!(fixture.findings("congestion-control"), []);
     }

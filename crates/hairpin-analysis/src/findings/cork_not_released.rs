@@ -53,8 +53,9 @@ impl Detector for CorkNotReleased {
             evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),
             evidence(format!("TCP_CORK as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
         ];
-        all_evidence
-            .extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")));
+        all_evidence.extend(
+            first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
+        );
         vec![Finding {
             cases: hits.ids(),
             summary: format!(
@@ -78,7 +79,7 @@ impl Detector for CorkNotReleased {
 }
 
 fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {
-    if case.case.replicate != 0 || switch(&case.effective_options.client, OptionName::Cork) != Some(true) {
+    if case.case.replicate != 0 || switch(&case.client().effective_options, OptionName::Cork) != Some(true) {
         return None;
     }
     let traced = Traced::of(run, case)?;
@@ -138,7 +139,7 @@ mod tests {
         traced_rounds(&mut fixture, &small_writes("default"), 208 * MS, &traces::cork_forgotten(), &off);
         traced_rounds(&mut fixture, &small_writes("nodelay"), 208 * MS, &traces::one_write(207 * MS), &corked);
         fixture.rounds_with(&small_writes("cork-forgotten"), &[208 * MS; 6], |measured| {
-            measured.client.options = corked.clone();
+            measured.ends[0].options = corked.clone();
         });
         assert_eq!(fixture.findings(CODE), []);
     }

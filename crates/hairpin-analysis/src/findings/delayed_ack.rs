@@ -51,13 +51,13 @@ impl Detector for DelayedAck {
         let Often { some, all, .. } = late.often;
         let words = "the same with quick acknowledgements at the server: they must come at once";
         // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
-        let plain = first.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::Default);
+        let plain = first.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
         let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledge quickly").filter(|_| plain);
         let mut all_evidence = vec![
             evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
             evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
         ];
-        let counted = first.case.exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
+        let counted = first.case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
         all_evidence.extend(counted.map(|acks| {
             evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
         }));

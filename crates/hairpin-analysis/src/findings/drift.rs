@@ -103,7 +103,7 @@ fn over_rounds(case: &CaseSummary, least_p: f64) -> Option<(f64, (f64, f64))> {
 }
 
 fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
-    if case.case.exchange.is_some() {
+    if case.case.flow().load.exchange().is_some() {
         return None;
     }
     let change = |course: &[f64]| {
@@ -111,7 +111,8 @@ fn within_rounds(run: &Run, case: &CaseSummary) -> Option<(f64, Figure)> {
         (early > 0.0 && late > 0.0).then(|| (late / early).ln())
     };
     let rounds = rounds_of(run, &case.id);
-    let changes: Vec<f64> = rounds.iter().filter_map(|(_, measured)| change(&measured.figures.course_ns)).collect();
+    let changes: Vec<f64> =
+        rounds.iter().filter_map(|(_, measured)| change(&measured.flow().figures.course_ns)).collect();
     let over = over_points(case, run.plan.alpha);
     let share = Estimate::of(&changes, over)?.figure(over.alpha).rising(f64::exp_m1);
     (share.excludes(0.0) && share.value.abs() >= LEAST).then_some((share.value.abs(), share))

@@ -104,7 +104,7 @@ fn stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
     let mut all = Turnaround::default();
     let mut round_trips_ns = 0.0;
     for (_, measured) in &rounds {
-        let Some(turnaround) = measured.echo.as_ref().and_then(|echo| echo.turnaround.as_ref()) else { continue };
+        let Some(turnaround) = measured.server().and_then(|echo| echo.turnaround.as_ref()) else { continue };
         add(&mut all, turnaround);
         round_trips_ns += round_trip_time_ns(measured);
     }
@@ -130,7 +130,7 @@ fn add(all: &mut Turnaround, other: &Turnaround) {
 /// The round trips of a round laid end to end: service time where the loop is open, as waiting for the generator is
 /// no part of a round trip.
 fn round_trip_time_ns(measured: &Measured) -> f64 {
-    let figures = &measured.figures;
+    let figures = &measured.flow().figures;
     figures.service_ns.unwrap_or(figures.latency_ns).mean * figures.samples as f64
 }
 
@@ -180,7 +180,7 @@ mod tests {
                 turnaround.counts[held.ilog2() as usize] += 1;
                 turnaround.total_ns += held;
             }
-            measured.echo.as_mut().unwrap().turnaround = Some(turnaround);
+            measured.ends[1].turnaround = Some(turnaround);
         });
     }
 

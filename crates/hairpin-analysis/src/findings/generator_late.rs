@@ -94,8 +94,8 @@ impl Cause {
     /// A generator has time to spare where half of its messages are answered within half the time between two of them.
     fn of(case: &CaseSummary) -> Self {
         let period_ns = open_loop::asked_per_s(&case.case).map_or(0.0, |asked_per_s| 1e9 / asked_per_s);
-        let has_time = case.latency_ns.p50.is_some_and(|latency| latency.value < period_ns / 2.0);
-        match (has_time, case.case.waiting) {
+        let has_time = case.flow().latency_ns.p50.is_some_and(|latency| latency.value < period_ns / 2.0);
+        match (has_time, case.case.ends.waiting) {
             (false, _) => Self::Busy,
             (true, Waiting::Spin) => Self::Displaced,
             (true, Waiting::Block | Waiting::Poll) => Self::Woken,
@@ -119,7 +119,7 @@ impl Cause {
     fn counter_experiment(self, case: &CaseSummary) -> CounterExperiment {
         let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
         match self {
-            Self::Woken if case.case.cpu_idle == CpuIdle::Deep => counter_experiment(
+            Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep => counter_experiment(
                 "the same with the CPUs kept awake: a generator that is woken late is then punctual",
                 &[&case.case],
                 "cpu-idle",
@@ -144,9 +144,9 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     if open_loop::share_reached(&case.case, &rounds)? < open_loop::SATURATED_BELOW {
         return None;
     }
-    let of = case.lateness_ns?;
-    let (lateness, latency) = (of.mean?, case.latency_ns.mean?);
-    let tail = of.p99.zip(case.latency_ns.p99);
+    let of = case.flow().lateness_ns?;
+    let (lateness, latency) = (of.mean?, case.flow().latency_ns.mean?);
+    let tail = of.p99.zip(case.flow().latency_ns.p99);
     let share = if latency.value > 0.0 { (lateness.value / latency.value).clamp(0.0, 1.0) } else { 0.0 };
     let late_tail = tail.is_some_and(|(lateness, latency)| lateness.value >= LEAST * latency.value);
     let late_median = open_loop::is_too_late_to_rank(case);
@@ -194,8 +194,11 @@ mod tests {
     #[test]
     fn the_advice_is_that_of_the_cause() {
         let blocking = Case::ping_pong("udp");
-        let spinning = Case { waiting: Waiting::Spin, placement: Placement::CrossCpu, ..blocking.clone() };
-        let awake = Case { cpu_idle: CpuIdle::Shallow, ..blocking.clone() };
+        let spinning = blocking.clone().with(|changed| {
+            changed.ends.waiting = Waiting::Spin;
+            changed.ends.placement = Placement::CrossCpu;
+        });
+        let awake = blocking.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow);
         for (case, rate_per_s, advice, command) in [
             // A lower rate makes a generator that sleeps sleep deeper.
             (&blocking, 1000.0, "--cpu-idle shallow", "--cpu-idle deep,shallow"),

@@ -113,7 +113,7 @@ fn left_out(hits: &Hits<'_, Late>) -> String {
     let Some(hit) = hits.0.iter().max_by_key(|hit| hit.with.left_out).filter(|hit| hit.with.left_out > 0) else {
         return String::new();
     };
-    let reasons = hit.case.link.as_ref().map_or(&[][..], |link| &link.rounds_left_out);
+    let reasons = hit.case.path.relay.as_ref().map_or(&[][..], |link| &link.rounds_left_out);
     let (left_out, rounds) = (hit.with.left_out, hit.with.rounds);
     let what = if hit.case.valid { "are left out" } else { "must not be used, too many to leave them out" };
     let more = if reasons.len() > 1 { format!("; and {} more", reasons.len() - 1) } else { String::new() };
@@ -130,7 +130,7 @@ fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
         evidence(format!("the second over the p99, {label}"), Figure::bare(late.share_of_tail), "share"),
         evidence(format!("rounds left out, {label}"), Figure::bare(late.left_out as f64), "count"),
     ];
-    let link = first.case.link.as_ref();
+    let link = first.case.path.relay.as_ref();
     all.extend(
         link.and_then(|link| link.relay_cpu_ns_per_packet).map(|cpu_ns| {
             evidence(format!("CPU time of the relay for a packet, {label}"), Figure::bare(cpu_ns), "ns")
@@ -143,7 +143,7 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     if case.case.replicate != 0 {
         return None;
     }
-    case.link.as_ref()?;
+    case.path.relay.as_ref()?;
     let mut rounds = 0;
     let mut left_out = 0;
     let mut was_overfull = false;
@@ -162,15 +162,16 @@ fn late(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {
     let (p50_ns, p99_ns) = (median_over(&p50s, over)?, median_over(&p99s, over)?);
     let part =
         |ns: f64, of: Option<Figure>| of.filter(|of| of.value > 0.0).map_or(0.0, |of| (ns / of.value).min(1.0));
-    let share = part(2.0 * p50_ns.value, case.latency_ns.p50);
-    let share_of_tail = part(p99_ns.value, case.latency_ns.p99);
+    let share = part(2.0 * p50_ns.value, case.flow().latency_ns.p50);
+    let share_of_tail = part(p99_ns.value, case.flow().latency_ns.p99);
     let worth_a_word = left_out > 0 || share >= LEAST || share_of_tail >= LEAST_OF_TAIL;
     worth_a_word.then_some((share, Late { p50_ns, p99_ns, share, share_of_tail, left_out, rounds, was_overfull }))
 }
 
 /// The counter-experiment's case; null where the CPUs were awake already.
 fn awake(case: &Case) -> Option<Case> {
-    (case.cpu_idle == CpuIdle::Deep).then(|| Case { cpu_idle: CpuIdle::Shallow, ..case.clone() })
+    (case.ends.cpu_idle == CpuIdle::Deep)
+        .then(|| case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow))
 }
 
 /// Whether the lateness went away with the CPUs kept awake, where the run has that. Rounds that were left out are in it:
@@ -251,7 +252,7 @@ mod tests {
             "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link delay=500us --cpu-idle \
              deep,shallow --seed 7"
         );
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].cpu_idle, CpuIdle::Shallow);
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].ends.cpu_idle, CpuIdle::Shallow);
     }
 
     #[test]

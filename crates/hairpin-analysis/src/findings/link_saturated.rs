@@ -141,7 +141,7 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
             "share",
         ),
     ];
-    all.extend(first.case.latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")));
+    all.extend(first.case.flow().latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")));
     all
 }
 
@@ -149,7 +149,7 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
     if case.case.replicate != 0 {
         return None;
     }
-    case.link.as_ref()?;
+    case.path.relay.as_ref()?;
     let mut queues =
         [Direction::Up, Direction::Down].map(|direction| Queue { direction: Some(direction), ..Queue::default() });
     for (_, measured) in rounds_of(run, &case.id) {
@@ -161,7 +161,7 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
         }
     }
     let waited_ns: f64 = queues.iter().map(Queue::wait_ns).sum();
-    let mean_ns = case.latency_ns.mean.map_or(0.0, |mean| mean.value);
+    let mean_ns = case.flow().latency_ns.mean.map_or(0.0, |mean| mean.value);
     let share_of_latency = if mean_ns > 0.0 { (waited_ns / mean_ns).min(1.0) } else { 0.0 };
     let part_of_latency = |queue: &Queue| if mean_ns > 0.0 { queue.wait_ns() / mean_ns } else { 0.0 };
     let explains = |queue: &Queue| part_of_latency(queue).max(queue.share_dropped());
@@ -224,7 +224,7 @@ mod tests {
             "hairpin round-trip --transport tcp --waiting block --placement same-cpu --link 'rate=1mbit queue=64KiB \
              delay=10ms' --link delay=10ms --seed 7"
         );
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
     }
 
     #[test]

@@ -72,7 +72,7 @@ mod tests {
         for (place, round) in fixture.rounds.iter_mut().enumerate() {
             let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
             let probe = if slowed(place) { slow_probe } else { 90_000 };
-            measured.client.probe_ns = Some(Probe { before: probe, after: probe });
+            measured.ends[0].probe_ns = Some(Probe { before: probe, after: probe });
         }
         fixture.findings("machine-states")
     }

@@ -45,7 +45,7 @@ impl Detector for ManySmallSegments {
         let words = "the same request in one segment: if it takes as long, the segments cost nothing";
         let experiment = |case: &CaseSummary| {
             // One write has no pauses between writes, so that it would be held against those.
-            let pauses = case.case.exchange.as_ref().is_some_and(|exchange| exchange.gap_ns > 0);
+            let pauses = case.case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
             let (remedy, check) = if pauses {
                 (Remedy::Cork, "cork each request")
             } else {
@@ -99,7 +99,7 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
             evidence(format!("segments that a request left in, traced, {label}"), segments, "count")
         }));
     }
-    let acks = case.exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
+    let acks = case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
     all.extend(acks.map(|acks| {
         evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
     }));
@@ -107,11 +107,12 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
 }
 
 fn many(case: &CaseSummary) -> Option<Many> {
-    let nodelay = switch(&case.effective_options.client, OptionName::Nodelay);
-    let segments = case.exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
-    let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
+    let nodelay = switch(&case.client().effective_options, OptionName::Nodelay);
+    let segments = case.flow().exchanges.as_ref()?.segments_per_exchange.filter(|_| nodelay == Some(true))?;
+    let facts = case.client().facts.as_slice();
     let most_bytes = fact::number(facts, fact_names::SND_MSS_BYTES).unwrap_or(0.0).max(LEAST_SEGMENT_BYTES);
-    let needed = [case.case.size_bytes, case.case.reply_size_bytes].map(|bytes| (bytes as f64 / most_bytes).ceil());
+    let needed = [case.case.flow().load.size_bytes(), case.case.flow().load.reply_size_bytes()]
+        .map(|bytes| (bytes as f64 / most_bytes).ceil());
     let needed: f64 = needed.iter().sum();
     (case.case.replicate == 0 && segments.value >= LEAST_TIMES * needed).then_some(Many { segments, needed })
 }
@@ -131,9 +132,10 @@ mod tests {
     fn measure(fixture: &mut Fixture, case: &Case, latency: u64, segments: u64, nodelay: &str) {
         let latencies: Vec<u64> = (0..8).map(|k| latency + latency / 400 * k).collect();
         fixture.rounds_with(case, &latencies, |measured| {
-            measured.client.options = switches(nodelay, "off");
+            measured.ends[0].options = switches(nodelay, "off");
             let segments = Some(100 * segments);
-            measured.exchange_counts = Some(ExchangeCounts { exchanges: 100, segments, ..ExchangeCounts::default() });
+            measured.flow_mut().exchange_counts =
+                Some(ExchangeCounts { exchanges: 100, segments, ..ExchangeCounts::default() });
         });
     }
 
@@ -161,11 +163,11 @@ mod tests {
     fn with_pauses_between_writes_one_write_is_no_fair_check() {
         let mut fixture = Fixture::new();
         let mut nodelay = small_writes("nodelay");
-        nodelay.exchange.as_mut().unwrap().gap_ns = 1_000_000;
+        nodelay.flow_mut().load.exchange_mut().unwrap().gap_ns = 1_000_000;
         measure(&mut fixture, &nodelay, 99_500 * US, 101, "on");
         let found = fixture.findings(CODE);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair[1].exchange.as_ref().unwrap().remedy, Remedy::Cork);
+        assert_eq!(pair[1].flow().load.exchange().as_ref().unwrap().remedy, Remedy::Cork);
     }
 
     #[test]
@@ -182,16 +184,21 @@ mod tests {
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "refuted");
     }
 
+    fn of_writes(remedy: &str, writes: &str) -> Case {
+        small_writes(remedy)
+            .with(|case| case.flow_mut().load.exchange_mut().unwrap().writes = writes.parse().unwrap())
+    }
+
     /// A hundred writes of 400 B: the loopback's segments hold them all in one, an Ethernet's in 28.
     #[test]
     fn what_a_segment_holds_is_what_the_connection_says() {
         let found = |most_bytes: f64| {
-            let case = Case { size_bytes: 40_000, ..small_writes("nodelay") };
+            let case = of_writes("nodelay", "100x400");
             let mut fixture = Fixture::new();
             fixture.rounds_with(&case, &[500 * US; 8], |measured| {
-                measured.client.options = switches("on", "off");
-                measured.client.facts = vec![Fact::number(fact_names::SND_MSS_BYTES, most_bytes)];
-                measured.exchange_counts =
+                measured.ends[0].options = switches("on", "off");
+                measured.ends[0].facts = vec![Fact::number(fact_names::SND_MSS_BYTES, most_bytes)];
+                measured.flow_mut().exchange_counts =
                     Some(ExchangeCounts { exchanges: 100, segments: Some(3_480), ..ExchangeCounts::default() });
             });
             fixture.findings(CODE)
@@ -206,10 +213,10 @@ mod tests {
         let mut fixture = Fixture::new();
         measure(&mut fixture, &small_writes("nodelay"), 100 * US, 19, "on");
         measure(&mut fixture, &small_writes("default"), 44 * MS, 101, "off");
-        let large = Case { size_bytes: 100_000, ..small_writes("quickack") };
+        let large = of_writes("quickack", "100x1000");
         measure(&mut fixture, &large, 500 * US, 101, "on");
         fixture.rounds_with(&Case::ping_pong("tcp"), &[10 * US; 8], |measured| {
-            measured.client.options = switches("on", "off");
+            measured.ends[0].options = switches("on", "off");
         });
         assert_eq!(fixture.findings(CODE), []);
     }

@@ -157,7 +157,7 @@ mod tests {
             findings(&fixture.run())[0].counter_experiment.as_ref().expect("a cold start has one").command.clone()
         };
         let tcp = Case::ping_pong("tcp");
-        let link = Case { link: "delay=2ms".to_owned(), ..tcp.clone() };
+        let link = tcp.clone().with(|changed| changed.path.link = "delay=2ms".to_owned());
         assert!(!command(&tcp).contains("--seed"));
         let seed = Fixture::new().run().seed;
         assert!(command(&link).contains(" --link delay=2ms "), "{}", command(&link));
@@ -184,8 +184,8 @@ mod tests {
     fn causes_come_first_and_what_concerns_the_run_last() {
         let mut fixture = Fixture::new();
         fixture.round_with(&Case::ping_pong("udp"), 0, &back_to_back(&[], &[1000; 100]), |measured| {
-            measured.ledger.sent = 107;
-            measured.ledger.unexplained = 7;
+            measured.flow_mut().ledger.sent = 107;
+            measured.flow_mut().ledger.unexplained = 7;
         });
         (0..3).for_each(|block| fixture.round(&Case::ping_pong("tcp"), block, &cold()));
         let found = findings(&fixture.run());

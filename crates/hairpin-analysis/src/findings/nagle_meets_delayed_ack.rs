@@ -38,8 +38,9 @@ impl Detector for NagleMeetsDelayedAck {
         let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
         let Some(first) = hits.first() else { return Vec::new() };
         // With default options the change of one thing is the plainest.
-        let plain =
-            |hit: &&Hit<'_, Stall>| hit.case.case.exchange.as_ref().is_some_and(|own| own.remedy == Remedy::Default);
+        let plain = |hit: &&Hit<'_, Stall>| {
+            hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default)
+        };
         let tried = hits.0.iter().find(plain).unwrap_or(first);
         let other = without_nagle(run, tried.case);
         let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
@@ -65,7 +66,7 @@ fn summary(first: &Hit<'_, Stall>) -> String {
 }
 
 fn advice(first: &Hit<'_, Stall>) -> String {
-    if first.case.case.exchange.is_none() {
+    if first.case.case.flow().load.exchange().is_none() {
         return "Set TCP_NODELAY at both ends: each message and each answer is small, and is wanted at once. Where several \
                 are ready together, write them at once."
             .to_owned();
@@ -76,7 +77,7 @@ fn advice(first: &Hit<'_, Stall>) -> String {
          the last part. Where that cannot be done, {nodelay}. Quick acknowledgements (TCP_QUICKACK) help only if you own \
          the server."
     );
-    let in_flight = first.case.case.exchange.as_ref().is_some_and(|exchange| exchange.pipeline > 1);
+    let in_flight = first.case.case.flow().load.exchange().is_some_and(|exchange| exchange.pipeline > 1);
     let server = first.with.ends.iter().any(|at| at.end == End::Server);
     match (in_flight, server) {
         (false, false) => at_the_client,
@@ -109,11 +110,13 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
         evidence(format!("write calls a request, traced, {label}"), stall.writes, "count"),
         evidence(format!("segments that a request left in, traced, {label}"), stall.segments, "count"),
     ]);
-    let counted = first.case.exchanges.as_ref();
+    let counted = first.case.flow().exchanges.as_ref();
     every.extend(counted.and_then(|exchanges| exchanges.pure_acks_per_exchange).map(|acks| {
         evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
     }));
-    every.extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")));
+    every.extend(
+        first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
+    );
     every
 }
 
@@ -211,7 +214,7 @@ mod tests {
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert!(experiment.command.ends_with("--rate 2000 --option none --option nodelay=on"));
             let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-            assert_eq!(experiment.pair.as_ref().unwrap()[1].options, nodelay);
+            assert_eq!(experiment.pair.as_ref().unwrap()[1].flow().options, nodelay);
         }
         for (trace, options) in [(traces::messages(500 * US, true), &off), (traces::messages(500 * US, false), &on)] {
             let mut fixture = Fixture::new();
@@ -297,7 +300,7 @@ mod tests {
             evidence_rounds(&mut fixture, &case, 500 * US, (&trace, &quick), [&off, &off]);
             if with_nodelay {
                 let options = hairpin_model::options::Options::parse("nodelay=on").unwrap();
-                fixture.rounds_of(&Case { options, ..case.clone() }, &[30 * US; 6]);
+                fixture.rounds_of(&case.clone().with(|changed| changed.flow_mut().options = options), &[30 * US; 6]);
             }
             fixture.findings(CODE)[0].share
         };
@@ -342,7 +345,7 @@ mod tests {
     #[test]
     fn without_a_trace_or_without_the_options_nothing_is_said() {
         let mut untraced = Fixture::new();
-        untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.client.options = switches("off", "off"));
+        untraced.rounds_with(&none(), &[44 * MS; 6], |measured| measured.ends[0].options = switches("off", "off"));
         assert_eq!(untraced.findings(CODE), []);
         for options in [Vec::new(), switches("on", "off"), switches("off", "on")] {
             let mut fixture = Fixture::new();

@@ -68,7 +68,7 @@ fn summary(first: &Hit<'_, Held>) -> String {
     let Held { held_ns, often, round_trip_ns } = &first.with;
     let round_trip = round_trip_ns
         .map_or(String::new(), |ns| format!(" (TCP measured a round trip of {} and more)", quantities::duration(ns)));
-    let what = match first.case.case.exchange {
+    let what = match first.case.case.flow().load.exchange() {
         Some(_) => "a part of each request at the client",
         None => "messages",
     };
@@ -91,23 +91,25 @@ fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
     all.extend(
         round_trip_ns.map(|ns| evidence(format!("least round trip by TCP_INFO, {label}"), Figure::bare(ns), "ns")),
     );
-    all.extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")));
+    all.extend(
+        first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
+    );
     all
 }
 
 fn held(run: &Run, case: &CaseSummary) -> Option<(f64, Held)> {
-    let off = switch(&case.effective_options.client, OptionName::Nodelay) == Some(false);
+    let off = switch(&case.client().effective_options, OptionName::Nodelay) == Some(false);
     if case.case.replicate != 0 || !off || stall(run, case).is_some() {
         return None;
     }
     let traced = Traced::of(run, case)?;
     // Between two exchanges nothing is under way; the answers of an open loop follow one another.
-    let both_ends = case.case.exchange.is_none();
+    let both_ends = case.case.flow().load.exchange().is_none();
     let by_nagle =
         |_: &TracedExchange, wait: &Wait| wait.cause == WaitCause::Nagle && (both_ends || wait.end == End::Client);
     let often = traced.often(by_nagle);
     let held = traced.figure(|exchange| Some(held_ns(exchange, by_nagle)).filter(|held| *held > 0.0));
-    let facts = case.facts.get("client").map_or(&[][..], Vec::as_slice);
+    let facts = case.client().facts.as_slice();
     let round_trip_ns = fact::number(facts, fact_names::MIN_RTT_US).map(|us| us * 1e3);
     (often.share >= LEAST).then_some((often.share, Held { held_ns: held?, often, round_trip_ns }))
 }
@@ -140,7 +142,7 @@ mod tests {
         assert!(found[0].summary.contains("for 46.0 ms"), "{}", found[0].summary);
         assert!(found[0].summary.contains("Seen in all 18 traced exchanges"), "{}", found[0].summary);
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
-        assert_eq!(pair.unwrap()[1].link, "delay=23ms");
+        assert_eq!(pair.unwrap()[1].path.link, "delay=23ms");
     }
 
     #[test]

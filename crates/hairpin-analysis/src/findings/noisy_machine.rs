@@ -63,7 +63,7 @@ impl Detector for NoisyMachine {
             .cases
             .iter()
             .flat_map(|case| rounds_of(run, &case.id))
-            .map(|(round, measured)| (round, measured, signs(round, measured, run.environment.cpus_online)))
+            .map(|(round, measured)| (round, measured, signs(round, measured, run.environment().cpus_online)))
             .collect();
         rounds.sort_by_key(|(round, _, _)| round.number);
         let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
@@ -94,26 +94,26 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
     let noise = &measured.noise;
     let cpus = cpus.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
-    let echo = measured.echo.as_ref();
+    let echo = measured.server();
     // The ends' own time is known of the measured part only; they were as busy while they warmed up.
-    let own = (measured.client.cpu_ns + echo.map_or(0, |end| end.cpu_ns)) as f64;
+    let own = (measured.client().cpu_ns + echo.map_or(0, |end| end.cpu_ns)) as f64;
     let own = own * (noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0);
     // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
-    let ends = [Some(&measured.client), echo];
+    let ends = [Some(measured.client()), echo];
     let apart = relay.is_none_or(|relay| {
         relay.pinned_cpu.is_some() && ends.iter().flatten().all(|end| end.pinned_cpu != relay.pinned_cpu)
     });
-    let pushes = measured.client.involuntary_switches + echo.map_or(0, |end| end.involuntary_switches);
+    let pushes = measured.client().involuntary_switches + echo.map_or(0, |end| end.involuntary_switches);
     Signs {
         steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
         others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,
         runnable: noise.runnable_before as f64 > cpus + if relay.is_some() { 1.0 } else { 0.0 },
-        pushed_off: round.order.case.placement == Placement::CrossCpu
+        pushed_off: round.order.case.ends.placement == Placement::CrossCpu
             && apart
             && pushes >= FEWEST_PUSHES
-            && pushes as f64 >= PUSHED_OFF * measured.figures.samples as f64,
+            && pushes as f64 >= PUSHED_OFF * measured.flow().figures.samples as f64,
     }
 }
 
@@ -132,8 +132,8 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
     let relative = |noisy: bool| -> Option<f64> {
         let chosen = rounds.iter().filter(|(_, _, signs)| signs.any() == noisy);
         let ratios = chosen.filter_map(|(round, measured, _)| {
-            let reference = run.case(&round.case_id)?.latency_ns.p50?.value;
-            (reference > 0.0).then(|| measured.figures.latency_ns.p50 / reference)
+            let reference = run.case(&round.case_id)?.flow().latency_ns.p50?.value;
+            (reference > 0.0).then(|| measured.flow().figures.latency_ns.p50 / reference)
         });
         median(&ratios.collect::<Vec<_>>())
     };
@@ -170,14 +170,14 @@ fn all_evidence(
     let total =
         |of: &dyn Fn(&Measured) -> u64| rounds.iter().map(|(_, measured, _)| of(measured) as f64).sum::<f64>();
     let pushes = |measured: &Measured| {
-        measured.client.involuntary_switches + measured.echo.as_ref().map_or(0, |end| end.involuntary_switches)
+        measured.client().involuntary_switches + measured.server().map_or(0, |end| end.involuntary_switches)
     };
     let mut all = vec![
         evidence("rounds disturbed", Figure::bare(affected), "share"),
         evidence("CPU time given to others (steal)", Figure::bare(total(&|measured| measured.noise.steal_ns)), "ns"),
         evidence("involuntary context switches of both ends", Figure::bare(total(&pushes)), "count"),
     ];
-    if let Some(load) = run.environment.load.first() {
+    if let Some(load) = run.environment().load.first() {
         all.push(evidence("load average over one minute when the run began", Figure::bare(*load), "tasks"));
     }
     if let Some(ratio) = effect {
@@ -215,7 +215,7 @@ mod tests {
             (|measured| measured.noise.steal_ns = 10_000_000, "by CPU time that the hypervisor gave to others"),
             (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "by other programs on the CPUs"),
             (|measured| measured.noise.runnable_before = 3, "by more runnable tasks than CPUs"),
-            (|measured| measured.client.involuntary_switches = 10, "by preemption of an end"),
+            (|measured| measured.ends[0].involuntary_switches = 10, "by preemption of an end"),
         ];
         for (disturb, words) in signs {
             let found = run(disturb, &[2, 5, 7]);
@@ -236,8 +236,8 @@ mod tests {
         };
         assert_eq!(run(stolen(0.0099), &[2, 5]), []);
         assert_eq!(run(stolen(0.0101), &[2, 5]).len(), 1);
-        assert_eq!(run(|measured| measured.client.involuntary_switches = 9, &[2, 5]), []);
-        assert_eq!(run(|measured| measured.client.involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
+        assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 9, &[2, 5]), []);
+        assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 10, &[2]).len(), 1, "one of ten rounds");
     }
 
     /// Rounds that are slow for another reason are not disturbed.
@@ -249,10 +249,10 @@ mod tests {
     #[test]
     fn quiet_rounds_and_ends_that_push_each_other_off_are_none() {
         assert_eq!(run(|_| {}, &[1, 2, 3]), []);
-        assert_eq!(run(|measured| measured.client.involuntary_switches = 9, &[1, 2, 3]), []);
+        assert_eq!(run(|measured| measured.ends[0].involuntary_switches = 9, &[1, 2, 3]), []);
         let mut together = Fixture::new();
         together.rounds_with(&Case::ping_pong("tcp"), &[10_000; 5], |measured| {
-            measured.client.involuntary_switches = 100;
+            measured.ends[0].involuntary_switches = 100;
         });
         assert_eq!(together.findings("noisy-machine"), []);
     }
@@ -280,8 +280,8 @@ mod tests {
         };
         assert!(over_a_link(spinning_beside_another)[0].summary.contains("10 by other programs on the CPUs"));
         fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
-            (measured.client.pinned_cpu, measured.echo.as_mut().unwrap().pinned_cpu) = (Some(0), Some(1));
-            measured.client.involuntary_switches = 50;
+            (measured.ends[0].pinned_cpu, measured.ends[1].pinned_cpu) = (Some(0), Some(1));
+            measured.ends[0].involuntary_switches = 50;
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().pinned_cpu = relay;
         }
         assert_eq!(over_a_link(|measured| pushed_off(measured, Some(1))), [], "the relay shares a CPU with an end");

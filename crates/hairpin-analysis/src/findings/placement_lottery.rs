@@ -100,13 +100,13 @@ impl Detector for PlacementLottery {
 }
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
-    if case.case.placement != Placement::Unpinned {
+    if case.case.ends.placement != Placement::Unpinned {
         return None;
     }
     let rounds = rounds_of(run, &case.id);
     let place = |(seen, words): &(Seen, &'static str)| {
         let chosen = rounds.iter().filter(|(_, measured)| self::seen(measured) == Some(*seen));
-        let values: Vec<f64> = chosen.map(|(_, measured)| measured.figures.latency_ns.p50).collect();
+        let values: Vec<f64> = chosen.map(|(_, measured)| measured.flow().figures.latency_ns.p50).collect();
         if values.len() < FEWEST_ROUNDS {
             return None;
         }
@@ -121,7 +121,7 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
 
 /// Where the ends were; null without a server, or where either was seen nowhere.
 fn seen(measured: &Measured) -> Option<Seen> {
-    let (client, echo) = (&measured.client.seen_cpus, &measured.echo.as_ref()?.seen_cpus);
+    let (client, echo) = (&measured.client().seen_cpus, &measured.server()?.seen_cpus);
     if client.is_empty() || echo.is_empty() {
         return None;
     }
@@ -142,12 +142,12 @@ mod tests {
     use crate::fixture::{Fixture, back_to_back};
 
     fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
-        let case = Case { placement, ..Case::ping_pong("udp") };
+        let case = Case::ping_pong("udp").with(|changed| changed.ends.placement = placement);
         let mut fixture = Fixture::new();
         for (block, (latency, echo)) in rounds.iter().enumerate() {
             fixture.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
-                measured.client.seen_cpus = vec![0, 0];
-                measured.echo.as_mut().unwrap().seen_cpus = echo.to_vec();
+                measured.ends[0].seen_cpus = vec![0, 0];
+                measured.ends[1].seen_cpus = echo.to_vec();
             });
         }
         fixture.findings("placement-lottery")

@@ -59,13 +59,13 @@ type Short = (f64, f64, Option<HeldUp>);
 
 fn answers_behind(case: &CaseSummary) -> Option<(f64, Short)> {
     let asked = open_loop::asked_per_s(&case.case)?;
-    let (rate, p50) = (case.rate_per_s?.value, case.latency_ns.p50?.value);
+    let (rate, p50) = (case.flow().rate_per_s?.value, case.flow().latency_ns.p50?.value);
     // What is on its way over a link is no queue. A round lasts until its last answer is there, and what was lost was not
     // slow.
-    let on_its_way_ns = case.curve.first().map_or(0.0, |fastest| fastest.latency_ns);
+    let on_its_way_ns = case.flow().curve.first().map_or(0.0, |fastest| fastest.latency_ns);
     let queued = (p50 - on_its_way_ns) * asked / 1e9;
-    let each_round = case.ledger.sent as f64 / case.rounds.max(1) as f64;
-    let lost = case.ledger.lost.values().sum::<u64>() as f64 / case.ledger.sent.max(1) as f64;
+    let each_round = case.flow().ledger.sent as f64 / case.rounds.max(1) as f64;
+    let lost = case.flow().ledger.lost.values().sum::<u64>() as f64 / case.flow().ledger.sent.max(1) as f64;
     let possible = asked * (1.0 - lost) * each_round / (each_round + asked * on_its_way_ns / 1e9);
     let behind = rate < open_loop::SATURATED_BELOW * possible && queued >= QUEUE;
     behind.then_some((1.0 - rate / asked, (asked, rate, None)))
@@ -146,11 +146,12 @@ mod tests {
     #[test]
     fn a_generator_that_waits_for_answers_is_told_from_a_saturated_one() {
         let found = |waited: f64| {
-            let case = Case { size_bytes: 1, reply_size_bytes: 1, ..at_rate(Case::ping_pong("udp"), 10_000.0) };
+            let case =
+                at_rate(Case::ping_pong("udp"), 10_000.0).with(|changed| changed.flow_mut().load.set_sizes(1, 1));
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..1000).map(|k| (25_000 * k, 20_000)).collect();
             fixture.round_with(&case, 0, &paced(100_000, &messages), |measured| {
-                measured.client.facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
+                measured.ends[0].facts = vec![Fact::number(fact_names::WAITED_FOR_ANSWERS, waited)];
             });
             let run = fixture.run();
             let found = crate::findings(&run).into_iter().find(|finding| finding.code == CARD.code).unwrap();
@@ -185,12 +186,12 @@ mod tests {
             let mut fixture = Fixture::new();
             let messages: Vec<(u64, u64)> = (0..800).map(|k| (0, service_ns(k))).collect();
             fixture.round_with(&case, 0, &paced(1_000_000, &messages), |measured| {
-                measured.ledger.sent = 1000;
-                measured.ledger.lost = [("link-loss".to_owned(), 200)].into();
-                measured.ledger = measured.ledger.clone().closed();
+                measured.flow_mut().ledger.sent = 1000;
+                measured.flow_mut().ledger.lost = [("link-loss".to_owned(), 200)].into();
+                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
                 // As if every fifth were lost.
                 measured.duration_ns = 1_100_000_000;
-                measured.figures.rate_per_s = 800.0 / 1.1;
+                measured.flow_mut().figures.rate_per_s = 800.0 / 1.1;
             });
             fixture.findings(CARD.code)
         };

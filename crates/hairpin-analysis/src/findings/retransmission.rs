@@ -129,12 +129,12 @@ impl Hurt {
 }
 
 fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
-    if case.case.replicate != 0 || !run.cards.reliable(&case.case.transport) {
+    if case.case.replicate != 0 || !run.cards.reliable(&case.case.flow().transport) {
         return None;
     }
     let counted = counted(case).filter(|counted| counted.segments > 0.0)?;
-    let hurt = case.link.as_ref().map(|_| hurt(run, case));
-    let often = counted.segments >= FEWEST && counted.segments >= LEAST_OFTEN * case.samples as f64;
+    let hurt = case.path.relay.as_ref().map(|_| hurt(run, case));
+    let often = counted.segments >= FEWEST && counted.segments >= LEAST_OFTEN * case.flow().samples as f64;
     let worth_a_word = often || hurt.as_ref().is_some_and(Hurt::shapes);
     let share = hurt.as_ref().map_or(0.0, Hurt::explains);
     worth_a_word.then_some((share, Again { counted, hurt }))
@@ -143,10 +143,13 @@ fn again(run: &Run, case: &CaseSummary) -> Option<(f64, Again)> {
 /// Null where no end is one of TCP.
 fn counted(case: &CaseSummary) -> Option<Counted> {
     let sum = |name: &str| {
-        let of_ends: Vec<f64> = case.facts.values().filter_map(|facts| fact::number(facts, name)).collect();
+        let of_ends: Vec<f64> =
+            case.ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).collect();
         (!of_ends.is_empty()).then(|| of_ends.iter().sum::<f64>())
     };
-    let greatest = |name: &str| case.facts.values().filter_map(|facts| fact::number(facts, name)).reduce(f64::max);
+    let greatest = |name: &str| {
+        case.ends.iter().map(|end| &end.facts).filter_map(|facts| fact::number(facts, name)).reduce(f64::max)
+    };
     let how = || {
         Some(How {
             fast: sum(fact_names::FAST_RETRANSMITS)?,
@@ -160,12 +163,14 @@ fn counted(case: &CaseSummary) -> Option<Counted> {
 
 fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
     let rounds = rounds_of(run, &case.id);
-    let drops: Vec<DropFigures> = rounds.iter().filter_map(|(_, measured)| measured.figures.drops).collect();
+    let drops: Vec<DropFigures> = rounds.iter().filter_map(|(_, measured)| measured.flow().figures.drops).collect();
     let over = |of: fn(&DropFigures) -> Option<f64>| median(&drops.iter().filter_map(of).collect::<Vec<_>>());
-    let time_ns: f64 =
-        rounds.iter().map(|(_, measured)| measured.figures.latency_ns.mean * measured.figures.samples as f64).sum();
+    let time_ns: f64 = rounds
+        .iter()
+        .map(|(_, measured)| measured.flow().figures.latency_ns.mean * measured.flow().figures.samples as f64)
+        .sum();
     let added_ns: f64 = drops.iter().map(|drops| drops.added_ns).sum::<f64>().max(0.0);
-    let tails: Vec<f64> = rounds.iter().filter_map(|(_, measured)| share_of_tail(&measured.figures)).collect();
+    let tails: Vec<f64> = rounds.iter().filter_map(|(_, measured)| share_of_tail(&measured.flow().figures)).collect();
     let mut by_stage: BTreeMap<&str, u64> = BTreeMap::new();
     let links = rounds.iter().filter_map(|(_, measured)| measured.link.as_ref());
     for drop in links.flat_map(directions).flat_map(|direction| &direction.drops).filter(|drop| drop.carries_data) {
@@ -178,7 +183,7 @@ fn hurt(run: &Run, case: &CaseSummary) -> Hurt {
         other_ns: over(|drops| drops.other_p50_ns),
         share_of_tail: (!tails.is_empty()).then(|| tails.iter().sum::<f64>() / tails.len() as f64),
         share: if time_ns > 0.0 { (added_ns / time_ns).min(1.0) } else { 0.0 },
-        added_ns: added_ns / case.samples.max(1) as f64,
+        added_ns: added_ns / case.flow().samples.max(1) as f64,
         stage: by_stage.into_iter().max_by_key(|(_, count)| *count).map(|(stage, _)| stage.to_owned()),
     }
 }
@@ -275,8 +280,9 @@ fn proved(run: &Run, first: &Hit<'_, Again>, sibling: &hairpin_model::case::Case
     let expected_ns = first.with.hurt.as_ref()?.added_ns;
     let sibling = sibling_of(run, sibling).filter(|sibling| sibling.valid)?;
     let [own, other] = [first.case, sibling].map(|case| {
-        let answered = rounds_of(run, &case.id).into_iter().filter(|(_, measured)| measured.figures.samples > 0);
-        by_block(answered.map(|(round, measured)| (round.order.block, measured.figures.latency_ns.mean)))
+        let answered =
+            rounds_of(run, &case.id).into_iter().filter(|(_, measured)| measured.flow().figures.samples > 0);
+        by_block(answered.map(|(round, measured)| (round.order.block, measured.flow().figures.latency_ns.mean)))
     });
     let over = over_points(first.case, run.plan.alpha);
     let (effect, _) = difference_by_block(&own, &other, over)?;
@@ -325,8 +331,8 @@ mod tests {
         for block in 0..6 {
             fixture.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(dropping("loss", &drops_ns));
-                measured.client.facts = counters(hit.len() as f64, Some(how));
-                measured.echo.as_mut().unwrap().facts = counters(0.0, Some([0.0; 4]));
+                measured.ends[0].facts = counters(hit.len() as f64, Some(how));
+                measured.ends[1].facts = counters(0.0, Some([0.0; 4]));
             });
         }
         fixture
@@ -355,7 +361,7 @@ mod tests {
             "{}",
             experiment.command
         );
-        assert_eq!(experiment.pair.as_ref().unwrap()[1].link, "delay=10ms");
+        assert_eq!(experiment.pair.as_ref().unwrap()[1].path.link, "delay=10ms");
     }
 
     /// Five messages that take 30 ms more are less than a hundredth of the time, and half of the tail of a thousand.
@@ -411,7 +417,7 @@ mod tests {
         let retransmits = |count: f64| {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&Case::ping_pong("tcp"), &[10_000; 6], |measured: &mut Measured| {
-                measured.client.facts = counters(count, None);
+                measured.ends[0].facts = counters(count, None);
             });
             fixture.findings(CODE)
         };
@@ -431,7 +437,7 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.rounds_with(&case(), &[20 * MS; 6], |measured| {
             measured.link = Some(link());
-            measured.client.facts = counters(1.0, Some([1.0, 0.0, 0.0, 0.0]));
+            measured.ends[0].facts = counters(1.0, Some([1.0, 0.0, 0.0, 0.0]));
         });
         let found = fixture.findings(CODE);
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
@@ -448,14 +454,14 @@ mod tests {
         for block in 0..6 {
             fixture.round_with(&case(), block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(link());
-                measured.client.facts = counters(0.0, Some([0.0; 4]));
+                measured.ends[0].facts = counters(0.0, Some([0.0; 4]));
             });
             fixture.round_with(&udp, block, &back_to_back(&[], &latencies), |measured| {
                 measured.link = Some(dropping("loss", &[201 * MS]));
             });
         }
         fixture.round_with(&Case::ping_pong("tcp"), 0, &back_to_back(&[], &[10_000; 100]), |measured| {
-            measured.client.facts = counters(2.0, None);
+            measured.ends[0].facts = counters(2.0, None);
         });
         assert_eq!(fixture.findings(CODE), []);
     }

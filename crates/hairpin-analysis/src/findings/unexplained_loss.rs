@@ -37,7 +37,7 @@ impl Detector for UnexplainedLoss {
         let Some(first) = hits.first() else { return Vec::new() };
         let (missing, case) = (&first.with, first.case);
         let what = match missing.unexplained {
-            0 => format!("{} were lost, though {} promises every message", missing.lost, case.case.transport),
+            0 => format!("{} were lost, though {} promises every message", missing.lost, case.case.flow().transport),
             many if many > 0 => format!("{many} are missing without a cause"),
             many => format!("{} more are accounted for than were sent", -many),
         };
@@ -46,13 +46,13 @@ impl Detector for UnexplainedLoss {
             summary: format!(
                 "{}: of {} messages sent, {what} ({}).{}",
                 case.label,
-                quantities::count(case.ledger.sent),
+                quantities::count(case.flow().ledger.sent),
                 quantities::share(first.share),
                 hits.others()
             ),
             evidence: vec![
-                evidence("messages sent", Figure::bare(case.ledger.sent as f64), "count"),
-                evidence("answers received", Figure::bare(case.ledger.received as f64), "count"),
+                evidence("messages sent", Figure::bare(case.flow().ledger.sent as f64), "count"),
+                evidence("answers received", Figure::bare(case.flow().ledger.received as f64), "count"),
                 evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
             ],
             advice: "Do not use the loss figures of these cases. Please report this with the run folder: either a counter \
@@ -69,11 +69,11 @@ impl Detector for UnexplainedLoss {
 }
 
 fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {
-    let ledger = &case.ledger;
-    if case.link.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
+    let ledger = &case.flow().ledger;
+    if case.path.relay.as_ref().is_some_and(|link| ledger.may_count_copies(link.packets.not_messages())) {
         return None;
     }
-    let lost = if run.cards.reliable(&case.case.transport) { ledger.lost.values().sum() } else { 0 };
+    let lost = if run.cards.reliable(&case.case.flow().transport) { ledger.lost.values().sum() } else { 0 };
     let count = ledger.unexplained.unsigned_abs().max(lost);
     let share = (count as f64 / ledger.sent.max(1) as f64).min(1.0);
     (count > 0).then_some((share, Missing { unexplained: ledger.unexplained, lost }))
@@ -97,10 +97,10 @@ mod tests {
     fn found_in(case: &Case, sent: u64, lost: &[(&str, u64)]) -> (bool, Vec<Finding>) {
         let mut fixture = Fixture::new();
         fixture.rounds_with(case, &[10_000; 2], |measured| {
-            measured.ledger.sent = sent;
-            measured.ledger.lost =
+            measured.flow_mut().ledger.sent = sent;
+            measured.flow_mut().ledger.lost =
                 lost.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect::<BTreeMap<_, _>>();
-            measured.ledger = measured.ledger.clone().closed();
+            measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
         });
         let run = fixture.run();
         let found = crate::findings(&run).into_iter().filter(|finding| finding.code == CARD.code).collect();
@@ -132,9 +132,9 @@ mod tests {
         let found = |not_messages: u64| {
             let mut fixture = Fixture::new();
             fixture.rounds_with(&over("duplicate=30%", Case::ping_pong("udp")), &[10_000; 2], |measured| {
-                measured.ledger.sent = measured.ledger.received + 6;
-                measured.ledger.lost = BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 9)]);
-                measured.ledger = measured.ledger.clone().closed();
+                measured.flow_mut().ledger.sent = measured.flow().ledger.received + 6;
+                measured.flow_mut().ledger.lost = BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 9)]);
+                measured.flow_mut().ledger = measured.flow().ledger.clone().closed();
                 let link = crate::fixture::links::link();
                 let packets = PacketCounts { duplicated: not_messages, ..link.packets.clone() };
                 measured.link = Some(LinkRecord { packets, ..link });

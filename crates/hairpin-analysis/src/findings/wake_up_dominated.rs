@@ -123,7 +123,7 @@ fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> Count
     let own = &tried.case.case;
     if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
         let words = "the same with both ends spinning: if it takes as long, it was not the waking";
-        let values = [own.waiting, Waiting::Spin].map(|waiting| waiting.to_string());
+        let values = [own.ends.waiting, Waiting::Spin].map(|waiting| waiting.to_string());
         return paired(counter_experiment(words, &[own], "waiting", &values), [own.clone(), spinning(own)]);
     }
     let words = "the same with the CPUs kept awake: if it takes as long, it was not the waking from deep idle";
@@ -133,7 +133,7 @@ fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> Count
 
 fn summary(first: &Hit<'_, Waking<'_>>) -> String {
     let without = &first.with.strongest;
-    let p50 = |case: &CaseSummary| case.latency_ns.p50.map_or(0.0, |p50| p50.value);
+    let p50 = |case: &CaseSummary| case.flow().latency_ns.p50.map_or(0.0, |p50| p50.value);
     format!(
         "{}: {} of its {} round trip, {}, is waking the other end: {} it takes {}.",
         first.case.label,
@@ -148,7 +148,7 @@ fn summary(first: &Hit<'_, Waking<'_>>) -> String {
 fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evidence> {
     let label = &first.case.label;
     let mut all = Vec::new();
-    all.extend(first.case.latency_ns.p50.map(|p50| evidence(format!("p50, {label}"), p50, "ns")));
+    all.extend(first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50, {label}"), p50, "ns")));
     for without in std::iter::once(&first.with.strongest).chain(&first.with.others) {
         all.push(evidence(format!("saved {}, {label}", without.words), without.change.saved_ns(), "ns"));
         all.push(evidence(format!("share saved {}, {label}", without.words), without.change.saved_share(), "share"));
@@ -157,19 +157,19 @@ fn all_evidence(first: &Hit<'_, Waking<'_>>) -> Vec<hairpin_model::finding::Evid
 }
 
 fn spinning(case: &Case) -> Case {
-    Case { waiting: Waiting::Spin, ..case.clone() }
+    case.clone().with(|changed| changed.ends.waiting = Waiting::Spin)
 }
 
 fn awake(case: &Case) -> Case {
-    Case { cpu_idle: CpuIdle::Shallow, ..case.clone() }
+    case.clone().with(|changed| changed.ends.cpu_idle = CpuIdle::Shallow)
 }
 
 fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> {
     let own = &case.case;
-    if own.waiting == Waiting::Spin || own.cpu_idle == CpuIdle::Shallow || own.replicate != 0 {
+    if own.ends.waiting == Waiting::Spin || own.ends.cpu_idle == CpuIdle::Shallow || own.replicate != 0 {
         return None;
     }
-    let together = Case { placement: Placement::SameCpu, ..own.clone() };
+    let together = own.clone().with(|changed| changed.ends.placement = Placement::SameCpu);
     let siblings = [
         ("with the CPUs kept awake", awake(own)),
         ("with both ends spinning", spinning(own)),
@@ -181,8 +181,8 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     });
     let changes: Vec<Without<'r>> = changes.collect();
     let with = |of: &dyn Fn(&Case) -> bool| changes.iter().find(|one| of(&one.case.case)).map(|one| one.change);
-    let awake = with(&|case| case.cpu_idle == CpuIdle::Shallow);
-    let spinning = with(&|case| case.waiting == Waiting::Spin);
+    let awake = with(&|case| case.ends.cpu_idle == CpuIdle::Shallow);
+    let spinning = with(&|case| case.ends.waiting == Waiting::Spin);
     let mut telling = changes
         .into_iter()
         .filter(|without| without.change.verdict == Verdict::Faster && without.change.saved_share().value >= LEAST);
@@ -211,7 +211,7 @@ mod tests {
         fixture.rounds_of(&spinning(&tcp), &around(8_000));
         let pipe = apart(Case::ping_pong("pipe"));
         fixture.rounds_of(&pipe, &around(54_000));
-        fixture.rounds_of(&Case { placement: Placement::SameCpu, ..pipe }, &around(5_400));
+        fixture.rounds_of(&pipe.with(|changed| changed.ends.placement = Placement::SameCpu), &around(5_400));
         let found = fixture.findings("wake-up-dominated");
         assert_eq!((found.len(), found[0].severity, found[0].cases.len()), (1, Severity::Warning, 2));
         assert!((found[0].share - 0.9).abs() < 0.01, "the pipe's is the greatest: {}", found[0].share);
@@ -239,7 +239,7 @@ mod tests {
         let tcp = apart(Case::ping_pong("tcp"));
         fixture.rounds_of(&tcp, &around(66_000));
         fixture.rounds_of(&awake(&tcp), &around(awake_ns));
-        fixture.rounds_of(&Case { placement: Placement::SameCpu, ..tcp.clone() }, &around(12_000));
+        fixture.rounds_of(&tcp.clone().with(|changed| changed.ends.placement = Placement::SameCpu), &around(12_000));
         if let Some(spinning_ns) = spinning_ns {
             fixture.rounds_of(&spinning(&tcp), &around(spinning_ns));
         }
@@ -270,7 +270,7 @@ mod tests {
         let first = found[0].summary.split(". ").next().unwrap();
         assert!(first.ends_with("deep idle is not the cause, and whether waking is was not checked"), "{first}");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
-        assert_eq!(pair.map(|case| case.waiting), [Waiting::Block, Waiting::Spin]);
+        assert_eq!(pair.map(|case| case.ends.waiting), [Waiting::Block, Waiting::Spin]);
     }
 
     #[test]

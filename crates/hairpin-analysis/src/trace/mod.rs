@@ -56,9 +56,9 @@ pub fn trace_figures(
 /// Fills in what its trace says of a measured round.
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let echo = measured.echo.as_ref().map_or(&[][..], |end| &end.options);
-        let exchange = record.order.case.exchange.as_ref();
-        measured.traced = Some(trace_figures(trace, exchange, &measured.client.options, echo));
+        let echo = measured.server().map_or(&[][..], |end| &end.options);
+        let exchange = record.order.case.flow().load.exchange();
+        measured.traced = Some(trace_figures(trace, exchange, &measured.client().options, echo));
     }
 }
 

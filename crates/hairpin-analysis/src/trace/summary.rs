@@ -29,7 +29,7 @@ fn figures_of(round: &RoundRecord) -> Option<&TraceFigures> {
 }
 
 fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
-    counted::evidence(round, purpose).filter(|measured| measured.figures.samples > 0)
+    counted::evidence(round, purpose).filter(|measured| measured.flow().figures.samples > 0)
 }
 
 /// What tracing adds to an exchange, in ns and as a ratio: the mean of a traced round against that of the untraced one
@@ -38,7 +38,7 @@ fn of_purpose(round: &RoundRecord, purpose: Purpose) -> Option<&Measured> {
 fn cost(rounds: &[&RoundRecord]) -> Option<(Figure, Figure)> {
     let means = |purpose: Purpose| {
         let of = |round: &&RoundRecord| {
-            Some((round.order.block, of_purpose(round, purpose)?.figures.latency_ns.mean.max(1.0)))
+            Some((round.order.block, of_purpose(round, purpose)?.flow().figures.latency_ns.mean.max(1.0)))
         };
         rounds.iter().filter_map(of).collect::<Vec<_>>()
     };

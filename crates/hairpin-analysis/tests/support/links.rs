@@ -8,7 +8,7 @@ use hairpin_model::round::Measured;
 
 /// `case` over a link of that line.
 pub fn over(line: &str, case: Case) -> Case {
-    Case { link: line.to_owned(), ..case }
+    case.with(|changed| changed.path.link = line.to_owned())
 }
 
 /// A link that carried 200 packets on time and dropped none; the samples began with it.

@@ -7,16 +7,18 @@ pub mod traces;
 use hairpin_analysis::statistics::interval::ALPHA;
 use hairpin_analysis::{Digest, States, comparisons, findings, round_figures, traced};
 use hairpin_model::answer::Answer;
-use hairpin_model::case::{Case, Ends, Pattern, Placement};
+use hairpin_model::case::{Case, EndKind, Placement};
 use hairpin_model::environment::Environment;
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::Finding;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::options::{Effective, OptionName};
-use hairpin_model::round::{EndReport, Extent, Failure, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord};
-use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
+use hairpin_model::round::{
+    EndReport, Extent, Failure, FlowRecord, Measured, Noise, Outcome, Purpose, RoundOrder, RoundRecord,
+};
+use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
 use hairpin_model::samples::{Fate, LONGEST_NS, Samples, latency_histogram};
-use hairpin_model::trace::RoundTrace;
+use hairpin_model::trace::{End, RoundTrace};
 use hairpin_model::upgrade::earlier_cards;
 
 /// Samples of a closed loop: each message leaves when the last was answered.
@@ -107,7 +109,7 @@ impl Fixture {
         let mut measured = measured(case, self.purpose, samples);
         change(&mut measured);
         // The drops of a link that was put under it.
-        if measured.link.is_some() && measured.figures.drops.is_none() {
+        if measured.link.is_some() && measured.flow().figures.drops.is_none() {
             let duration_ns = measured.duration_ns;
             let figures = round_figures(
                 case,
@@ -115,9 +117,9 @@ impl Fixture {
                 samples,
                 duration_ns,
                 measured.link.as_ref(),
-                earlier_cards().reliable(&case.transport),
+                earlier_cards().reliable(&case.flow().transport),
             );
-            measured.figures.drops = figures.drops;
+            measured.flow_mut().figures.drops = figures.drops;
         }
         self.push(case, block, Outcome::Measured(Box::new(measured)), Some(samples));
     }
@@ -169,7 +171,7 @@ impl Fixture {
             state: State::Complete,
             seed: SEED,
             plan: Plan::default(),
-            environment: self.environment,
+            hosts: vec![Host { role: End::Client, environment: self.environment }],
             cards: earlier_cards(),
             comparisons: comparisons(&cases, ALPHA),
             machine: states.machine().clone(),
@@ -212,23 +214,17 @@ fn measured(case: &Case, purpose: Purpose, samples: &Samples) -> Measured {
     let answered = samples.latency.len();
     let end = |cpu: usize| EndReport { seen_cpus: vec![cpu, cpu], cpu_ns: duration_ns / 4, ..EndReport::default() };
     let noise = Noise { busy_ns: duration_ns / 2, wall_ns: duration_ns, runnable_before: 1, ..Noise::default() };
-    Measured {
-        link: None,
+    let flow = FlowRecord {
         figures: round_figures(case, purpose, samples, duration_ns, None, true),
         ledger: Ledger { sent: answered, received: answered, ..Ledger::default() }.closed(),
         setup_ns: 50_000,
         first_message_ns: samples.received_ns.first().map_or(0, |received| received - samples.due_ns[0]),
-        duration_ns,
-        client: end(0),
-        echo: Some(end(usize::from(case.placement == Placement::CrossCpu))),
-        noise,
-        samples_file: None,
         samples_kept: samples.kept() as u64,
-        exchange_counts: None,
-        traced: None,
-        trace_file: None,
-        interrupted: false,
-    }
+        ..FlowRecord::default()
+    };
+    let server = end(usize::from(case.ends.placement == Placement::CrossCpu));
+    let ends = vec![end(0), EndReport { role: End::Server, ..server }];
+    Measured { flows: vec![flow], ends, duration_ns, noise, ..Measured::default() }
 }
 
 /// An option as granted.
@@ -245,7 +241,7 @@ pub fn small_writes(remedy: &str) -> Case {
 /// The same with so many requests in flight.
 pub fn in_flight(pipeline: u64, remedy: &str) -> Case {
     let case = small_writes(remedy);
-    Case { exchange: case.exchange.clone().map(|exchange| Exchange { pipeline, ..exchange }), ..case }
+    case.with(|case| case.flow_mut().load.exchange_mut().unwrap().pipeline = pipeline)
 }
 
 /// Six timed rounds of `case` with that latency, and three blocks of evidence: a round with that trace, and one untraced
@@ -266,8 +262,8 @@ pub fn evidence_rounds(
     [client, echo]: [&[Effective]; 2],
 ) {
     let grant = |measured: &mut Measured| {
-        measured.client.options = client.to_vec();
-        measured.echo.as_mut().unwrap().options = echo.to_vec();
+        measured.ends[0].options = client.to_vec();
+        measured.ends[1].options = echo.to_vec();
     };
     let latencies: Vec<u64> = (0..6).map(|k| latency + latency / 1000 * k).collect();
     fixture.rounds_with(case, &latencies, grant);
@@ -283,15 +279,15 @@ pub fn evidence_rounds(
 
 /// `case` at a fixed rate.
 pub fn at_rate(case: Case, rate_per_s: f64) -> Case {
-    Case { pattern: Pattern::Paced { rate_per_s }, ..case }
+    case.with(|changed| changed.flow_mut().load = changed.flow().load.paced(rate_per_s))
 }
 
 /// `case` with both ends pinned apart.
 pub fn apart(case: Case) -> Case {
-    Case { placement: Placement::CrossCpu, ..case }
+    case.with(|changed| changed.ends.placement = Placement::CrossCpu)
 }
 
 /// `case` with threads for ends.
 pub fn threads(case: Case) -> Case {
-    Case { ends: Ends::Threads, ..case }
+    case.with(|changed| changed.ends.kind = EndKind::Threads)
 }

@@ -80,7 +80,7 @@ impl Client<'_> {
             None if order.case.is_emulated() => FAR.v4.to_string(),
             None => Ipv4Addr::LOCALHOST.to_string(),
         };
-        let pinned = self.host.settle(order.case.placement, End::Client)?;
+        let pinned = self.host.settle(order.case.ends.placement, End::Client)?;
         let probing = Probing::begin(clock);
         let server = self.link.as_ref().map(Link::server_namespace);
         let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, server));

@@ -28,18 +28,21 @@ pub fn transport(name: &str) -> Result<&'static dyn Transport, Failure> {
 /// What is asked of the socket of one end: the case's options, and what its remedy asks for there.
 #[must_use]
 pub fn asked(case: &Case, end: End) -> Options {
-    let remedy = case.exchange.as_ref().map(|exchange| exchange.options_at(end));
-    remedy.unwrap_or_default().iter().fold(case.options.clone(), |options, (name, value)| options.with(name, value))
+    let remedy = case.flow().load.exchange().map(|exchange| exchange.options_at(end));
+    remedy
+        .unwrap_or_default()
+        .iter()
+        .fold(case.flow().options.clone(), |options, (name, value)| options.with(name, value))
 }
 
 /// What an end is told when it opens.
 #[must_use]
 pub fn setup(round: &RoundOrder, end: End, cookie: Cookie) -> Setup {
     let case = &round.case;
-    let largest = case.size_bytes.max(case.reply_size_bytes);
+    let largest = case.flow().load.size_bytes().max(case.flow().load.reply_size_bytes());
     Setup {
         options: asked(case, end),
-        waiting: case.waiting,
+        waiting: case.ends.waiting,
         timeout: Duration::from_nanos(round.timeout_ns),
         largest_message: usize::try_from(largest).expect("sizes are at most 1 GiB"),
         port: round.port,
@@ -147,7 +150,8 @@ mod tests {
 
     fn round(options: &str, allow_unmet_options: bool) -> RoundOrder {
         RoundOrder {
-            case: Case { options: Options::parse(options).unwrap(), ..Case::ping_pong("tcp") },
+            case: Case::ping_pong("tcp")
+                .with(|changed| changed.flow_mut().options = Options::parse(options).unwrap()),
             purpose: hairpin_model::round::Purpose::Timed,
             block: 0,
             extent: Extent::Count(1),
@@ -186,9 +190,9 @@ mod tests {
     #[test]
     fn what_a_remedy_asks_is_asked_beside_the_options_of_the_case() {
         let exchange = |remedy| Exchange { writes: "2".parse().unwrap(), gap_ns: 0, pipeline: 1, remedy };
-        let case = |remedy| Case {
-            options: Options::parse("sndbuf=4096").unwrap(),
-            ..Case::small_writes("tcp", exchange(remedy))
+        let case = |remedy| {
+            Case::small_writes("tcp", exchange(remedy))
+                .with(|changed| changed.flow_mut().options = Options::parse("sndbuf=4096").unwrap())
         };
         let text = |remedy, end| {
             let asked = asked(&case(remedy), end);

@@ -37,9 +37,9 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let order = heard_order(control).map_err(|error| error.failure("the client"))?;
     let EndOrder { round, cookie } = order;
     let case = &round.case;
-    let transport = opening::transport(&case.transport)?;
+    let transport = opening::transport(&case.flow().transport)?;
     let card = transport.card();
-    let pinned = host.settle(case.placement, End::Server)?;
+    let pinned = host.settle(case.ends.placement, End::Server)?;
     let mut setup = setup(&round, End::Server, Cookie(cookie));
     if case.is_emulated() && !card.reliable {
         setup.timeout = setup.timeout.min(SILENCE);

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use hairpin_model::case::Ends;
+use hairpin_model::case::EndKind;
 use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_transports::Cookie;
 
@@ -50,9 +50,9 @@ impl Server {
     /// # Errors
     /// The program or a thread cannot be started.
     pub fn start(program: &Path, order: &RoundOrder, host: &Host) -> Result<Self, Failure> {
-        let (channel, runs) = match order.case.ends {
-            Ends::Processes => in_a_process(program, host)?,
-            Ends::Threads => in_a_thread(host.clone())?,
+        let (channel, runs) = match order.case.ends.kind {
+            EndKind::Processes => in_a_process(program, host)?,
+            EndKind::Threads => in_a_thread(host.clone())?,
         };
         Ok(Self { channel: Some(channel), runs, patience: patience(order), has_failed: false })
     }

@@ -45,8 +45,8 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
     /// A loop in which the sender itself makes pauses of `pauses_ns` before an answer can come.
     pub(super) fn new(client: &'a Client<'a, C>, pauses_ns: u64) -> Self {
         let case = &client.order.case;
-        let size = usize::try_from(case.size_bytes).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(case.reply_size_bytes).expect("sizes are at most 1 GiB");
+        let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         Self {
             client,
             message: Message::new(size, reply_size),
@@ -74,7 +74,7 @@ impl<'a, C: Clock> ClosedLoop<'a, C> {
         T: FnMut(&mut Self, &mut dyn Wire, u64) -> Result<u64, Failure>,
     {
         let (client, order) = (self.client, self.client.order);
-        let counts_exchanges = order.case.exchange.is_some();
+        let counts_exchanges = order.case.flow().load.exchange().is_some();
         let mut counted = Counted::default();
         let origin_ns = client.clock.now_ns();
         let (mut begin_ns, mut now_ns) = (origin_ns, origin_ns);

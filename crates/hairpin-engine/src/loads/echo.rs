@@ -34,8 +34,8 @@ impl<C: Clock> Echo<'_, C> {
     /// # Errors
     /// The wire failed.
     pub fn run(&self, wire: &mut dyn Wire, marks: &mut dyn ServerMarks) -> Result<Option<Turnaround>, Failure> {
-        let size = usize::try_from(self.case.size_bytes).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(self.case.reply_size_bytes).expect("sizes are at most 1 GiB");
+        let size = usize::try_from(self.case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(self.case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let mut buffer = patterned(size.max(reply_size));
         let mut turnaround = self.stamps_turnaround().then(TurnaroundCounter::default);
         let mut number = 0;
@@ -82,7 +82,7 @@ impl<C: Clock> Echo<'_, C> {
     /// Two clock reads are a few per mille of a round trip with system calls, but a tenth of one where both ends
     /// spin on memory: there the server does not stamp.
     fn stamps_turnaround(&self) -> bool {
-        self.case.injected_fault.is_some() || !(self.cpu_only && self.case.waiting == Waiting::Spin)
+        self.case.injected_fault.is_some() || !(self.cpu_only && self.case.ends.waiting == Waiting::Spin)
     }
 
     /// False when the other end is gone, or the load is over: the farewell of the wire may have been lost.
@@ -118,7 +118,7 @@ impl<C: Clock> Echo<'_, C> {
     /// The remedy is the server's: quick acknowledgements, asked for again after each read (tcp(7)).
     #[inline]
     fn acknowledges_quickly(&self) -> bool {
-        self.case.exchange.as_ref().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
+        self.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
     }
 
     /// The injected fault.

@@ -21,7 +21,7 @@ pub mod tally;
 mod tests;
 pub mod undamaged;
 
-use hairpin_model::case::Pattern;
+use hairpin_model::flow::Load;
 use hairpin_model::round::Failure;
 use hairpin_transports::Wire;
 
@@ -39,9 +39,10 @@ pub fn run_client<C: Clock>(
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
 ) -> Result<Journey, Failure> {
-    match client.order.case.pattern {
-        Pattern::PingPong => ping_pong::run(client, wire, marks),
-        Pattern::Paced { rate_per_s } => paced::run(client, wire, marks, rate_per_s),
-        Pattern::SmallWrites => small_writes::run(client, wire, marks),
+    match &client.order.case.flow().load {
+        Load::PingPong { .. } => ping_pong::run(client, wire, marks),
+        Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
+        Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),
+        Load::Stream { .. } => todo!(),
     }
 }

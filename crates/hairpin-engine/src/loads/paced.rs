@@ -130,8 +130,8 @@ fn is_overdue(order: &RoundOrder, elapsed_ns: u64) -> bool {
 impl<'a, C: Clock> Paced<'a, C> {
     fn new(client: &'a Client<'a, C>, timetable: Timetable, now_ns: u64) -> Self {
         let case = &client.order.case;
-        let size = usize::try_from(case.size_bytes).expect("sizes are at most 1 GiB");
-        let reply_size = usize::try_from(case.reply_size_bytes).expect("sizes are at most 1 GiB");
+        let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
+        let reply_size = usize::try_from(case.flow().load.reply_size_bytes()).expect("sizes are at most 1 GiB");
         let message = Message::new(size, reply_size);
         // A number cut to one byte tells 256 messages apart, half of which may be in flight.
         let most = if message.numbered_reply() == 1 { 128 } else { MOST_IN_FLIGHT / 2 };
@@ -187,7 +187,7 @@ impl<'a, C: Clock> Paced<'a, C> {
     /// Takes an answer if there is one, or waits for one until `until_ns`.
     fn listen(&mut self, wire: &mut dyn Wire, until_ns: u64) -> Result<(), Failure> {
         let now_ns = self.client.clock.now_ns();
-        if self.client.order.case.waiting != Waiting::Spin {
+        if self.client.order.case.ends.waiting != Waiting::Spin {
             // A message that is due but has no room waits for an answer, not for its time.
             let wait_ns = if until_ns > now_ns { until_ns - now_ns } else { LONGEST_WAIT_NS };
             let at_most = Duration::from_nanos(wait_ns.min(LONGEST_WAIT_NS));

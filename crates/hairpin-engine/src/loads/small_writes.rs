@@ -26,18 +26,14 @@ pub fn run<C: Clock>(
     client: &Client<'_, C>,
     wire: &mut dyn Wire,
     marks: &mut dyn ClientMarks,
+    exchange: &Exchange,
 ) -> Result<Journey, Failure> {
-    let case = &client.order.case;
-    let Some(exchange) = case.exchange.as_ref().filter(|exchange| exchange.writes.total_bytes() == case.size_bytes)
-    else {
-        return Err(Failure {
-            cause: format!("the case `{}` does not say which writes make up its request", case.label()),
-            hint: "was the order written by another version of Hairpin?".to_owned(),
-        });
-    };
     if wire.stream().is_none() {
         return Err(Failure {
-            cause: format!("{} carries no stream of bytes, so a request cannot go in several writes", case.transport),
+            cause: format!(
+                "{} carries no stream of bytes, so a request cannot go in several writes",
+                client.order.case.flow().transport
+            ),
             hint: "tcp, unix-stream and pipe are streams".to_owned(),
         });
     }

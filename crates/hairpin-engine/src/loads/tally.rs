@@ -71,7 +71,7 @@ impl Tally {
         let mut lost = BTreeMap::new();
         if !reliable {
             lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
-            lost.insert(format!("{OVERFLOW}-echo"), overflown(echo));
+            lost.insert(format!("{OVERFLOW}-server"), overflown(echo));
             lost.insert(format!("{OVERFLOW}-client"), overflown(client));
             lost.retain(|_, count| *count > 0);
         }
@@ -106,7 +106,7 @@ mod tests {
         let tally = Tally { sent: 10, received: 9, warm_up_sent: 5, warm_up_received: 5, ..Tally::default() };
         let ledger = tally.ledger(false, &[], &[Fact::number(fact_names::SOCKET_DROPS, 1.0)], None);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (10, 9, 0));
-        assert_eq!(ledger.lost, BTreeMap::from([("receive-buffer-overflow-echo".to_owned(), 1)]));
+        assert_eq!(ledger.lost, BTreeMap::from([("receive-buffer-overflow-server".to_owned(), 1)]));
     }
 
     #[test]
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(ledger.unexplained, 0, "the socket's own counter has the damaged ones too: {ledger:?}");
         assert_eq!(
             ledger.lost.keys().collect::<Vec<_>>(),
-            ["link-corrupt", "link-loss", "receive-buffer-overflow-echo"]
+            ["link-corrupt", "link-loss", "receive-buffer-overflow-server"]
         );
     }
 
@@ -143,7 +143,8 @@ mod tests {
             ([Fact::number(fact_names::SOCKET_DROPS, 5.0)], [Fact::number(fact_names::SOCKET_DROPS, 4.0)]);
         let lost = BTreeMap::from([("link-loss".to_owned(), 2)]);
         let ledger = tally.ledger(false, &client, &echo, Some(&lost));
-        let counted = [("link-loss", 2), ("receive-buffer-overflow-client", 4), ("receive-buffer-overflow-echo", 5)];
+        let counted =
+            [("link-loss", 2), ("receive-buffer-overflow-client", 4), ("receive-buffer-overflow-server", 5)];
         assert!(ledger.lost.iter().map(|(cause, count)| (cause.as_str(), *count)).eq(counted), "{ledger:?}");
         assert_eq!(ledger.unexplained, -3, "copies were thrown away too, and no counter tells how many");
     }

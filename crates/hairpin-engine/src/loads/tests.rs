@@ -6,7 +6,8 @@ mod undamaged;
 
 use std::sync::atomic::AtomicBool;
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
+use hairpin_model::flow::Load;
 use hairpin_model::round::{Extent, Failure, RoundOrder};
 use hairpin_model::samples::Fate;
 
@@ -17,9 +18,12 @@ use crate::clock::ManualClock;
 
 const TIMEOUT_NS: u64 = 1_000_000;
 
-fn order(pattern: Pattern, count: u64, warm_up: u64) -> RoundOrder {
+fn order(load: Load, count: u64, warm_up: u64) -> RoundOrder {
     RoundOrder {
-        case: Case { pattern, size_bytes: 12, reply_size_bytes: 12, ..Case::ping_pong("memory") },
+        case: Case::ping_pong("memory").with(|case| {
+            case.flow_mut().load = load;
+            case.flow_mut().load.set_sizes(12, 12);
+        }),
         purpose: hairpin_model::round::Purpose::Timed,
         block: 0,
         extent: Extent::Count(count),
@@ -43,7 +47,7 @@ fn travel(order: &RoundOrder, acts: &[Act], lossy: bool) -> Result<Journey, Fail
 
 #[test]
 fn a_closed_loop_measures_exactly_what_the_wire_took() {
-    let order = order(Pattern::PingPong, 4, 2);
+    let order = order(Load::PLAIN, 4, 2);
     let journey =
         travel(&order, &[Act::After(9000), Act::After(500), Act::After(100), Act::After(300)], false).unwrap();
     assert_eq!(journey.recorder.first_message_ns(), 9000);
@@ -56,7 +60,7 @@ fn a_closed_loop_measures_exactly_what_the_wire_took() {
 
 #[test]
 fn a_round_whose_messages_are_all_lost_ends_and_one_whose_answers_are_late_does_not() {
-    let order = order(Pattern::PingPong, 30, 0);
+    let order = order(Load::PLAIN, 30, 0);
     let failure = travel(&order, &[Act::Never], true).unwrap_err();
     assert_eq!(failure.cause, "no answer to 10 messages in a row, each waited for 1 ms, the last of them message 9");
     let one_in_ten: Vec<Act> = std::iter::repeat_n(Act::Never, 9).chain([Act::After(300)]).collect();
@@ -68,8 +72,8 @@ fn a_round_whose_messages_are_all_lost_ends_and_one_whose_answers_are_late_does_
 
 #[test]
 fn a_round_ends_at_its_deadline() {
-    for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 1e9 / 500.0 }] {
-        let order = RoundOrder { deadline_ns: 2_000_000_000, ..order(pattern, 100_000_000, 0) };
+    for load in [Load::PLAIN, Load::PLAIN.paced(1e9 / 500.0)] {
+        let order = RoundOrder { deadline_ns: 2_000_000_000, ..order(load, 100_000_000, 0) };
         let failure = travel(&order, &[Act::After(500)], false).unwrap_err();
         let cause = "was not begun before the deadline of the round, 2 s";
         assert!(failure.cause.ends_with(cause), "{}", failure.cause);
@@ -80,14 +84,14 @@ fn a_round_ends_at_its_deadline() {
 
 #[test]
 fn a_duration_ends_with_the_first_message_past_it() {
-    let order = RoundOrder { extent: Extent::DurationNs(1000), ..order(Pattern::PingPong, 0, 0) };
+    let order = RoundOrder { extent: Extent::DurationNs(1000), ..order(Load::PLAIN, 0, 0) };
     let journey = travel(&order, &[Act::After(300)], false).unwrap();
     assert_eq!((journey.tally.sent, journey.duration_ns), (4, 1200));
 }
 
 #[test]
 fn loss_is_counted_and_the_loop_goes_on() {
-    let order = order(Pattern::PingPong, 4, 0);
+    let order = order(Load::PLAIN, 4, 0);
     let acts = [Act::After(100), Act::Never, Act::Twice(200), Act::After(300)];
     let journey = travel(&order, &acts, true).unwrap();
     let tally = &journey.tally;
@@ -99,7 +103,7 @@ fn loss_is_counted_and_the_loop_goes_on() {
 
 #[test]
 fn an_answer_after_the_time_out_is_late_and_not_lost() {
-    let order = order(Pattern::PingPong, 3, 0);
+    let order = order(Load::PLAIN, 3, 0);
     let acts = [Act::After(TIMEOUT_NS + 50), Act::After(100), Act::After(100)];
     let journey = travel(&order, &acts, true).unwrap();
     assert_eq!((journey.tally.sent, journey.tally.received, journey.tally.late), (3, 2, 1));
@@ -111,7 +115,7 @@ fn an_answer_after_the_time_out_is_late_and_not_lost() {
 
 #[test]
 fn silence_and_garbage_fail_a_lossless_round() {
-    let order = order(Pattern::PingPong, 3, 0);
+    let order = order(Load::PLAIN, 3, 0);
     let silent = travel(&order, &[Act::After(1), Act::Never], false).unwrap_err();
     assert_eq!(silent.cause, "cannot receive the answer to message 1: timed out: receive made no progress for 1 ms");
     let garbled = travel(&order, &[Act::Garbled(5)], false).unwrap_err();
@@ -127,7 +131,7 @@ fn silence_and_garbage_fail_a_lossless_round() {
 #[test]
 fn an_open_loop_sends_on_time_whatever_has_come_back() {
     // Every 1000 ns a message; the second one is held for 3500 ns while the others take 100.
-    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 5, 0);
+    let order = order(Load::PLAIN.paced(1e6), 5, 0);
     let journey =
         travel(&order, &[Act::After(100), Act::After(3500), Act::After(100), Act::After(100), Act::After(100)], true)
             .unwrap();
@@ -142,8 +146,8 @@ fn an_open_loop_sends_on_time_whatever_has_come_back() {
 fn a_generator_that_is_held_up_is_late_and_its_messages_count_from_when_they_were_due() {
     // A wire whose sends take time: modelled by a clock that a slow answer has moved on.
     let order = RoundOrder {
-        case: Case { size_bytes: 1, reply_size_bytes: 1, ..order(Pattern::Paced { rate_per_s: 1e9 }, 1, 0).case },
-        ..order(Pattern::Paced { rate_per_s: 1e9 }, 130, 0)
+        case: (order(Load::PLAIN.paced(1e9), 1, 0).case).with(|changed| changed.flow_mut().load.set_sizes(1, 1)),
+        ..order(Load::PLAIN.paced(1e9), 130, 0)
     };
     let journey = travel(&order, &[Act::After(500)], true).unwrap();
     assert_eq!((journey.tally.sent, journey.tally.received), (130, 130));
@@ -168,7 +172,7 @@ fn travel_behind_time(order: &RoundOrder) -> Journey {
 
 #[test]
 fn an_open_loop_counts_from_when_a_message_was_due() {
-    let journey = travel_behind_time(&order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0));
+    let journey = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!(samples.due_ns, [0, 1000, 2000, 3000]);
     assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500], "later than due, all but the first");
@@ -185,7 +189,7 @@ fn an_open_loop_counts_from_when_a_message_was_due() {
 
 #[test]
 fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
-    let journey = travel_behind_time(&order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0));
+    let journey = travel_behind_time(&order(Load::PLAIN.paced(1e6), 4, 0));
     let samples = journey.recorder.finish(journey.origin_ns);
     assert_eq!(samples.sent_ns, [0, 1500, 3000, 4500]);
     assert_eq!(samples.received_ns, [1500, 3000, 4500, 6000], "each when its send was over, not when all were");
@@ -193,7 +197,7 @@ fn a_generator_behind_its_time_takes_what_has_come_back_between_two_sends() {
 
 #[test]
 fn a_generator_that_cannot_keep_up_ends_one_time_out_after_its_round() {
-    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 0, 0);
+    let order = order(Load::PLAIN.paced(1e6), 0, 0);
     let order = RoundOrder { extent: Extent::DurationNs(4 * TIMEOUT_NS), ..order };
     let journey = travel_behind_time(&order);
     // 4 000 messages are due in 4 ms; a send takes 1.5 us, so after 5 ms it has sent 3 334 and gives up.
@@ -202,7 +206,7 @@ fn a_generator_that_cannot_keep_up_ends_one_time_out_after_its_round() {
 
 #[test]
 fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
-    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 0);
+    let order = order(Load::PLAIN.paced(1e6), 4, 0);
     let order = RoundOrder { warm_up: Extent::DurationNs(6000), ..order };
     let journey = travel_behind_time(&order);
     // In 6000 ns six messages are due, and four are sent.
@@ -213,7 +217,7 @@ fn the_warm_up_of_a_generator_behind_its_time_is_no_longer_than_any_other() {
 
 #[test]
 fn an_open_loop_gives_up_what_never_came() {
-    let order = order(Pattern::Paced { rate_per_s: 1e6 }, 4, 1);
+    let order = order(Load::PLAIN.paced(1e6), 4, 1);
     let journey = travel(&order, &[Act::After(10), Act::After(10), Act::Never], true).unwrap();
     let tally = &journey.tally;
     assert_eq!((tally.warm_up_sent, tally.warm_up_received, tally.sent, tally.received), (1, 1, 4, 3));
@@ -224,7 +228,7 @@ fn an_open_loop_gives_up_what_never_came() {
 
 #[test]
 fn an_open_loop_over_a_lossless_transport_fails_when_answers_stop() {
-    let order = order(Pattern::Paced { rate_per_s: 1e3 }, 10, 0);
+    let order = order(Load::PLAIN.paced(1e3), 10, 0);
     let failure = travel(&order, &[Act::After(10), Act::Never], false).unwrap_err();
     assert!(failure.cause.contains("timed out"), "{}", failure.cause);
 }

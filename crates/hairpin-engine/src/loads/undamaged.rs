@@ -17,7 +17,7 @@ use super::message::Message;
 /// Whether the link of the case flips bits. Where the transport is reliable, what was damaged is sent again.
 #[must_use]
 pub fn may_be_damaged(case: &Case) -> bool {
-    case.is_emulated() && case.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
+    case.is_emulated() && case.path.link.parse().is_ok_and(|profile: Profile| profile.may_corrupt())
 }
 
 /// A wire, which keeps boundaries, without the messages that are damaged.
@@ -29,7 +29,7 @@ pub struct Undamaged<'w> {
 impl<'w> Undamaged<'w> {
     /// The same wire for messages of the case's size.
     pub fn new(wire: &'w mut dyn Wire, case: &Case) -> Self {
-        let size = usize::try_from(case.size_bytes).expect("sizes are at most 1 GiB");
+        let size = usize::try_from(case.flow().load.size_bytes()).expect("sizes are at most 1 GiB");
         Self { wire, message: Message::new(size, size) }
     }
 

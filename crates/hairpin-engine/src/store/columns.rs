@@ -175,7 +175,7 @@ fn write_columns(
                 column.write_batch(&times, Some(&here), None)?;
             }
             (7, ColumnWriter::Int64ColumnWriter(column)) => {
-                column.write_batch(&vec![order.case.size_bytes.cast_signed(); rows], None, None)?;
+                column.write_batch(&vec![order.case.flow().load.size_bytes().cast_signed(); rows], None, None)?;
             }
             (8, ColumnWriter::ByteArrayColumnWriter(column)) => {
                 let fates: Vec<ByteArray> = samples.fate.iter().map(|fate| words[*fate as usize].clone()).collect();

@@ -105,11 +105,12 @@ impl Memory {
 /// Refuses a record with more in a table or more samples than a round can have.
 pub(super) fn record(record: &RoundRecord) -> Result<(), String> {
     let Outcome::Measured(measured) = &record.outcome else { return Ok(()) };
-    let Measured { ledger, link, samples_kept, .. } = &**measured;
-    if *samples_kept > SAMPLES_OF_A_ROUND {
+    let Measured { flows, ends, link, .. } = &**measured;
+    if flows.iter().any(|flow| flow.samples_kept > SAMPLES_OF_A_ROUND) {
         return Err(format!("a round has more than {SAMPLES_OF_A_ROUND} samples"));
     }
-    if ledger.lost.len().max(link.as_ref().map_or(0, most_entries)) > ENTRIES {
+    let tables = flows.iter().map(|flow| flow.ledger.lost.len()).chain([flows.len(), ends.len()]);
+    if tables.chain(link.as_ref().map(most_entries)).any(|entries| entries > ENTRIES) {
         return Err(format!("a table of a round has more than {ENTRIES} entries"));
     }
     Ok(())

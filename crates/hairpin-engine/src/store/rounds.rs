@@ -4,6 +4,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
 use hairpin_model::round::RoundRecord;
 use hairpin_model::run::State;
+use hairpin_model::upgrade;
 
 use super::error::StoreError;
 use super::folder::Folder;
@@ -37,10 +38,15 @@ pub(super) fn rewrite(folder: &Folder, records: &[RoundRecord]) -> Result<(), St
     written.map_err(folder.error("write", FILE))
 }
 
-/// The rounds that were written; none where the file is missing.
-pub(super) fn read(folder: &Folder, state: State, memory: &mut Memory) -> Result<Vec<RoundRecord>, StoreError> {
+/// The rounds that were written in that format; none where the file is missing.
+pub(super) fn read(
+    folder: &Folder,
+    state: State,
+    format: u32,
+    memory: &mut Memory,
+) -> Result<Vec<RoundRecord>, StoreError> {
     match folder.file(FILE, limits::ROUNDS_BYTES) {
-        Ok(file) => records(BufReader::new(file.take(limits::ROUNDS_BYTES)), state, memory)
+        Ok(file) => records(BufReader::new(file.take(limits::ROUNDS_BYTES)), state, format, memory)
             .map_err(|cause| folder.damaged(FILE, cause)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(folder.error("read", FILE)(error)),
@@ -48,7 +54,12 @@ pub(super) fn read(folder: &Folder, state: State, memory: &mut Memory) -> Result
 }
 
 /// The records of a file; a last line that was cut short belongs to the round in flight when the run was killed.
-fn records(mut text: impl BufRead, state: State, memory: &mut Memory) -> Result<Vec<RoundRecord>, String> {
+fn records(
+    mut text: impl BufRead,
+    state: State,
+    format: u32,
+    memory: &mut Memory,
+) -> Result<Vec<RoundRecord>, String> {
     let mut records = Vec::new();
     let mut line = Vec::new();
     for number in 1.. {
@@ -62,7 +73,7 @@ fn records(mut text: impl BufRead, state: State, memory: &mut Memory) -> Result<
             return Err(wrong("it is too long".to_owned()));
         }
         memory.take(&line).map_err(wrong)?;
-        match serde_json::from_slice(&line) {
+        match upgrade::round(&line, format) {
             Ok(record) => {
                 limits::record(&record).map_err(wrong)?;
                 records.push(record);

@@ -65,19 +65,20 @@ impl RunFolder {
             io::ErrorKind::NotFound => no_run(source),
             _ => folder.files.error("read", RUN)(source),
         })?;
-        let mut run = folder.head(json, memory)?;
-        run.rounds = rounds::read(&folder.files, run.state, memory)?;
+        let (mut run, format) = folder.head(json, memory)?;
+        run.rounds = rounds::read(&folder.files, run.state, format, memory)?;
         limits::cases(&run).map_err(|cause| folder.files.damaged(rounds::FILE, cause))?;
         Ok((folder, run))
     }
 
-    fn head(&self, json: Vec<u8>, memory: &mut Memory) -> Result<Run, StoreError> {
+    fn head(&self, json: Vec<u8>, memory: &mut Memory) -> Result<(Run, u32), StoreError> {
         memory.take(&json).map_err(|cause| self.files.damaged(RUN, cause))?;
         let text =
             String::from_utf8(json).map_err(|error| self.files.damaged(RUN, error.utf8_error().to_string()))?;
-        let run = upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
+        let (run, format) =
+            upgrade::load(&text).map_err(|source| StoreError::Load { path: self.path().join(RUN), source })?;
         limits::cases(&run).map_err(|cause| self.files.damaged(RUN, cause))?;
-        Ok(run)
+        Ok((run, format))
     }
 
     /// Where it is.
@@ -139,7 +140,7 @@ impl RunFolder {
         if let Outcome::Measured(measured) = &mut record.outcome {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
             columns::write(&self.files, &name, record.number, &record.case_id, &record.order, samples)?;
-            measured.samples_file = Some(name);
+            measured.flow_mut().samples_file = Some(name);
         }
         histograms::append(&self.files, record, samples)
     }
@@ -165,7 +166,7 @@ impl RunFolder {
             let Some(measured) = record.measured() else { return Ok(None) };
             let histograms = log.round(record)?;
             let columns = folder.columns(measured, &mut so_far)?;
-            let measured = measured.ledger.sent;
+            let measured = measured.flow().ledger.sent;
             Ok(Some(columns.with(histograms, measured)))
         })
     }
@@ -184,12 +185,12 @@ impl RunFolder {
 
     /// The kept samples of a round; `so_far` counts those of the rounds before.
     fn columns(&self, measured: &Measured, so_far: &mut u64) -> Result<columns::Columns, StoreError> {
-        let Some(name) = &measured.samples_file else { return Ok(columns::Columns::default()) };
-        *so_far += measured.samples_kept;
+        let Some(name) = &measured.flow().samples_file else { return Ok(columns::Columns::default()) };
+        *so_far += measured.flow().samples_kept;
         if *so_far > limits::SAMPLES_OF_A_RUN {
             let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
             return Err(self.files.damaged(name, cause));
         }
-        columns::read(&self.files, name, measured.samples_kept)
+        columns::read(&self.files, name, measured.flow().samples_kept)
     }
 }

@@ -7,12 +7,10 @@ use std::path::Path;
 use std::process::Command;
 
 use hairpin_model::case::Case;
-use hairpin_model::environment::Environment;
 use hairpin_model::ledger::Ledger;
-use hairpin_model::round::{Extent, Measured, Outcome, RoundOrder, RoundRecord};
-use hairpin_model::run::{FORMAT, Plan, Run, State, Tool};
+use hairpin_model::round::{Extent, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::run::{FORMAT, Host, Plan, Run, State, Tool};
 use hairpin_model::samples::{Fate, Samples};
-use hairpin_model::summary::RoundFigures;
 use hairpin_model::time_sequence::TraceFigures;
 use hairpin_model::trace::{Capture, RoundTrace};
 
@@ -31,7 +29,7 @@ fn run(state: State) -> Run {
         seed: 7,
         plan: Plan::default(),
         machine: hairpin_model::machine::Machine::default(),
-        environment: Environment::default(),
+        hosts: vec![Host::default()],
         cards: hairpin_model::card::SavedCards::default(),
         cases: Vec::new(),
         comparisons: Vec::new(),
@@ -59,23 +57,12 @@ fn record(number: u32, samples: &Samples) -> RoundRecord {
         not_before_ns: 0,
         link_seed: 0,
     };
-    let measured = Measured {
-        link: None,
-        figures: RoundFigures::default(),
+    let flow = FlowRecord {
         ledger: Ledger { sent: samples.measured, received: samples.latency.len(), ..Ledger::default() }.closed(),
-        setup_ns: 1,
-        first_message_ns: 2,
-        duration_ns: 3,
-        client: hairpin_model::round::EndReport::default(),
-        echo: None,
-        noise: hairpin_model::round::Noise::default(),
-        samples_file: None,
         samples_kept: samples.kept() as u64,
-        exchange_counts: None,
-        traced: None,
-        trace_file: None,
-        interrupted: false,
+        ..FlowRecord::default()
     };
+    let measured = Measured { flows: vec![flow], duration_ns: 3, ..Measured::default() };
     RoundRecord { number, started_ns: 5, case_id: case.id(), order, outcome: Outcome::Measured(Box::new(measured)) }
 }
 
@@ -354,7 +341,7 @@ fn no_file_that_a_round_names_is_read_outside_the_folder() {
     for name in ["../outside", &absolute, "samples/link.parquet", "up/outside", "samples", "/dev/zero", "x\ny\u{1b}"]
     {
         let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-        measured.samples_file = Some(name.to_owned());
+        measured.flow_mut().samples_file = Some(name.to_owned());
         measured.trace_file = Some(name.to_owned());
         let errors = [
             store.rows()(&record).unwrap_err(),
@@ -373,7 +360,7 @@ fn what_a_round_says_of_its_samples_bounds_what_is_read() {
     let (_place, store, mut record) = saved();
     let said = |record: &mut RoundRecord, kept| {
         let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
-        measured.samples_kept = kept;
+        measured.flow_mut().samples_kept = kept;
     };
     said(&mut record, 5);
     let error = store.rows()(&record).unwrap_err().to_string();

@@ -6,7 +6,8 @@ pub mod round;
 mod tests;
 pub mod wire;
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
+use hairpin_model::flow::Load;
 use hairpin_model::round::{Failure, Purpose, RoundOrder};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::Wire;
@@ -60,9 +61,9 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
 /// Whether an answer may be written while another is on its way, and so wait for the acknowledgement of that one. Else
 /// the next request brings it, and a stamp of it would only be in the way of what the server reads.
 fn has_several_in_flight(case: &Case) -> bool {
-    match case.pattern {
-        Pattern::PingPong => false,
-        Pattern::Paced { .. } => true,
-        Pattern::SmallWrites => case.exchange.as_ref().is_some_and(|exchange| exchange.pipeline > 1),
+    match &case.flow().load {
+        Load::PingPong { .. } | Load::Stream { .. } => false,
+        Load::Paced { .. } => true,
+        Load::Exchange { exchange, .. } => exchange.pipeline > 1,
     }
 }

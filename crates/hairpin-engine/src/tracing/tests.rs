@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
@@ -42,7 +42,7 @@ fn order(writes: &str, remedy: Remedy, purpose: Purpose) -> RoundOrder {
 /// A round over a scripted wire whose calls take 10 ns.
 fn travel(order: &RoundOrder) -> (Journey, Option<EndTrace>, Vec<Made>) {
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
-    let request = usize::try_from(order.case.size_bytes).unwrap();
+    let request = usize::try_from(order.case.flow().load.size_bytes()).unwrap();
     let scripted = ScriptedWire::new(&clock, &[Act::After(100)], TIMEOUT_NS).with_slow_sends(10);
     let mut scripted = scripted.in_pieces(request, 4);
     let client = Client { clock: &clock, order, lossy: false, boundaries: false, stop: &stop };
@@ -306,7 +306,7 @@ fn the_server_has_its_answers_acknowledgements_stamped_where_answers_may_wait_fo
         let exchange = Exchange { writes: "2,3".parse().unwrap(), gap_ns: 0, pipeline, remedy: Remedy::Default };
         Case::small_writes("memory", exchange)
     };
-    let paced = Case { pattern: Pattern::Paced { rate_per_s: 1.0 }, ..Case::ping_pong("memory") };
+    let paced = Case::ping_pong("memory").with(|changed| changed.flow_mut().load = changed.flow().load.paced(1.0));
     for case in [Case::ping_pong("memory"), in_flight(1), in_flight(2), paced.clone()] {
         assert_eq!(asked(End::Client, case.clone()), Some(true), "{}", case.label());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hairpin_engine::Engine;
-use hairpin_model::case::{Case, Ends};
+use hairpin_model::case::{Case, EndKind};
 use hairpin_model::exchange::{Exchange, Remedy};
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 
@@ -18,7 +18,7 @@ pub(crate) const WARM_UP: u64 = 2;
 pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
     let exchange = Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, remedy };
     RoundOrder {
-        case: Case { ends: Ends::Threads, ..Case::small_writes(transport, exchange) },
+        case: Case::small_writes(transport, exchange).with(|changed| changed.ends.kind = EndKind::Threads),
         purpose: Purpose::Timed,
         block: 0,
         extent: Extent::Count(COUNT),

@@ -18,7 +18,7 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
@@ -136,7 +136,7 @@ struct Asked {
     circumstances: Circumstances,
     sizes: Vec<u64>,
     reply_sizes: Vec<u64>,
-    patterns: Vec<Pattern>,
+    rates_per_s: Vec<f64>,
     extent: Option<Extent>,
     warm_up: Option<Extent>,
     timeout_ns: Option<u64>,
@@ -151,13 +151,11 @@ impl Asked {
         let rates: Vec<f64> = knobs.values("rate");
         let extent = shared::extent(knobs, "count")?;
         refuse_more_than_a_day(extent.unwrap_or(Extent::Count(DEFAULT_COUNT)), &rates)?;
-        let closed_loop = vec![Pattern::PingPong];
-        let paced = rates.iter().map(|rate_per_s| Pattern::Paced { rate_per_s: *rate_per_s }).collect();
         Ok(Self {
             circumstances,
             sizes: knobs.values("size"),
             reply_sizes: knobs.values("reply-size"),
-            patterns: if rates.is_empty() { closed_loop } else { paced },
+            rates_per_s: rates,
             extent,
             warm_up: knobs.value("warmup"),
             timeout_ns: knobs.value("timeout"),
@@ -168,8 +166,12 @@ impl Asked {
     }
 
     fn refuse_too_many(&self, transports: usize) -> Result<(), Refused> {
-        let own =
-            shared::product(&[transports, self.sizes.len(), self.reply_sizes.len().max(1), self.patterns.len()]);
+        let own = shared::product(&[
+            transports,
+            self.sizes.len(),
+            self.reply_sizes.len().max(1),
+            self.rates_per_s.len().max(1),
+        ]);
         shared::refuse_too_many(own.saturating_mul(self.circumstances.combinations()))
     }
 
@@ -177,20 +179,30 @@ impl Asked {
     fn cases(&self, card: &Card) -> Vec<Case> {
         let mut cases = vec![Case::ping_pong(card.name)];
         cases = each(&cases, &self.sizes, |case, size| {
-            (case.size_bytes, case.reply_size_bytes) = (size, size);
+            case.flow_mut().load.set_sizes(size, size);
         });
         if !self.reply_sizes.is_empty() {
-            cases = each(&cases, &self.reply_sizes, |case, reply| case.reply_size_bytes = reply);
+            cases = each(&cases, &self.reply_sizes, |case, reply| {
+                let size = case.flow().load.size_bytes();
+                case.flow_mut().load.set_sizes(size, reply);
+            });
         }
         cases = self.circumstances.at_their_places(&cases, card);
-        cases = each(&cases, &self.patterns, |case, pattern| case.pattern = pattern);
+        if !self.rates_per_s.is_empty() {
+            cases = each(&cases, &self.rates_per_s, |case, rate_per_s| {
+                case.flow_mut().load = case.flow().load.paced(rate_per_s);
+            });
+        }
         self.circumstances.with_replicates(&cases)
     }
 
     fn planned(&self, case: Case, card: &Card, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
-        let count =
-            if case.pattern == Pattern::PingPong { links::count(DEFAULT_COUNT, travel_ns) } else { DEFAULT_COUNT };
+        let count = if case.flow().load.rate_per_s().is_none() {
+            links::count(DEFAULT_COUNT, travel_ns)
+        } else {
+            DEFAULT_COUNT
+        };
         let extent = self.extent.unwrap_or(Extent::Count(count));
         let warm_up = self.warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns));
         let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));
@@ -201,8 +213,8 @@ impl Asked {
 
 /// The warm-up of `auto`.
 fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
-    let large = case.size_bytes.max(case.reply_size_bytes) > LARGE_BYTES;
-    let is_closed_loop = case.pattern == Pattern::PingPong;
+    let large = case.flow().load.size_bytes().max(case.flow().load.reply_size_bytes()) > LARGE_BYTES;
+    let is_closed_loop = case.flow().load.rate_per_s().is_none();
     if case.is_emulated() && is_closed_loop {
         Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns))
     } else if case.is_emulated() {

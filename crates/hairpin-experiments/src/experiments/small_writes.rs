@@ -239,14 +239,14 @@ impl Asked {
             pipeline: self.pipeline,
             remedy: Remedy::Default,
         };
-        let of = |writes| Case {
-            reply_size_bytes: self.reply_size_bytes,
-            ..Case::small_writes(card.name, exchange(writes))
+        let of = |writes| {
+            Case::small_writes(card.name, exchange(writes))
+                .with(|case| case.flow_mut().load.set_sizes(0, self.reply_size_bytes))
         };
         let mut cases: Vec<Case> = self.writes.iter().map(of).collect();
         cases = self.circumstances.at_their_places(&cases, card);
         cases = each(&cases, remedies, |case, remedy| {
-            if let Some(exchange) = &mut case.exchange {
+            if let Some(exchange) = case.flow_mut().load.exchange_mut() {
                 exchange.remedy = remedy;
             }
         });
@@ -255,7 +255,8 @@ impl Asked {
 
     fn planned(&self, case: Case, card: &Card, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
-        let auto = case.exchange.as_ref().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
+        let auto =
+            case.flow().load.exchange().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
         let extent = self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));
         let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
         let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));

@@ -11,7 +11,7 @@
 
 use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink};
 use hairpin_model::card::AnsweredBy;
-use hairpin_model::case::{Case, CpuIdle, Ends, InjectedFault, LOOPBACK, Placement, Waiting};
+use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::round::Extent;
 
 use crate::budget::{self, Budget};
@@ -200,14 +200,13 @@ fn over<'g>(line: &Line, runnable: &[&'g Candidate]) -> Vec<&'g Candidate> {
 }
 
 fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
-    let mut case = Case {
-        waiting: line.waiting,
-        placement: line.placement,
-        ends: selection::ends(&candidate.card, Ends::Processes, false),
-        cpu_idle: line.cpu_idle,
-        replicate: line.replicate,
-        ..Case::ping_pong(candidate.card.name)
-    };
+    let mut case = Case::ping_pong(candidate.card.name).with(|changed| {
+        changed.ends.waiting = line.waiting;
+        changed.ends.placement = line.placement;
+        changed.ends.kind = selection::ends(&candidate.card, EndKind::Processes, false);
+        changed.ends.cpu_idle = line.cpu_idle;
+        changed.replicate = line.replicate;
+    });
     links::set(&mut case, link);
     case
 }

@@ -5,11 +5,9 @@ use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, expe
 use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink, LinkCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::{Case, Waiting};
-use hairpin_model::ledger::Ledger;
 use hairpin_model::options::OptionName;
-use hairpin_model::round::{EndReport, Failure, Measured, Noise, Outcome, RoundOrder, RoundRecord};
+use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
-use hairpin_model::summary::RoundFigures;
 
 const GIB: u64 = 1 << 30;
 const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
@@ -243,23 +241,7 @@ pub fn plan_on(
 
 /// These orders as rounds that were measured to their end.
 pub fn measured(orders: &[RoundOrder]) -> Vec<RoundRecord> {
-    let outcome = Outcome::Measured(Box::new(Measured {
-        link: None,
-        figures: RoundFigures::default(),
-        ledger: Ledger::default(),
-        setup_ns: 0,
-        first_message_ns: 0,
-        duration_ns: 0,
-        client: EndReport::default(),
-        echo: None,
-        noise: Noise::default(),
-        samples_file: None,
-        samples_kept: 0,
-        exchange_counts: None,
-        traced: None,
-        trace_file: None,
-        interrupted: false,
-    }));
+    let outcome = Outcome::Measured(Box::default());
     recorded(orders, &outcome)
 }
 

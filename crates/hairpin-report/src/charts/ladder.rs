@@ -33,7 +33,7 @@ pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String
 
 /// Everything of a case that is drawn, in ns.
 fn marks_ns(row: &CaseSummary) -> Vec<f64> {
-    let latency = &row.latency_ns;
+    let latency = &row.flow().latency_ns;
     let mut marks: Vec<f64> = [latency.p50, latency.p99, latency.max]
         .into_iter()
         .filter_map(|figure| figure.and_then(Figure::finite))
@@ -84,15 +84,15 @@ fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> 
         let x = at(ns);
         format!("<line class=\"{class}\" x1=\"{x}\" x2=\"{x}\" y1=\"-{half}\" y2=\"{half}\"/>")
     };
-    if let Some(max) = row.latency_ns.max.and_then(Figure::finite) {
+    if let Some(max) = row.flow().latency_ns.max.and_then(Figure::finite) {
         svg.push_str(&line(p50, max, "to-max"));
         svg.push_str(&tick(max, "max", 4));
     }
-    if let Some(p99) = row.latency_ns.p99.and_then(Figure::finite) {
+    if let Some(p99) = row.flow().latency_ns.p99.and_then(Figure::finite) {
         svg.push_str(&line(p50, p99, "to-p99"));
         svg.push_str(&tick(p99, "p99", 6));
     }
-    if let Some((low, high)) = row.latency_ns.p50.and_then(Figure::interval) {
+    if let Some((low, high)) = row.flow().latency_ns.p50.and_then(Figure::interval) {
         let width = percent((axis.place(high) - axis.place(low)).max(0.0));
         let _ = write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
     }
@@ -103,10 +103,14 @@ fn lane(row: &CaseSummary, p50: f64, axis: &Axis, grid: &str, classes: &str) -> 
 /// `tcp block same-cpu: p50 13.4 µs (95 % interval 13.2-13.6), p99 15.0 µs, max 124 µs`.
 fn in_words(row: &CaseSummary, p50: f64) -> String {
     let mut words = format!("{}: p50 {}", row.label, tied(&quantities::duration(p50)));
-    if let Some((low, high)) = row.latency_ns.p50.and_then(Figure::interval) {
+    if let Some((low, high)) = row.flow().latency_ns.p50.and_then(Figure::interval) {
         let _ = write!(words, " (95 % interval {})", quantities::bounds(p50, low, high).replace('-', "\u{2013}"));
     }
-    for (name, figure) in [("p99", row.latency_ns.p99), ("p99.9", row.latency_ns.p999), ("max", row.latency_ns.max)] {
+    for (name, figure) in [
+        ("p99", row.flow().latency_ns.p99),
+        ("p99.9", row.flow().latency_ns.p999),
+        ("max", row.flow().latency_ns.max),
+    ] {
         if let Some(value) = figure.and_then(Figure::finite) {
             let _ = write!(words, ", {name} {}", tied(&quantities::duration(value)));
         }

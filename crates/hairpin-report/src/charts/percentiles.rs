@@ -23,7 +23,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Optio
     let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
         group.rows.iter().copied().filter(|row| points(row).next().is_some()).partition(|row| row.valid);
     let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
-    let nines = Nines::of(rows.iter().map(|row| row.samples).max()?);
+    let nines = Nines::of(rows.iter().map(|row| row.flow().samples).max()?);
     let title = escape(&format!("Percentile curves, {}: latency by percentile, both axes logarithmic", group.name));
     let thing = group.kind.a_thing();
     let mut html = format!(
@@ -53,7 +53,10 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Optio
 }
 
 fn points(row: &CaseSummary) -> impl Iterator<Item = &CurvePoint> {
-    row.curve.iter().filter(|point| point.latency_ns.is_finite() && point.latency_ns > 0.0 && point.quantile >= 0.0)
+    row.flow()
+        .curve
+        .iter()
+        .filter(|point| point.latency_ns.is_finite() && point.latency_ns > 0.0 && point.quantile >= 0.0)
 }
 
 fn grid(axis: &Axis, nines: &Nines) -> String {
@@ -81,13 +84,13 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 /// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
 fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
     #[expect(clippy::cast_precision_loss, reason = "a share is taken")]
-    let sure_to = 1.0 - 10.0 / row.samples.max(10) as f64;
+    let sure_to = 1.0 - 10.0 / row.flow().samples.max(10) as f64;
     let (mut body, mut tail) = (Vec::new(), Vec::new());
     let mut last: Option<(f64, f64)> = None;
     let mut left = points(row).count();
     for point in points(row) {
         left -= 1;
-        let x = (nines.place(point.quantile, row.samples) * STEPS).round();
+        let x = (nines.place(point.quantile, row.flow().samples) * STEPS).round();
         let y = ((1.0 - axis.place(point.latency_ns)) * STEPS).round();
         // A point nearer than a pixel or so to the last drawn one is left out, unless it is the end: any number of
         // points makes a small page.
@@ -118,7 +121,7 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String 
 fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
     let name = ladder::row_name(row);
     let mut html = format!("<g class=\"marks {}\" data-series=\"{}\">", looks.classes(), escape(&name));
-    let place = |quantile: f64| nines.place(quantile, row.samples);
+    let place = |quantile: f64| nines.place(quantile, row.flow().samples);
     let mut wanted: Vec<(f64, String)> =
         nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
     wanted.push((1.0, "greatest".to_owned()));

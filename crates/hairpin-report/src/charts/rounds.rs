@@ -150,7 +150,7 @@ fn points(row: &CaseSummary) -> impl Iterator<Item = &RoundPoint> {
 /// The case's p50 over all rounds, and its interval.
 fn reference(row: &CaseSummary, axis: &Axis) -> String {
     let mut html = String::new();
-    if let Some((low, high)) = row.latency_ns.p50.and_then(Figure::interval) {
+    if let Some((low, high)) = row.flow().latency_ns.p50.and_then(Figure::interval) {
         let (above, below) = (1.0 - axis.place(high), 1.0 - axis.place(low));
         let _ = write!(
             html,

@@ -33,7 +33,7 @@ pub(crate) fn assign(run: &Run) -> BTreeMap<String, Looks> {
     for row in &run.cases {
         let name = ladder::row_name(row);
         if !names.iter().any(|(known, _)| *known == name) {
-            names.push((name, kin(&row.case.transport)));
+            names.push((name, kin(&row.case.flow().transport)));
         }
     }
     let mut members: Vec<(String, usize)> = Vec::new();

@@ -21,9 +21,9 @@ pub(super) fn of(run: &Run) -> Vec<Section> {
         Section { title: "Plan", rows: plan(run) },
         Section { title: "Machine", rows: machine(run) },
         Section { title: "Clock", rows: clock(run) },
-        Section { title: "Kernel settings", rows: map(&run.environment.settings) },
-        Section { title: "Loopback device", rows: map(&run.environment.loopback) },
-        Section { title: "Mitigations in force", rows: map(&run.environment.mitigations) },
+        Section { title: "Kernel settings", rows: map(&run.environment().settings) },
+        Section { title: "Loopback device", rows: map(&run.environment().loopback) },
+        Section { title: "Mitigations in force", rows: map(&run.environment().mitigations) },
     ];
     sections.into_iter().filter(|section| !section.rows.is_empty()).collect()
 }
@@ -39,7 +39,7 @@ fn plan(run: &Run) -> Vec<(String, String)> {
 }
 
 fn machine(run: &Run) -> Vec<(String, String)> {
-    let machine = &run.environment;
+    let machine = &run.environment();
     let numbers = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let load = |load: &[f64]| load.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>().join(", ");
     let yes_no = |fact: Option<bool>| fact.map_or("unknown", |fact| if fact { "yes" } else { "no" });
@@ -64,7 +64,7 @@ fn machine(run: &Run) -> Vec<(String, String)> {
 }
 
 fn clock(run: &Run) -> Vec<(String, String)> {
-    let clock = &run.environment.clock;
+    let clock = &run.environment().clock;
     vec![
         pair("source", &clock.source),
         pair("kernel's clock source", &clock.kernel_source),

@@ -89,13 +89,13 @@ pub(super) fn of(run: &Run) -> Vec<LinkView> {
 
 fn view(link: &Link<'_>, left: &mut usize) -> LinkView {
     let mut shown: Vec<(&CaseSummary, &ShownLink)> =
-        link.rows.iter().filter_map(|row| Some((*row, row.link.as_ref()?.shown.as_deref()?))).collect();
+        link.rows.iter().filter_map(|row| Some((*row, row.path.relay.as_ref()?.shown.as_deref()?))).collect();
     shown.sort_by_key(|(_, shown)| std::cmp::Reverse(dropped(shown)));
     let drawn = shown.len().min(*left);
     *left -= drawn;
-    let row = |row: &&CaseSummary| Some(case_row(row, row.link.as_ref()?));
+    let row = |row: &&CaseSummary| Some(case_row(row, row.path.relay.as_ref()?));
     let told = |(flag, text): (bool, String)| (flag, tied(&text));
-    let bounds = link.rows.iter().find_map(|row| Some(row.link.as_ref()?.late_bounds_ns)).unwrap_or_default();
+    let bounds = link.rows.iter().find_map(|row| Some(row.path.relay.as_ref()?.late_bounds_ns)).unwrap_or_default();
     LinkView {
         title: links::title(link),
         line: if link.name == link.line { Vec::new() } else { words(link.line) },

@@ -100,7 +100,7 @@ pub(super) fn first_exchanges(groups: &[Group<'_>]) -> Option<SummaryTable> {
     let most = rows().map(|(_, row)| exchanges::early(row).len()).max()?;
     let table_row = |(group, row): (&Group<'_>, &CaseSummary)| {
         let early = exchanges::early(row);
-        let times = (0..most).map(|place| early.get(place).copied()).chain([row.latency_ns.p50]);
+        let times = (0..most).map(|place| early.get(place).copied()).chain([row.flow().latency_ns.p50]);
         table_row(group, row, times.map(Cell::time).collect())
     };
     let titles = (1..=most).map(|number| number.to_string()).chain(["p50".to_owned()]).collect();
@@ -114,7 +114,7 @@ pub(super) fn other_states(groups: &[Group<'_>]) -> Option<SummaryTable> {
         let of_state = |other: &OtherState| {
             let share = Cell::new(&quantities::share(other.share), None, Some(other.share));
             let latency = &other.latency_ns;
-            let figures = [latency.p50, latency.p90, latency.p99, row.latency_ns.p50].map(Cell::time);
+            let figures = [latency.p50, latency.p90, latency.p99, row.flow().latency_ns.p50].map(Cell::time);
             table_row(group, row, [share].into_iter().chain(figures).collect())
         };
         row.other_states.iter().map(of_state).collect::<Vec<_>>()
@@ -128,15 +128,15 @@ fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {
     let case = &row.case;
     let mut words = ladder::row_words(row);
     let name = words.remove(0);
-    if let Some(exchange) = &case.exchange {
-        words.insert(0, format!("{} {}", case.transport, ladder::request(case, exchange)));
+    if let Some(exchange) = case.flow().load.exchange() {
+        words.insert(0, format!("{} {}", case.flow().transport, ladder::request(case, exchange)));
     }
     words.extend(group.path.clone());
     Row {
         name,
         details: tied(&words.join(" ")),
-        waiting: case.waiting.to_string(),
-        placement: case.placement.to_string(),
+        waiting: case.ends.waiting.to_string(),
+        placement: case.ends.placement.to_string(),
         valid: row.valid,
         cells,
     }

@@ -124,8 +124,8 @@ fn changes_of_one_thing(page: &mut Page, run: &Run) {
     let asked = |comparison: &&Comparison| {
         let pair = run.case(&comparison.baseline).zip(run.case(&comparison.candidate));
         let changed = |(one, other): (&CaseSummary, &CaseSummary)| {
-            one.case.options != other.case.options
-                || one.case.cpu_idle != other.case.cpu_idle
+            one.case.flow().options != other.case.flow().options
+                || one.case.ends.cpu_idle != other.case.ends.cpu_idle
                 || !path::alike(&one.case, &other.case)
         };
         comparison.role == Role::CounterExperiment && pair.is_some_and(changed)

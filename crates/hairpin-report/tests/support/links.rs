@@ -9,7 +9,7 @@ use hairpin_model::link::{
     StageRecord,
 };
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, CpuSeconds};
+use hairpin_model::summary::CaseSummary;
 
 use super::{Generator, ROUNDS, summary, survey};
 
@@ -29,7 +29,10 @@ const MTU: &str = "packets of at most 1500 B";
 pub fn run() -> Run {
     let mut generator = Generator(5);
     let mut over = |transport: &str, name: Option<&str>, line: &str, p50: f64| {
-        let case = Case { link: line.to_owned(), link_name: name.map(str::to_owned), ..Case::ping_pong(transport) };
+        let case = Case::ping_pong(transport).with(|changed| {
+            changed.path.link = line.to_owned();
+            changed.path.name = name.map(str::to_owned);
+        });
         summary(case, p50, &mut generator)
     };
     let mut cases = vec![
@@ -41,13 +44,13 @@ pub fn run() -> Run {
         over("udp", None, TYPED, 48_100_000.0),
     ];
     for row in &mut cases {
-        row.cpu_seconds = CpuSeconds { client: 0.0021, echo: Some(0.0018) };
+        row.ends.iter_mut().zip([0.0021, 0.0018]).for_each(|(end, seconds)| end.cpu_seconds = seconds);
     }
-    cases[1].link = Some(link(3000, &quiet()));
-    cases[2].link = Some(link(7, &uplink(0)));
-    cases[3].link = Some(link(7, &uplink(40)));
-    cases[4].link = Some(late(link(7, &typed()), 2));
-    cases[5].link = Some(late(link(7, &typed()), u64::from(ROUNDS)));
+    cases[1].path.relay = Some(link(3000, &quiet()));
+    cases[2].path.relay = Some(link(7, &uplink(0)));
+    cases[3].path.relay = Some(link(7, &uplink(40)));
+    cases[4].path.relay = Some(late(link(7, &typed()), 2));
+    cases[5].path.relay = Some(late(link(7, &typed()), u64::from(ROUNDS)));
     spoil(&mut cases[5]);
     let mut run = survey(1);
     run.seed = 7;
@@ -68,7 +71,7 @@ pub fn run() -> Run {
 /// Only the cases over the link of that name, or of that line.
 pub fn run_over(link: &str) -> Run {
     let mut run = run();
-    run.cases.retain(|row| row.case.link == link || row.case.link_name.as_deref() == Some(link));
+    run.cases.retain(|row| row.case.path.link == link || row.case.path.name.as_deref() == Some(link));
     run.plan.rounds_ordered = run.cases.len() as u64 * u64::from(ROUNDS);
     run.answer = super::told(&format!(
         "The fastest round trip between two processes over {link} is tcp (block, same-cpu) at p50 47.1 ms (95 % interval \

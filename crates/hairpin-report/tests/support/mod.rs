@@ -9,18 +9,20 @@ pub mod small_writes;
 use std::collections::BTreeMap;
 
 use hairpin_model::answer::{Answer, Pair, RankedBy};
-use hairpin_model::case::{Case, Ends, Pattern, Placement, Waiting};
+use hairpin_model::case::{Case, EndKind, Placement, Waiting};
 use hairpin_model::environment::{ClockFacts, Environment};
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, CounterExperiment, Evidence, Finding, Proved, Severity};
+use hairpin_model::flow::Load;
 use hairpin_model::ledger::Ledger;
 use hairpin_model::machine::{Machine, MachineState};
 use hairpin_model::options::{Effective, OptionName, Options};
-use hairpin_model::run::{FORMAT, Plan, Run, Skipped, State, Tool};
+use hairpin_model::run::{FORMAT, Host, Plan, Run, Skipped, State, Tool};
 use hairpin_model::summary::{
-    CaseSummary, Comparison, CpuSeconds, CurvePoint, EffectiveOptions, LatencyFigures, OtherState, Role, RoundPoint,
-    StateShare, Verdict,
+    CaseSummary, Comparison, CurvePoint, EndSummary, FlowSummary, LatencyFigures, OtherState, PathSummary, Role,
+    RoundPoint, StateShare, Verdict,
 };
+use hairpin_model::trace::End;
 
 /// A small seeded generator (SplitMix64), so that the fixture needs nothing but itself.
 pub struct Generator(pub u64);
@@ -38,7 +40,7 @@ impl Generator {
     }
 
     /// A factor near one: at most `spread` off.
-    pub fn client_one(&mut self, spread: f64) -> f64 {
+    pub fn near_one(&mut self, spread: f64) -> f64 {
         1.0 + spread * (2.0 * self.roll() - 1.0)
     }
 }
@@ -74,12 +76,16 @@ pub fn survey(seed: u64) -> Run {
     let mut cases = Vec::new();
     for (place, (waiting, placement)) in GROUPS.into_iter().enumerate() {
         for (transport, p50s) in LADDER.iter().filter(|(_, p50s)| p50s[place] > 0.0) {
-            let ends = if *transport == "memory" { Ends::Threads } else { Ends::Processes };
-            let case = Case { waiting, placement, ends, ..Case::ping_pong(transport) };
+            let ends = if *transport == "memory" { EndKind::Threads } else { EndKind::Processes };
+            let case = Case::ping_pong(transport).with(|changed| {
+                changed.ends.waiting = waiting;
+                changed.ends.placement = placement;
+                changed.ends.kind = ends;
+            });
             cases.push(summary(case, p50s[place], &mut generator));
         }
     }
-    let replicate = Case { replicate: 1, ..Case::ping_pong("tcp") };
+    let replicate = Case::ping_pong("tcp").with(|changed| changed.replicate = 1);
     cases.push(summary(replicate, 13_430.0, &mut generator));
     cases.push(open_loop(&mut generator));
     cases.push(invalid(&mut generator));
@@ -114,7 +120,7 @@ pub fn survey(seed: u64) -> Run {
         state: State::Complete,
         seed: 42,
         plan: plan(cases.len() as u64),
-        environment: environment(),
+        hosts: vec![Host { role: End::Client, environment: environment() }],
         cards: hairpin_model::upgrade::earlier_cards(),
         cases,
         comparisons,
@@ -170,7 +176,7 @@ fn plan(cases: u64) -> Plan {
 /// A case whose rounds scatter by a few percent around `p50`, with a tail that suits its waiting.
 pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let apart_and_blocking =
-        case.waiting == Waiting::Block && case.placement == Placement::CrossCpu && p50 > 10_000.0;
+        case.ends.waiting == Waiting::Block && case.ends.placement == Placement::CrossCpu && p50 > 10_000.0;
     let spread = if apart_and_blocking { 0.09 } else { 0.02 };
     let points: Vec<RoundPoint> =
         (0..ROUNDS).map(|block| round_point(&case, block, p50, spread, generator)).collect();
@@ -184,16 +190,10 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         Some(around(found.latency_ns.max(middle.value), 0.04))
     };
     let max = curve.last().expect("it has points").latency_ns;
-    let kernel_answers = case.transport == "icmp";
-    CaseSummary {
-        link: None,
-        id: case.id(),
-        label: case.label(),
-        rounds: u64::from(ROUNDS),
-        failed_rounds: Vec::new(),
+    let kernel_answers = case.flow().transport == "icmp";
+    let flow = FlowSummary {
+        flow: case.flow().clone(),
         samples,
-        state: None,
-        other_states: Vec::new(),
         latency_ns: LatencyFigures {
             p50: Some(middle),
             p90: at(0.9),
@@ -205,30 +205,52 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
         service_ns: None,
         lateness_ns: None,
         rate_per_s: Some(around(1e9 / (p50 * 1.06), 0.02)),
-        setup_ns: Some(around(21_000.0 + p50 * 2.3 * generator.client_one(0.2), 0.08)),
-        first_message_ns: Some(around(p50 * 3.1 * generator.client_one(0.3) + 9000.0, 0.11)),
+        goodput_bytes_per_s: None,
+        setup_ns: Some(around(21_000.0 + p50 * 2.3 * generator.near_one(0.2), 0.08)),
+        first_message_ns: Some(around(p50 * 3.1 * generator.near_one(0.3) + 9000.0, 0.11)),
         ledger: Ledger { sent: samples, received: samples, ..Ledger::default() },
-        cpu_seconds: CpuSeconds {
-            client: if case.waiting == Waiting::Spin { 0.5 } else { 0.21 },
-            echo: (!kernel_answers).then_some(if case.waiting == Waiting::Spin { 0.5 } else { 0.19 }),
-        },
-        effective_options: effective(&case),
-        facts: BTreeMap::new(),
-        valid: true,
-        why_invalid: Vec::new(),
         curve,
-        round_points: points,
         modes: Vec::new(),
         exchanges: None,
+    };
+    let spins = case.ends.waiting == Waiting::Spin;
+    let end = |role: End, cpu_seconds: f64| EndSummary {
+        role,
+        host: 0,
+        waiting: case.ends.waiting,
+        placement: case.ends.placement,
+        cpu_seconds,
+        effective_options: effective(&case),
+        differing_options: Vec::new(),
+        facts: Vec::new(),
+    };
+    let client = end(End::Client, if spins { 0.5 } else { 0.21 });
+    let server = (!kernel_answers).then(|| end(End::Server, if spins { 0.5 } else { 0.19 }));
+    CaseSummary {
+        id: case.id(),
+        label: case.label(),
+        rounds: u64::from(ROUNDS),
+        failed_rounds: Vec::new(),
+        state: None,
+        other_states: Vec::new(),
+        flows: vec![flow],
+        ends: [Some(client), server].into_iter().flatten().collect(),
+        path: PathSummary { path: case.path.clone(), relay: None },
+        valid: true,
+        why_invalid: Vec::new(),
+        round_points: points,
         trace: None,
         case,
     }
 }
 
 fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut Generator) -> RoundPoint {
-    let drift =
-        if case.placement == Placement::CrossCpu && case.transport == "tcp" { 0.012 * f64::from(block) } else { 0.0 };
-    let p50_ns = p50 * (generator.client_one(spread) + drift);
+    let drift = if case.ends.placement == Placement::CrossCpu && case.flow().transport == "tcp" {
+        0.012 * f64::from(block)
+    } else {
+        0.0
+    };
+    let p50_ns = p50 * (generator.near_one(spread) + drift);
     let within = generator.roll() * 1.9e9;
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "fixture times")]
     let started_ns = (f64::from(block) * 2.1e9 + within) as u64;
@@ -280,35 +302,35 @@ fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<C
     curve
 }
 
-fn effective(case: &Case) -> EffectiveOptions {
-    if !case.transport.starts_with("tcp") {
-        return EffectiveOptions::default();
+fn effective(case: &Case) -> Vec<Effective> {
+    if !case.flow().transport.starts_with("tcp") {
+        return Vec::new();
     }
     let option = |name: OptionName, value: &str| Effective {
         name,
-        asked: case.options.get(name).map(str::to_owned),
-        before: case.options.get(name).unwrap_or(value).to_owned(),
-        after: case.options.get(name).unwrap_or(value).to_owned(),
+        asked: case.flow().options.get(name).map(str::to_owned),
+        before: case.flow().options.get(name).unwrap_or(value).to_owned(),
+        after: case.flow().options.get(name).unwrap_or(value).to_owned(),
         met: true,
     };
-    let both = vec![option(OptionName::Nodelay, "off"), option(OptionName::Congestion, "bbr")];
-    EffectiveOptions { client: both.clone(), echo: both, differs: Vec::new() }
+    vec![option(OptionName::Nodelay, "off"), option(OptionName::Congestion, "bbr")]
 }
 
 fn open_loop(generator: &mut Generator) -> CaseSummary {
-    let case = Case {
-        placement: Placement::CrossCpu,
-        pattern: Pattern::Paced { rate_per_s: 1000.0 },
-        ..Case::ping_pong("udp")
-    };
+    let case = Case::ping_pong("udp").with(|changed| {
+        changed.ends.placement = Placement::CrossCpu;
+        changed.flow_mut().load = changed.flow().load.paced(1000.0);
+    });
     let mut summary = summary(case, 96_400.0, generator);
-    summary.samples = 500;
-    summary.latency_ns.p99 = None;
-    summary.latency_ns.p999 = None;
-    summary.service_ns = Some(LatencyFigures { p50: Some(around(95_100.0, 0.03)), ..LatencyFigures::default() });
-    summary.lateness_ns = Some(LatencyFigures { p50: Some(around(1300.0, 0.1)), ..LatencyFigures::default() });
-    summary.rate_per_s = Some(around(999.6, 0.001));
-    summary.ledger = Ledger {
+    summary.flow_mut().samples = 500;
+    summary.flow_mut().latency_ns.p99 = None;
+    summary.flow_mut().latency_ns.p999 = None;
+    summary.flow_mut().service_ns =
+        Some(LatencyFigures { p50: Some(around(95_100.0, 0.03)), ..LatencyFigures::default() });
+    summary.flow_mut().lateness_ns =
+        Some(LatencyFigures { p50: Some(around(1300.0, 0.1)), ..LatencyFigures::default() });
+    summary.flow_mut().rate_per_s = Some(around(999.6, 0.001));
+    summary.flow_mut().ledger = Ledger {
         sent: 503,
         received: 500,
         lost: BTreeMap::from([("receive-buffer-overflow".to_owned(), 2)]),
@@ -319,16 +341,16 @@ fn open_loop(generator: &mut Generator) -> CaseSummary {
 }
 
 fn invalid(generator: &mut Generator) -> CaseSummary {
-    let case = Case {
-        options: Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096"),
-        pattern: Pattern::Paced { rate_per_s: 50_000.0 },
-        ..Case::ping_pong("tcp")
-    };
+    let case = Case::ping_pong("tcp").with(|changed| {
+        changed.flow_mut().options =
+            Options::default().with(OptionName::Nodelay, "on").with(OptionName::Sndbuf, "4096");
+        changed.flow_mut().load = changed.flow().load.paced(50_000.0);
+    });
     let mut summary = summary(case, 2_310_000.0, generator);
     summary.valid = false;
     summary.why_invalid =
         vec!["the generator was saturated: 41 200 of 50 000 messages a second were sent".to_owned()];
-    summary.effective_options.client.push(Effective {
+    summary.ends[0].effective_options.push(Effective {
         name: OptionName::Sndbuf,
         asked: Some("4096".to_owned()),
         before: "4608".to_owned(),
@@ -364,10 +386,12 @@ fn comparisons(cases: &[CaseSummary]) -> Vec<Comparison> {
     for (waiting, placement) in GROUPS {
         let mut rows: Vec<&CaseSummary> = cases
             .iter()
-            .filter(|row| (row.case.waiting, row.case.placement) == (waiting, placement))
-            .filter(|row| row.valid && row.case.replicate == 0 && row.case.pattern == Pattern::PingPong)
+            .filter(|row| (row.case.ends.waiting, row.case.ends.placement) == (waiting, placement))
+            .filter(|row| {
+                row.valid && row.case.replicate == 0 && matches!(row.case.flow().load, Load::PingPong { .. })
+            })
             .collect();
-        let p50 = |row: &CaseSummary| row.latency_ns.p50.expect("every fixture case has one").value;
+        let p50 = |row: &CaseSummary| row.flow().latency_ns.p50.expect("every fixture case has one").value;
         rows.sort_by(|a, b| p50(a).total_cmp(&p50(b)));
         for pair in rows.windows(2) {
             let ratio = p50(pair[1]) / p50(pair[0]);

@@ -165,7 +165,7 @@ fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun)
         Ok(run) => {
             told.failed_rounds = run.failed_rounds() as u64;
             report.duration_ns += run.duration_ns;
-            report.environment.get_or_insert_with(|| run.environment.clone());
+            report.environment.get_or_insert_with(|| run.environment().clone());
         }
         Err(why) => told.problem = Some(why.clone()),
     }

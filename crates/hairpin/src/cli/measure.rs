@@ -18,7 +18,8 @@ use hairpin_model::case::Case;
 use hairpin_model::environment::{Environment, NetworkNamespace};
 use hairpin_model::machine::Machine;
 use hairpin_model::quantities;
-use hairpin_model::run::{FORMAT, Plan, Run, State};
+use hairpin_model::run::{FORMAT, Host, Plan, Run, State};
+use hairpin_model::trace::End;
 use hairpin_report::time_sequence;
 
 use super::exit::{Exit, Stopped};
@@ -175,6 +176,11 @@ pub(super) fn measured(
     quiet: bool,
 ) -> Result<Run, Stopped> {
     let Asked { experiment, knobs, seed, prove } = asked;
+    let environment = Environment {
+        network_namespace: bench.namespace,
+        root: bench.by_root,
+        ..hairpin_engine::environment::read(engine)
+    };
     let run = Run {
         format: FORMAT,
         tool: tool::this(),
@@ -184,11 +190,7 @@ pub(super) fn measured(
         state: State::Running,
         seed: *seed,
         plan: plan(*experiment, knobs),
-        environment: Environment {
-            network_namespace: bench.namespace,
-            root: bench.by_root,
-            ..hairpin_engine::environment::read(engine)
-        },
+        hosts: vec![Host { role: End::Client, environment }],
         cards: bench.capabilities.saved_cards(),
         machine: Machine::default(),
         cases: Vec::new(),

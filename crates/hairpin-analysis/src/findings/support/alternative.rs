@@ -56,7 +56,7 @@ pub(in crate::findings) fn other_remedy(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let exchange = case.case.exchange.as_ref().filter(|exchange| exchange.remedy != remedy)?;
+    let exchange = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
     let sibling = with_remedy(&case.case, exchange, remedy);
     let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
     let experiment = counter_experiment(words, &[&case.case], "remedy", &values);
@@ -71,11 +71,11 @@ pub(in crate::findings) fn other_option(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let options = case.case.options.clone().with(option, value);
-    if options == case.case.options {
+    let options = case.case.flow().options.clone().with(option, value);
+    if options == case.case.flow().options {
         return None;
     }
-    let sibling = Case { options, ..case.case.clone() };
+    let sibling = case.case.clone().with(|changed| changed.flow_mut().options = options);
     let values = [&case.case, &sibling].map(|case| super::options(case).unwrap_or_else(|| NO_OPTIONS.to_owned()));
     let experiment = counter_experiment(words, &[&case.case], "option", &values);
     Some(Alternative::new(run, case, sibling, experiment, check))
@@ -85,7 +85,7 @@ pub(in crate::findings) fn other_option(
 pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
     let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
     let check = "set TCP_NODELAY";
-    match case.case.exchange {
+    match case.case.flow().load.exchange() {
         Some(_) => other_remedy(run, case, Remedy::Nodelay, words, check),
         None => other_option(run, case, (OptionName::Nodelay, "on"), words, check),
     }
@@ -99,8 +99,11 @@ pub(in crate::findings) fn without_stage(
     words: &str,
     check: &str,
 ) -> Option<Alternative> {
-    let line = line_without(case.link.as_ref()?, stage)?;
-    let sibling = Case { link: line.to_owned(), link_name: None, ..case.case.clone() };
+    let line = line_without(case.path.relay.as_ref()?, stage)?;
+    let sibling = case.case.clone().with(|changed| {
+        changed.path.link = line.to_owned();
+        changed.path.name = None;
+    });
     let values = [link_word(&case.case), line.to_owned()];
     let experiment = counter_experiment(words, &[&case.case], "link", &values);
     Some(Alternative::new(run, case, sibling, experiment, check))

@@ -1,6 +1,6 @@
 //! The command of a counter-experiment.
 
-use hairpin_model::case::{Case, CpuIdle, Ends, InjectedFault, Pattern};
+use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
 use hairpin_model::quantities::duration_argument;
@@ -34,12 +34,12 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> Option<String>| {
         if cases.iter().any(|case| differs(case)) { distinct(of) } else { Vec::new() }
     };
-    let exchange = cases.first().and_then(|case| case.exchange.as_ref());
+    let exchange = cases.first().and_then(|case| case.flow().load.exchange());
     let mut knobs = vec![
-        ("transport", distinct(&|case| Some(case.transport.clone()))),
-        ("waiting", distinct(&|case| Some(case.waiting.to_string()))),
-        ("placement", distinct(&|case| Some(case.placement.to_string()))),
-        ("ends", where_any(&|case| case.ends != Ends::Processes, &|case| Some(case.ends.to_string()))),
+        ("transport", distinct(&|case| Some(case.flow().transport.clone()))),
+        ("waiting", distinct(&|case| Some(case.ends.waiting.to_string()))),
+        ("placement", distinct(&|case| Some(case.ends.placement.to_string()))),
+        ("ends", where_any(&|case| case.ends.kind != EndKind::Processes, &|case| Some(case.ends.kind.to_string()))),
     ];
     knobs.extend(match exchange {
         Some(exchange) => of_exchanges(cases, exchange),
@@ -48,7 +48,10 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     knobs.extend([
         ("option", distinct(&options)),
         ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
-        ("cpu-idle", where_any(&|case| case.cpu_idle != CpuIdle::Deep, &|case| Some(case.cpu_idle.to_string()))),
+        (
+            "cpu-idle",
+            where_any(&|case| case.ends.cpu_idle != CpuIdle::Deep, &|case| Some(case.ends.cpu_idle.to_string())),
+        ),
         // One fault is injected for a whole run: that of the strongest.
         (
             "injected-fault",
@@ -81,23 +84,23 @@ fn of_messages(cases: &[&Case]) -> Vec<Values> {
         let any = cases.iter().any(|case| differs(case));
         if any { distinct(cases, &|case| Some(of(case))) } else { Vec::new() }
     };
-    let rate = |case: &Case| match case.pattern {
-        Pattern::PingPong | Pattern::SmallWrites => None,
-        Pattern::Paced { rate_per_s } => Some(rate_per_s.to_string()),
-    };
-    let reply_differs = |case: &Case| case.reply_size_bytes != case.size_bytes;
+    let rate = |case: &Case| case.flow().load.rate_per_s().map(|rate_per_s| rate_per_s.to_string());
+    let reply_differs = |case: &Case| case.flow().load.reply_size_bytes() != case.flow().load.size_bytes();
     vec![
-        ("size", where_any(&|case| case.size_bytes != 4, &|case| case.size_bytes.to_string())),
-        ("reply-size", where_any(&reply_differs, &|case| case.reply_size_bytes.to_string())),
+        (
+            "size",
+            where_any(&|case| case.flow().load.size_bytes() != 4, &|case| case.flow().load.size_bytes().to_string()),
+        ),
+        ("reply-size", where_any(&reply_differs, &|case| case.flow().load.reply_size_bytes().to_string())),
         ("rate", distinct(cases, &rate)),
     ]
 }
 
 /// What sets exchanges apart. A gap, an answer's size and a number in flight are one for a run: those of the strongest.
 fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
-    let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.exchange.as_ref().map(word));
+    let of = |word: fn(&Exchange) -> String| distinct(cases, &|case| case.flow().load.exchange().map(word));
     let unless = |plain: bool, word: String| if plain { Vec::new() } else { vec![word] };
-    let reply = cases.first().map_or(4, |case| case.reply_size_bytes);
+    let reply = cases.first().map_or(4, |case| case.flow().load.reply_size_bytes());
     vec![
         ("writes", of(|exchange| exchange.writes.to_string())),
         ("remedy", of(|exchange| exchange.remedy.to_string())),
@@ -119,12 +122,12 @@ fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String
 
 /// The link as `--link` takes it: by its name where it has one, else as a line of figures.
 pub(in crate::findings) fn link_word(case: &Case) -> String {
-    case.link_name.clone().unwrap_or_else(|| case.link.clone())
+    case.path.name.clone().unwrap_or_else(|| case.path.link.clone())
 }
 
 /// The options asked for, as `--option` takes them; `None` where none are.
 pub(in crate::findings) fn options(case: &Case) -> Option<String> {
-    let all: Vec<String> = case.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let all: Vec<String> = case.flow().options.iter().map(|(name, value)| format!("{name}={value}")).collect();
     (!all.is_empty()).then(|| all.join(","))
 }
 
@@ -137,8 +140,12 @@ mod tests {
 
     #[test]
     fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {
-        let tcp = Case { options: Options::parse("nodelay=on,sndbuf=4096").unwrap(), ..Case::ping_pong("tcp") };
-        let udp = Case { waiting: Waiting::Poll, size_bytes: 100, reply_size_bytes: 100, ..Case::ping_pong("udp") };
+        let tcp = Case::ping_pong("tcp")
+            .with(|changed| changed.flow_mut().options = Options::parse("nodelay=on,sndbuf=4096").unwrap());
+        let udp = Case::ping_pong("udp").with(|changed| {
+            changed.flow_mut().load.set_sizes(100, 100);
+            changed.ends.waiting = Waiting::Poll;
+        });
         let values = ["deep", "shallow"].map(str::to_owned);
         assert_eq!(
             command(&[&tcp, &udp], "cpu-idle", &values),
@@ -160,7 +167,10 @@ mod tests {
             remedy: "default".parse().unwrap(),
         };
         let one = Case::small_writes("tcp", exchange("100x2"));
-        let other = Case { reply_size_bytes: 1, ..Case::small_writes("tcp", exchange("4,3210")) };
+        let other = Case::small_writes("tcp", exchange("4,3210")).with(|changed| {
+            let (size, reply) = (changed.flow().load.size_bytes(), 1);
+            changed.flow_mut().load.set_sizes(size, reply);
+        });
         assert_eq!(
             command(&[&one, &other], "remedy", &["default", "nodelay"].map(str::to_owned)),
             "hairpin small-writes --transport tcp --waiting block --placement same-cpu --writes 100x2 --writes 4,3210 \
@@ -170,10 +180,11 @@ mod tests {
 
     #[test]
     fn links_are_named_or_quoted_and_never_joined_by_commas() {
-        let over = |line: &str, name: Option<&str>| Case {
-            link: line.to_owned(),
-            link_name: name.map(str::to_owned),
-            ..Case::ping_pong("udp")
+        let over = |line: &str, name: Option<&str>| {
+            Case::ping_pong("udp").with(|changed| {
+                changed.path.link = line.to_owned();
+                changed.path.name = name.map(str::to_owned);
+            })
         };
         let named = over("rate=12mbit delay=2ms", Some("bridged-vm"));
         let line = over("rate=12mbit queue=64KiB,100packets delay=2ms±1ms", None);
@@ -196,7 +207,7 @@ mod tests {
     #[test]
     fn a_injected_fault_is_injected_again() {
         let injected_fault = Some(InjectedFault { stall_ns: 40_000_000, every: 1, sleeps: true });
-        let injected = Case { injected_fault, ..Case::ping_pong("tcp") };
+        let injected = Case::ping_pong("tcp").with(|changed| changed.injected_fault = injected_fault);
         assert_eq!(
             command(&[&injected], "rounds", &["20".to_owned()]),
             "hairpin round-trip --transport tcp --waiting block --placement same-cpu --injected-fault sleep=40ms/1 --rounds 20"

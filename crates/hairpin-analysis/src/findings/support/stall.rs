@@ -59,10 +59,8 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
     if case.case.replicate != 0 {
         return None;
     }
-    let options = &case.effective_options;
     let off = |granted| [OptionName::Nodelay, OptionName::Cork].map(|name| switch(granted, name)) == [Some(false); 2];
-    let ends = [(End::Client, off(&options.client)), (End::Server, off(&options.echo))];
-    let ends = ends.into_iter().filter_map(|(end, off)| off.then_some(end));
+    let ends = case.ends.iter().filter(|end| off(&end.effective_options)).map(|end| end.role);
     let traced = Traced::of(run, case)?;
     let mut ends: Vec<StallAt> = ends.filter_map(|end| stall_at(&traced, case, end)).collect();
     ends.sort_by_key(|at| std::cmp::Reverse(at.exchanges));
@@ -80,7 +78,7 @@ pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall>
 }
 
 fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt> {
-    let exchange = case.case.exchange.as_ref();
+    let exchange = case.case.flow().load.exchange();
     let met = |exchange: &TracedExchange, wait: &Wait| met(end, exchange, wait);
     let figure =
         |of: &dyn Fn(&TracedExchange) -> f64| traced.figure(|exchange| Some(of(exchange)).filter(|ns| *ns > 0.0));
@@ -88,8 +86,8 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
     let pipeline = exchange.map_or(1, |exchange| exchange.pipeline);
     let in_flight = usize::try_from(pipeline).unwrap_or(usize::MAX).max(1);
     let whole = match end {
-        End::Client => case.case.size_bytes,
-        End::Server => case.case.reply_size_bytes,
+        End::Client => case.case.flow().load.size_bytes(),
+        End::Server => case.case.flow().load.reply_size_bytes(),
     };
     let first_write = match end {
         End::Client => exchange.and_then(|exchange| exchange.sizes_written().first().copied()).unwrap_or(0),
@@ -145,7 +143,7 @@ fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
 impl Stall {
     /// What happened, in sentences of which the first follows a colon.
     pub(in crate::findings) fn told(&self, case: &Case) -> String {
-        let of = |at: &StallAt| match &case.exchange {
+        let of = |at: &StallAt| match case.flow().load.exchange() {
             Some(exchange) => at.told(exchange.pipeline, &self.writes),
             None => at.told_of_messages(),
         };

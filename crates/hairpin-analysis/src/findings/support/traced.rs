@@ -1,7 +1,8 @@
 //! What the traced rounds of a case say, as far as it is true without the tracing.
 
-use hairpin_model::case::{Case, Pattern};
+use hairpin_model::case::Case;
 use hairpin_model::figure::Figure;
+use hairpin_model::flow::Load;
 use hairpin_model::quantities;
 use hairpin_model::round::{Measured, Purpose};
 use hairpin_model::run::Run;
@@ -35,7 +36,7 @@ impl<'r> Traced<'r> {
         };
         let untraced: Vec<&[f64]> = measured(Purpose::Untraced)
             .into_iter()
-            .map(|measured| measured.figures.early_exchanges_ns.as_slice())
+            .map(|measured| measured.flow().figures.early_exchanges_ns.as_slice())
             .collect();
         let rounds: Vec<&TraceFigures> =
             measured(Purpose::Traced).into_iter().filter_map(|round| round.traced.as_ref()).collect();
@@ -45,7 +46,7 @@ impl<'r> Traced<'r> {
         };
         let exchanges: Vec<_> = rounds.iter().zip(controls).map(evident).collect();
         let any = exchanges.iter().any(|round| !round.is_empty());
-        let timed_ns = [case.latency_ns.p50, case.latency_ns.mean].map(|figure| Some(figure?.value));
+        let timed_ns = [case.flow().latency_ns.p50, case.flow().latency_ns.mean].map(|figure| Some(figure?.value));
         any.then_some(Self { rounds, exchanges, timed_ns })
     }
 
@@ -134,10 +135,10 @@ impl Often {
 
 /// How many messages may be under way at once, so that chance decides which of them wait.
 fn in_flight(case: &Case) -> u64 {
-    match (case.pattern, &case.exchange) {
-        (Pattern::Paced { .. }, _) => u64::MAX,
-        (_, Some(exchange)) => exchange.pipeline,
-        (_, None) => 1,
+    match &case.flow().load {
+        Load::Paced { .. } => u64::MAX,
+        Load::Exchange { exchange, .. } => exchange.pipeline,
+        Load::PingPong { .. } | Load::Stream { .. } => 1,
     }
 }
 

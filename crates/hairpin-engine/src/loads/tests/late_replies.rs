@@ -21,11 +21,11 @@ fn counts(journey: &Journey) -> (u64, u64, u64, u64) {
 
 #[test]
 fn an_answer_after_the_loop_is_late_and_not_lost() {
-    for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }] {
-        let order = order(pattern, 3, 0);
+    for load in [Load::PLAIN, Load::PLAIN.paced(1000.0)] {
+        let order = order(load.clone(), 3, 0);
         let acts = [Act::After(100), Act::After(100), Act::After(5 * TIMEOUT_NS)];
         let journey = travel_on(&order, &acts, 9 * TIMEOUT_NS);
-        assert_eq!(counts(&journey), (3, 2, 1, 0), "{pattern:?}");
+        assert_eq!(counts(&journey), (3, 2, 1, 0), "{load:?}");
         assert!(journey.late_replies.is_empty());
         assert_eq!(journey.tally.ledger(false, &[], &[], None).unexplained, 0);
         let samples = journey.recorder.finish(journey.origin_ns);
@@ -36,7 +36,7 @@ fn an_answer_after_the_loop_is_late_and_not_lost() {
 
 #[test]
 fn what_never_comes_stays_without_an_answer() {
-    let order = order(Pattern::PingPong, 3, 0);
+    let order = order(Load::PLAIN, 3, 0);
     let journey = travel_on(&order, &[Act::After(100), Act::Never, Act::Never], 9 * TIMEOUT_NS);
     assert_eq!(counts(&journey), (3, 1, 0, 0));
     assert_eq!(journey.late_replies.last_sent_ns(), Some(100 + TIMEOUT_NS), "the third one's");
@@ -44,16 +44,16 @@ fn what_never_comes_stays_without_an_answer() {
 
 #[test]
 fn a_second_copy_after_the_loop_is_duplicated() {
-    for pattern in [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }] {
-        let journey = travel_on(&order(pattern, 2, 1), &[Act::Twice(200)], 0);
-        assert_eq!(counts(&journey), (2, 2, 0, 2), "{pattern:?}");
-        assert_eq!(journey.tally.warm_up_duplicated, 1, "{pattern:?}");
+    for load in [Load::PLAIN, Load::PLAIN.paced(1000.0)] {
+        let journey = travel_on(&order(load.clone(), 2, 1), &[Act::Twice(200)], 0);
+        assert_eq!(counts(&journey), (2, 2, 0, 2), "{load:?}");
+        assert_eq!(journey.tally.warm_up_duplicated, 1, "{load:?}");
     }
 }
 
 #[test]
 fn a_warm_up_message_that_is_answered_after_the_loop_counts_as_one() {
-    let order = order(Pattern::PingPong, 1, 1);
+    let order = order(Load::PLAIN, 1, 1);
     let journey = travel_on(&order, &[Act::After(5 * TIMEOUT_NS), Act::After(100)], 9 * TIMEOUT_NS);
     assert_eq!((counts(&journey), journey.tally.warm_up_late), ((1, 1, 0, 0), 1));
     let ledger = journey.tally.ledger(false, &[], &[], None);
@@ -62,7 +62,7 @@ fn a_warm_up_message_that_is_answered_after_the_loop_counts_as_one() {
 
 #[test]
 fn garbage_is_told_after_the_loop_too() {
-    let order = order(Pattern::PingPong, 2, 0);
+    let order = order(Load::PLAIN, 2, 0);
     let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
     let mut wire = ScriptedWire::new(&clock, &[Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
     let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };

@@ -11,38 +11,40 @@ use crate::loads::echo::Echo;
 use crate::loads::message::Message;
 use crate::loads::undamaged::Undamaged;
 
-const PATTERNS: [Pattern; 2] = [Pattern::PingPong, Pattern::Paced { rate_per_s: 1000.0 }];
+fn loads() -> [Load; 2] {
+    [Load::PLAIN, Load::PLAIN.paced(1000.0)]
+}
 
-fn order_over(link: &str, pattern: Pattern, count: u64) -> RoundOrder {
-    let order = order(pattern, count, 0);
-    RoundOrder { case: Case { link: link.to_owned(), ..order.case.clone() }, ..order }
+fn order_over(link: &str, load: &Load, count: u64) -> RoundOrder {
+    let order = order(load.clone(), count, 0);
+    RoundOrder { case: order.case.clone().with(|changed| changed.path.link = link.to_owned()), ..order }
 }
 
 #[test]
 fn a_damaged_answer_is_none_and_the_links_record_has_its_loss() {
-    for pattern in PATTERNS {
+    for load in &loads() {
         for link in ["delay=1ms corrupt=8%", "up.corrupt=1%", "down.corrupt=1%"] {
-            let order = order_over(link, pattern, 4);
+            let order = order_over(link, load, 4);
             let acts = [Act::After(100), Act::Garbled(5), Act::Twice(200), Act::After(300)];
             let journey = travel(&order, &acts, true).unwrap();
             let tally = &journey.tally;
             let counts = (tally.sent, tally.received, tally.late, tally.duplicated);
-            assert_eq!(counts, (4, 3, 0, 1), "{link}, {pattern:?}");
+            assert_eq!(counts, (4, 3, 0, 1), "{link}, {load:?}");
             let lost = BTreeMap::from([("link-corrupt".to_owned(), 1)]);
             let ledger = tally.ledger(false, &[], &[], Some(&lost));
             assert_eq!((ledger.unexplained, ledger.lost), (0, lost));
             let samples = journey.recorder.finish(journey.origin_ns);
             let lost: Vec<_> =
                 samples.sequence.iter().zip(&samples.fate).filter(|(_, fate)| **fate == Fate::Lost).collect();
-            assert_eq!(lost, [(&1, &Fate::Lost)], "{link}, {pattern:?}");
+            assert_eq!(lost, [(&1, &Fate::Lost)], "{link}, {load:?}");
         }
     }
 }
 
 #[test]
 fn a_damaged_answer_after_the_loop_is_none_either() {
-    for pattern in PATTERNS {
-        let order = order_over("corrupt=1%", pattern, 2);
+    for load in &loads() {
+        let order = order_over("corrupt=1%", load, 2);
         let (clock, stop) = (ManualClock::default(), AtomicBool::new(false));
         let mut wire = ScriptedWire::new(&clock, &[Act::After(5), Act::Garbled(5 * TIMEOUT_NS)], TIMEOUT_NS);
         let client = Client { clock: &clock, order: &order, lossy: true, boundaries: true, stop: &stop };
@@ -51,16 +53,16 @@ fn a_damaged_answer_after_the_loop_is_none_either() {
         assert!(journey.take_late_replies(&clock, &mut wire).unwrap(), "the wire is open");
         assert!(!wire.wait(Duration::from_secs(1)).unwrap(), "it was taken");
         let tally = &journey.tally;
-        assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (2, 1, 0, 0), "{pattern:?}");
+        assert_eq!((tally.sent, tally.received, tally.late, tally.duplicated), (2, 1, 0, 0), "{load:?}");
         assert!(!journey.late_replies.is_empty(), "its message has no answer");
     }
 }
 
 #[test]
 fn elsewhere_an_answer_that_is_not_what_was_sent_is_a_failure() {
-    for pattern in PATTERNS {
+    for load in &loads() {
         for (link, lossy) in [("delay=1ms loss=1%", true), ("loopback", true), ("corrupt=8%", false)] {
-            let failure = travel(&order_over(link, pattern, 4), &[Act::Garbled(5)], lossy).unwrap_err();
+            let failure = travel(&order_over(link, load, 4), &[Act::Garbled(5)], lossy).unwrap_err();
             assert!(failure.cause.contains("is not what was sent: byte 11 is"), "{link}: {}", failure.cause);
         }
     }
@@ -101,7 +103,7 @@ impl Wire for ServerWire {
 
 #[test]
 fn the_server_answers_no_damaged_message() {
-    let case = Case { size_bytes: 40, reply_size_bytes: 20, ..Case::ping_pong("udp") };
+    let case = Case::ping_pong("udp").with(|changed| changed.flow_mut().load.set_sizes(40, 20));
     let whole = |number| {
         let mut message = Message::new(40, 20);
         message.number(number);

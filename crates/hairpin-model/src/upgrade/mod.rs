@@ -1,10 +1,13 @@
 //! Loading runs of older formats: each step lifts the JSON by one version.
 
+mod from_1;
+
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use crate::card::{Protocol, SavedCard, SavedCards};
+use crate::round::RoundRecord;
 use crate::run::{FORMAT, Run};
 
 /// Why a saved run could not be read.
@@ -29,37 +32,58 @@ pub enum LoadError {
     Newer(u32),
 }
 
-/// One step: lifts a run from format `n` to `n + 1`, where `n` is its place in the list plus one.
-type Step = fn(&mut Value);
+/// One step: lifts each kind of text of a run from format `n` to `n + 1`, where `n` is its place in the list plus one.
+struct Step {
+    /// `run.json`.
+    run: fn(&mut Value),
+    /// A line of `rounds.jsonl`.
+    round: fn(&mut Value),
+}
 
 /// The steps, oldest first. A new format adds one line here and a saved run to `tests/formats/`.
-const STEPS: &[Step] = &[];
+const STEPS: &[Step] = &[Step { run: from_1::run, round: from_1::round }];
 
-/// Reads the text of a `run.json` of this or any older format.
+/// Reads a text of that format, each step being one of `lift`.
+fn lifted<T: DeserializeOwned>(text: &[u8], format: u32, lift: fn(&Step) -> fn(&mut Value)) -> serde_json::Result<T> {
+    if format == FORMAT {
+        // Without the tree of values, which takes several times the memory.
+        return serde_json::from_slice(text);
+    }
+    let mut json: Value = serde_json::from_slice(text)?;
+    // What is no object has no fields to lift; reading it says so.
+    if json.is_object() {
+        for step in STEPS.iter().skip((format as usize).saturating_sub(1)) {
+            lift(step)(&mut json);
+        }
+    }
+    serde_json::from_value(json)
+}
+
+/// Reads a line of the `rounds.jsonl` of a run of that format.
+///
+/// # Errors
+/// It is no round of that format.
+pub fn round(line: &[u8], format: u32) -> serde_json::Result<RoundRecord> {
+    lifted(line, format, |step| step.round)
+}
+
+/// Reads the text of a `run.json` of this or any older format; answers the run as it is in this format, and the format of
+/// the text, which its `rounds.jsonl` has too.
 ///
 /// # Errors
 /// [`LoadError`] when it is not a run, or one of a newer format.
-pub fn load(text: &str) -> Result<Run, LoadError> {
+pub fn load(text: &str) -> Result<(Run, u32), LoadError> {
     let format = format_of(text)?;
     if format > FORMAT {
         return Err(LoadError::Newer(format));
     }
     let shape = |source| LoadError::Shape { format, source };
-    let mut run: Run = if format == FORMAT {
-        // Without the tree of values, which takes several times the memory.
-        serde_json::from_str(text).map_err(shape)?
-    } else {
-        let mut json: Value = serde_json::from_str(text)?;
-        for step in STEPS.iter().skip(format as usize - 1) {
-            step(&mut json);
-        }
-        json["format"] = FORMAT.into();
-        serde_json::from_value(json).map_err(shape)?
-    };
+    let mut run: Run = lifted(text.as_bytes(), format, |step| step.run).map_err(shape)?;
+    run.format = FORMAT;
     if run.cards.is_empty() {
         run.cards = earlier_cards();
     }
-    Ok(run)
+    Ok((run, format))
 }
 
 /// What the transports were that existed before runs kept their cards.
@@ -124,12 +148,12 @@ mod tests {
             "state": "complete", "seed": 1, "plan": Plan::default(), "environment": Environment::default(),
             "cases": [], "comparisons": [], "findings": [], "skipped": [],
         });
-        let cards = load(&json.to_string()).unwrap().cards;
+        let cards = load(&json.to_string()).unwrap().0.cards;
         assert_eq!(["tcp", "udp6"].map(|name| cards.reliable(name)), [true, false]);
         assert_eq!(cards, earlier_cards());
         let own: SavedCards = [("carrier-pigeon", *cards.get("udp").unwrap())].into_iter().collect();
         json["cards"] = serde_json::to_value(&own).unwrap();
-        assert_eq!(load(&json.to_string()).unwrap().cards, own);
+        assert_eq!(load(&json.to_string()).unwrap().0.cards, own);
     }
 
     #[test]

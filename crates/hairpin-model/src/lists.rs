@@ -1,0 +1,15 @@
+//! Lists that have at least one entry.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+/// Reads a list and refuses an empty one.
+///
+/// # Errors
+/// It is no list of these, or an empty one.
+pub(crate) fn at_least_one<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(deserializer)?;
+    if list.is_empty() { Err(D::Error::custom("a list that needs an entry is empty")) } else { Ok(list) }
+}
