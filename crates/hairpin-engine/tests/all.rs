@@ -4,6 +4,7 @@ mod allocations;
 mod capture;
 mod common;
 mod control;
+mod driver;
 mod server_end;
 mod small_writes;
 mod traced;

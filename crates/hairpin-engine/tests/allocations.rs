@@ -9,17 +9,21 @@ use std::time::Duration;
 
 use hairpin_engine::clock::RealClock;
 use hairpin_engine::ends::opening;
+use hairpin_engine::loads::driver::{Amount, Marks, Receiving, Sending, Totals};
 use hairpin_engine::loads::echo::Echo;
 use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, run_client};
-use hairpin_model::case::Case;
+use hairpin_model::case::{Case, Waiting};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::flow::Load;
+use hairpin_model::options::Options;
 use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;
-use hairpin_transports::Cookie;
+use hairpin_transports::{Cookie, Setup, Wire};
 
 const COOKIE: Cookie = Cookie([7; 16]);
+/// Only a hang comes near it.
+const LIMIT_NS: u64 = 60_000_000_000;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -74,18 +78,19 @@ fn allocations(case: &Case, count: u64) -> [u64; 2] {
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(&case.flow().transport).expect("it is known");
     let card = transport.card();
-    let listening = transport.listen(&opening::setup(&order, End::Server, COOKIE)).expect("it can listen");
+    let mut listening = transport.listen(&opening::setup(&order, End::Server, COOKIE)).expect("it can listen");
     let address = listening.address();
     std::thread::scope(|scope| {
         let (clock, case) = (&clock, &order.case);
         let echo = scope.spawn(move || {
             let echo =
                 Echo { clock, case, boundaries: card.boundaries, cpu_only: card.cpu_only, warm_up: order.warm_up };
-            let mut wire = listening.accept().expect("somebody connects");
+            let mut wire =
+                listening.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("somebody connects");
             allocations_of(|| echo.run(&mut *wire, &mut Alone).expect("it echoes to the end"))
         });
-        let mut wire =
-            transport.connect(&address, &opening::setup(&order, End::Client, COOKIE)).expect("it can connect");
+        let connected = transport.connect(&address, &opening::setup(&order, End::Client, COOKIE));
+        let mut wire = connected.and_then(|mut one| one.open()).expect("it can connect");
         let client = Client { clock, order: &order, lossy: !card.reliable, boundaries: card.boundaries, stop: &stop };
         let client = allocations_of(|| {
             let journey = run_client(&client, &mut *wire, &mut Alone).expect("it is answered");
@@ -115,6 +120,84 @@ fn twice_the_messages_take_no_more_allocations() {
                 case.flow_mut().load.set_sizes(64, 64);
             }));
         }
+    }
+}
+
+type Wires = Vec<Box<dyn Wire>>;
+
+/// How often the two ends of a one-way load of `count` messages on each of three wires allocate.
+fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
+    let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
+    let transport = opening::transport(transport).expect("it is known");
+    let boundaries = transport.card().boundaries;
+    let setup = Setup {
+        options: Options::default(),
+        waiting: Waiting::Spin,
+        timeout: Duration::from_secs(20),
+        largest_message: 64,
+        port: 0,
+        cookie: COOKIE,
+        server: None,
+    };
+    let pair = |_| {
+        let mut listening = transport.listen(&setup).expect("it can listen");
+        let address = listening.address();
+        std::thread::scope(|scope| {
+            let connected = scope.spawn(|| transport.connect(&address, &setup).and_then(|mut one| one.open()));
+            let accepted = listening.accept(&mut || false).and_then(|mut one| one.accept_wire());
+            (connected.join().expect("it does not panic").expect("a wire"), accepted.expect("somebody connects"))
+        })
+    };
+    let (mut from, mut to): (Wires, Wires) = (0..3).map(pair).unzip();
+    /// What is sent is known from the beginning.
+    struct Sent(u64);
+    impl Marks for Sent {
+        fn sent(&mut self) -> Option<Totals> {
+            Some(Totals { messages: 3 * self.0, bytes: 3 * 64 * self.0 })
+        }
+    }
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let (warm_up, amount) = (Amount::Count(10), Amount::Count(count));
+            let (clock, stop) = (&clock, &stop);
+            let sending = Sending {
+                clock,
+                boundaries,
+                write_size_bytes: 64,
+                batch: 8,
+                warm_up,
+                amount,
+                within_ns: LIMIT_NS,
+                stop,
+            };
+            allocations_of(|| sending.run(&mut from, &mut Sent(count)).expect("it can begin"))
+        });
+        let receiving = Receiving {
+            clock: &clock,
+            boundaries,
+            reliable: true,
+            write_size_bytes: 64,
+            read_size_bytes: 4096,
+            quiet_ns: LIMIT_NS,
+            within_ns: LIMIT_NS,
+            stop: &stop,
+        };
+        let received = allocations_of(|| {
+            let outcome = receiving.run(&mut to, &mut Sent(count)).expect("it can begin");
+            assert_eq!(outcome.total.measured.messages_received, 3 * count);
+            outcome
+        });
+        [sender.join().expect("it does not panic"), received]
+    })
+}
+
+#[test]
+fn twice_the_messages_one_way_take_no_more_allocations() {
+    for transport in ["memory", "unix-stream", "unix-datagram", "tcp"] {
+        one_way_allocations(transport, 10);
+        let (once, twice) = (one_way_allocations(transport, 5000), one_way_allocations(transport, 10_000));
+        assert_eq!(once, twice, "{transport}: the sender's and the receiver's");
+        assert!(once[0] > 0 && once[1] > 0, "{transport}: both make their buffers before the loop: {once:?}");
     }
 }
 

@@ -16,7 +16,7 @@ use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, run_client};
 use hairpin_engine::placement::Cpus;
 use hairpin_model::case::Case;
-use hairpin_model::round::{EndReport, Extent, Purpose, RoundOrder};
+use hairpin_model::round::{EndReport, Extent, Failure, Purpose, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::Cookie;
 
@@ -77,7 +77,8 @@ fn order() -> RoundOrder {
         block: 0,
         extent: Extent::Count(COUNT),
         warm_up: Extent::Count(0),
-        timeout_ns: 2_000_000_000,
+        // Nothing here waits for it to pass.
+        timeout_ns: 10 * u64::try_from(LIMIT.as_nanos()).expect("short"),
         deadline_ns: u64::MAX,
         keep_samples: 100,
         allow_unmet_options: false,
@@ -105,8 +106,8 @@ fn round(control: &mut Channel) -> EndReport {
     ordered(control);
     let (order, address) = (order(), listening(control));
     let transport = opening::transport("tcp").expect("it is known");
-    let mut wire =
-        transport.connect(&address, &opening::setup(&order, End::Client, Cookie(COOKIE))).expect("it connects");
+    let wire = transport.connect(&address, &opening::setup(&order, End::Client, Cookie(COOKIE)));
+    let mut wire = wire.and_then(|mut connection| connection.open()).expect("it connects");
     assert_eq!(control.receive(LIMIT).expect("it has accepted"), Message::Ready);
     control.send(&Message::Measure).expect("it listens");
     assert_eq!(control.receive(LIMIT).expect("it measures"), Message::Measuring);
@@ -186,15 +187,41 @@ fn a_server_ends_when_its_client_is_gone_at_whatever_point() {
                 listening(&mut own);
             }
             drop(own);
-            // Where it waits for a connection it hears of that at its time-out only.
-            let limit = if heard > 0 { order().timeout_ns + 5_000_000_000 } else { 5_000_000_000 };
-            for _ in 0..limit / 10_000_000 {
-                if server.is_finished() {
-                    break;
-                }
-                std::thread::sleep(Duration::from_millis(10));
+            assert!(ends(&server), "{name}: it waits on after {heard} messages");
+        }
+    }
+}
+
+/// Whether the server ends long before its time-out.
+fn ends(server: &JoinHandle<()>) -> bool {
+    for _ in 0..LIMIT.as_millis() / 10 {
+        if server.is_finished() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+#[test]
+fn a_server_to_which_nobody_will_connect_ends_and_says_why() {
+    let own = Failure { cause: "the client: no such CPU".to_owned(), hint: "choose another".to_owned() };
+    for (name, carrier) in CARRIERS {
+        for (word, cause) in [
+            (Message::Stop, "the client ended the round before it connected"),
+            (Message::Failed(own.clone()), "the client: no such CPU"),
+            (Message::Ready, "the client: unexpected control message `ready`"),
+        ] {
+            let [mut own, its] = carrier();
+            let server = serve(its);
+            ordered(&mut own);
+            listening(&mut own);
+            own.send(&word).expect("it listens");
+            match own.receive(LIMIT) {
+                Ok(Message::Failed(failure)) => assert_eq!(failure.cause, cause, "{name}"),
+                other => panic!("{name}: {other:?}, not {cause}"),
             }
-            assert!(server.is_finished(), "{name}: it waits on after {heard} messages");
+            assert!(ends(&server), "{name}: it waits on after `{}`", word.name());
         }
     }
 }

@@ -2,19 +2,27 @@
 //!
 //! A new transport is one file in `transports/` and its line in [`transports::ALL`].
 
+pub mod batch;
 pub mod giving_up;
 pub mod options;
 pub mod transports;
 pub mod wire;
+#[cfg(target_os = "linux")]
+pub mod wire_set;
 
 #[cfg(target_os = "linux")]
 mod system;
 mod wires;
 
+pub use batch::Batch;
 pub use transports::{ALL, find};
 pub use wire::{
-    Accept, Cookie, KernelStamps, RawStamp, Segments, ServerAddresses, Setup, Stream, Transport, TransportError,
-    Wire, WireError,
+    Connection, Cookie, KernelStamps, Listener, RawStamp, Segments, ServerAddresses, Setup, Stream, Transport,
+    TransportError, Unsupported, Wire, WireError,
 };
+#[cfg(unix)]
+pub use wire::{Descriptors, Handed};
+#[cfg(target_os = "linux")]
+pub use wire_set::{Interest, Ready, WireSet};
 #[cfg(target_os = "linux")]
 pub use wires::hello::{HELLO_BYTES, is_hello};

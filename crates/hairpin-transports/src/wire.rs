@@ -1,7 +1,10 @@
-//! The two interfaces that matter: a [`Transport`] makes [`Wire`]s, and a wire carries messages.
+//! The interfaces that matter: a [`Transport`] has [`Listener`]s, which accept [`Connection`]s; a connection carries one or
+//! more [`Wire`]s, and a wire carries messages or bytes.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr};
+#[cfg(unix)]
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_model::card::{Card, Receipt, WhyNot};
@@ -11,6 +14,7 @@ use hairpin_model::hint::{Hint, Hinted};
 use hairpin_model::options::{OptionName, Options};
 use hairpin_model::trace::StampKind;
 
+use crate::batch::{self, Batch};
 use crate::system::random;
 
 /// A way to carry bytes between two ends.
@@ -30,29 +34,77 @@ pub trait Transport: Sync {
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError>;
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError>;
 
-    /// Connects the client to an address that [`Accept::address`] gave (or, where the kernel answers, to a host).
+    /// As [`Transport::listen`], on a socket that is there already: one port can so serve many rounds.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] where the transport takes no such socket, else as [`Transport::listen`].
+    #[cfg(unix)]
+    fn listen_on(&self, handed: Handed, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        Err(handed.unsupported(self.card().name))
+    }
+
+    /// Connects the client to an address that [`Listener::address`] gave (or, where the kernel answers, to a host).
     ///
     /// # Errors
     /// [`TransportError`] names the operation, the object and the cause.
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError>;
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError>;
 }
 
-/// The server before anybody connected.
-pub trait Accept: Send {
+/// A socket that another part of the program opened, for [`Transport::listen_on`], which owns it from then on.
+#[cfg(unix)]
+#[derive(Debug)]
+pub enum Handed {
+    /// Bound to an address; of a stream it may listen already, and share its port with other descriptors of it.
+    Bound(OwnedFd),
+    /// Accepted from a listening socket; nothing was read from it, so that its hello is still to come.
+    Accepted(OwnedFd),
+}
+
+#[cfg(unix)]
+impl Handed {
+    /// The error of a transport that takes no such socket.
+    pub(crate) fn unsupported(&self, transport: &'static str) -> TransportError {
+        let what = match self {
+            Self::Bound(_) => Unsupported::BoundSocket,
+            Self::Accepted(_) => Unsupported::AcceptedSocket,
+        };
+        TransportError::Unsupported { transport, what }
+    }
+}
+
+/// The server, to which clients can connect. Dropping it closes whatever it has not accepted.
+pub trait Listener: Send {
     /// Where to connect to, in one printable word that another process on this machine (same user) can use for as
     /// long as this end lives. Nothing in the file system stands for it, so nothing is left behind.
     fn address(&self) -> String;
 
-    /// Waits for the client, [`Setup::timeout`] at most.
+    /// Waits for the next client, [`Setup::opening_timeout`] at most. Meanwhile it asks `is_abandoned` a few times a
+    /// second, and ends at once where that says so. Whoever comes in vain or in part leaves the listener as it was.
     ///
     /// # Errors
-    /// [`TransportError`], also when nobody came in time.
-    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError>;
+    /// [`TransportError::TimedOut`] when nobody came in time, [`TransportError::Abandoned`],
+    /// [`TransportError::Unsupported`] for a second client where the transport has one for each listener.
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError>;
 }
 
-/// One open, connected transport. Dropping it closes it, and the other end's calls then answer
+/// An established connection, or datagram flow, between two ends. A wire outlives the connection that it was opened on.
+pub trait Connection: Send {
+    /// Opens the next wire to the other end.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a second one where a connection carries one.
+    fn open(&mut self) -> Result<Box<dyn Wire>, TransportError>;
+
+    /// The next wire that the other end opens, waiting as long as [`Listener::accept`] does.
+    ///
+    /// # Errors
+    /// [`TransportError::Unsupported`] for a second one where a connection carries one, [`TransportError::TimedOut`].
+    fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError>;
+}
+
+/// One open channel of a connection, for messages or bytes. Dropping it closes it, and the other end's calls then answer
 /// [`WireError::Closed`] once they have taken what was sent before.
 pub trait Wire: Send {
     /// Sends one whole message, waiting for room as the setup's waiting says. The time-out begins again whenever a
@@ -77,6 +129,42 @@ pub trait Wire: Send {
     /// # Errors
     /// As [`Wire::receive`], but for the time-out.
     fn try_receive(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError>;
+
+    /// Sends what there is room for without ever waiting, whatever the setup's waiting; answers how many bytes were taken, 0
+    /// where there is no room. Where the transport keeps boundaries a message is taken whole or not at all. A wire that only
+    /// the closed loops use need not have it.
+    ///
+    /// # Errors
+    /// As [`Wire::send`], but for the time-out.
+    fn try_send(&mut self, _bytes: &[u8]) -> Result<usize, WireError> {
+        let source = std::io::ErrorKind::Unsupported.into();
+        Err(WireError::System { operation: "send without waiting", source })
+    }
+
+    /// As [`Wire::try_send`], of several messages that stand one after another in `messages`, each `size` bytes long: in
+    /// one system call for up to [`Batch::MOST`] of them where the transport has such a call. Where it keeps no boundaries
+    /// all of it is one send.
+    ///
+    /// # Errors
+    /// As [`Wire::try_send`]. An error after the first message is told by the next call.
+    fn send_batch(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
+        batch::send_each(messages, size, |message| self.try_send(message))
+    }
+
+    /// Takes what is there, as many pieces as fit `into`, without ever waiting; answers how many, 0 where there is nothing.
+    /// A piece is a message where the transport keeps boundaries, else whatever a receive gave.
+    ///
+    /// # Errors
+    /// As [`Wire::try_receive`]. An error after the first piece is told by the next call.
+    fn receive_batch(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        into.fill(|slot| self.try_receive(slot))
+    }
+
+    /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
+    #[cfg(unix)]
+    fn descriptors(&self) -> Option<Descriptors<'_>> {
+        None
+    }
 
     /// Waits until there is something to receive, or until `at_most` has passed; says whether there is.
     ///
@@ -104,6 +192,16 @@ pub trait Wire: Send {
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
     }
+}
+
+/// The descriptors of a wire; a socket's are one.
+#[cfg(unix)]
+#[derive(Clone, Copy, Debug)]
+pub struct Descriptors<'w> {
+    /// What becomes readable.
+    pub readable: BorrowedFd<'w>,
+    /// What becomes writable.
+    pub writable: BorrowedFd<'w>,
 }
 
 /// What small writes need of a byte stream over a socket or a pipe.
@@ -287,8 +385,49 @@ pub enum TransportError {
         /// The time-out.
         after: Duration,
     },
+    /// Whoever waited for a client wants none any more.
+    Abandoned,
+    /// The transport does not have it.
+    Unsupported {
+        /// The transport.
+        transport: &'static str,
+        /// What was asked for.
+        what: Unsupported,
+    },
     /// It cannot be done on this transport at all.
     Impossible(WhyNot),
+}
+
+/// What some transports have and others do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsupported {
+    /// A second wire on a connection.
+    SecondWire,
+    /// A second connection to a listener.
+    SecondConnection,
+    /// A server on a socket that is bound already.
+    BoundSocket,
+    /// A server on a socket that is accepted already.
+    AcceptedSocket,
+}
+
+impl Unsupported {
+    fn cause(self) -> &'static str {
+        match self {
+            Self::SecondWire => "carries one wire on each connection",
+            Self::SecondConnection => "accepts one connection on each listener",
+            Self::BoundSocket => "cannot listen on a socket that is already bound",
+            Self::AcceptedSocket => "cannot take over a connection that is already accepted",
+        }
+    }
+
+    fn hint(self) -> &'static str {
+        match self {
+            Self::SecondWire => "open another connection",
+            Self::SecondConnection => "listen again",
+            Self::BoundSocket | Self::AcceptedSocket => "let it open its own",
+        }
+    }
 }
 
 impl Hinted for TransportError {
@@ -298,6 +437,8 @@ impl Hinted for TransportError {
             Self::Option { name, asked, source } => format!("option {name}={asked} cannot be set: {source}"),
             Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
             Self::TimedOut { what, after } => format!("nobody {what} within {} ms", after.as_millis()),
+            Self::Abandoned => "nobody waits for a client any more".to_owned(),
+            Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
             Self::Impossible(why) => why.cause(),
         }
     }
@@ -309,6 +450,8 @@ impl Hinted for TransportError {
                 "`hairpin list` shows what each transport takes".to_owned()
             }
             Self::TimedOut { .. } => "is the server running?".to_owned(),
+            Self::Abandoned => String::new(),
+            Self::Unsupported { what, .. } => what.hint().to_owned(),
             Self::Impossible(why) => why.hint(),
         }
     }

@@ -2,3 +2,4 @@
 
 mod allocations;
 mod contract;
+mod several_streams;

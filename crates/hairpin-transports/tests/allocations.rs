@@ -10,7 +10,7 @@ use std::time::Duration;
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::Waiting;
 use hairpin_model::options::{OptionName, Options};
-use hairpin_transports::{ALL, Cookie, Setup, Transport, Wire};
+use hairpin_transports::{ALL, Batch, Cookie, Interest, Setup, Transport, Wire, WireSet};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -66,6 +66,12 @@ const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
         None => wire.send(message).expect("send"),
     },
     |wire, message| {
+        let mut sent = 0;
+        while sent < SIZE {
+            sent += wire.send_batch(&message[sent..], SIZE).expect("send_batch");
+        }
+    },
+    |wire, message| {
         let (first, last) = message.split_at(SIZE / 2);
         // A pipe cannot announce more.
         let is_announced = wire.stream().is_some_and(|stream| stream.send_more(first).is_ok());
@@ -83,6 +89,9 @@ const SENDS: &[fn(&mut dyn Wire, &[u8; SIZE])] = &[
 
 fn client(wire: &mut dyn Wire) -> u64 {
     let mut message = [7; SIZE];
+    let mut batch = Batch::new(Batch::MOST, SIZE);
+    let (mut set, mut ready) = (WireSet::new(1).expect("a set"), Vec::with_capacity(2));
+    set.add(0, wire, Interest::Both).expect("add");
     let mut place = 0;
     let mut exchange = || {
         SENDS[place % SENDS.len()](wire, &message);
@@ -91,6 +100,8 @@ fn client(wire: &mut dyn Wire) -> u64 {
         // The open loop's calls, when nothing has come.
         assert_eq!(wire.try_receive(&mut message).expect("try_receive"), None);
         wire.wait(Duration::ZERO).expect("wait");
+        assert_eq!(wire.receive_batch(&mut batch).expect("receive_batch"), 0);
+        set.wait(Duration::ZERO, &mut ready).expect("wait for a set");
     };
     (0..WARM_UP).for_each(|_| exchange());
     allocations_of(|| (0..COUNTED).for_each(|_| exchange()))
@@ -114,19 +125,19 @@ fn measure(transport: &dyn Transport, waiting: Waiting) -> (u64, Option<u64>) {
     let setup =
         Setup { options, waiting, timeout, largest_message: SIZE, port: 0, cookie: Cookie([1; 16]), server: None };
     if transport.card().answered_by == AnsweredBy::Kernel {
-        let mut wire = transport.connect("127.0.0.1", &setup).expect("connect");
+        let mut wire = transport.connect("127.0.0.1", &setup).and_then(|mut one| one.open()).expect("connect");
         return (client(&mut *wire), None);
     }
-    let listener = transport.listen(&setup).expect("listen");
+    let mut listener = transport.listen(&setup).expect("listen");
     let address = listener.address();
     std::thread::scope(|scope| {
         let server = scope.spawn(move || {
-            let mut server = listener.accept().expect("accept");
+            let mut server = listener.accept(&mut || false).and_then(|mut one| one.accept_wire()).expect("accept");
             let allocations = echo(&mut *server);
             // Kept open until the client has its last answer.
             (server, allocations)
         });
-        let mut wire = transport.connect(&address, &setup).expect("connect");
+        let mut wire = transport.connect(&address, &setup).and_then(|mut one| one.open()).expect("connect");
         let allocations = client(&mut *wire);
         (allocations, Some(server.join().expect("the echo ends well").1))
     })

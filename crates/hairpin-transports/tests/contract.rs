@@ -2,7 +2,9 @@
 //!
 //! Nothing is asserted about durations. Time-outs are short only where a time-out is what is expected.
 
+mod batches;
 mod closing;
+mod connections;
 mod delivery;
 mod ends;
 mod links;
@@ -10,16 +12,21 @@ mod opening;
 mod options;
 mod other_process;
 mod pressure;
+mod sets;
 mod stamps;
 mod streams;
 mod time_outs;
 
 use hairpin_transports::{ALL, Transport};
 
+use crate::several_streams::SeveralStreams;
 use ends::{Checked, Subject};
 
 /// One promise, tried.
 type Check = fn(&Subject) -> Checked;
+
+/// Transports that only tests have.
+const DOUBLES: &[&dyn Transport] = &[&SeveralStreams];
 
 /// What is checked: a name for it, whether it also holds where the kernel answers, and how.
 const CHECKS: &[(&str, bool, Check)] = &[
@@ -31,6 +38,11 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("the largest message is what the kernel takes", true, delivery::largest),
     ("a receiver that does not read", false, pressure::back_pressure),
     ("answers that nobody reads", true, pressure::overflow),
+    ("batches arrive as they were sent", false, batches::delivered),
+    ("sends that do not wait fill a wire and lose nothing", false, batches::full),
+    ("batches before a close", false, batches::closed),
+    ("a set tells which wires can be received from", false, sets::tell),
+    ("a set tells which wires have room", false, sets::room),
     ("a clean close", false, closing::clean_close),
     ("a close while the other end receives", false, closing::gone_while_receiving),
     ("a close while the other end sends", false, closing::gone_while_sending),
@@ -43,6 +55,11 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("addresses that are none", true, opening::bad_addresses),
     ("setups that are refused", true, opening::refused_setups),
     ("an address serves one client", false, opening::one_client),
+    ("a second client", false, connections::second_client),
+    ("a second wire", true, connections::second_wire),
+    ("an accept that is abandoned", false, connections::abandoned),
+    ("a port that is handed over", true, connections::handed_port),
+    ("a connection that is handed over", true, connections::handed_connection),
     ("a port that is occupied", false, opening::occupied_port),
     ("a server across a link, or a clear refusal", true, links::server_end),
     ("a farewell leaves the way back open", false, links::farewell),
@@ -72,7 +89,7 @@ const CHECKS: &[(&str, bool, Check)] = &[
 /// One transport after the other: the check that nobody listens at an address must not meet another check's listener.
 #[test]
 fn every_transport_keeps_its_card() {
-    let results: Vec<Checked> = ALL.iter().flat_map(|transport| results(*transport)).collect();
+    let results: Vec<Checked> = ALL.iter().chain(DOUBLES).flat_map(|transport| results(*transport)).collect();
     let failures: Vec<&str> = results.iter().filter_map(|result| result.as_ref().err().map(String::as_str)).collect();
     assert!(failures.is_empty(), "{} checks failed:\n{}", failures.len(), failures.join("\n"));
     assert!(!results.is_empty(), "no check was made");

@@ -86,7 +86,7 @@ impl Client<'_> {
         let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, server));
         let setup = setup(order, End::Client, cookie);
         let connect_ns = clock.now_ns();
-        let opened = self.transport.connect(&address, &setup);
+        let opened = self.transport.connect(&address, &setup).and_then(|mut connection| connection.open());
         let setup_ns = clock.now_ns() - connect_ns;
         let mut wire = opened.map_err(|error| unopened(End::Client, &error))?;
         let options = wire.effective();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hairpin_model::round::{EndReport, Failure};
 use hairpin_model::trace::End;
-use hairpin_transports::Cookie;
+use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
@@ -46,9 +46,9 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     }
     // Before the address is told: the client starts its own probe, on the same CPU perhaps, when it has that.
     let probing = Probing::begin(&host.clock);
-    let accept = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
-    tell(control, &Message::Listening(accept.address()))?;
-    let mut wire = accept.accept().map_err(|error| unopened(End::Server, &error))?;
+    let listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
+    tell(control, &Message::Listening(listener.address()))?;
+    let mut wire = accept(listener, control)?;
     let before = wire.effective();
     check_options(End::Server, &card, &round, &before)?;
     let mut observed = Observed::begin(&round, End::Server, &mut *wire, &host.clock);
@@ -87,6 +87,35 @@ fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
         Message::Order(order) => Ok(*order),
         other => Err(ControlError::Unexpected(other.name())),
     }
+}
+
+/// The one wire of the round. A client that has ended the round, or is gone, is not waited for.
+fn accept(mut listener: Box<dyn Listener>, control: &mut dyn Control) -> Result<Box<dyn Wire>, Failure> {
+    let mut ended = None;
+    let accepted = listener.accept(&mut || {
+        ended = ended.take().or_else(|| why_ended(control));
+        ended.is_some()
+    });
+    match (accepted.and_then(|mut connection| connection.accept_wire()), ended) {
+        (Err(TransportError::Abandoned), Some(failure)) => Err(failure),
+        (wire, _) => wire.map_err(|error| unopened(End::Server, &error)),
+    }
+}
+
+/// Why no client will connect any more, where control says so. Before it is connected a client says nothing else.
+fn why_ended(control: &mut dyn Control) -> Option<Failure> {
+    if !control.is_ready() {
+        return None;
+    }
+    Some(match control.receive(PATIENCE) {
+        Ok(Message::Failed(failure)) => failure,
+        Ok(Message::Stop) => Failure {
+            cause: "the client ended the round before it connected".to_owned(),
+            hint: "its own cause, if it had one, stands at the client".to_owned(),
+        },
+        Ok(other) => ControlError::Unexpected(other.name()).failure("the client"),
+        Err(error) => error.failure("the client"),
+    })
 }
 
 fn tell(control: &mut dyn Control, message: &Message) -> Result<(), Failure> {

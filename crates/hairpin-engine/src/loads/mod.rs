@@ -1,8 +1,10 @@
 //! What the two ends do: the client in a closed loop ([`ping_pong`], [`small_writes`]) or an open one ([`paced`]),
 //! and the [`echo`] half. They know a wire and a clock and nothing else, so the same code runs on a manual clock in tests.
+//! One-way loads over many wires are the [`driver`]'s.
 
 mod client;
 mod closed_loop;
+pub mod driver;
 pub mod echo;
 mod failures;
 mod journey;

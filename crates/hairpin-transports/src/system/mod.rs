@@ -3,6 +3,7 @@
 
 pub(crate) mod alarm;
 pub(crate) mod descriptor;
+pub(crate) mod epoll;
 pub(crate) mod futex;
 pub(crate) mod map;
 pub(crate) mod pipe;

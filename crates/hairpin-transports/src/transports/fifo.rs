@@ -4,17 +4,19 @@ use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRound
 use hairpin_model::case::Waiting;
 
 use crate::system::pipe::{Access, open_of_process, two_fifos};
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
 
 /// `fifo`.
 pub(super) struct Fifo;
 
+const NAME: &str = "fifo";
+
 impl Transport for Fifo {
     fn card(&self) -> Card {
         Card {
-            name: "fifo",
+            name: NAME,
             summary: "two named pipes, one each way",
             ordered: true,
             reliable: true,
@@ -46,16 +48,16 @@ impl Transport for Fifo {
         Ok(Receipt { detail: format!("named pipes in {}", folder.display()) })
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         let folder = std::env::temp_dir().display().to_string();
         let pipes = two_fifos()
             .map_err(|source| failed("make named pipes in", &folder, source, "set TMPDIR to a writable folder"))?;
-        Ok(Box::new(PipeListener::new(pipes, setup)))
+        Ok(Box::new(PipeListener::new(NAME, pipes, setup)))
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
-        connect(address, setup)
+        connect(NAME, address, setup)
     }
 }

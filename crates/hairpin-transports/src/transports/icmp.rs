@@ -16,14 +16,17 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::options::{self, Family, Moment};
 use crate::system::{socket, sockopt};
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::descriptor::{DescriptorWire, Miss, Port};
 use crate::wires::internet::server_end;
+use crate::wires::one_wire::OneWire;
 use crate::wires::socket::{facts, loopback_detail};
 use crate::wires::{bad_address, check, failed};
 
 /// `icmp`.
 pub(super) struct Icmp;
+
+const NAME: &str = "icmp";
 
 const OPTIONS: &[OptionName] =
     &[OptionName::Sndbuf, OptionName::Rcvbuf, OptionName::Tos, OptionName::Dscp, OptionName::Priority];
@@ -38,7 +41,7 @@ const ECHO_REPLY: u8 = 0;
 impl Transport for Icmp {
     fn card(&self) -> Card {
         Card {
-            name: "icmp",
+            name: NAME,
             summary: "ICMP echo over IPv4, answered by the kernel",
             ordered: false,
             reliable: false,
@@ -68,14 +71,14 @@ impl Transport for Icmp {
         Ok(Receipt { detail: format!("{socket}, {}", loopback_detail("IPv4")) })
     }
 
-    fn listen(&self, _setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         Err(TransportError::Impossible(WhyNot {
             reason: "icmp has no server of ours: the kernel answers".to_owned(),
             hint: "connect to 127.0.0.1".to_owned(),
         }))
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         let at = server_end(Family::V4, setup);
         let is_there = |parsed: &Ipv4Addr| IpAddr::V4(*parsed) == at;
@@ -91,7 +94,10 @@ impl Transport for Icmp {
         let is_checked = is_raw && setup.server.is_some();
         let port = IcmpPort { socket, is_raw, is_checked, identifier, sequence: 0 };
         let wire = DescriptorWire::new(port, setup.waiting, setup.timeout);
-        Ok(Box::new(wire.map_err(|source| failed("set an alarm for", "an ICMP socket", source, HINT))?))
+        Ok(OneWire::connection(
+            NAME,
+            wire.map_err(|source| failed("set an alarm for", "an ICMP socket", source, HINT))?,
+        ))
     }
 }
 

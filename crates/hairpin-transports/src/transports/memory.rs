@@ -11,16 +11,19 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire, WireError};
-use crate::wires::{Deadline, bad_address, check, failed};
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError, Wire, WireError};
+use crate::wires::one_wire::OneWire;
+use crate::wires::{Deadline, bad_address, check, failed, left_to_accept, second_connection};
 
 /// `memory`.
 pub(super) struct Memory;
 
+const NAME: &str = "memory";
+
 impl Transport for Memory {
     fn card(&self) -> Card {
         Card {
-            name: "memory",
+            name: NAME,
             summary: "queues inside one process, without the kernel",
             ordered: true,
             reliable: true,
@@ -44,17 +47,17 @@ impl Transport for Memory {
         Ok(Receipt { detail: "needs nothing".to_owned() })
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let queue = || Queue::new(setup.largest_message);
         let pair = Arc::new(Pair { queues: [queue(), queue()], connected: Mutex::new(false), came: Condvar::new() });
         locked(&LISTENERS).insert(number, Arc::clone(&pair));
-        Ok(Box::new(Listener { number, wire: Some(MemoryWire::new(pair, SERVER, setup)) }))
+        Ok(Box::new(MemoryListener { number, wire: Some(MemoryWire::new(pair, SERVER, setup)) }))
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         let number = address
             .strip_prefix("memory:")
@@ -66,7 +69,7 @@ impl Transport for Memory {
         })?;
         *locked(&pair.connected) = true;
         pair.came.notify_one();
-        Ok(Box::new(MemoryWire::new(pair, CLIENT, setup)))
+        Ok(OneWire::connection(NAME, MemoryWire::new(pair, CLIENT, setup)))
     }
 }
 
@@ -78,29 +81,33 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Listener {
+struct MemoryListener {
     number: u64,
-    /// The server; dropped unused, it closes the pair, as it must for a client that nobody accepted.
+    /// The server; dropped unused, it closes the pair, as it must for a client that nobody accepted. None once it has one.
     wire: Option<MemoryWire>,
 }
 
-impl Accept for Listener {
+impl Listener for MemoryListener {
     fn address(&self) -> String {
         format!("memory:{}", self.number)
     }
 
-    fn accept(mut self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        let wire = self.wire.take().expect("only accept takes it, and accept consumes the listener");
-        let connected = locked(&wire.pair.connected);
-        let waited = wire.pair.came.wait_timeout_while(connected, wire.timeout, |connected| !*connected);
-        if !*waited.unwrap_or_else(PoisonError::into_inner).0 {
-            return Err(TransportError::TimedOut { what: "connected", after: wire.timeout });
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let MemoryWire { pair, timeout, .. } = self.wire.as_ref().ok_or_else(|| second_connection(NAME))?;
+        let mut deadline = Deadline::new(*timeout);
+        while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
+            let connected = locked(&pair.connected);
+            let waited = pair.came.wait_timeout_while(connected, left, |connected| !*connected);
+            if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+                let wire = self.wire.take().ok_or_else(|| second_connection(NAME))?;
+                return Ok(OneWire::connection(NAME, wire));
+            }
         }
-        Ok(Box::new(wire))
+        Err(TransportError::TimedOut { what: "connected", after: *timeout })
     }
 }
 
-impl Drop for Listener {
+impl Drop for MemoryListener {
     fn drop(&mut self) {
         locked(&LISTENERS).remove(&self.number);
     }
@@ -232,6 +239,12 @@ impl MemoryWire {
         Self { pair, end, waiting, timeout, largest_message }
     }
 
+    fn check_size(&self, message: &[u8]) -> Result<(), WireError> {
+        let source = io::Error::from(io::ErrorKind::InvalidInput);
+        let fits = message.len() <= self.largest_message;
+        if fits { Ok(()) } else { Err(WireError::System { operation: "send", source }) }
+    }
+
     fn incoming(&self) -> &Queue {
         &self.pair.queues[self.end]
     }
@@ -243,10 +256,7 @@ impl MemoryWire {
 
 impl Wire for MemoryWire {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
-        if message.len() > self.largest_message {
-            let source = io::Error::from(io::ErrorKind::InvalidInput);
-            return Err(WireError::System { operation: "send", source });
-        }
+        self.check_size(message)?;
         let timed_out = || Err(Deadline::timed_out("send", self.timeout));
         let deadline = Deadline::new(self.timeout);
         self.outgoing().until(self.waiting, deadline, |state| state.push(message)).unwrap_or_else(timed_out)
@@ -263,6 +273,14 @@ impl Wire for MemoryWire {
         let taken = state.pop(into);
         self.incoming().wake(state);
         taken.transpose()
+    }
+
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
+        self.check_size(bytes)?;
+        let mut state = locked(&self.outgoing().state);
+        let pushed = state.push(bytes);
+        self.outgoing().wake(state);
+        pushed.transpose().map(|pushed| pushed.map_or(0, |()| bytes.len()))
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {

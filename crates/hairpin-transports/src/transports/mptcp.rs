@@ -13,9 +13,9 @@ use socket2::{Protocol, Socket, Type};
 use super::tcp::bound;
 use crate::options::Family;
 use crate::system::sockopt;
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Handed, Listener, Setup, Transport, TransportError};
 use crate::wires::internet::{no_loopback, parse, server_end};
-use crate::wires::socket::{Kind, connect, listen, loopback_detail};
+use crate::wires::socket::{Kind, connect, listen, listen_on, loopback_detail};
 use crate::wires::{check, trial};
 
 /// `mptcp`.
@@ -35,12 +35,18 @@ const OPTIONS: &[OptionName] = &[
     OptionName::Priority,
 ];
 
-const KIND: Kind = Kind { family: Family::V4, sort: Type::STREAM, protocol: Some(Protocol::MPTCP), options: OPTIONS };
+const KIND: Kind = Kind {
+    transport: "mptcp",
+    family: Family::V4,
+    sort: Type::STREAM,
+    protocol: Some(Protocol::MPTCP),
+    options: OPTIONS,
+};
 
 impl Transport for Mptcp {
     fn card(&self) -> Card {
         Card {
-            name: "mptcp",
+            name: KIND.transport,
             summary: "Multipath TCP over IPv4, through the loopback device",
             ordered: true,
             reliable: true,
@@ -69,12 +75,17 @@ impl Transport for Mptcp {
         Ok(Receipt { detail: format!("{}{control}", loopback_detail("IPv4")) })
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         listen(bound(&KIND, setup)?, &KIND, setup)
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        check(&self.card(), setup)?;
+        listen_on(handed, &KIND, setup)
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         let to = parse(address, server_end(KIND.family, setup))?;
         connect(&to.into(), address, &KIND, setup)

@@ -4,17 +4,19 @@ use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRound
 use hairpin_model::case::Waiting;
 
 use crate::system::pipe::{Access, capacity_bytes, open_of_process, pipe};
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
 
 /// `pipe`.
 pub(super) struct Pipe;
 
+const NAME: &str = "pipe";
+
 impl Transport for Pipe {
     fn card(&self) -> Card {
         Card {
-            name: "pipe",
+            name: NAME,
             summary: "two anonymous pipes, one each way",
             ordered: true,
             reliable: true,
@@ -46,14 +48,14 @@ impl Transport for Pipe {
         Ok(Receipt { detail: format!("a pipe holds {bytes} bytes") })
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         let error = |source| failed("make", "a pipe", source, "allow more open files (ulimit -n)");
-        Ok(Box::new(PipeListener::new([pipe().map_err(error)?, pipe().map_err(error)?], setup)))
+        Ok(Box::new(PipeListener::new(NAME, [pipe().map_err(error)?, pipe().map_err(error)?], setup)))
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
-        connect(address, setup)
+        connect(NAME, address, setup)
     }
 }

@@ -16,17 +16,20 @@ use crate::system::futex::{self, Awake};
 use crate::system::map::Map;
 use crate::system::pipe::{Access, memory_file, open_of_process, path_of, sealed_length};
 use crate::system::process::Process;
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire, WireError};
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError, Wire, WireError};
+use crate::wires::one_wire::OneWire;
 use crate::wires::ring::{Layout, Rings};
-use crate::wires::{Deadline, bad_address, check, failed};
+use crate::wires::{Deadline, bad_address, check, failed, left_to_accept, second_connection};
 
 /// `shm`.
 pub(super) struct Shm;
 
+const NAME: &str = "shm";
+
 impl Transport for Shm {
     fn card(&self) -> Card {
         Card {
-            name: "shm",
+            name: NAME,
             summary: "two rings in memory that both ends share",
             ordered: true,
             reliable: true,
@@ -58,7 +61,7 @@ impl Transport for Shm {
         Ok(Receipt { detail: "sealed memory file".to_owned() })
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         let layout = Layout::for_messages_of(setup.largest_message);
         let error = |source| failed("make", "shared memory", source, "is there enough free memory?");
@@ -66,10 +69,11 @@ impl Transport for Shm {
         let map = Map::new(file.as_fd(), layout.total_bytes()).map_err(error)?;
         layout.write(&map);
         let ends = Ends::new(map, layout, SERVER, setup);
-        Ok(Box::new(Listener { file, ends, setup: setup.clone() }))
+        let address = format!("{}:{}", std::process::id(), file.as_raw_fd());
+        Ok(Box::new(ShmListener { address, rings: Some((file, ends)), setup: setup.clone() }))
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         let (pid, number) = address
             .split_once(':')
@@ -89,7 +93,7 @@ impl Transport for Shm {
         ends.meet();
         ends.map.word(Layout::HELLO).store(HERE, SeqCst);
         futex::wake(ends.map.word(Layout::HELLO));
-        Ok(Box::new(ShmWire::new(ends, setup)?))
+        Ok(OneWire::connection(NAME, ShmWire::new(ends, setup)?))
     }
 }
 
@@ -133,6 +137,25 @@ impl Ends {
         Self { map, layout, own, peer: None, peer_blocks: false }
     }
 
+    /// Waits until the client is here.
+    fn hear(
+        &self,
+        setup: &Setup,
+        address: &str,
+        is_abandoned: &mut dyn FnMut() -> bool,
+    ) -> Result<(), TransportError> {
+        let hello = self.map.word(Layout::HELLO);
+        let mut deadline = Deadline::new(setup.timeout);
+        while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
+            let said = hello.load(SeqCst);
+            if said == HERE {
+                return Ok(());
+            }
+            futex::wait(hello, said, Some(left)).map_err(|source| failed("accept at", address, source, ""))?;
+        }
+        Err(TransportError::TimedOut { what: "connected", after: setup.timeout })
+    }
+
     /// Reads what the other end says about itself.
     fn meet(&mut self) {
         let about = Layout::ABOUT[1 - self.own];
@@ -166,36 +189,25 @@ impl Drop for Ends {
     }
 }
 
-struct Listener {
-    /// What the client opens through `/proc`; not needed once it has.
-    file: OwnedFd,
-    ends: Ends,
+struct ShmListener {
+    address: String,
+    /// What the client opens through `/proc`, not needed once it has, and the server. None once there is a client.
+    rings: Option<(OwnedFd, Ends)>,
     setup: Setup,
 }
 
-impl Accept for Listener {
+impl Listener for ShmListener {
     fn address(&self) -> String {
-        format!("{}:{}", std::process::id(), self.file.as_raw_fd())
+        self.address.clone()
     }
 
-    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        let address = self.address();
-        let Self { file, mut ends, setup } = *self;
-        let mut deadline = Deadline::new(setup.timeout);
-        loop {
-            let hello = ends.map.word(Layout::HELLO);
-            let said = hello.load(SeqCst);
-            if said == HERE {
-                break;
-            }
-            let Some(left) = deadline.left() else {
-                return Err(TransportError::TimedOut { what: "connected", after: setup.timeout });
-            };
-            futex::wait(hello, said, Some(left)).map_err(|source| failed("accept at", &address, source, ""))?;
-        }
-        drop(file);
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let Self { address, rings, setup } = self;
+        let none_left = || second_connection(NAME);
+        rings.as_ref().ok_or_else(none_left)?.1.hear(setup, address, is_abandoned)?;
+        let (_, mut ends) = rings.take().ok_or_else(none_left)?;
         ends.meet();
-        Ok(Box::new(ShmWire::new(ends, &setup)?))
+        Ok(OneWire::connection(NAME, ShmWire::new(ends, setup)?))
     }
 }
 
@@ -235,6 +247,16 @@ impl ShmWire {
             (setup.waiting == Waiting::Block).then(|| Alarm::start(setup.timeout)).transpose().map_err(error)?;
         let rings = Rings::new(ends.layout, ends.own);
         Ok(Self { ends, rings, waiting: setup.waiting, timeout: setup.timeout, alarm, late_wakes: 0 })
+    }
+
+    /// Refuses what fits no slot, and everything once the other end has closed.
+    #[inline]
+    fn check(&self, message: &[u8]) -> Result<(), WireError> {
+        if message.len() > self.ends.layout.message_bytes() {
+            let source = io::Error::from_raw_os_error(libc::EMSGSIZE);
+            return Err(WireError::System { operation: "send", source });
+        }
+        if self.ends.peer_has_closed() { Err(WireError::Closed) } else { Ok(()) }
     }
 
     #[inline]
@@ -368,13 +390,7 @@ impl ShmWire {
 
 impl Wire for ShmWire {
     fn send(&mut self, message: &[u8]) -> Result<(), WireError> {
-        if message.len() > self.ends.layout.message_bytes() {
-            let source = io::Error::from_raw_os_error(libc::EMSGSIZE);
-            return Err(WireError::System { operation: "send", source });
-        }
-        if self.ends.peer_has_closed() {
-            return Err(WireError::Closed);
-        }
+        self.check(message)?;
         if !self.has_room() {
             let deadline = Deadline::new(self.timeout);
             match self.until(self.rings.producer_asleep(), deadline, Self::has_room)? {
@@ -415,6 +431,16 @@ impl Wire for ShmWire {
         }
         // It may have sent one more before it closed.
         self.take(into).map(Some).ok_or(WireError::Closed)
+    }
+
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
+        self.check(bytes)?;
+        if !self.has_room() {
+            return Ok(0);
+        }
+        self.rings.put(&self.ends.map, bytes);
+        self.wake(self.rings.peer_asleep().1);
+        Ok(bytes.len())
     }
 
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {

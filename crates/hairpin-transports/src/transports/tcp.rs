@@ -9,9 +9,9 @@ use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;
 use crate::system::sockopt;
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Handed, Listener, Setup, Transport, TransportError};
 use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
-use crate::wires::socket::{Kind, connect, listen, loopback_detail};
+use crate::wires::socket::{Kind, connect, listen, listen_on, loopback_detail};
 use crate::wires::{check, trial};
 
 /// `tcp` or `tcp6`.
@@ -31,7 +31,13 @@ pub(super) const TCP6: Tcp =
 
 impl Tcp {
     fn kind(&self) -> Kind {
-        Kind { family: self.family, sort: Type::STREAM, protocol: Some(Protocol::TCP), options: self.card().options }
+        Kind {
+            transport: self.name,
+            family: self.family,
+            sort: Type::STREAM,
+            protocol: Some(Protocol::TCP),
+            options: self.card().options,
+        }
     }
 }
 
@@ -78,12 +84,17 @@ impl Transport for Tcp {
         Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         listen(bound(&self.kind(), setup)?, &self.kind(), setup)
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        check(&self.card(), setup)?;
+        listen_on(handed, &self.kind(), setup)
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         let to = parse(address, server_end(self.family, setup))?;
         connect(&to.into(), address, &self.kind(), setup)

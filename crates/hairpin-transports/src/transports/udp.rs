@@ -8,9 +8,9 @@ use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
 
 use crate::options::Family;
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Handed, Listener, Setup, Transport, TransportError};
 use crate::wires::internet::{cannot_bind, no_loopback, parse, server_end};
-use crate::wires::socket::{Kind, connect_datagram, listen_datagram, loopback_detail};
+use crate::wires::socket::{Kind, connect_datagram, listen_datagram, listen_datagram_on, loopback_detail};
 use crate::wires::{check, trial};
 
 /// `udp` or `udp6`.
@@ -41,7 +41,13 @@ pub(super) const UDP6: Udp = Udp {
 
 impl Udp {
     fn kind(&self) -> Kind {
-        Kind { family: self.family, sort: Type::DGRAM, protocol: Some(Protocol::UDP), options: self.card().options }
+        Kind {
+            transport: self.name,
+            family: self.family,
+            sort: Type::DGRAM,
+            protocol: Some(Protocol::UDP),
+            options: self.card().options,
+        }
     }
 
     fn bound(&self, setup: &Setup) -> Result<Socket, TransportError> {
@@ -89,12 +95,17 @@ impl Transport for Udp {
         Ok(Receipt { detail: format!("{}, receive buffer {buffer} bytes", loopback_detail(version)) })
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         Ok(listen_datagram(self.bound(setup)?, &self.kind(), setup))
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn listen_on(&self, handed: Handed, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        check(&self.card(), setup)?;
+        listen_datagram_on(handed, &self.kind(), setup)
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         let to = parse(address, server_end(self.family, setup))?;
         connect_datagram(self.kind().open(setup)?, &to.into(), address, &self.kind(), setup)

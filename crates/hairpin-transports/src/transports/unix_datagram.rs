@@ -7,7 +7,7 @@ use hairpin_model::options::OptionName;
 use socket2::Type;
 
 use crate::options::Family;
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::socket::{Kind, connect_datagram, listen_datagram};
 use crate::wires::{check, unix};
 
@@ -21,12 +21,13 @@ pub(super) const MAX_MESSAGE_BYTES: u64 = 192 * 1024;
 /// `SO_RCVBUF` is granted and read back, but Unix sockets queue by the sender's buffer and by
 /// net.unix.max_dgram_qlen (unix(7)).
 const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
-const KIND: Kind = Kind { family: Family::Unix, sort: Type::DGRAM, protocol: None, options: OPTIONS };
+const KIND: Kind =
+    Kind { transport: "unix-datagram", family: Family::Unix, sort: Type::DGRAM, protocol: None, options: OPTIONS };
 
 impl Transport for UnixDatagram {
     fn card(&self) -> Card {
         Card {
-            name: "unix-datagram",
+            name: KIND.transport,
             summary: "a Unix domain datagram socket",
             ordered: true,
             reliable: true,
@@ -50,12 +51,12 @@ impl Transport for UnixDatagram {
         unix::can_run(&KIND)
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         Ok(listen_datagram(unix::named(&KIND, setup)?, &KIND, setup))
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         let to = unix::parse(address)?;
         // The client needs a name too, or nobody could answer it.

@@ -6,7 +6,7 @@ use hairpin_model::options::OptionName;
 use socket2::Type;
 
 use crate::options::Family;
-use crate::wire::{Accept, Setup, Transport, TransportError, Wire};
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::socket::{Kind, connect, listen};
 use crate::wires::{check, unix};
 
@@ -15,12 +15,18 @@ pub(super) struct UnixSeqpacket;
 
 /// `SO_RCVBUF` is granted and read back, but Unix sockets queue by the sender's buffer alone (unix(7)).
 const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
-const KIND: Kind = Kind { family: Family::Unix, sort: Type::SEQPACKET, protocol: None, options: OPTIONS };
+const KIND: Kind = Kind {
+    transport: "unix-seqpacket",
+    family: Family::Unix,
+    sort: Type::SEQPACKET,
+    protocol: None,
+    options: OPTIONS,
+};
 
 impl Transport for UnixSeqpacket {
     fn card(&self) -> Card {
         Card {
-            name: "unix-seqpacket",
+            name: KIND.transport,
             summary: "a Unix domain socket that keeps message boundaries",
             ordered: true,
             reliable: true,
@@ -44,12 +50,12 @@ impl Transport for UnixSeqpacket {
         unix::can_run(&KIND)
     }
 
-    fn listen(&self, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         check(&self.card(), setup)?;
         listen(unix::named(&KIND, setup)?, &KIND, setup)
     }
 
-    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
         check(&self.card(), setup)?;
         connect(&unix::parse(address)?, address, &KIND, setup)
     }

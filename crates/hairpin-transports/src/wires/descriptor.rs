@@ -9,11 +9,13 @@ use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::{OptionName, ValueKind};
 
+use super::parts::{MOST_PARTS, rest_of};
 use super::stamping::Stamping;
 use super::{Deadline, LOOK, slice};
+use crate::batch::{Batch, send_each};
 use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
-use crate::wire::{KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
+use crate::wire::{Descriptors, KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
 
 /// What a transport adds to [`DescriptorWire`]: one attempt each way, one system call each.
 pub(crate) trait Port: Send {
@@ -24,6 +26,22 @@ pub(crate) trait Port: Send {
     fn take(&mut self, into: &mut [u8], may_block: bool) -> Result<usize, Miss>;
     /// One attempt to send; the number of bytes accepted, which for whole messages is all of them.
     fn put(&mut self, bytes: &[u8], may_block: bool) -> Result<usize, Miss>;
+    /// As [`Port::put`], never blocking; see [`Wire::try_send`].
+    fn put_now(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
+        self.put(bytes, false)
+    }
+    /// As [`Port::take`], never blocking, where the event loop reads; see [`Wire::receive_batch`].
+    fn take_at_once(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
+        self.take(into, false)
+    }
+    /// Messages in one system call, see [`Wire::send_batch`]; `None` where there is no such call.
+    fn put_batch(&mut self, _messages: &[u8], _size: usize) -> Option<Result<usize, Miss>> {
+        None
+    }
+    /// What is there in one system call, see [`Wire::receive_batch`]; `None` where there is no such call.
+    fn take_batch(&mut self, _into: &mut Batch) -> Option<Result<Taken, Miss>> {
+        None
+    }
     /// What becomes readable.
     fn readable(&self) -> BorrowedFd<'_>;
     /// What becomes writable.
@@ -65,8 +83,13 @@ fn unsupported() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }
 
-/// How many parts one call takes (`UIO_MAXIOV`, linux/uio.h).
-const MOST_PARTS: usize = libc::UIO_MAXIOV as usize;
+/// What one call took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taken {
+    pub(crate) pieces: usize,
+    /// The other end said that it has gone; the pieces came before or after that.
+    pub(crate) ended: bool,
+}
 
 /// Why an attempt came to nothing.
 #[derive(Debug)]
@@ -236,6 +259,33 @@ impl<P: Port> DescriptorWire<P> {
         Err(WireError::Closed)
     }
 
+    /// What came of one attempt to send that does not wait.
+    fn sent_now(&mut self, answer: Result<usize, Miss>) -> Result<usize, WireError> {
+        match answer {
+            Ok(bytes) => Ok(bytes),
+            // After a signal there is room as before: the next attempt finds it.
+            Err(Miss::Nothing | Miss::Again) => Ok(0),
+            Err(Miss::Gone | Miss::Ended) => {
+                self.gone = true;
+                Err(WireError::Closed)
+            }
+            Err(Miss::Failed(source)) => Err(WireError::System { operation: "send", source }),
+        }
+    }
+
+    /// Takes one piece where the event loop reads; `None` when there is nothing.
+    fn take_piece(&mut self, into: &mut [u8]) -> Result<Option<usize>, WireError> {
+        if self.gone {
+            return self.drain(into).map(Some);
+        }
+        self.system_calls += 1;
+        match self.port.take_at_once(into) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(Miss::Nothing | Miss::Again) => Ok(None),
+            Err(miss) => self.lost(miss, into).map(Some),
+        }
+    }
+
     /// `poll` until the deadline, again after a signal, and after a time stamp, which is nothing that was waited for. A
     /// deadline whose clock has not started is one of the wire's whole time-out.
     fn wait_for(&mut self, events: i16, deadline: &mut Deadline) -> Result<bool, WireError> {
@@ -354,6 +404,56 @@ impl<P: Port> Wire for DescriptorWire<P> {
         }
     }
 
+    fn try_send(&mut self, bytes: &[u8]) -> Result<usize, WireError> {
+        if self.gone {
+            return Err(WireError::Closed);
+        }
+        self.system_calls += 1;
+        let answer = self.port.put_now(bytes);
+        self.sent_now(answer)
+    }
+
+    fn send_batch(&mut self, messages: &[u8], size: usize) -> Result<usize, WireError> {
+        if self.port.is_stream() {
+            return self.try_send(messages);
+        }
+        if self.gone {
+            return Err(WireError::Closed);
+        }
+        match self.port.put_batch(messages, size) {
+            Some(answer) => {
+                self.system_calls += 1;
+                self.sent_now(answer)
+            }
+            None => send_each(messages, size, |message| self.try_send(message)),
+        }
+    }
+
+    fn receive_batch(&mut self, into: &mut Batch) -> Result<usize, WireError> {
+        if !self.gone
+            && let Some(answer) = self.port.take_batch(into)
+        {
+            self.system_calls += 1;
+            return match answer {
+                Ok(taken) => {
+                    self.gone = taken.ended;
+                    Ok(taken.pieces)
+                }
+                Err(Miss::Nothing | Miss::Again) => Ok(0),
+                Err(miss) => into.first(|slot| self.lost(miss, slot).map(Some)),
+            };
+        }
+        if self.port.is_stream() {
+            into.first(|slot| self.take_piece(slot))
+        } else {
+            into.fill(|slot| self.take_piece(slot))
+        }
+    }
+
+    fn descriptors(&self) -> Option<Descriptors<'_>> {
+        Some(Descriptors { readable: self.port.readable(), writable: self.port.writable() })
+    }
+
     fn wait(&mut self, at_most: Duration) -> Result<bool, WireError> {
         if self.gone {
             return Ok(true);
@@ -460,46 +560,5 @@ impl<P: Port> Stream for DescriptorWire<P> {
 
     fn segments(&self) -> Option<Segments> {
         self.port.segments()
-    }
-}
-
-/// The parts that are not yet sent whole, and how many bytes of the first of them are. Fewer bytes are sent than there
-/// are.
-fn rest_of<'p, 'b>(parts: &'p [IoSlice<'b>], sent: usize) -> (&'p [IoSlice<'b>], usize) {
-    let mut before = 0;
-    for (place, part) in parts.iter().enumerate() {
-        if sent < before + part.len() {
-            return (&parts[place..], sent - before);
-        }
-        before += part.len();
-    }
-    (&[], 0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn the_rest_is_what_has_not_gone(
-            sizes in proptest::collection::vec(0_usize..5, 0..20),
-            last in 1_usize..5,
-            gone: proptest::sample::Index,
-        ) {
-            let mut next = 0_u8;
-            let parts: Vec<Vec<u8>> = sizes
-                .iter()
-                .chain([&last])
-                .map(|size| (0..*size).map(|_| { next += 1; next }).collect())
-                .collect();
-            let all = parts.concat();
-            let gone = gone.index(all.len());
-            let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-            let (rest, within) = rest_of(&slices, gone);
-            prop_assert!(within < rest[0].len(), "the first of the rest has something to send");
-            prop_assert_eq!(&rest.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>()[within..], &all[gone..]);
-        }
     }
 }

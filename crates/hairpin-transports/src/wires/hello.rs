@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use socket2::{SockAddr, Socket};
 
-use super::{Deadline, failed, slice, unreached};
+use super::{Deadline, failed, left_to_accept, unreached};
 use crate::system::descriptor::{READABLE, poll, poll_all};
 use crate::system::{random, socket};
 use crate::wire::{Cookie, TransportError};
@@ -132,6 +132,7 @@ pub(crate) fn hear(
     address: &str,
     timeout: Duration,
     cookie: &Cookie,
+    is_abandoned: &mut dyn FnMut() -> bool,
 ) -> Result<u64, TransportError> {
     let error = |operation| move |source| failed(operation, address, source, "");
     // Taking a datagram that turns out to have a bad checksum would otherwise wait for the next one without end.
@@ -139,8 +140,8 @@ pub(crate) fn hear(
     let own: Nonce = random::bytes().map_err(error("draw a nonce for"))?;
     let mut ignored = 0;
     let mut deadline = Deadline::new(timeout);
-    while let Some(left) = deadline.left() {
-        if !patient_poll(socket, slice(left)).map_err(error("wait for a hello at"))? {
+    while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
+        if !patient_poll(socket, left).map_err(error("wait for a hello at"))? {
             continue;
         }
         let Some((from, said)) = one_hello(socket, cookie).map_err(error("receive a hello at"))? else { continue };
@@ -184,56 +185,101 @@ struct Pending {
     said: Vec<u8>,
 }
 
-/// Accepts on a listening socket until a connection says hello with the cookie; answers it, and how many others came. None of
-/// its bytes after the hello are taken.
-pub(crate) fn accept(
-    listener: &Socket,
-    address: &str,
-    timeout: Duration,
-    cookie: &Cookie,
-) -> Result<(Socket, u64), TransportError> {
-    let error = |operation| move |source| failed(operation, address, source, "");
-    listener.set_nonblocking(true).map_err(error("make non-blocking"))?;
-    let mut pending: Vec<Pending> = Vec::new();
-    let mut ignored = 0;
-    let mut deadline = Deadline::new(timeout);
-    while let Some(left) = deadline.left() {
-        let watched: Vec<BorrowedFd<'_>> =
-            std::iter::once(listener.as_fd()).chain(pending.iter().map(|one| one.socket.as_fd())).collect();
-        let ready = match poll_all(&watched, READABLE, slice(left)) {
-            Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => continue,
-            ready => ready.map_err(error("accept at"))?,
-        };
-        // The last ones first, so that taking one out moves none that is still to be looked at.
-        for place in (0..pending.len()).rev().filter(|place| ready[place + 1]) {
-            match hear_part(&mut pending[place], cookie) {
-                Heard::Hello => {
-                    let Pending { socket, .. } = pending.swap_remove(place);
-                    return Ok((socket, ignored + pending.len() as u64));
+impl Pending {
+    fn new(socket: Socket) -> Self {
+        Self { socket, said: Vec::with_capacity(HELLO_BYTES) }
+    }
+}
+
+/// Connections that have come to a server and are no clients yet.
+#[derive(Default)]
+pub(crate) struct Unheard {
+    pending: Vec<Pending>,
+    /// Those that said something else, or left.
+    ignored: u64,
+}
+
+impl Unheard {
+    /// A connection that somebody else accepted.
+    pub(crate) fn of(socket: Socket) -> Self {
+        Self { pending: vec![Pending::new(socket)], ignored: 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Accepts on a listening socket, where there is one, until a connection says hello with the cookie; answers it, and how
+    /// many others came before it and did not. None of its bytes after the hello are taken.
+    pub(crate) fn accept(
+        &mut self,
+        listener: Option<&Socket>,
+        address: &str,
+        timeout: Duration,
+        cookie: &Cookie,
+        is_abandoned: &mut dyn FnMut() -> bool,
+    ) -> Result<(Socket, u64), TransportError> {
+        let error = |operation| move |source| failed(operation, address, source, "");
+        if let Some(listener) = listener {
+            listener.set_nonblocking(true).map_err(error("make non-blocking"))?;
+        }
+        let mut deadline = Deadline::new(timeout);
+        while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
+            let pending = self.pending.iter().map(|one| one.socket.as_fd());
+            let watched: Vec<BorrowedFd<'_>> = pending.chain(listener.map(AsFd::as_fd)).collect();
+            let ready = match poll_all(&watched, READABLE, left) {
+                Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => continue,
+                ready => ready.map_err(error("accept at"))?,
+            };
+            let has_come = ready.get(self.pending.len()).is_some_and(|ready| *ready);
+            if let Some(socket) = self.hear(&ready, cookie) {
+                return Ok((socket, self.ignored + self.pending.len() as u64));
+            }
+            match listener {
+                Some(listener) if has_come => self.take_in(listener).map_err(error("accept at"))?,
+                None if self.is_empty() => {
+                    let stranger = io::Error::new(io::ErrorKind::InvalidData, "who connected said no hello");
+                    return Err(error("hear a hello at")(stranger));
                 }
+                _ => {}
+            }
+        }
+        Err(TransportError::TimedOut { what: "connected", after: timeout })
+    }
+
+    /// Hears what those that are ready say; the first whose hello is whole.
+    fn hear(&mut self, ready: &[bool], cookie: &Cookie) -> Option<Socket> {
+        // The last ones first, so that taking one out moves none that is still to be looked at.
+        for place in (0..self.pending.len()).rev().filter(|place| ready[*place]) {
+            match hear_part(&mut self.pending[place], cookie) {
+                Heard::Hello => return Some(self.pending.swap_remove(place).socket),
                 Heard::Part => {}
                 Heard::Stranger => {
-                    pending.swap_remove(place);
-                    ignored += 1;
+                    self.pending.swap_remove(place);
+                    self.ignored += 1;
                 }
             }
         }
-        if ready[0] {
-            match listener.accept() {
-                Ok((socket, _)) => {
-                    if pending.len() == MOST_PENDING {
-                        pending.remove(0);
-                        ignored += 1;
-                    }
-                    pending.push(Pending { socket, said: Vec::with_capacity(HELLO_BYTES) });
+        None
+    }
+
+    fn take_in(&mut self, listener: &Socket) -> io::Result<()> {
+        match listener.accept() {
+            Ok((socket, _)) => {
+                if self.pending.len() == MOST_PENDING {
+                    self.pending.remove(0);
+                    self.ignored += 1;
                 }
-                // It has gone again.
-                Err(gone) if matches!(gone.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {}
-                Err(source) => return Err(error("accept at")(source)),
+                self.pending.push(Pending::new(socket));
+                Ok(())
             }
+            // It has gone again, or another descriptor of the same port took it.
+            Err(gone) if matches!(gone.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {
+                Ok(())
+            }
+            Err(source) => Err(source),
         }
     }
-    Err(TransportError::TimedOut { what: "connected", after: timeout })
 }
 
 enum Heard {

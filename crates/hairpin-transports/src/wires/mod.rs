@@ -6,6 +6,9 @@ pub(crate) mod descriptor;
 pub(crate) mod hello;
 #[cfg(target_os = "linux")]
 pub(crate) mod internet;
+pub(crate) mod one_wire;
+#[cfg(target_os = "linux")]
+pub(crate) mod parts;
 #[cfg(target_os = "linux")]
 pub(crate) mod pipe;
 #[cfg(target_os = "linux")]
@@ -23,7 +26,7 @@ use std::time::{Duration, Instant};
 use hairpin_model::card::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
-use crate::wire::{Setup, TransportError, WireError};
+use crate::wire::{Setup, TransportError, Unsupported, WireError};
 
 /// Refuses what the card does not promise, before anything is opened.
 ///
@@ -74,6 +77,28 @@ pub(crate) fn unreached(operation: &'static str, address: &str, source: io::Erro
 pub(crate) fn bad_address(address: &str, expected: &str) -> TransportError {
     let source = io::Error::new(io::ErrorKind::InvalidInput, format!("not an address of the form {expected}"));
     failed("connect to", address, source, "use the address that the server printed")
+}
+
+/// How long a wait for a client lasts at most before it is asked whether anybody wants one still.
+pub(crate) const ASK: Duration = Duration::from_millis(100);
+
+/// What is left of a wait for a client, in parts of at most [`ASK`]; `None` when its time has passed.
+///
+/// # Errors
+/// [`TransportError::Abandoned`].
+pub(crate) fn left_to_accept(
+    deadline: &mut Deadline,
+    is_abandoned: &mut dyn FnMut() -> bool,
+) -> Result<Option<Duration>, TransportError> {
+    if is_abandoned() {
+        return Err(TransportError::Abandoned);
+    }
+    Ok(deadline.left().map(|left| left.min(ASK)))
+}
+
+/// The error of a second client where a listener has one.
+pub(crate) fn second_connection(transport: &'static str) -> TransportError {
+    TransportError::Unsupported { transport, what: Unsupported::SecondConnection }
 }
 
 /// A time-out, and when its clock started.

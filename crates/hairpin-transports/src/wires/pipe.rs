@@ -5,74 +5,106 @@
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 
 use super::descriptor::{DescriptorWire, Miss, Port};
-use super::{Deadline, bad_address, failed};
+use super::one_wire::OneWire;
+use super::{Deadline, bad_address, failed, left_to_accept, second_connection};
 use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write, write_vectored};
 use crate::system::pipe::{Access, capacity_bytes, open_of_process};
-use crate::wire::{Accept, Setup, TransportError, Wire};
+use crate::wire::{Connection, Listener, Setup, TransportError};
 
 /// What the client writes first, so that the server knows that its spare descriptors are no longer needed.
 const HELLO: u8 = 0x68;
 
 /// The server, holding both ends of both pipes until the client has opened its own.
 pub(crate) struct PipeListener {
+    transport: &'static str,
     setup: Setup,
+    address: String,
+    /// None once the client has come.
+    pipes: Option<Pipes>,
+}
+
+struct Pipes {
     from_client: OwnedFd,
     to_client: OwnedFd,
     /// The client's descriptors, which it opens through `/proc`: its write end and its read end.
-    spare: (OwnedFd, OwnedFd),
+    _spare: (OwnedFd, OwnedFd),
 }
 
 impl PipeListener {
     /// The server over two new pipes, each a read end and a write end.
-    pub(crate) fn new([to_server, to_client]: [(OwnedFd, OwnedFd); 2], setup: &Setup) -> Self {
+    pub(crate) fn new(
+        transport: &'static str,
+        [to_server, to_client]: [(OwnedFd, OwnedFd); 2],
+        setup: &Setup,
+    ) -> Self {
         let (from_client, client_writes) = to_server;
         let (client_reads, to_client) = to_client;
-        Self { setup: setup.clone(), from_client, to_client, spare: (client_writes, client_reads) }
-    }
-
-    fn hello(&self) -> Result<bool, io::Error> {
-        let mut deadline = Deadline::new(self.setup.timeout);
-        while let Some(left) = deadline.left() {
-            match poll(self.from_client.as_fd(), READABLE, left) {
-                Ok(true) => {
-                    let mut hello = [0];
-                    read(self.from_client.as_fd(), &mut hello)?;
-                    let garbage = || io::Error::new(io::ErrorKind::InvalidData, "the other end did not say hello");
-                    return if hello == [HELLO] { Ok(true) } else { Err(garbage()) };
-                }
-                Ok(false) => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(false)
+        let address = format!("{}:{}:{}", std::process::id(), client_writes.as_raw_fd(), client_reads.as_raw_fd());
+        let pipes = Pipes { from_client, to_client, _spare: (client_writes, client_reads) };
+        Self { transport, setup: setup.clone(), address, pipes: Some(pipes) }
     }
 }
 
-impl Accept for PipeListener {
-    fn address(&self) -> String {
-        format!("{}:{}:{}", std::process::id(), self.spare.0.as_raw_fd(), self.spare.1.as_raw_fd())
+impl Pipes {
+    /// Waits until the client has said hello.
+    fn hear(
+        &self,
+        setup: &Setup,
+        address: &str,
+        is_abandoned: &mut dyn FnMut() -> bool,
+    ) -> Result<(), TransportError> {
+        let mut deadline = Deadline::new(setup.timeout);
+        while let Some(left) = left_to_accept(&mut deadline, is_abandoned)? {
+            if self.hello(left).map_err(|source| failed("accept at", address, source, ""))? {
+                return Ok(());
+            }
+        }
+        Err(TransportError::TimedOut { what: "connected", after: setup.timeout })
     }
 
-    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        let heard = self.hello().map_err(|source| failed("accept at", &self.address(), source, ""))?;
-        if !heard {
-            return Err(TransportError::TimedOut { what: "connected", after: self.setup.timeout });
+    /// Whether the client has said hello within that time.
+    fn hello(&self, at_most: Duration) -> io::Result<bool> {
+        match poll(self.from_client.as_fd(), READABLE, at_most) {
+            Ok(true) => {
+                let mut hello = [0];
+                read(self.from_client.as_fd(), &mut hello)?;
+                let garbage = || io::Error::new(io::ErrorKind::InvalidData, "the other end did not say hello");
+                if hello == [HELLO] { Ok(true) } else { Err(garbage()) }
+            }
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(false),
         }
+    }
+}
+
+impl Listener for PipeListener {
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let Self { transport, setup, address, pipes } = self;
+        let none_left = || second_connection(transport);
+        pipes.as_ref().ok_or_else(none_left)?.hear(setup, address, is_abandoned)?;
         // As long as a spare is open here, the end of the other process would not be seen: so they go now.
-        drop(self.spare);
-        wire(self.from_client, self.to_client, &self.setup)
+        let Pipes { from_client, to_client, .. } = pipes.take().ok_or_else(none_left)?;
+        connection(transport, from_client, to_client, setup)
     }
 }
 
 /// The client, to an address that [`PipeListener`] gave.
-pub(crate) fn connect(address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+pub(crate) fn connect(
+    transport: &'static str,
+    address: &str,
+    setup: &Setup,
+) -> Result<Box<dyn Connection>, TransportError> {
     let (pid, writes, reads) = parse(address).ok_or_else(|| bad_address(address, "PID:fd:fd"))?;
     let open = |number, access| {
         open_of_process(pid, number, access)
@@ -81,7 +113,7 @@ pub(crate) fn connect(address: &str, setup: &Setup) -> Result<Box<dyn Wire>, Tra
     let to_server = open(writes, Access::Write)?;
     let from_server = open(reads, Access::Read)?;
     write(to_server.as_fd(), &[HELLO]).map_err(|source| failed("say hello to", address, source, ""))?;
-    wire(from_server, to_server, setup)
+    connection(transport, from_server, to_server, setup)
 }
 
 fn parse(address: &str) -> Option<(u32, i32, i32)> {
@@ -90,19 +122,50 @@ fn parse(address: &str) -> Option<(u32, i32, i32)> {
     parts.next().is_none().then_some(parsed)
 }
 
-fn wire(from: OwnedFd, to: OwnedFd, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+fn connection(
+    transport: &'static str,
+    from: OwnedFd,
+    to: OwnedFd,
+    setup: &Setup,
+) -> Result<Box<dyn Connection>, TransportError> {
     let error = |source| failed("set up", "the pipe", source, "");
     let blocks = setup.waiting == Waiting::Block;
     for end in [&from, &to] {
         set_nonblocking(end.as_fd(), !blocks).map_err(error)?;
     }
-    let wire = DescriptorWire::new(PipePort { from, to }, setup.waiting, setup.timeout);
-    Ok(Box::new(wire.map_err(error)?))
+    let port = PipePort { from, to, blocks, unblocked: (None, None) };
+    Ok(OneWire::connection(transport, DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
 }
 
 struct PipePort {
     from: OwnedFd,
     to: OwnedFd,
+    /// Calls on the two block.
+    blocks: bool,
+    /// The two opened again, for calls that must not block where those on the first do: a pipe has no flag for a single call.
+    unblocked: (Option<OwnedFd>, Option<OwnedFd>),
+}
+
+/// The descriptor itself where calls on it do not block, else the same end opened again, when that is first needed.
+fn unblocked<'p>(
+    end: &'p OwnedFd,
+    blocks: bool,
+    again: &'p mut Option<OwnedFd>,
+    access: Access,
+) -> io::Result<BorrowedFd<'p>> {
+    if !blocks {
+        return Ok(end.as_fd());
+    }
+    let opened = match again.take() {
+        Some(opened) => opened,
+        None => {
+            let opened = open_of_process(std::process::id(), end.as_raw_fd(), access)?;
+            set_nonblocking(opened.as_fd(), true)?;
+            opened
+        }
+    };
+    let opened: &OwnedFd = again.insert(opened);
+    Ok(opened.as_fd())
 }
 
 impl Port for PipePort {
@@ -118,6 +181,20 @@ impl Port for PipePort {
     #[inline]
     fn put(&mut self, bytes: &[u8], _may_block: bool) -> Result<usize, Miss> {
         Ok(write(self.to.as_fd(), bytes)?)
+    }
+
+    fn put_now(&mut self, bytes: &[u8]) -> Result<usize, Miss> {
+        match unblocked(&self.to, self.blocks, &mut self.unblocked.1, Access::Write) {
+            Ok(to) => Ok(write(to, bytes)?),
+            // A named pipe that nobody reads any more (fifo(7)).
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(Miss::Gone),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn take_at_once(&mut self, into: &mut [u8]) -> Result<usize, Miss> {
+        let bytes = read(unblocked(&self.from, self.blocks, &mut self.unblocked.0, Access::Read)?, into)?;
+        if bytes == 0 { Err(Miss::Ended) } else { Ok(bytes) }
     }
 
     fn readable(&self) -> BorrowedFd<'_> {

@@ -1,7 +1,7 @@
 //! Wires over sockets: connected ones (TCP, Unix stream and seqpacket) and datagrams (UDP, Unix datagram).
 
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_model::fact::Fact;
@@ -9,18 +9,21 @@ use hairpin_model::fact_names;
 use hairpin_model::options::OptionName;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
-use super::descriptor::{DescriptorWire, Miss, Port};
-use super::hello;
+use super::descriptor::{DescriptorWire, Miss, Port, Taken};
+use super::hello::{self, Unheard};
+use super::one_wire::OneWire;
 use super::stamping::Stamping;
-use super::{Deadline, failed, slice, unreached};
+use super::{Deadline, failed, second_connection, slice, unreached};
+use crate::batch::Batch;
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::{socket, sockopt};
-use crate::wire::{Accept, Cookie, Segments, Setup, TransportError, Wire};
+use crate::wire::{Connection, Cookie, Handed, Listener, Segments, Setup, TransportError};
 
 /// What a transport says about its sockets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kind {
+    pub(crate) transport: &'static str,
     pub(crate) family: Family,
     pub(crate) sort: Type,
     pub(crate) protocol: Option<Protocol>,
@@ -30,15 +33,36 @@ pub(crate) struct Kind {
 impl Kind {
     /// Opens a socket and asks for its options, before anything is bound or connected.
     pub(crate) fn open(&self, setup: &Setup) -> Result<Socket, TransportError> {
-        let domain = match self.family {
-            Family::V4 => Domain::IPV4,
-            Family::V6 => Domain::IPV6,
-            Family::Unix => Domain::UNIX,
-        };
-        let socket = Socket::new(domain, self.sort, self.protocol)
+        let socket = Socket::new(self.domain(), self.sort, self.protocol)
             .map_err(|source| failed("open", &format!("a {self} socket"), source, ""))?;
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
         Ok(socket)
+    }
+
+    /// Takes over a socket that another part of the program opened, and asks for its options.
+    fn adopt(&self, socket: OwnedFd, setup: &Setup) -> Result<Socket, TransportError> {
+        let socket = Socket::from(socket);
+        let error = |source| failed("take over", &format!("a socket for {}", self.transport), source, "");
+        let is_alike = |socket: &Socket| -> io::Result<bool> {
+            // The accepted end of a Multipath TCP connection that fell back is a TCP socket.
+            let protocol = socket.protocol()?;
+            let fits = protocol == self.protocol || self.is_mptcp() && protocol == Some(Protocol::TCP);
+            Ok(fits && socket.domain()? == self.domain() && socket.r#type()? == self.sort)
+        };
+        if !is_alike(&socket).map_err(error)? {
+            return Err(error(io::Error::new(io::ErrorKind::InvalidInput, "it is of another kind")));
+        }
+        socket.set_nonblocking(false).map_err(error)?;
+        options::apply(socket.as_fd(), self.family, &setup.options, Moment::Opened)?;
+        Ok(socket)
+    }
+
+    fn domain(&self) -> Domain {
+        match self.family {
+            Family::V4 => Domain::IPV4,
+            Family::V6 => Domain::IPV6,
+            Family::Unix => Domain::UNIX,
+        }
     }
 
     fn is_datagram(&self) -> bool {
@@ -60,8 +84,8 @@ impl Kind {
         self.protocol == Some(Protocol::MPTCP)
     }
 
-    /// The wire over a connected socket.
-    fn wire(&self, socket: Socket, setup: &Setup, ignored: u64) -> Result<Box<dyn Wire>, TransportError> {
+    /// The connection over a connected socket.
+    fn connection(&self, socket: Socket, setup: &Setup, ignored: u64) -> Result<Box<dyn Connection>, TransportError> {
         options::apply(socket.as_fd(), self.family, &setup.options, Moment::Connected)?;
         // The hello of datagrams has time-outs of its own, which would cost a timer in every later call.
         let quiet = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
@@ -71,7 +95,10 @@ impl Kind {
         let hello = self.is_datagram().then_some(setup.cookie);
         let stamping = self.has_stamps().then(Stamping::default);
         let port = SocketPort { socket, kind: *self, hello, ignored, crosses_link: setup.server.is_some(), stamping };
-        Ok(Box::new(DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?))
+        Ok(OneWire::connection(
+            self.transport,
+            DescriptorWire::new(port, setup.waiting, setup.timeout).map_err(error)?,
+        ))
     }
 }
 
@@ -92,9 +119,12 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// The server of a connected socket, before anybody connected.
-pub(crate) struct Listener {
-    socket: Socket,
+/// The server of connected sockets.
+struct StreamListener {
+    /// None where it was given the one connection that it has.
+    socket: Option<Socket>,
+    address: String,
+    unheard: Unheard,
     kind: Kind,
     setup: Setup,
 }
@@ -103,21 +133,43 @@ pub(crate) struct Listener {
 const BACKLOG: i32 = 16;
 
 /// Listens on a bound socket.
-pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Accept>, TransportError> {
-    // Others may come before the client does.
-    socket.listen(BACKLOG).map_err(|source| failed("listen on", &local_address(&socket), source, ""))?;
-    Ok(Box::new(Listener { socket, kind: *kind, setup: setup.clone() }))
+pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    let address = local_address(&socket);
+    // A socket that was handed over may listen already, with a backlog of its own.
+    if !socket.is_listener().unwrap_or(false) {
+        // Others may come before the client does.
+        socket.listen(BACKLOG).map_err(|source| failed("listen on", &address, source, ""))?;
+    }
+    let unheard = Unheard::default();
+    Ok(Box::new(StreamListener { socket: Some(socket), address, unheard, kind: *kind, setup: setup.clone() }))
 }
 
-impl Accept for Listener {
+/// Listens on a bound socket of another part of the program, or for the hello of a connection that it accepted.
+pub(crate) fn listen_on(handed: Handed, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+    match handed {
+        Handed::Bound(socket) => listen(kind.adopt(socket, setup)?, kind, setup),
+        Handed::Accepted(socket) => {
+            let socket = kind.adopt(socket, setup)?;
+            let address = local_address(&socket);
+            let unheard = Unheard::of(socket);
+            Ok(Box::new(StreamListener { socket: None, address, unheard, kind: *kind, setup: setup.clone() }))
+        }
+    }
+}
+
+impl Listener for StreamListener {
     fn address(&self) -> String {
-        local_address(&self.socket)
+        self.address.clone()
     }
 
-    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        let Setup { cookie, .. } = &self.setup;
-        let (socket, ignored) = hello::accept(&self.socket, &self.address(), self.setup.opening_timeout(), cookie)?;
-        self.kind.wire(socket, &self.setup, ignored)
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let Self { socket, address, unheard, kind, setup } = self;
+        if socket.is_none() && unheard.is_empty() {
+            return Err(second_connection(kind.transport));
+        }
+        let timeout = setup.opening_timeout();
+        let (socket, ignored) = unheard.accept(socket.as_ref(), address, timeout, &setup.cookie, is_abandoned)?;
+        kind.connection(socket, setup, ignored)
     }
 }
 
@@ -141,7 +193,7 @@ pub(crate) fn connect(
     address: &str,
     kind: &Kind,
     setup: &Setup,
-) -> Result<Box<dyn Wire>, TransportError> {
+) -> Result<Box<dyn Connection>, TransportError> {
     let socket = kind.open(setup)?;
     let timeout = setup.opening_timeout().max(Duration::from_millis(1));
     let connected = if kind.family == Family::Unix {
@@ -163,7 +215,7 @@ pub(crate) fn connect(
         return Err(refused(address));
     }
     hello::say_once(&socket, address, &setup.cookie)?;
-    kind.wire(socket, setup, 0)
+    kind.connection(socket, setup, 0)
 }
 
 /// Connects within that time.
@@ -185,27 +237,45 @@ fn refused(address: &str) -> TransportError {
     unreached("connect to", address, std::io::ErrorKind::ConnectionRefused.into())
 }
 
-/// The server of a datagram socket, before anybody said hello.
-pub(crate) struct DatagramListener {
-    socket: Socket,
+/// The server of a datagram socket. It connects that socket to its client, so that it has one: a second socket at the same
+/// port would have to share it, and then whoever else may bind there would too.
+struct DatagramListener {
+    /// None once it has a client.
+    socket: Option<Socket>,
+    address: String,
     kind: Kind,
     setup: Setup,
 }
 
 /// The server over a bound socket.
-pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Accept> {
-    Box::new(DatagramListener { socket, kind: *kind, setup: setup.clone() })
+pub(crate) fn listen_datagram(socket: Socket, kind: &Kind, setup: &Setup) -> Box<dyn Listener> {
+    let address = local_address(&socket);
+    Box::new(DatagramListener { socket: Some(socket), address, kind: *kind, setup: setup.clone() })
 }
 
-impl Accept for DatagramListener {
+/// The server over a bound socket of another part of the program.
+pub(crate) fn listen_datagram_on(
+    handed: Handed,
+    kind: &Kind,
+    setup: &Setup,
+) -> Result<Box<dyn Listener>, TransportError> {
+    match handed {
+        Handed::Bound(socket) => Ok(listen_datagram(kind.adopt(socket, setup)?, kind, setup)),
+        Handed::Accepted(_) => Err(handed.unsupported(kind.transport)),
+    }
+}
+
+impl Listener for DatagramListener {
     fn address(&self) -> String {
-        local_address(&self.socket)
+        self.address.clone()
     }
 
-    fn accept(self: Box<Self>) -> Result<Box<dyn Wire>, TransportError> {
-        let Setup { cookie, .. } = &self.setup;
-        let ignored = hello::hear(&self.socket, &self.address(), self.setup.opening_timeout(), cookie)?;
-        self.kind.wire(self.socket, &self.setup, ignored)
+    fn accept(&mut self, is_abandoned: &mut dyn FnMut() -> bool) -> Result<Box<dyn Connection>, TransportError> {
+        let Self { socket: slot, address, kind, setup } = self;
+        let socket = slot.as_ref().ok_or_else(|| second_connection(kind.transport))?;
+        let ignored = hello::hear(socket, address, setup.opening_timeout(), &setup.cookie, is_abandoned)?;
+        let socket = slot.take().ok_or_else(|| second_connection(kind.transport))?;
+        kind.connection(socket, setup, ignored)
     }
 }
 
@@ -216,10 +286,10 @@ pub(crate) fn connect_datagram(
     address: &str,
     kind: &Kind,
     setup: &Setup,
-) -> Result<Box<dyn Wire>, TransportError> {
+) -> Result<Box<dyn Connection>, TransportError> {
     socket.connect(to).map_err(|source| unreached("connect to", address, source))?;
     hello::say(&socket, address, setup.opening_timeout(), &setup.cookie)?;
-    kind.wire(socket, setup, 0)
+    kind.connection(socket, setup, 0)
 }
 
 /// `127.0.0.1:7`, `[::1]:7`, or `@name` for a name in Linux's abstract space, which no file stands for and which ends
@@ -269,6 +339,29 @@ impl SocketPort {
             self.hello = Some(cookie);
         }
         again.is_some()
+    }
+
+    /// Everything that is there, in one call; what is no message takes its slot and leaves it empty.
+    fn take_many(&mut self, into: &mut Batch) -> Result<Taken, Miss> {
+        let (slots, size, lengths) = into.emptied();
+        let came = socket::receive_many(self.socket.as_fd(), slots, size, lengths, self.kind.is_datagram())?;
+        let mut taken = Taken::default();
+        for (slot, length) in slots.chunks_exact(size).zip(lengths).take(came) {
+            let fitted = (*length).min(size);
+            if *length == 0 {
+                taken.ended = true;
+            } else if self.hello.is_some() && self.is_hello(&slot[..fitted], *length) {
+                *length = 0;
+            } else {
+                *length = fitted;
+                taken.pieces += 1;
+            }
+        }
+        match taken {
+            Taken { pieces: 0, ended: true } => Err(Miss::Ended),
+            Taken { pieces: 0, ended: false } => Err(Miss::Again),
+            taken => Ok(taken),
+        }
     }
 
     fn say_bye(&self) {
@@ -338,6 +431,15 @@ impl Port for SocketPort {
 
     fn is_stream(&self) -> bool {
         self.kind.sort == Type::STREAM
+    }
+
+    fn put_batch(&mut self, messages: &[u8], size: usize) -> Option<Result<usize, Miss>> {
+        let sent = || Ok(socket::send_many(self.socket.as_fd(), messages, size)?);
+        (!self.is_stream()).then(sent)
+    }
+
+    fn take_batch(&mut self, into: &mut Batch) -> Option<Result<Taken, Miss>> {
+        (!self.is_stream()).then(|| self.take_many(into))
     }
 
     #[inline]

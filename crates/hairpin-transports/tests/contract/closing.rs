@@ -77,7 +77,7 @@ pub(crate) fn gone_while_sending(subject: &Subject) -> Checked {
 /// A client that nobody accepts is not left waiting for ever.
 pub(crate) fn gone_before_accept(subject: &Subject) -> Checked {
     let listener = subject.transport.listen(&subject.setup(100, SHORT)).map_err(text)?;
-    let Ok(mut client) = subject.transport.connect(&listener.address(), &subject.setup(100, SHORT)) else {
+    let Ok(mut client) = subject.connect(&listener.address(), &subject.setup(100, SHORT)) else {
         // Datagrams have nobody to answer a hello.
         ensure!(subject.card.name.ends_with("datagram") || !subject.card.reliable, "connect needs accept");
         return Ok(());

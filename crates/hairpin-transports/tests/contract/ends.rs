@@ -5,7 +5,7 @@ use std::time::Duration;
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::Waiting;
 use hairpin_model::options::Options;
-use hairpin_transports::{Cookie, Setup, Transport, TransportError, Wire, WireError};
+use hairpin_transports::{Cookie, Listener, Setup, Transport, TransportError, Wire, WireError};
 
 /// The cookie of every pair.
 pub(crate) const COOKIE: Cookie = Cookie([7; 16]);
@@ -46,6 +46,16 @@ impl Subject {
         self.card.answered_by == AnsweredBy::Kernel
     }
 
+    /// Whether a listener has several clients.
+    pub(crate) fn has_several_connections(&self) -> bool {
+        matches!(self.card.name, "tcp" | "tcp6" | "mptcp" | "unix-stream" | "unix-seqpacket" | "several-streams")
+    }
+
+    /// Whether a connection carries several wires.
+    pub(crate) fn has_several_wires(&self) -> bool {
+        self.card.name == "several-streams"
+    }
+
     /// A setup for messages up to `largest` bytes that asks for nothing.
     pub(crate) fn setup(&self, largest: usize, timeout: Duration) -> Setup {
         Setup {
@@ -57,6 +67,11 @@ impl Subject {
             cookie: COOKIE,
             server: None,
         }
+    }
+
+    /// The client's first wire.
+    pub(crate) fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Wire>, TransportError> {
+        self.transport.connect(address, setup)?.open()
     }
 
     /// Both ends, opened alike.
@@ -81,8 +96,8 @@ impl Subject {
         let listener = self.transport.listen(server)?;
         let address = listener.address();
         std::thread::scope(|scope| {
-            let accepted = scope.spawn(move || listener.accept());
-            let connected = self.transport.connect(&address, client);
+            let accepted = scope.spawn(move || accept(listener));
+            let connected = self.connect(&address, client);
             let accepted = accepted.join().expect("accept does not panic");
             match (connected, accepted) {
                 // The later of the two knows least of the cause.
@@ -95,7 +110,7 @@ impl Subject {
     /// The only end there is where the kernel answers, else the client of a pair whose server is kept too.
     pub(crate) fn client(&self, setup: &Setup) -> Result<NearAndMaybeFar, String> {
         if self.is_answered_by_kernel() {
-            return self.transport.connect("127.0.0.1", setup).map(|wire| (wire, None)).map_err(text);
+            return self.connect("127.0.0.1", setup).map(|wire| (wire, None)).map_err(text);
         }
         self.pair(setup).map(|(client, server)| (client, Some(server)))
     }
@@ -130,6 +145,11 @@ impl Subject {
         ensure!(answer == message, "{} bytes came back changed", message.len());
         Ok(())
     }
+}
+
+/// The server's first wire; the listener ends.
+pub(crate) fn accept(mut listener: Box<dyn Listener>) -> Result<Box<dyn Wire>, TransportError> {
+    listener.accept(&mut || false)?.accept_wire()
 }
 
 /// An error as text.

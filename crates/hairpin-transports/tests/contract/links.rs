@@ -7,7 +7,7 @@ use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::{fact, fact_names};
 use hairpin_transports::{ServerAddresses, Setup, TransportError, is_hello};
 
-use super::ends::{Checked, LONG, SHORT, Subject, is_closed, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, accept, is_closed, shown, text};
 use crate::ensure;
 
 const SERVER: ServerAddresses = ServerAddresses { v4: Ipv4Addr::new(127, 0, 0, 2), v6: Ipv6Addr::LOCALHOST };
@@ -20,7 +20,7 @@ pub(crate) fn server_end(subject: &Subject) -> Checked {
     let setup = across(subject);
     if subject.card.reach != Reach::Network {
         let listened = subject.transport.listen(&setup).map(drop);
-        let connected = subject.transport.connect("anywhere", &setup).map(drop);
+        let connected = subject.connect("anywhere", &setup).map(drop);
         for answer in [listened, connected] {
             let told = matches!(&answer, Err(TransportError::Impossible(why)) if why.reason.contains("crosses no link") && !why.hint.is_empty());
             ensure!(told, "{answer:?}");
@@ -30,12 +30,12 @@ pub(crate) fn server_end(subject: &Subject) -> Checked {
     // Linux's loopback device has one IPv6 address: there only IPv4 tells the two ends apart.
     let elsewhere = ["127.0.0.1", "127.0.0.1:7777", "[fd00::1]:7777"];
     for address in elsewhere {
-        let error = subject.transport.connect(address, &Setup { timeout: SHORT, ..setup.clone() }).err();
+        let error = subject.connect(address, &Setup { timeout: SHORT, ..setup.clone() }).err();
         let told = error.map(text).unwrap_or_default();
         ensure!(told.contains("not an address of the form"), "{address} is taken for the server: `{told}`");
     }
     if subject.card.answered_by == AnsweredBy::Kernel {
-        let mut client = subject.transport.connect("127.0.0.2", &setup).map_err(text)?;
+        let mut client = subject.connect("127.0.0.2", &setup).map_err(text)?;
         return subject.exchange(&mut *client, None, b"across");
     }
     let address = subject.transport.listen(&setup).map_err(text)?.address();
@@ -76,7 +76,7 @@ pub(crate) fn overtaken_hello(subject: &Subject) -> Checked {
     let client = UdpSocket::bind(any).and_then(|client| client.connect(&address).map(|()| client)).map_err(text)?;
     client.set_read_timeout(Some(LONG)).map_err(text)?;
     std::thread::scope(|scope| {
-        let accepting = scope.spawn(|| listener.accept());
+        let accepting = scope.spawn(|| accept(listener));
         let mut answer = [0; 100];
         let mut expect = |kind: u8| -> Result<Vec<u8>, String> {
             let length = client.recv(&mut answer).map_err(text)?;
@@ -121,8 +121,8 @@ pub(crate) fn strangers(subject: &Subject) -> Checked {
         strangers.push(stranger);
     }
     drop(TcpStream::connect(to).map_err(text)?);
-    let mut client = subject.transport.connect(&listener.address(), &setup).map_err(text)?;
-    let mut server = listener.accept().map_err(text)?;
+    let mut client = subject.connect(&listener.address(), &setup).map_err(text)?;
+    let mut server = accept(listener).map_err(text)?;
     client.send(b"one").map_err(text)?;
     let came = subject.receive_whole(&mut *server, 3)?;
     ensure!(came == b"one", "{came:?} came as a message");
@@ -138,7 +138,7 @@ fn hello_of(subject: &Subject) -> Result<Vec<u8>, String> {
     server.set_read_timeout(Some(LONG)).map_err(text)?;
     let address = server.local_addr().map_err(text)?.to_string();
     // Nobody welcomes it.
-    let opened = subject.transport.connect(&address, &subject.setup(100, SHORT)).err();
+    let opened = subject.connect(&address, &subject.setup(100, SHORT)).err();
     ensure!(matches!(opened, Some(TransportError::TimedOut { .. })), "{opened:?}");
     let mut hello = [0; 100];
     let length = server.recv(&mut hello).map_err(text)?;

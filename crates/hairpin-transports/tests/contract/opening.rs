@@ -3,7 +3,7 @@
 use hairpin_model::case::Waiting;
 use hairpin_transports::{Setup, TransportError};
 
-use super::ends::{Checked, LONG, SHORT, Subject, text};
+use super::ends::{Checked, LONG, SHORT, Subject, accept, text};
 use crate::ensure;
 
 pub(crate) fn bad_addresses(subject: &Subject) -> Checked {
@@ -30,7 +30,7 @@ pub(crate) fn bad_addresses(subject: &Subject) -> Checked {
         "@\u{1f}äöü",
     ];
     for address in addresses.into_iter().chain(own.iter().map(String::as_str)) {
-        match subject.transport.connect(address, &setup) {
+        match subject.connect(address, &setup) {
             Ok(_) => return Err(format!("`{address}` is taken for an address")),
             Err(error) => ensure!(error.to_string().contains("(hint: "), "`{address}`: no hint in {error}"),
         }
@@ -49,7 +49,7 @@ pub(crate) fn refused_setups(subject: &Subject) -> Checked {
     }
     for setup in bad {
         let listened = subject.transport.listen(&setup).map(drop);
-        let connected = subject.transport.connect("anywhere", &setup).map(drop);
+        let connected = subject.connect("anywhere", &setup).map(drop);
         for answer in [listened, connected] {
             ensure!(
                 matches!(&answer, Err(TransportError::Impossible(why)) if !why.hint.is_empty()),
@@ -66,10 +66,10 @@ pub(crate) fn one_client(subject: &Subject) -> Checked {
     let listener = subject.transport.listen(&setup).map_err(text)?;
     let address = listener.address();
     std::thread::scope(|scope| {
-        let accepted = scope.spawn(move || listener.accept().map_err(text));
-        let mut client = subject.transport.connect(&address, &setup).map_err(text)?;
+        let accepted = scope.spawn(move || accept(listener).map_err(text));
+        let mut client = subject.connect(&address, &setup).map_err(text)?;
         let mut server = accepted.join().map_err(|_| "accept panicked")??;
-        let second = subject.transport.connect(&address, &subject.setup(100, SHORT));
+        let second = subject.connect(&address, &subject.setup(100, SHORT));
         ensure!(second.is_err(), "a second client is let in");
         subject.exchange(&mut *client, Some(&mut *server), b"undisturbed")
     })

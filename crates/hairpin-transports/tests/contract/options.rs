@@ -72,7 +72,7 @@ pub(crate) fn refused(subject: &Subject) -> Checked {
     for name in OptionName::ALL.iter().filter(|name| !subject.card.options.contains(name)) {
         let options = Options::default().with(*name, &trials(*name)[0]);
         let setup = Setup { options, ..subject.setup(100, SHORT) };
-        let mut answers = vec![subject.transport.connect("anywhere", &setup).map(drop)];
+        let mut answers = vec![subject.connect("anywhere", &setup).map(drop)];
         if !subject.is_answered_by_kernel() {
             answers.push(subject.transport.listen(&setup).map(drop));
         }
@@ -90,7 +90,7 @@ pub(crate) fn refused(subject: &Subject) -> Checked {
         let setup = Setup { options, ..subject.setup(100, SHORT) };
         // Multipath TCP refuses it once it is connected.
         let listener = subject.transport.listen(&setup);
-        let answer = listener.and_then(|listener| subject.transport.connect(&listener.address(), &setup).map(drop));
+        let answer = listener.and_then(|listener| subject.connect(&listener.address(), &setup).map(drop));
         ensure!(matches!(answer, Err(TransportError::Option { .. })), "no-such-one answers {answer:?}");
     }
     Ok(())

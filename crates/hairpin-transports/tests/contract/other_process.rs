@@ -11,7 +11,7 @@ use hairpin_model::case::Waiting;
 use hairpin_model::options::Options;
 use hairpin_transports::{Setup, WireError, find};
 
-use super::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, accept, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
 /// What the server's process is told, and what it prints before its address.
@@ -36,7 +36,7 @@ pub(crate) fn server_end() {
     let listener = transport.listen(&setup).expect("listen");
     // Not by `println!`, which the test harness captures.
     writeln!(std::io::stdout(), "\n{ADDRESS}{}", listener.address()).expect("standard output is open");
-    let mut server = listener.accept().expect("accept");
+    let mut server = accept(listener).expect("accept");
     let mut into = [0; 100];
     let bytes = server.receive(&mut into).expect("receive");
     server.send(&into[..bytes]).expect("send");
@@ -79,7 +79,7 @@ pub(crate) fn killed(subject: &Subject) -> Checked {
     // Datagrams do not tell: the client then has to find out by its time-out, or by sending.
     let tells = subject.card.reliable && subject.card.name != "unix-datagram";
     let setup = subject.setup(100, if tells { LONG } else { Duration::from_millis(500) });
-    let mut client = subject.transport.connect(&address, &setup).map_err(text)?;
+    let mut client = subject.connect(&address, &setup).map_err(text)?;
     client.send(&random_bytes(5, 100)).map_err(text)?;
     ensure!(
         subject.receive_whole(&mut *client, 100)? == random_bytes(5, 100),

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use hairpin_model::case::Waiting;
 use hairpin_transports::{TransportError, Wire};
 
-use super::ends::{Checked, LONG, SHORT, Subject, is_timed_out, random_bytes, shown, text};
+use super::ends::{Checked, LONG, SHORT, Subject, accept, is_timed_out, random_bytes, shown, text};
 use crate::ensure;
 
 pub(crate) fn opening(subject: &Subject) -> Checked {
     let setup = subject.setup(100, SHORT);
     let listener = subject.transport.listen(&setup).map_err(text)?;
     let address = listener.address();
-    match listener.accept() {
+    match accept(listener) {
         Err(TransportError::TimedOut { what: "connected", after }) => {
             ensure!(after == SHORT, "another time-out was used: {after:?}");
         }
@@ -21,7 +21,7 @@ pub(crate) fn opening(subject: &Subject) -> Checked {
         Ok(_) => return Err("accept with nobody gives a wire".to_owned()),
     }
     // Now nobody is there any more.
-    match subject.transport.connect(&address, &setup) {
+    match subject.connect(&address, &setup) {
         Ok(_) => Err(format!("connect to nobody at {address} gives a wire")),
         Err(error) => {
             ensure!(error.to_string().contains("(hint: "), "connect to nobody gives no hint: {error}");

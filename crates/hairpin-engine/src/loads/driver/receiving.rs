@@ -1,0 +1,217 @@
+//! The end that receives: it reads every wire that is ready until all that was sent has come.
+
+use std::sync::atomic::AtomicBool;
+
+use hairpin_transports::{Batch, Interest, Wire, WireError};
+
+use super::end::{CALLS_PER_TURN, End, room_for};
+use super::phase::{HEADER_BYTES, Phase, read, warm_up_bytes};
+use super::window::{Arrival, Window};
+use super::{Counts, DriverError, Ended, Marks, Outcome, Totals};
+use crate::clock::Clock;
+
+/// What the receiving end is told.
+pub struct Receiving<'a, C> {
+    /// The clock.
+    pub clock: &'a C,
+    /// The transport keeps message boundaries.
+    pub boundaries: bool,
+    /// The transport loses nothing: then quiet alone ends nothing.
+    pub reliable: bool,
+    /// The size of a message, or of a write on a byte stream.
+    pub write_size_bytes: usize,
+    /// How much one call reads of a byte stream; where boundaries are kept it takes up to [`Batch::MOST`] messages.
+    pub read_size_bytes: usize,
+    /// How long nothing has to come until the rest counts as lost, once it is known how much was sent; in ns.
+    pub quiet_ns: u64,
+    /// How long it may take in all, in ns.
+    pub within_ns: u64,
+    /// Raised when the user ends the run.
+    pub stop: &'a AtomicBool,
+}
+
+/// A wire between two receives.
+struct Lane {
+    phase: Phase,
+    /// Bytes received in this phase, of a byte stream.
+    bytes: u64,
+    /// Where messages are numbered.
+    window: Option<Window>,
+    is_open: bool,
+}
+
+struct Run<'a, C> {
+    order: &'a Receiving<'a, C>,
+    end: End<'a, C>,
+    lanes: Vec<Lane>,
+    open: usize,
+    sent: Option<Totals>,
+    has_begun: bool,
+    /// When something last came, or it became known how much was sent.
+    last_news_ns: u64,
+    /// The first wire that was closed.
+    closed: Option<usize>,
+}
+
+impl<C: Clock> Receiving<'_, C> {
+    /// Receives on all wires.
+    ///
+    /// # Errors
+    /// What makes it impossible to begin or to wait; a wire that fails is told by [`Outcome::ended`].
+    pub fn run(&self, wires: &mut [Box<dyn Wire>], marks: &mut dyn Marks) -> Result<Outcome, DriverError> {
+        let least = if self.boundaries { HEADER_BYTES } else { 1 };
+        if self.write_size_bytes < least {
+            return Err(DriverError::TooShort { bytes: self.write_size_bytes, least });
+        }
+        let end = End::new(self.clock, self.stop, self.within_ns, wires, Interest::Read)?;
+        let last_news_ns = end.now_ns;
+        let lane =
+            || Lane { phase: Phase::WarmUp, bytes: 0, window: self.boundaries.then(Window::default), is_open: true };
+        // One byte more, so that a message that is too long shows.
+        let (slots, size) =
+            if self.boundaries { (Batch::MOST, self.write_size_bytes + 1) } else { (1, self.read_size_bytes) };
+        let mut run = Run {
+            order: self,
+            end,
+            lanes: wires.iter().map(|_| lane()).collect(),
+            open: wires.len(),
+            sent: None,
+            has_begun: false,
+            last_news_ns,
+            closed: None,
+        };
+        let mut batch = Batch::new(slots, size);
+        let mut ready = room_for(wires);
+        let ended = loop {
+            if let Some(ended) = run.is_over(marks) {
+                break ended;
+            }
+            if let Some(ended) = run.end.wait(&mut ready, u64::MAX, marks)? {
+                break ended;
+            }
+            let turns =
+                ready.iter().try_for_each(|one| run.turn(one.token, &mut *wires[one.token], &mut batch, marks));
+            if let Err(error) = turns {
+                break Ended::Failed(error);
+            }
+        };
+        Ok(run.end.outcome(ended))
+    }
+}
+
+impl<C: Clock> Run<'_, C> {
+    /// Why it ends, where all has come or nothing more will.
+    fn is_over(&mut self, marks: &mut dyn Marks) -> Option<Ended> {
+        if self.sent.is_none() {
+            self.sent = marks.sent();
+            if self.sent.is_some() {
+                self.last_news_ns = self.end.now_ns;
+            }
+        }
+        let came = self.end.total.measured;
+        let all = |sent: Totals| came.messages_received >= sent.messages && came.bytes_received >= sent.bytes;
+        if self.sent.is_some_and(all) {
+            return Some(Ended::Complete);
+        }
+        let is_quiet = self.end.now_ns.saturating_sub(self.last_news_ns) >= self.order.quiet_ns;
+        let is_known = self.sent.is_some();
+        match self.closed {
+            // The other end may close its wires before it can be known how much it sent.
+            Some(wire) if self.open == 0 && is_known || is_quiet && (is_known || self.open == 0) => {
+                let closed = DriverError::Wire { wire, source: WireError::Closed };
+                Some(if self.order.reliable || !is_known { Ended::Failed(closed) } else { Ended::Quiet })
+            }
+            _ => (is_quiet && is_known && !self.order.reliable).then_some(Ended::Quiet),
+        }
+    }
+
+    /// Receives until the wire has no more, or the others have their turn.
+    fn turn(
+        &mut self,
+        wire: usize,
+        opened: &mut dyn Wire,
+        batch: &mut Batch,
+        marks: &mut dyn Marks,
+    ) -> Result<(), DriverError> {
+        for _ in 0..CALLS_PER_TURN {
+            if !self.lanes[wire].is_open {
+                return Ok(());
+            }
+            match opened.receive_batch(batch) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {
+                    self.end.look();
+                    self.last_news_ns = self.end.now_ns;
+                    batch.pieces().try_for_each(|piece| self.take(wire, piece, marks))?;
+                }
+                Err(WireError::Closed) => {
+                    self.lanes[wire].is_open = false;
+                    self.open -= 1;
+                    self.closed.get_or_insert(wire);
+                    self.last_news_ns = self.end.now_ns;
+                    return self.end.leave(wire, opened);
+                }
+                Err(source) => return Err(DriverError::Wire { wire, source }),
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, wire: usize, piece: &[u8], marks: &mut dyn Marks) -> Result<(), DriverError> {
+        if self.order.boundaries {
+            self.take_message(wire, piece, marks);
+            return Ok(());
+        }
+        let lane = &self.lanes[wire];
+        let warm_up = warm_up_bytes(piece, lane.phase).ok_or(DriverError::Unreadable { wire })?;
+        if warm_up > 0 {
+            self.take_bytes(wire, warm_up);
+        }
+        if warm_up < piece.len() {
+            self.begin(marks);
+            if self.lanes[wire].phase == Phase::WarmUp {
+                (self.lanes[wire].phase, self.lanes[wire].bytes) = (Phase::Measured, 0);
+            }
+            self.take_bytes(wire, piece.len() - warm_up);
+        }
+        Ok(())
+    }
+
+    fn take_bytes(&mut self, wire: usize, bytes: usize) {
+        let lane = &mut self.lanes[wire];
+        let size = self.order.write_size_bytes as u64;
+        let whole_before = lane.bytes / size;
+        lane.bytes += bytes as u64;
+        let messages_received = lane.bytes / size - whole_before;
+        let is_measured = lane.phase == Phase::Measured;
+        let counts = Counts { messages_received, bytes_received: bytes as u64, ..Counts::default() };
+        self.end.count(wire, is_measured, counts);
+    }
+
+    fn take_message(&mut self, wire: usize, message: &[u8], marks: &mut dyn Marks) {
+        let header = read(message).filter(|_| message.len() == self.order.write_size_bytes);
+        let Some((phase, sequence)) = header else {
+            return self.end.count(wire, true, Counts { unreadable: 1, ..Counts::default() });
+        };
+        let one = Counts { messages_received: 1, bytes_received: message.len() as u64, ..Counts::default() };
+        if phase == Phase::WarmUp {
+            return self.end.count(wire, false, one);
+        }
+        self.begin(marks);
+        let arrival = self.lanes[wire].window.as_mut().map_or(Arrival::InOrder, |window| window.note(sequence));
+        let counts = match arrival {
+            Arrival::InOrder => one,
+            Arrival::Reordered => Counts { reordered: 1, ..one },
+            Arrival::Duplicate => Counts { duplicated: 1, ..Counts::default() },
+            Arrival::TooOld => Counts { too_old: 1, ..Counts::default() },
+        };
+        self.end.count(wire, true, counts);
+    }
+
+    fn begin(&mut self, marks: &mut dyn Marks) {
+        if !self.has_begun {
+            self.has_begun = true;
+            marks.begin();
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Bytes over time, in intervals of one width and bounded number.
+
+/// The most intervals.
+pub const MOST: usize = 1024;
+/// The width of an interval to begin with, in ns.
+pub const FIRST_WIDTH_NS: u64 = 1_000_000;
+
+/// How many bytes came in each interval, from the first that came on. Where there are too many, each two become one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeLine {
+    begin_ns: Option<u64>,
+    width_ns: u64,
+    bytes: Vec<u64>,
+}
+
+impl Default for TimeLine {
+    fn default() -> Self {
+        Self { begin_ns: None, width_ns: FIRST_WIDTH_NS, bytes: Vec::with_capacity(MOST) }
+    }
+}
+
+impl TimeLine {
+    /// When the first interval begins, in ns; `None` where nothing came.
+    #[must_use]
+    pub fn begin_ns(&self) -> Option<u64> {
+        self.begin_ns
+    }
+
+    /// How long each interval is, in ns.
+    #[must_use]
+    pub fn width_ns(&self) -> u64 {
+        self.width_ns
+    }
+
+    /// The bytes of each interval.
+    #[must_use]
+    pub fn bytes(&self) -> &[u64] {
+        &self.bytes
+    }
+
+    /// So many bytes came. A time before the first counts as the first.
+    pub fn note(&mut self, at_ns: u64, bytes: u64) {
+        let begin_ns = *self.begin_ns.get_or_insert(at_ns);
+        let since_ns = at_ns.saturating_sub(begin_ns);
+        while since_ns / self.width_ns >= MOST as u64 {
+            self.halve();
+        }
+        // Below the most intervals.
+        let place = (since_ns / self.width_ns) as usize;
+        if place >= self.bytes.len() {
+            self.bytes.resize(place + 1, 0);
+        }
+        self.bytes[place] += bytes;
+    }
+
+    fn halve(&mut self) {
+        for place in 0..self.bytes.len().div_ceil(2) {
+            self.bytes[place] = self.bytes[2 * place] + self.bytes.get(2 * place + 1).unwrap_or(&0);
+        }
+        self.bytes.truncate(self.bytes.len().div_ceil(2));
+        self.width_ns = self.width_ns.saturating_mul(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn intervals_double_when_they_are_too_many() {
+        let mut line = TimeLine::default();
+        for ms in 0..MOST as u64 {
+            line.note(5 + ms * FIRST_WIDTH_NS, ms);
+        }
+        assert_eq!((line.width_ns(), line.bytes().len()), (FIRST_WIDTH_NS, MOST));
+        line.note(5 + MOST as u64 * FIRST_WIDTH_NS, 7);
+        assert_eq!(
+            (line.begin_ns(), line.width_ns(), line.bytes().len()),
+            (Some(5), 2 * FIRST_WIDTH_NS, MOST / 2 + 1)
+        );
+        assert_eq!((line.bytes()[0], line.bytes()[1], line.bytes()[MOST / 2]), (1, 5, 7));
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_is_lost_and_memory_is_bounded(arrivals in proptest::collection::vec((0_u64..u64::MAX / 2, 1_u64..1 << 30), 1..50)) {
+            let mut line = TimeLine::default();
+            arrivals.iter().for_each(|(at_ns, bytes)| line.note(*at_ns, *bytes));
+            prop_assert_eq!(line.bytes().iter().sum::<u64>(), arrivals.iter().map(|(_, bytes)| bytes).sum::<u64>());
+            prop_assert!(line.bytes().len() <= MOST && line.bytes.capacity() == MOST);
+        }
+    }
+}

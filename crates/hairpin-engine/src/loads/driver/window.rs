@@ -1,0 +1,114 @@
+//! Which of the newest messages have come: in memory that does not grow with their number.
+
+/// How many messages before the newest are remembered.
+pub const MESSAGES: u64 = 65_536;
+const WORDS: usize = (MESSAGES / 64) as usize;
+
+/// What became of a message that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The newest so far.
+    InOrder,
+    /// New, but one that was sent later has come before it.
+    Reordered,
+    /// It has come before.
+    Duplicate,
+    /// Too old to know.
+    TooOld,
+}
+
+/// A bit for each of the last [`MESSAGES`].
+#[derive(Debug)]
+pub struct Window {
+    newest: Option<u64>,
+    came: Box<[u64]>,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self { newest: None, came: vec![0; WORDS].into() }
+    }
+}
+
+impl Window {
+    /// A message of that number came.
+    pub fn note(&mut self, sequence: u64) -> Arrival {
+        if let Some(newest) = self.newest.filter(|newest| *newest >= sequence) {
+            let arrival = match self.has(sequence) {
+                _ if newest - sequence >= MESSAGES => return Arrival::TooOld,
+                true => Arrival::Duplicate,
+                false => Arrival::Reordered,
+            };
+            self.set(sequence, true);
+            return arrival;
+        }
+        match self.newest {
+            // Their bits are those of messages that are too old now.
+            Some(newest) if sequence - newest < MESSAGES => {
+                (newest + 1..sequence).for_each(|one| self.set(one, false))
+            }
+            Some(_) => self.came.fill(0),
+            None => {}
+        }
+        self.set(sequence, true);
+        self.newest = Some(sequence);
+        Arrival::InOrder
+    }
+
+    fn place(sequence: u64) -> (usize, u64) {
+        let bit = sequence % MESSAGES;
+        // Below the number of words.
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn has(&self, sequence: u64) -> bool {
+        let (word, bit) = Self::place(sequence);
+        self.came[word] & bit != 0
+    }
+
+    fn set(&mut self, sequence: u64, came: bool) {
+        let (word, bit) = Self::place(sequence);
+        if came { self.came[word] |= bit } else { self.came[word] &= !bit }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_left_the_window_is_too_old_and_its_bits_are_free() {
+        let mut window = Window::default();
+        assert_eq!(window.note(0), Arrival::InOrder);
+        assert_eq!(window.note(MESSAGES), Arrival::InOrder);
+        assert_eq!(window.note(0), Arrival::TooOld);
+        assert_eq!(window.note(1), Arrival::Reordered);
+        assert_eq!(window.note(1), Arrival::Duplicate);
+        assert_eq!(window.note(u64::MAX), Arrival::InOrder);
+        assert_eq!(window.note(u64::MAX - MESSAGES), Arrival::TooOld);
+    }
+
+    proptest! {
+        #[test]
+        fn it_knows_as_much_as_a_set_of_all(numbers in proptest::collection::vec(0_u64..200_000, 1..200)) {
+            let (mut window, mut all, mut newest) = (Window::default(), BTreeSet::new(), None);
+            for number in numbers {
+                let expected = match newest {
+                    Some(newest) if newest >= number && newest - number >= MESSAGES => Arrival::TooOld,
+                    Some(newest) if newest >= number && all.contains(&number) => Arrival::Duplicate,
+                    Some(newest) if newest >= number => Arrival::Reordered,
+                    _ => Arrival::InOrder,
+                };
+                prop_assert_eq!(window.note(number), expected);
+                if expected != Arrival::TooOld {
+                    all.insert(number);
+                }
+                newest = newest.max(Some(number));
+            }
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! One-way loads over real wires: every message that is sent is counted at the other end, over every transport and a thousand
+//! wires.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use hairpin_engine::clock::RealClock;
+use hairpin_engine::loads::driver::{
+    Amount, Counts, DriverError, Ended, Marks, Outcome, Receiving, Sending, Tally, Totals,
+};
+use hairpin_model::card::{AnsweredBy, Card};
+use hairpin_model::case::Waiting;
+use hairpin_model::fact_names;
+use hairpin_model::options::Options;
+use hairpin_transports::{ALL, Cookie, Setup, Transport, Wire, WireError};
+
+/// Only a hang comes near it.
+const LIMIT_NS: u64 = 60_000_000_000;
+const QUIET_NS: u64 = 300_000_000;
+
+type Wires = Vec<Box<dyn Wire>>;
+
+fn setup(waiting: Waiting, largest_message: usize, options: &str) -> Setup {
+    Setup {
+        options: Options::parse(options).expect("options that there are"),
+        waiting,
+        timeout: Duration::from_nanos(LIMIT_NS),
+        largest_message,
+        port: 0,
+        cookie: Cookie([7; 16]),
+        server: None,
+    }
+}
+
+/// So many connections, each of a listener of its own: the ends that send, and those that receive.
+fn pairs(transport: &dyn Transport, count: usize, server: &Setup) -> (Wires, Wires) {
+    let client = Setup { options: Options::default(), ..server.clone() };
+    let pair = |_| {
+        let mut listener = transport.listen(server).expect("it listens");
+        let address = listener.address();
+        std::thread::scope(|scope| {
+            let connected = scope.spawn(|| transport.connect(&address, &client).expect("it connects"));
+            let mut accepted = listener.accept(&mut || false).expect("it came");
+            let mut connected = connected.join().expect("it does not panic");
+            (connected.open().expect("a wire"), accepted.accept_wire().expect("a wire"))
+        })
+    };
+    (0..count).map(pair).unzip()
+}
+
+/// How much was sent, once that is known, and what the driver told.
+#[derive(Clone, Default)]
+struct Told {
+    sent: Arc<Mutex<Option<Totals>>>,
+    begun: u32,
+    progress: Vec<Counts>,
+}
+
+impl Marks for Told {
+    fn begin(&mut self) {
+        self.begun += 1;
+    }
+
+    fn progress(&mut self, so_far: &Counts) {
+        self.progress.push(*so_far);
+    }
+
+    fn sent(&mut self) -> Option<Totals> {
+        *self.sent.lock().expect("nobody panicked")
+    }
+}
+
+/// A load over wires of one transport.
+struct Load<'a> {
+    clock: RealClock,
+    card: Card,
+    write_size_bytes: usize,
+    batch: usize,
+    warm_up: Amount,
+    amount: Amount,
+    within_ns: u64,
+    stop: &'a AtomicBool,
+}
+
+impl Load<'_> {
+    fn send(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+        let sending = Sending {
+            clock: &self.clock,
+            boundaries: self.card.boundaries,
+            write_size_bytes: self.write_size_bytes,
+            batch: self.batch,
+            warm_up: self.warm_up,
+            amount: self.amount,
+            within_ns: self.within_ns,
+            stop: self.stop,
+        };
+        let outcome = sending.run(wires, marks).expect("it can begin");
+        let Counts { messages_sent: messages, bytes_sent: bytes, .. } = outcome.total.measured;
+        *marks.sent.lock().expect("nobody panicked") = Some(Totals { messages, bytes });
+        outcome
+    }
+
+    fn receive(&self, wires: &mut Wires, marks: &mut Told) -> Outcome {
+        let receiving = Receiving {
+            clock: &self.clock,
+            boundaries: self.card.boundaries,
+            reliable: self.card.reliable,
+            write_size_bytes: self.write_size_bytes,
+            read_size_bytes: 1 << 16,
+            quiet_ns: QUIET_NS,
+            within_ns: self.within_ns,
+            stop: self.stop,
+        };
+        receiving.run(wires, marks).expect("it can begin")
+    }
+
+    /// Both ends at once; the wires stay open until both are over.
+    fn run(&self, from: &mut Wires, to: &mut Wires) -> (Outcome, Outcome) {
+        let told = Told::default();
+        std::thread::scope(|scope| {
+            let mut sends = told.clone();
+            let sender = scope.spawn(move || (self.send(from, &mut sends), sends.begun));
+            let mut receives = told;
+            let received = self.receive(to, &mut receives);
+            let (sent, begun) = sender.join().expect("it does not panic");
+            assert!(begun <= 1 && receives.begun <= 1, "{begun} and {}", receives.begun);
+            (sent, received)
+        })
+    }
+}
+
+fn load(card: Card, stop: &AtomicBool) -> Load<'_> {
+    Load {
+        clock: RealClock::calibrated(),
+        card,
+        write_size_bytes: 100,
+        batch: 1,
+        warm_up: Amount::Count(30),
+        amount: Amount::Count(500),
+        within_ns: LIMIT_NS,
+        stop,
+    }
+}
+
+/// The transports with two ends of ours.
+fn transports() -> impl Iterator<Item = &'static dyn Transport> {
+    let all = ALL.iter().copied().filter(|transport| transport.card().answered_by == AnsweredBy::Server);
+    all.filter(|transport| match transport.can_run() {
+        Ok(_) => true,
+        Err(why) => {
+            hairpin_testing::skipped(&format!("hairpin-engine driver: {}", transport.card().name), &why.to_string());
+            false
+        }
+    })
+}
+
+/// Everything that was sent on each wire has come, once, and warm-up and measurement are told apart.
+fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
+    assert!(matches!(sent.ended, Ended::Complete), "{what}: {:?}", sent.ended);
+    assert!(matches!(received.ended, Ended::Complete), "{what}: {:?} {:?}", received.ended, received.total);
+    for (wire, (sent, received)) in sent.wires.iter().zip(&received.wires).enumerate() {
+        for (sent, received) in [(sent.measured, received.measured), (sent.warm_up, received.warm_up)] {
+            let expected = Counts {
+                messages_received: sent.messages_sent,
+                bytes_received: sent.bytes_sent,
+                ..Counts::default()
+            };
+            assert_eq!(received, expected, "{what}: wire {wire}");
+        }
+    }
+    let sum = |of: fn(&Tally) -> u64| received.wires.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|wire| wire.measured.bytes_received), received.total.measured.bytes_received, "{what}");
+    assert_eq!(received.time_line.bytes().iter().sum::<u64>(), received.total.measured.bytes_received, "{what}");
+    assert_eq!(received.time_line.begin_ns(), received.total.first_ns, "{what}");
+    assert!(
+        received.total.bytes_after_first < received.total.measured.bytes_received,
+        "{what}: the first is left out"
+    );
+}
+
+#[test]
+fn every_message_is_counted_over_every_transport_however_it_waits_and_in_whatever_batches() {
+    let stop = AtomicBool::new(false);
+    for transport in transports() {
+        let card = transport.card();
+        for (waiting, batch, write_size_bytes) in
+            [(Waiting::Block, 1, 100), (Waiting::Poll, 16, 100), (Waiting::Poll, 64, 9), (Waiting::Spin, 4, 20_000)]
+        {
+            if !card.waitings.contains(&waiting) {
+                continue;
+            }
+            let load = Load { batch, write_size_bytes, ..load(card.clone(), &stop) };
+            // What may be lost is sent slowly enough for its buffer: all of it fits.
+            let load = if card.reliable {
+                load
+            } else {
+                Load { write_size_bytes: 100, warm_up: Amount::Count(5), amount: Amount::Count(50), ..load }
+            };
+            let (mut from, mut to) = pairs(transport, 3, &setup(waiting, 20_000, ""));
+            let (sent, received) = load.run(&mut from, &mut to);
+            let what = format!("{} by {waiting}, {batch} of {write_size_bytes} bytes", card.name);
+            assert_whole(&what, &sent, &received);
+            let (Amount::Count(warm_up), Amount::Count(count)) = (load.warm_up, load.amount) else { continue };
+            for wire in &sent.wires {
+                assert_eq!((wire.warm_up.messages_sent, wire.measured.messages_sent), (warm_up, count), "{what}");
+            }
+        }
+    }
+}
+
+/// Whole messages, as many as come: the ledger closes all the same.
+#[test]
+fn a_load_by_time_sends_whole_messages_and_loses_none() {
+    let stop = AtomicBool::new(false);
+    for transport in transports().filter(|transport| transport.card().reliable) {
+        let by_time = Amount::DurationNs(30_000_000);
+        let load = Load {
+            write_size_bytes: 3000,
+            batch: 8,
+            warm_up: Amount::DurationNs(5_000_000),
+            amount: by_time,
+            ..load(transport.card(), &stop)
+        };
+        let (mut from, mut to) = pairs(transport, 3, &setup(Waiting::Spin, 3000, ""));
+        let (sent, received) = load.run(&mut from, &mut to);
+        assert_whole(load.card.name, &sent, &received);
+        for wire in &sent.wires {
+            assert_eq!(wire.measured.bytes_sent, 3000 * wire.measured.messages_sent, "{}", load.card.name);
+        }
+        assert!(
+            sent.total.measured.messages_sent > 0 && received.total.bytes_per_s().is_some(),
+            "{}",
+            load.card.name
+        );
+    }
+}
+
+/// Each datagram that was sent has come or is counted by the socket that dropped it.
+#[test]
+fn what_a_socket_drops_is_all_that_is_lost() {
+    let stop = AtomicBool::new(false);
+    let udp = hairpin_transports::find("udp").expect("it is built");
+    let load = Load { amount: Amount::Count(2000), batch: 16, ..load(udp.card(), &stop) };
+    let (mut from, mut to) = pairs(udp, 2, &setup(Waiting::Poll, 100, "rcvbuf=4096"));
+    let mut told = Told::default();
+    let sent = load.send(&mut from, &mut told);
+    let received = load.receive(&mut to, &mut told);
+    assert!(matches!(received.ended, Ended::Quiet), "{:?}", received.ended);
+    for (wire, opened) in to.iter().enumerate() {
+        let dropped = hairpin_model::fact::number(&opened.effective(), fact_names::SOCKET_DROPS);
+        let dropped = dropped.expect("the kernel counts them") as u64;
+        let (sent, received) = (sent.wires[wire], received.wires[wire]);
+        let came = received.warm_up.messages_received + received.measured.messages_received;
+        assert_eq!(sent.warm_up.messages_sent + sent.measured.messages_sent, 2030);
+        assert!(dropped > 0 && came > 0, "{came} came, {dropped} dropped");
+        assert_eq!(came + dropped, 2030, "wire {wire}");
+    }
+}
+
+#[test]
+fn a_thousand_wires_are_all_served() {
+    const WIRES: usize = 1000;
+    hairpin_testing::or_skip!(limits::open_files(2 * WIRES as u64 + 200));
+    let stop = AtomicBool::new(false);
+    let unix = hairpin_transports::find("unix-stream").expect("it is built");
+    // More than a wire holds, so that each has to be come back to.
+    let load = Load {
+        write_size_bytes: 64 * 1024,
+        warm_up: Amount::Count(1),
+        amount: Amount::Count(10),
+        ..load(unix.card(), &stop)
+    };
+    let setup = setup(Waiting::Poll, 64 * 1024, "");
+    let mut listener = unix.listen(&setup).expect("it listens");
+    let (mut from, mut to): (Wires, Wires) = (0..WIRES)
+        .map(|_| {
+            let mut connected = unix.connect(&listener.address(), &setup).expect("it connects");
+            let mut accepted = listener.accept(&mut || false).expect("it came");
+            (connected.open().expect("a wire"), accepted.accept_wire().expect("a wire"))
+        })
+        .unzip();
+    let (sent, received) = load.run(&mut from, &mut to);
+    assert_whole("unix-stream", &sent, &received);
+    assert_eq!(received.total.measured.messages_received, 10 * WIRES as u64);
+    assert_eq!(received.total.warm_up.messages_received, WIRES as u64);
+}
+
+/// While all wires have more to send, none is far behind another.
+#[test]
+fn no_wire_starves() {
+    let stop = AtomicBool::new(false);
+    let unix = hairpin_transports::find("unix-stream").expect("it is built");
+    let load = Load {
+        write_size_bytes: 1000,
+        warm_up: Amount::Count(0),
+        amount: Amount::Count(u64::MAX),
+        ..load(unix.card(), &stop)
+    };
+    let (mut from, mut to) = pairs(unix, 20, &setup(Waiting::Poll, 1000, ""));
+    /// Ends both once so much has come.
+    struct Enough<'a>(&'a AtomicBool);
+    impl Marks for Enough<'_> {
+        fn progress(&mut self, so_far: &Counts) {
+            if so_far.messages_received > 20_000 {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+    let received = std::thread::scope(|scope| {
+        let load = &load;
+        let sender = scope.spawn(move || load.send(&mut from, &mut Told::default()));
+        let receiving = Receiving {
+            clock: &load.clock,
+            boundaries: false,
+            reliable: true,
+            write_size_bytes: 1000,
+            read_size_bytes: 1 << 16,
+            quiet_ns: QUIET_NS,
+            within_ns: LIMIT_NS,
+            stop: load.stop,
+        };
+        let received = receiving.run(&mut to, &mut Enough(load.stop)).expect("it can begin");
+        let sent = sender.join().expect("it does not panic");
+        assert!(matches!((&sent.ended, &received.ended), (Ended::Stopped, Ended::Stopped)), "{:?}", sent.ended);
+        received
+    });
+    let counts: Vec<u64> = received.wires.iter().map(|wire| wire.measured.messages_received).collect();
+    let mean = counts.iter().sum::<u64>() / 20;
+    assert!(counts.iter().all(|count| *count > mean / 4), "the mean is {mean}: {counts:?}");
+}
+
+#[test]
+fn an_end_whose_peer_goes_early_says_so_and_keeps_what_it_counted() {
+    let stop = AtomicBool::new(false);
+    for transport in transports().filter(|transport| transport.card().reliable) {
+        let load = load(transport.card(), &stop);
+        let (mut from, mut to) = pairs(transport, 2, &setup(Waiting::Spin, 100, ""));
+        let mut told = Told::default();
+        let short = Load { warm_up: Amount::Count(0), amount: Amount::Count(10), ..load };
+        short.send(&mut from, &mut told);
+        // More was promised, and the wires are closed.
+        *told.sent.lock().expect("nobody panicked") = Some(Totals { messages: 21, bytes: 2100 });
+        drop(from);
+        let received = short.receive(&mut to, &mut told);
+        let closed = matches!(&received.ended, Ended::Failed(DriverError::Wire { source: WireError::Closed, .. }));
+        assert!(closed, "{}: {:?}", short.card.name, received.ended);
+        assert_eq!(received.total.measured.messages_received, 20, "{}", short.card.name);
+        let (mut from, to) = pairs(transport, 2, &setup(Waiting::Spin, 100, ""));
+        // Multipath TCP resets a connection that is closed with bytes unread, and else lets the sender fill it.
+        short.send(&mut from, &mut Told::default());
+        drop(to);
+        let endless = Load { amount: Amount::Count(u64::MAX), ..short };
+        let sent = endless.send(&mut from, &mut Told::default());
+        let closed = matches!(&sent.ended, Ended::Failed(DriverError::Wire { source: WireError::Closed, .. }));
+        assert!(closed, "{}: {:?}", endless.card.name, sent.ended);
+    }
+}
+
+#[test]
+fn deadlines_and_stops_end_both_ends() {
+    let stop = AtomicBool::new(false);
+    let tcp = hairpin_transports::find("tcp").expect("it is built");
+    let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
+    let late = Load { amount: Amount::Count(u64::MAX), within_ns: 20_000_000, ..load(tcp.card(), &stop) };
+    // Nobody reads, so the wires are full.
+    let sent = late.send(&mut from, &mut Told::default());
+    assert!(matches!(sent.ended, Ended::DeadlinePassed), "{:?}", sent.ended);
+    let received = late.receive(&mut to, &mut Told::default());
+    assert!(matches!(received.ended, Ended::DeadlinePassed), "{:?}", received.ended);
+    stop.store(true, Ordering::Relaxed);
+    let stopped = Load { within_ns: LIMIT_NS, ..late };
+    let ends = [stopped.send(&mut from, &mut Told::default()), stopped.receive(&mut to, &mut Told::default())];
+    assert!(ends.iter().all(|end| matches!(end.ended, Ended::Stopped)), "{ends:?}");
+}
+
+#[test]
+fn messages_with_no_room_for_their_number_and_bytes_of_no_load_are_refused() {
+    let stop = AtomicBool::new(false);
+    let (udp, tcp) =
+        (hairpin_transports::find("udp").expect("built"), hairpin_transports::find("tcp").expect("built"));
+    let clock = RealClock::calibrated();
+    let sending = Sending {
+        clock: &clock,
+        boundaries: udp.card().boundaries,
+        write_size_bytes: 8,
+        batch: 1,
+        warm_up: Amount::Count(0),
+        amount: Amount::Count(1),
+        within_ns: LIMIT_NS,
+        stop: &stop,
+    };
+    let refused = sending.run(&mut [], &mut Told::default());
+    assert!(matches!(refused, Err(DriverError::TooShort { bytes: 8, least: 9 })), "{refused:?}");
+    let (mut from, mut to) = pairs(tcp, 2, &setup(Waiting::Poll, 100, ""));
+    from[1].send(b"GET / HTTP/1.1").expect("it is open");
+    let received = load(tcp.card(), &stop).receive(&mut to, &mut Told::default());
+    let refused = matches!(received.ended, Ended::Failed(DriverError::Unreadable { wire: 1 }));
+    assert!(refused, "{:?}", received.ended);
+    let (mut from, mut to) = pairs(udp, 1, &setup(Waiting::Poll, 200, ""));
+    let mut message = [7; 100];
+    for (sequence, phase, bytes) in [(0_u64, 1, 100), (2, 1, 100), (1, 1, 100), (2, 1, 100), (3, 2, 100), (4, 1, 99)]
+    {
+        message[..8].copy_from_slice(&sequence.to_le_bytes());
+        message[8] = phase;
+        from[0].send(&message[..bytes]).expect("it is open");
+    }
+    let mut told = Told::default();
+    *told.sent.lock().expect("nobody panicked") = Some(Totals { messages: 5, bytes: 500 });
+    let received = load(udp.card(), &stop).receive(&mut to, &mut told);
+    assert!(matches!(received.ended, Ended::Quiet), "{:?}", received.ended);
+    let expected = Counts {
+        messages_received: 3,
+        bytes_received: 300,
+        duplicated: 1,
+        reordered: 1,
+        unreadable: 2,
+        ..Counts::default()
+    };
+    assert_eq!(received.total.measured, expected);
+}
+
+#[expect(unsafe_code, reason = "no safe call raises a limit of the process")]
+mod limits {
+    /// Raises how many files the process may open to at least `wanted`.
+    pub(super) fn open_files(wanted: u64) -> Result<(), String> {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: both calls are given a live `rlimit`.
+        unsafe {
+            if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) != 0 {
+                return Err(std::io::Error::last_os_error().to_string());
+            }
+            if limit.rlim_max < wanted {
+                return Err(format!("{wanted} open files are needed, and {} are allowed", limit.rlim_max));
+            }
+            limit.rlim_cur = limit.rlim_cur.max(wanted);
+            match libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error().to_string()),
+            }
+        }
+    }
+}

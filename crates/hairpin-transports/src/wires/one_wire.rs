@@ -1,0 +1,27 @@
+//! A connection that carries one wire.
+
+use crate::wire::{Connection, TransportError, Unsupported, Wire};
+
+/// Both ends take the wire that came with the connection.
+pub(crate) struct OneWire {
+    transport: &'static str,
+    wire: Option<Box<dyn Wire>>,
+}
+
+impl OneWire {
+    /// A connection over it.
+    pub(crate) fn connection(transport: &'static str, wire: impl Wire + 'static) -> Box<dyn Connection> {
+        Box::new(Self { transport, wire: Some(Box::new(wire)) })
+    }
+}
+
+impl Connection for OneWire {
+    fn open(&mut self) -> Result<Box<dyn Wire>, TransportError> {
+        let what = Unsupported::SecondWire;
+        self.wire.take().ok_or(TransportError::Unsupported { transport: self.transport, what })
+    }
+
+    fn accept_wire(&mut self) -> Result<Box<dyn Wire>, TransportError> {
+        self.open()
+    }
+}

@@ -1,0 +1,47 @@
+//! What is left of several parts when the kernel has taken some of their bytes.
+
+use std::io::IoSlice;
+
+/// How many parts one call takes (`UIO_MAXIOV`, linux/uio.h).
+pub(crate) const MOST_PARTS: usize = libc::UIO_MAXIOV as usize;
+
+/// The parts that are not yet sent whole, and how many bytes of the first of them are. Fewer bytes are sent than there
+/// are.
+pub(crate) fn rest_of<'p, 'b>(parts: &'p [IoSlice<'b>], sent: usize) -> (&'p [IoSlice<'b>], usize) {
+    let mut before = 0;
+    for (place, part) in parts.iter().enumerate() {
+        if sent < before + part.len() {
+            return (&parts[place..], sent - before);
+        }
+        before += part.len();
+    }
+    (&[], 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_rest_is_what_has_not_gone(
+            sizes in proptest::collection::vec(0_usize..5, 0..20),
+            last in 1_usize..5,
+            gone: proptest::sample::Index,
+        ) {
+            let mut next = 0_u8;
+            let parts: Vec<Vec<u8>> = sizes
+                .iter()
+                .chain([&last])
+                .map(|size| (0..*size).map(|_| { next += 1; next }).collect())
+                .collect();
+            let all = parts.concat();
+            let gone = gone.index(all.len());
+            let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+            let (rest, within) = rest_of(&slices, gone);
+            prop_assert!(within < rest[0].len(), "the first of the rest has something to send");
+            prop_assert_eq!(&rest.iter().flat_map(|part| part.to_vec()).collect::<Vec<u8>>()[within..], &all[gone..]);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Sends and receives that never wait, of one message or of several.
+
+use std::collections::BTreeSet;
+
+use hairpin_transports::{Batch, Wire};
+
+use super::ends::{Checked, LONG, Subject, is_closed, random_bytes, shown, text};
+use crate::ensure;
+
+const SIZE: usize = 100;
+const COUNT: usize = 50;
+
+/// Room for what one call takes.
+fn room(subject: &Subject, size: usize) -> Batch {
+    if subject.card.boundaries { Batch::new(Batch::MOST, size) } else { Batch::new(1, 64 * size) }
+}
+
+/// Takes pieces until there are so many bytes.
+fn pieces_of(subject: &Subject, wire: &mut dyn Wire, bytes: usize, size: usize) -> Result<Vec<Vec<u8>>, String> {
+    let (mut pieces, mut batch) = (Vec::new(), room(subject, size));
+    let mut missing = bytes;
+    while missing > 0 {
+        ensure!(wire.wait(LONG).map_err(text)?, "{missing} bytes never came");
+        let count = wire.receive_batch(&mut batch).map_err(text)?;
+        ensure!(count == batch.pieces().count(), "{count} pieces, and {} are there", batch.pieces().count());
+        for piece in batch.pieces() {
+            ensure!(piece.len() <= missing, "more came than was sent");
+            missing -= piece.len();
+            pieces.push(piece.to_vec());
+        }
+    }
+    ensure!(wire.receive_batch(&mut batch).map_err(text)? == 0, "something is left");
+    ensure!(batch.pieces().count() == 0, "pieces of the call before are still there");
+    Ok(pieces)
+}
+
+/// Batches of messages that differ, the last of them shorter.
+pub(crate) fn delivered(subject: &Subject) -> Checked {
+    let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
+    let messages = random_bytes(1, SIZE * COUNT - 30);
+    let mut sent = 0;
+    let mut pieces = Vec::new();
+    while sent < messages.len() {
+        let taken = client.send_batch(&messages[sent..], SIZE).map_err(text)?;
+        let is_whole = taken % SIZE == 0 || sent + taken == messages.len();
+        ensure!(!subject.card.boundaries || is_whole, "{taken} bytes are no whole messages");
+        pieces.extend(pieces_of(subject, &mut *server, taken, SIZE)?);
+        sent += taken;
+    }
+    if !subject.card.boundaries {
+        ensure!(pieces.concat() == messages, "the stream's bytes changed");
+        return Ok(());
+    }
+    let expected: Vec<&[u8]> = messages.chunks(SIZE).collect();
+    let came: BTreeSet<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+    let in_order = pieces.iter().map(Vec::as_slice).eq(expected.iter().copied());
+    ensure!(in_order || !subject.card.ordered, "messages came in another order or in other pieces");
+    ensure!(pieces.len() == COUNT && came == expected.into_iter().collect(), "messages came in other pieces");
+    Ok(())
+}
+
+/// What is sent without waiting until there is no room arrives, and nothing else; then there is room again.
+pub(crate) fn full(subject: &Subject) -> Checked {
+    if !subject.card.reliable {
+        return Ok(());
+    }
+    const LARGE: usize = 5000;
+    let (mut client, mut server) = subject.pair(&subject.setup(LARGE, LONG))?;
+    for seed in 0..2 {
+        let messages = random_bytes(seed, 3 * LARGE);
+        let (mut sent, mut in_vain) = (Vec::new(), 0);
+        // TCP makes room by itself when its segments have arrived.
+        while in_vain < 3 {
+            let from = sent.len() % messages.len();
+            let whole = (from / LARGE + 1) * LARGE;
+            let taken = match sent.len() / messages.len() % 2 {
+                0 => client.try_send(&messages[from..whole]).map_err(text)?,
+                _ => client.send_batch(&messages[from..], LARGE).map_err(text)?,
+            };
+            ensure!(!subject.card.boundaries || taken % LARGE == 0, "{taken} bytes are no whole messages");
+            in_vain = if taken == 0 { in_vain + 1 } else { 0 };
+            sent.extend_from_slice(&messages[from..from + taken]);
+            ensure!(sent.len() < 400_000_000, "400 MB are taken and nobody reads");
+        }
+        ensure!(!sent.is_empty(), "nothing is taken");
+        let pieces = pieces_of(subject, &mut *server, sent.len(), LARGE)?;
+        ensure!(pieces.concat() == sent, "of {} bytes some changed or came in another order", sent.len());
+    }
+    Ok(())
+}
+
+/// What was sent before the other end closed is taken, then the end is told.
+pub(crate) fn closed(subject: &Subject) -> Checked {
+    let (mut client, mut server) = subject.pair(&subject.setup(SIZE, LONG))?;
+    let messages = random_bytes(3, 5 * SIZE);
+    ensure!(client.send_batch(&messages, SIZE).map_err(text)? == messages.len(), "5 messages have no room");
+    drop(client);
+    let (mut came, mut batch) = (Vec::new(), room(subject, SIZE));
+    let end = loop {
+        match server.receive_batch(&mut batch) {
+            Ok(_) => came.extend(batch.pieces().flatten().copied()),
+            end => break end,
+        }
+    };
+    ensure!(is_closed(&end), "after the close it answers {}", shown(&end));
+    ensure!(came == messages, "{} bytes of {} came before the close, or others", came.len(), messages.len());
+    let answer = server.receive_batch(&mut batch);
+    ensure!(is_closed(&answer), "told once, it answers {}", shown(&answer));
+    // The first may still be taken; then the system knows.
+    let mut answers = (0..3).map(|_| server.try_send(&messages[..SIZE]));
+    let last = answers.next_back().ok_or("no answer")?;
+    ensure!(is_closed(&last), "try_send after the close answers {}", shown(&last));
+    Ok(())
+}

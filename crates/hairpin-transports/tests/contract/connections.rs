@@ -1,0 +1,204 @@
+//! Several clients of a listener, several wires of a connection, and sockets that somebody else opened.
+
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+
+use hairpin_model::card::Protocol;
+use hairpin_transports::{Handed, Listener, Setup, TransportError, Unsupported, Wire};
+use socket2::{Domain, Socket, Type};
+
+use super::ends::{Checked, LONG, Subject, text};
+use crate::ensure;
+
+/// Whether it is refused as something that this transport does not have.
+fn lacks<T>(subject: &Subject, answer: &Result<T, TransportError>, wanted: Unsupported) -> bool {
+    matches!(answer, Err(TransportError::Unsupported { transport, what })
+        if *transport == subject.card.name && *what == wanted)
+}
+
+/// One message each way on each of several pairs, while all of them are open.
+fn all_exchange(subject: &Subject, clients: &mut [Box<dyn Wire>], servers: &mut [Box<dyn Wire>]) -> Checked {
+    for (number, client) in (0_u8..).zip(clients.iter_mut()) {
+        client.send(&[number; 5]).map_err(text)?;
+    }
+    // Servers may have been accepted in another order than their clients connected.
+    for server in servers.iter_mut() {
+        let message = subject.receive_whole(&mut **server, 5)?;
+        server.send(&message).map_err(text)?;
+    }
+    for (number, client) in (0_u8..).zip(clients.iter_mut()) {
+        let answer = subject.receive_whole(&mut **client, 5)?;
+        ensure!(answer == [number; 5], "client {number} was answered {answer:?}");
+    }
+    Ok(())
+}
+
+pub(crate) fn second_client(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    let mut listener = subject.transport.listen(&setup).map_err(text)?;
+    let address = listener.address();
+    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    std::thread::scope(|scope| {
+        // A datagram client waits for its welcome.
+        let connected = scope.spawn(|| subject.connect(&address, &setup).map_err(text));
+        servers.push(accepted(&mut *listener).map_err(text)?);
+        clients.push(connected.join().map_err(|_| "connect panicked")??);
+        Ok::<_, String>(())
+    })?;
+    let mut second = None;
+    if subject.has_several_connections() {
+        // Both have said hello before either is accepted.
+        for _ in 0..2 {
+            clients.push(subject.connect(&address, &setup).map_err(text)?);
+        }
+        for _ in 0..2 {
+            servers.push(accepted(&mut *listener).map_err(text)?);
+        }
+    } else {
+        second = Some(listener.accept(&mut || false));
+    }
+    let is_refused = second.is_none_or(|answer| lacks(subject, &answer, Unsupported::SecondConnection));
+    ensure!(is_refused, "a second accept is not refused as such");
+    all_exchange(subject, &mut clients, &mut servers)
+}
+
+fn accepted(listener: &mut dyn Listener) -> Result<Box<dyn Wire>, TransportError> {
+    listener.accept(&mut || false)?.accept_wire()
+}
+
+pub(crate) fn second_wire(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    if subject.is_answered_by_kernel() {
+        let mut connection = subject.transport.connect("127.0.0.1", &setup).map_err(text)?;
+        let _first = connection.open().map_err(text)?;
+        ensure!(lacks(subject, &connection.open(), Unsupported::SecondWire), "a second wire is not refused as such");
+        return Ok(());
+    }
+    let mut listener = subject.transport.listen(&setup).map_err(text)?;
+    let address = listener.address();
+    let (mut client, mut server) = std::thread::scope(|scope| {
+        let connected = scope.spawn(|| subject.transport.connect(&address, &setup));
+        let server = listener.accept(&mut || false).map_err(text)?;
+        Ok::<_, String>((connected.join().map_err(|_| "connect panicked")?.map_err(text)?, server))
+    })?;
+    let mut clients = vec![client.open().map_err(text)?];
+    let mut servers = vec![server.accept_wire().map_err(text)?];
+    if subject.has_several_wires() {
+        for _ in 0..3 {
+            clients.push(client.open().map_err(text)?);
+        }
+        // Either end opens.
+        servers.push(server.open().map_err(text)?);
+        clients.push(client.accept_wire().map_err(text)?);
+        for _ in 0..3 {
+            servers.push(server.accept_wire().map_err(text)?);
+        }
+        clients.swap(1, 4);
+    } else {
+        ensure!(lacks(subject, &client.open(), Unsupported::SecondWire), "a second open is not refused as such");
+        ensure!(lacks(subject, &server.accept_wire(), Unsupported::SecondWire), "nor a second accept_wire");
+    }
+    // Wires outlive their connection.
+    drop((client, server, listener));
+    all_exchange(subject, &mut clients, &mut servers)
+}
+
+/// Whoever waits for a client can stop, and wait again.
+pub(crate) fn abandoned(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    let mut listener = subject.transport.listen(&setup).map_err(text)?;
+    for asked_most in [1, 3] {
+        let mut asked = 0;
+        let answer = listener.accept(&mut || {
+            asked += 1;
+            asked == asked_most
+        });
+        ensure!(matches!(answer, Err(TransportError::Abandoned)), "abandoned, it answers {:?}", answer.err());
+        ensure!(asked == asked_most, "asked {asked} times, not {asked_most}");
+    }
+    let address = listener.address();
+    std::thread::scope(|scope| {
+        let connected = scope.spawn(|| subject.connect(&address, &setup).map_err(text));
+        let mut server = accepted(&mut *listener).map_err(text)?;
+        let mut client = connected.join().map_err(|_| "connect panicked")??;
+        subject.exchange(&mut *client, Some(&mut *server), b"after all")
+    })
+}
+
+/// A bound socket as this transport opens it, and one of another kind.
+fn bound(subject: &Subject) -> Option<(OwnedFd, OwnedFd)> {
+    let at = if subject.card.name.ends_with('6') { "[::1]:0" } else { "127.0.0.1:0" };
+    let (stream, datagram) = (TcpListener::bind(at).ok()?.into(), UdpSocket::bind(at).ok()?.into());
+    match subject.card.protocol {
+        Protocol::Udp => Some((datagram, stream)),
+        Protocol::Tcp if subject.card.options.contains(&hairpin_model::options::OptionName::Quickack) => {
+            Some((stream, datagram))
+        }
+        Protocol::Tcp => {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, Some(socket2::Protocol::MPTCP)).ok()?;
+            let any: std::net::SocketAddr = at.parse().ok()?;
+            socket.bind(&any.into()).and_then(|()| socket.listen(4)).ok()?;
+            Some((socket.into(), datagram))
+        }
+        _ => None,
+    }
+}
+
+/// A server on a port that somebody else bound.
+pub(crate) fn handed_port(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    let Some((socket, other)) = bound(subject) else {
+        let any: OwnedFd = UdpSocket::bind("127.0.0.1:0").map_err(text)?.into();
+        let answer = subject.transport.listen_on(Handed::Bound(any), &setup);
+        ensure!(lacks(subject, &answer, Unsupported::BoundSocket), "a bound socket is not refused as such");
+        return Ok(());
+    };
+    let answer = subject.transport.listen_on(Handed::Bound(other), &setup).map(drop);
+    ensure!(matches!(answer, Err(TransportError::System { .. })), "a socket of another kind answers {answer:?}");
+    let port = Socket::from(socket.try_clone().map_err(text)?).local_addr().map_err(text)?;
+    let port = port.as_socket().ok_or("it has no port")?.to_string();
+    let listener = subject.transport.listen_on(Handed::Bound(socket), &setup).map_err(text)?;
+    ensure!(listener.address() == port, "it listens at {}, not {port}", listener.address());
+    let (mut client, mut server) = pair_at(subject, listener, &setup)?;
+    subject.exchange(&mut *client, Some(&mut *server), b"at a port of another")
+}
+
+fn pair_at(subject: &Subject, listener: Box<dyn Listener>, setup: &Setup) -> Result<super::ends::Pair, String> {
+    let address = listener.address();
+    std::thread::scope(|scope| {
+        let connected = scope.spawn(|| subject.connect(&address, setup).map_err(text));
+        let server = super::ends::accept(listener).map_err(text)?;
+        Ok((connected.join().map_err(|_| "connect panicked")??, server))
+    })
+}
+
+/// One port that stays open, each of whose connections is handed to a server of its own.
+pub(crate) fn handed_connection(subject: &Subject) -> Checked {
+    let setup = subject.setup(100, LONG);
+    let streams = bound(subject).filter(|_| !subject.card.boundaries);
+    let Some((socket, _)) = streams else {
+        let any: OwnedFd = UdpSocket::bind("127.0.0.1:0").map_err(text)?.into();
+        let answer = subject.transport.listen_on(Handed::Accepted(any), &setup);
+        ensure!(lacks(subject, &answer, Unsupported::AcceptedSocket), "an accepted socket is not refused as such");
+        return Ok(());
+    };
+    let port = Socket::from(socket);
+    let address = port.local_addr().map_err(text)?.as_socket().ok_or("it has no port")?;
+    let (mut clients, mut servers) = (Vec::new(), Vec::new());
+    for _ in 0..2 {
+        clients.push(subject.connect(&address.to_string(), &setup).map_err(text)?);
+        let (accepted, _) = port.accept().map_err(text)?;
+        let mut listener = subject.transport.listen_on(Handed::Accepted(accepted.into()), &setup).map_err(text)?;
+        servers.push(self::accepted(&mut *listener).map_err(text)?);
+        let answer = listener.accept(&mut || false);
+        ensure!(lacks(subject, &answer, Unsupported::SecondConnection), "a second accept is not refused as such");
+    }
+    all_exchange(subject, &mut clients, &mut servers)?;
+    let stranger = TcpStream::connect(address).map_err(text)?;
+    let (accepted, _) = port.accept().map_err(text)?;
+    drop(stranger);
+    let mut listener = subject.transport.listen_on(Handed::Accepted(accepted.into()), &setup).map_err(text)?;
+    let answer = listener.accept(&mut || false).map(drop);
+    ensure!(matches!(answer, Err(TransportError::System { .. })), "without a hello it answers {answer:?}");
+    Ok(())
+}
