@@ -290,9 +290,29 @@ pub struct EndReport {
     /// and where nothing has to wake another CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waking_ns: Option<u64>,
+    /// What it counted of each one-way flow; the records of the flows take it over.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streamed: Vec<Streamed>,
     /// What it saw in a traced round; the round's trace takes it over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Box<EndTrace>>,
+}
+
+/// What one end counted of a stream, in messages; of a byte stream these are writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Streamed {
+    /// Sent after the warm-up.
+    pub sent: u64,
+    /// Received after the warm-up, each once.
+    pub received: u64,
+    /// Received once more, after the warm-up.
+    pub duplicated: u64,
+    /// Sent in the warm-up.
+    pub warm_up_sent: u64,
+    /// Received in the warm-up.
+    pub warm_up_received: u64,
+    /// What else a receiver counts; null at a sender.
+    pub arrivals: Option<Received>,
 }
 
 /// How long a fixed piece of work took on the CPU of one end, in ns. It tells the states of a shared machine apart,

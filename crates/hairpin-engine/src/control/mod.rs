@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::ends::EndOrder;
 
 /// The version of these messages. Both ends say theirs first, and only the same speak to each other.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The largest message that a server takes: an order.
 pub const MOST_BYTES_OF_AN_ORDER: usize = 1 << 20;
@@ -43,6 +43,8 @@ pub enum Message {
     Measuring,
     /// Either end, now and then during a load: how far it is.
     Progress(Progress),
+    /// The end that sends a one-way load: it has ended, and has sent so much.
+    Sent(Progress),
     /// The client: the load is over.
     Stop,
     /// The server: what it used and saw.
@@ -64,6 +66,7 @@ impl Message {
             Self::Measure => "measure",
             Self::Measuring => "measuring",
             Self::Progress(_) => "progress",
+            Self::Sent(_) => "sent",
             Self::Stop => "stop",
             Self::Report(_) => "report",
             Self::Failed(_) => "failed",

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
-use hairpin_model::round::{EndReport, Failure, Noise, Purpose, RoundOrder};
+use hairpin_model::round::{EndReport, Failure, Noise, Purpose, RoundOrder, Streamed};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::giving_up::has_given_up;
 use hairpin_transports::{Cookie, Transport, Wire};
 
+use super::one_way::{self, OneWay, Peer, Ran};
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::start::Server;
 use super::{Host, is_woken};
@@ -72,6 +73,51 @@ impl Client<'_> {
     /// # Errors
     /// Whatever failed at either end or between them.
     pub(crate) fn run(mut self) -> Result<ClientEnd, Failure> {
+        let clock = &self.host.clock;
+        let Opened { before, begin_ns, pinned, probing, watch, setup_ns, mut wires, options, waking_ns } =
+            self.open()?;
+        let mut wire = wires.remove(0);
+        let mut observed = Observed::begin(self.order, End::Client, &mut *wire, clock);
+        let (journey, usage) = self.load(observed.wire(), pinned)?;
+        // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
+        let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
+        let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
+        let trace = observed.finish()?;
+        let (order, card) = (self.order, self.card);
+        let Ended { journey, facts, server, watched, link } = self.end(wire, journey, watch)?;
+        let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
+        let report = EndReport { options, facts: counters(facts), ..usage };
+        Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link })
+    }
+
+    /// Runs a round whose flow goes one way.
+    ///
+    /// # Errors
+    /// As [`Client::run`].
+    pub(crate) fn run_one_way(mut self) -> Result<OneWayEnd, Failure> {
+        one_way::check(self.order.case.flow(), self.card)?;
+        let (clock, order, card) = (&self.host.clock, self.order, self.card);
+        let Opened { before, begin_ns, pinned, probing, setup_ns, mut wires, options, waking_ns, .. } =
+            self.open()?;
+        let Some(server) = self.server else { return Err(no_server(card)) };
+        let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
+        let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
+        // It may have ended already, when all had come.
+        drop(server.tell(&Message::Stop));
+        let mut server = server.report()?;
+        let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
+        let facts = one_way::facts_of_all(order, card, &wires);
+        drop(wires);
+        let link = self.link.take().map(Link::finish).transpose()?;
+        let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
+        let probe_ns = probing.end(clock);
+        let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
+        let of_server = server.streamed.pop().unwrap_or_default();
+        Ok(OneWayEnd { setup_ns, report, noise, server, streamed: [streamed, of_server], interrupted, link })
+    }
+
+    /// Connects to the server and waits until it is ready.
+    fn open(&mut self) -> Result<Opened, Failure> {
         let (clock, order, card) = (&self.host.clock, self.order, self.card);
         let (before, begin_ns) = (Reading::now(), clock.now_ns());
         let cookie = Cookie::draw().map_err(|error| no_cookie(&error))?;
@@ -86,27 +132,23 @@ impl Client<'_> {
         let watch = (order.purpose == Purpose::Traced).then(|| Watch::begin(*clock, card, &address, server));
         let setup = setup(order, End::Client, cookie);
         let connect_ns = clock.now_ns();
-        let opened = self.transport.connect(&address, &setup).and_then(|mut connection| connection.open());
+        let flow = order.case.flow();
+        let mut wires = Vec::new();
+        for _ in 0..flow.connections {
+            let connected = self.transport.connect(&address, &setup);
+            let of_one = connected.and_then(|mut connection| (0..flow.streams).map(|_| connection.open()).collect());
+            let of_one: Vec<_> = of_one.map_err(|error| unopened(End::Client, &error))?;
+            wires.extend(of_one);
+        }
         let setup_ns = clock.now_ns() - connect_ns;
-        let mut wire = opened.map_err(|error| unopened(End::Client, &error))?;
-        let options = wire.effective();
+        let options = wires[0].effective();
         check_options(End::Client, card, order, &options)?;
         let mut waking_ns = None;
         if let Some(server) = self.server.as_deref_mut() {
             server.expect(&Message::Ready)?;
             waking_ns = is_woken(&order.case).then(|| server.waking_ns(clock)).transpose()?;
         }
-        let mut observed = Observed::begin(order, End::Client, &mut *wire, clock);
-        let (journey, usage) = self.load(observed.wire(), pinned)?;
-        // The server waits for the wire to close meanwhile, so this CPU is the probe's own.
-        let usage = EndReport { probe_ns: probing.end(clock), waking_ns, ..usage };
-        let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
-        let trace = observed.finish()?;
-        let (order, card) = (self.order, self.card);
-        let Ended { journey, facts, server, watched, link } = self.end(wire, journey, watch)?;
-        let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
-        let report = EndReport { options, facts: counters(facts), ..usage };
-        Ok(ClientEnd { journey, setup_ns, report, noise, server, watched: watched.zip(trace), link })
+        Ok(Opened { before, begin_ns, pinned, probing, watch, setup_ns, wires, options, waking_ns })
     }
 
     /// Runs the load; answers what this end used for it.
@@ -162,6 +204,56 @@ fn no_cookie(error: &std::io::Error) -> Failure {
     Failure {
         cause: format!("the client: cannot draw random bytes for the hello: {error}"),
         hint: "allow getrandom(2) in this sandbox".to_owned(),
+    }
+}
+
+fn no_server(card: &Card) -> Failure {
+    Failure {
+        cause: format!("{} is answered by the kernel, so nothing receives or sends a stream", card.name),
+        hint: "`hairpin list` shows who answers".to_owned(),
+    }
+}
+
+/// What a round leaves whose flow goes one way.
+pub(crate) struct OneWayEnd {
+    pub(crate) setup_ns: u64,
+    pub(crate) report: EndReport,
+    pub(crate) noise: Noise,
+    pub(crate) server: EndReport,
+    /// What the client counted, and what the server did.
+    pub(crate) streamed: [Streamed; 2],
+    pub(crate) interrupted: bool,
+    pub(crate) link: Option<LinkEnd>,
+}
+
+/// A client that is connected, before its load.
+struct Opened {
+    before: Reading,
+    begin_ns: u64,
+    pinned: Option<usize>,
+    probing: Probing,
+    watch: Option<Watch>,
+    setup_ns: u64,
+    wires: Vec<Box<dyn Wire>>,
+    /// What the kernel said of the first before the load.
+    options: Vec<Fact>,
+    waking_ns: Option<u64>,
+}
+
+/// The server of a one-way load, as its client sees it.
+struct ServerOfRound<'s>(&'s mut Server);
+
+impl Peer for ServerOfRound<'_> {
+    fn tell(&mut self, message: &Message) -> Result<(), Failure> {
+        self.0.tell(message)
+    }
+
+    fn heard(&mut self) -> Result<Option<Message>, Failure> {
+        if self.0.is_ready() { self.0.receive().map(Some) } else { Ok(None) }
+    }
+
+    fn name(&self) -> &'static str {
+        "the server"
     }
 }
 

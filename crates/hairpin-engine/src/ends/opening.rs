@@ -66,7 +66,8 @@ pub fn unplaced(cpu: Option<usize>, error: &std::io::Error) -> Failure {
 }
 
 /// What an end is called in errors.
-fn name(end: End) -> &'static str {
+#[must_use]
+pub fn name(end: End) -> &'static str {
     match end {
         End::Client => "client",
         End::Server => "server",

@@ -1,12 +1,17 @@
 //! The server of a round: it listens, accepts, echoes, and reports. Wherever it runs, it knows its host and a channel to the
 //! client, and nothing else.
 
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use hairpin_model::round::{EndReport, Failure};
+use hairpin_model::card::Card;
+use hairpin_model::fact::Fact;
+use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::round::{EndReport, Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 
+use super::one_way::{self, OneWay, Peer};
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
 use crate::control::{Control, ControlError, Message, agree};
@@ -20,6 +25,8 @@ use crate::usage::Usage;
 /// Across a link a lossy transport may lose the farewell. So the server looks after so long a silence whether the load is
 /// over.
 const SILENCE: Duration = Duration::from_millis(100);
+/// How long the rest of a message may take whose beginning has come.
+const PART: Duration = Duration::from_secs(5);
 /// How long the client may take for its next message where this end waits for one. It is told sooner of a client that is gone.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,8 +44,11 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let order = heard_order(control).map_err(|error| error.failure("the client"))?;
     let EndOrder { round, cookie } = order;
     let case = &round.case;
+    // An order may come from anywhere, and has no say in what this end has room for.
+    let [flow] = case.flows.as_slice() else { return Err(several_flows(case.flows.len())) };
     let transport = opening::transport(&case.flow().transport)?;
     let card = transport.card();
+    one_way::check(flow, &card)?;
     let pinned = host.settle(case.ends.placement, End::Server)?;
     let mut setup = setup(&round, End::Server, Cookie(cookie));
     if case.is_emulated() && !card.reliable {
@@ -48,9 +58,13 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     let probing = Probing::begin(&host.clock);
     let listener = transport.listen(&setup).map_err(|error| unopened(End::Server, &error))?;
     tell(control, &Message::Listening(listener.address()))?;
-    let mut wire = accept(listener, control)?;
-    let before = wire.effective();
+    let mut wires = accept(listener, control, flow)?;
+    let before = wires[0].effective();
     check_options(End::Server, &card, &round, &before)?;
+    if flow.direction != Direction::RoundTrip {
+        return one_way(control, host, &round, &card, Opened { wires, before, probing, pinned });
+    }
+    let mut wire = wires.remove(0);
     let mut observed = Observed::begin(&round, End::Server, &mut *wire, &host.clock);
     tell(control, &Message::Ready)?;
     if is_woken(case) {
@@ -89,16 +103,102 @@ fn heard_order(control: &mut dyn Control) -> Result<EndOrder, ControlError> {
     }
 }
 
-/// The one wire of the round. A client that has ended the round, or is gone, is not waited for.
-fn accept(mut listener: Box<dyn Listener>, control: &mut dyn Control) -> Result<Box<dyn Wire>, Failure> {
-    let mut ended = None;
-    let accepted = listener.accept(&mut || {
-        ended = ended.take().or_else(|| why_ended(control));
-        ended.is_some()
-    });
-    match (accepted.and_then(|mut connection| connection.accept_wire()), ended) {
-        (Err(TransportError::Abandoned), Some(failure)) => Err(failure),
-        (wire, _) => wire.map_err(|error| unopened(End::Server, &error)),
+/// The wires of the flow. A client that has ended the round, or is gone, is not waited for.
+fn accept(
+    mut listener: Box<dyn Listener>,
+    control: &mut dyn Control,
+    flow: &Flow,
+) -> Result<Vec<Box<dyn Wire>>, Failure> {
+    let mut wires = Vec::new();
+    for _ in 0..flow.connections {
+        let mut ended = None;
+        let accepted = listener.accept(&mut || {
+            ended = ended.take().or_else(|| why_ended(control));
+            ended.is_some()
+        });
+        let of_one =
+            accepted.and_then(|mut connection| (0..flow.streams).map(|_| connection.accept_wire()).collect());
+        let of_one: Vec<_> = match (of_one, ended) {
+            (Err(TransportError::Abandoned), Some(failure)) => return Err(failure),
+            (of_one, _) => of_one.map_err(|error| unopened(End::Server, &error))?,
+        };
+        wires.extend(of_one);
+    }
+    Ok(wires)
+}
+
+/// A server that is connected.
+struct Opened {
+    wires: Vec<Box<dyn Wire>>,
+    /// What the kernel said of the first before the load.
+    before: Vec<Fact>,
+    probing: Probing,
+    pinned: Option<usize>,
+}
+
+/// Sends or receives.
+fn one_way(
+    control: &mut dyn Control,
+    host: &Host,
+    round: &RoundOrder,
+    card: &Card,
+    opened: Opened,
+) -> Result<EndReport, Failure> {
+    let Opened { mut wires, before, probing, pinned } = opened;
+    tell(control, &Message::Ready)?;
+    if is_woken(&round.case) {
+        answer_pings(control).map_err(|error| error.failure("the client"))?;
+    }
+    // A server has no user: it stops when it is told.
+    let stop = AtomicBool::new(false);
+    let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
+    let ran = load.run(&mut wires, &mut ClientOfRound(control), pinned)?;
+    if round.case.flow().direction == Direction::Down && !ran.was_told_to_stop {
+        // What was sent may still be on its way: the wires stay open until the client has it.
+        match control.receive(PATIENCE) {
+            Ok(Message::Stop) | Err(ControlError::Closed) => {}
+            Ok(other) => return Err(ControlError::Unexpected(other.name()).failure("the client")),
+            Err(error) => return Err(error.failure("the client")),
+        }
+    }
+    let facts = one_way::facts_of_all(round, card, &wires);
+    Ok(EndReport {
+        probe_ns: probing.end(&host.clock),
+        options: effective(card, &opening::asked(&round.case, End::Server), &before, &facts),
+        facts: counters(facts),
+        streamed: vec![ran.streamed],
+        ..ran.usage
+    })
+}
+
+fn several_flows(count: usize) -> Failure {
+    Failure {
+        cause: format!("the server: the case has {count} flows, and this version carries one"),
+        hint: "use the same version of Hairpin at both ends".to_owned(),
+    }
+}
+
+/// The client of a one-way load, as its server sees it.
+struct ClientOfRound<'c>(&'c mut dyn Control);
+
+impl Peer for ClientOfRound<'_> {
+    fn tell(&mut self, message: &Message) -> Result<(), Failure> {
+        tell(self.0, message)
+    }
+
+    fn heard(&mut self) -> Result<Option<Message>, Failure> {
+        if !self.0.is_ready() {
+            return Ok(None);
+        }
+        match self.0.receive(PART) {
+            Ok(message) => Ok(Some(message)),
+            Err(ControlError::Closed) => Ok(Some(Message::Stop)),
+            Err(error) => Err(error.failure(self.name())),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "the client"
     }
 }
 
@@ -155,7 +255,7 @@ impl Marks<'_> {
 impl ServerMarks for Marks<'_> {
     fn look(&mut self) -> Result<Told, Failure> {
         // One that was not acted on yet is told again.
-        if self.told == Told::Nothing && self.control.is_ready() { self.hear(PATIENCE) } else { Ok(self.told) }
+        if self.told == Told::Nothing && self.control.is_ready() { self.hear(PART) } else { Ok(self.told) }
     }
 
     fn wait(&mut self) -> Result<Told, Failure> {

@@ -1,0 +1,308 @@
+//! The load of a one-way flow: one end sends, the other receives, whichever of them is the client.
+//!
+//! The sender tells over control how much it has sent once it has ended, so that the receiver knows what is still to come. The
+//! receiver ends when all has come or, where messages may be lost, when nothing came for a while. A receiver whose user ends
+//! the run tells the sender to stop, and takes what is on its way.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use hairpin_model::card::Card;
+use hairpin_model::fact::{self, Fact};
+use hairpin_model::fact_names;
+use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::round::{EndReport, Extent, Failure, Received, RoundOrder, Streamed};
+use hairpin_model::trace::End;
+use hairpin_transports::Wire;
+use hairpin_transports::giving_up::has_given_up;
+
+use super::opening::{facts, name};
+use crate::clock::RealClock;
+use crate::control::{ControlError, Message, Progress};
+use crate::loads::driver::{Amount, Counts, Ended, Marks, Outcome, Receiving, Sending, Totals};
+use crate::usage::Usage;
+
+/// After so long without a message what is missing is lost, in ns.
+const QUIET_NS: u64 = 100_000_000;
+/// The least and the most that one call reads of a byte stream, in bytes.
+const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
+/// The largest write of a stream, in bytes: an end has room for one.
+const LARGEST_WRITE_BYTES: u64 = 16 << 20;
+/// The most wires of a flow.
+const MOST_WIRES: u64 = 4096;
+
+/// The other end, beside the wires.
+pub(super) trait Peer {
+    /// Tells it something.
+    fn tell(&mut self, message: &Message) -> Result<(), Failure>;
+
+    /// What it has said; `None` where it has said nothing. Never waits for it to begin.
+    fn heard(&mut self) -> Result<Option<Message>, Failure>;
+
+    /// What it is called in errors.
+    fn name(&self) -> &'static str;
+}
+
+/// One end of a one-way load.
+pub(super) struct OneWay<'a> {
+    pub(super) clock: &'a RealClock,
+    pub(super) order: &'a RoundOrder,
+    pub(super) card: &'a Card,
+    pub(super) end: End,
+    /// Raised when the user ends the run.
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// What it counted and used.
+pub(super) struct Ran {
+    pub(super) streamed: Streamed,
+    pub(super) usage: EndReport,
+    pub(super) interrupted: bool,
+    /// The other end has told this one to stop.
+    pub(super) was_told_to_stop: bool,
+}
+
+/// Refuses a flow that is larger than an end has room for.
+///
+/// # Errors
+/// Too many wires, or too large writes.
+pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
+    let most_bytes = LARGEST_WRITE_BYTES.min(card.max_message_bytes);
+    let (bytes, wires) = (flow.load.size_bytes(), flow.wires());
+    let cause = if bytes == 0 || bytes > most_bytes {
+        format!("cannot stream in writes of {bytes} bytes: 1 to {most_bytes} can be sent over {}", card.name)
+    } else if !(1..=MOST_WIRES).contains(&wires) {
+        format!("cannot stream over {wires} wires: 1 to {MOST_WIRES} can be open")
+    } else {
+        return Ok(());
+    };
+    Err(Failure { cause, hint: "give smaller writes or fewer connections".to_owned() })
+}
+
+/// The facts of the first wire, with the drops of all.
+pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Box<dyn Wire>]) -> Vec<Fact> {
+    let Some((first, others)) = wires.split_first() else { return Vec::new() };
+    let mut all = facts(&order.case, card, &**first);
+    let drops = |facts: &[Fact]| fact::number(facts, fact_names::SOCKET_DROPS).unwrap_or(0.0);
+    let of_others: f64 = others.iter().map(|wire| drops(&wire.effective())).sum();
+    let own = all.iter_mut().find(|fact| fact.name == fact_names::SOCKET_DROPS);
+    if let Some(own) = own {
+        *own = Fact::number(fact_names::SOCKET_DROPS, drops(std::slice::from_ref(own)) + of_others);
+    }
+    all
+}
+
+impl OneWay<'_> {
+    fn sends(&self) -> bool {
+        (self.order.case.flow().direction == Direction::Up) == (self.end == End::Client)
+    }
+
+    /// Runs the load of this end.
+    ///
+    /// # Errors
+    /// A wire broke, the other end failed, or the deadline passed.
+    pub(super) fn run(
+        &self,
+        wires: &mut [Box<dyn Wire>],
+        peer: &mut dyn Peer,
+        pinned: Option<usize>,
+    ) -> Result<Ran, Failure> {
+        let ended = AtomicBool::new(false);
+        let is_client = self.end == End::Client;
+        let mut marks = Told {
+            peer,
+            user: self.stop,
+            ended: &ended,
+            tells_of_the_user: is_client && !self.sends(),
+            usage: Usage::now(),
+            sent: None,
+            was_told_to_stop: false,
+            failure: None,
+        };
+        let outcome = if self.sends() {
+            // The user's own client stops at once; a server stops when it is told.
+            self.send(wires, &mut marks, if is_client { self.stop } else { &ended })
+        } else {
+            self.receive(wires, &mut marks, &ended)
+        };
+        let usage = marks.usage.since(pinned);
+        if let Some(failure) = marks.failure.take() {
+            return Err(failure);
+        }
+        let outcome = outcome?;
+        if self.sends() {
+            marks.peer.tell(&Message::Sent(progress(&outcome.total.measured)))?;
+        }
+        Ok(Ran {
+            interrupted: self.stop.load(Ordering::Relaxed),
+            was_told_to_stop: marks.was_told_to_stop,
+            streamed: self.streamed(&outcome),
+            usage,
+        })
+    }
+
+    fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
+        let sending = Sending {
+            clock: self.clock,
+            boundaries: self.card.boundaries,
+            write_size_bytes: self.write_size_bytes(),
+            batch: 1,
+            warm_up: amount(self.order.warm_up),
+            amount: amount(self.order.extent),
+            within_ns: self.order.deadline_ns,
+            stop,
+        };
+        self.whole(sending.run(wires, marks))
+    }
+
+    fn receive(
+        &self,
+        wires: &mut [Box<dyn Wire>],
+        marks: &mut Told<'_>,
+        stop: &AtomicBool,
+    ) -> Result<Outcome, Failure> {
+        let receiving = Receiving {
+            clock: self.clock,
+            boundaries: self.card.boundaries,
+            reliable: self.card.reliable,
+            write_size_bytes: self.write_size_bytes(),
+            read_size_bytes: self.write_size_bytes().clamp(READ_BYTES.0, READ_BYTES.1),
+            quiet_ns: QUIET_NS,
+            // The sender's deadline passes first, and says more.
+            within_ns: self.order.deadline_ns.saturating_add(self.order.timeout_ns),
+            stop,
+        };
+        self.whole(receiving.run(wires, marks))
+    }
+
+    fn write_size_bytes(&self) -> usize {
+        usize::try_from(self.order.case.flow().load.size_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// The outcome of a load that ended as it should.
+    fn whole(&self, outcome: Result<Outcome, crate::loads::driver::DriverError>) -> Result<Outcome, Failure> {
+        let failed = |cause: String, hint: &str| Failure {
+            cause: format!("{}: {cause}", name(self.end)),
+            hint: hint.to_owned(),
+        };
+        let outcome =
+            outcome.map_err(|error| failed(error.to_string(), "is the limit of open files too low (ulimit -n)?"))?;
+        match &outcome.ended {
+            Ended::Complete | Ended::Quiet | Ended::Stopped => Ok(outcome),
+            Ended::DeadlinePassed => Err(failed(
+                format!(
+                    "the load was not over before the deadline of the round, {} s",
+                    self.order.deadline_ns / 1_000_000_000
+                ),
+                "is the path slower than expected? measure less",
+            )),
+            Ended::Failed(error) => Err(failed(
+                error.to_string(),
+                "the other end ended early; its own cause, if it had one, stands beside this",
+            )),
+        }
+    }
+
+    fn streamed(&self, outcome: &Outcome) -> Streamed {
+        let total = &outcome.total;
+        let over_ns = total.first_ns.zip(total.last_ns).map_or(0, |(first, last)| last.saturating_sub(first));
+        Streamed {
+            sent: total.measured.messages_sent,
+            received: total.measured.messages_received,
+            duplicated: total.measured.duplicated,
+            warm_up_sent: total.warm_up.messages_sent,
+            warm_up_received: total.warm_up.messages_received,
+            arrivals: (!self.sends()).then(|| Received {
+                bytes: total.measured.bytes_received,
+                bytes_after_first: total.bytes_after_first,
+                over_ns,
+                reordered: total.measured.reordered,
+                interval_ns: outcome.time_line.width_ns(),
+                interval_bytes: outcome.time_line.bytes().to_vec(),
+            }),
+        }
+    }
+}
+
+fn amount(extent: Extent) -> Amount {
+    match extent {
+        Extent::Count(count) => Amount::Count(count),
+        Extent::DurationNs(duration_ns) => Amount::DurationNs(duration_ns),
+    }
+}
+
+fn progress(counts: &Counts) -> Progress {
+    Progress {
+        messages_sent: counts.messages_sent,
+        messages_received: counts.messages_received,
+        bytes_sent: counts.bytes_sent,
+        bytes_received: counts.bytes_received,
+    }
+}
+
+/// What is told and heard beside the wires.
+struct Told<'a> {
+    peer: &'a mut dyn Peer,
+    /// Raised when the user ends the run.
+    user: &'a AtomicBool,
+    /// Raised where this end must end.
+    ended: &'a AtomicBool,
+    /// This end receives and is the user's: it tells the sender when the user ends the run.
+    tells_of_the_user: bool,
+    /// From the first measured message on.
+    usage: Usage,
+    sent: Option<Totals>,
+    was_told_to_stop: bool,
+    failure: Option<Failure>,
+}
+
+impl Told<'_> {
+    fn attend(&mut self) {
+        if let Err(failure) = self.hear() {
+            self.failure.get_or_insert(failure);
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        if has_given_up() {
+            self.ended.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn hear(&mut self) -> Result<(), Failure> {
+        if self.tells_of_the_user && self.user.load(Ordering::Relaxed) {
+            self.tells_of_the_user = false;
+            self.peer.tell(&Message::Stop)?;
+        }
+        while let Some(message) = self.peer.heard()? {
+            match message {
+                Message::Progress(_) => {}
+                Message::Sent(all) => {
+                    self.sent = Some(Totals { messages: all.messages_sent, bytes: all.bytes_sent });
+                }
+                Message::Stop => {
+                    self.was_told_to_stop = true;
+                    self.ended.store(true, Ordering::Relaxed);
+                }
+                other => return Err(ControlError::Unexpected(other.name()).failure(self.peer.name())),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Marks for Told<'_> {
+    fn begin(&mut self) {
+        self.usage = Usage::now();
+    }
+
+    fn progress(&mut self, so_far: &Counts) {
+        if let Err(failure) = self.peer.tell(&Message::Progress(progress(so_far))) {
+            self.failure.get_or_insert(failure);
+            self.ended.store(true, Ordering::Relaxed);
+        }
+        self.attend();
+    }
+
+    fn sent(&mut self) -> Option<Totals> {
+        self.attend();
+        self.sent
+    }
+}
