@@ -36,7 +36,7 @@ pub use compare::runs::{RunComparison, compare_runs};
 pub use compare::unlike::{Difference, unlike};
 pub use digest::Digest;
 pub use findings::findings;
-pub use round_figures::round_figures;
+pub use round_figures::{round_figures, stream_figures};
 pub use states::States;
 pub use trace::{trace_figures, traced};
 

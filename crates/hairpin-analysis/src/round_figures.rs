@@ -3,7 +3,7 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::link::LinkRecord;
-use hairpin_model::round::Purpose;
+use hairpin_model::round::{FlowRecord, Purpose};
 use hairpin_model::samples::Samples;
 use hairpin_model::summary::{ColdStart, EARLY_EXCHANGES, Percentiles, RoundFigures};
 use hdrhistogram::Histogram;
@@ -107,6 +107,17 @@ fn median_of(values: &mut [u64]) -> Option<f64> {
     let upper = *upper as f64;
     let lower = if even { below.iter().max().map_or(upper, |value| *value as f64) } else { upper };
     Some(lower.midpoint(upper))
+}
+
+/// Fills in the figures of a stream from what its receiver counted; other flows stay as they are.
+#[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
+pub fn stream_figures(flow: &mut FlowRecord) {
+    let Some(received) = &flow.received else { return };
+    flow.figures.samples = flow.ledger.received;
+    // Each message is as long as the next.
+    let share = received.bytes_after_first as f64 / received.bytes.max(1) as f64;
+    let seconds = received.over_ns as f64 / 1e9;
+    flow.figures.rate_per_s = if seconds > 0.0 { flow.ledger.received as f64 * share / seconds } else { 0.0 };
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ fn ends(case: &Case, measured: &[&Measured]) -> Vec<EndSummary> {
             host: first.map_or(0, |end| end.host),
             waiting: case.ends.waiting,
             placement: case.ends.placement,
-            cpu_seconds: of(place).map(|end| end.cpu_ns as f64 / 1e9).sum(),
+            cpu_seconds: of(place).map(|end| end.cpu_ns).fold(0, u64::saturating_add) as f64 / 1e9,
             effective_options: options.to_vec(),
             differing_options,
             facts: counters::merged(of(place).map(|end| end.facts.as_slice())),

@@ -12,6 +12,7 @@ use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::CpuIdle;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
+use hairpin_model::flow::Direction;
 use hairpin_model::link::{LinkRecord, PacketCounts};
 use hairpin_model::round::{EndReport, Failure, Finished, FlowRecord, Measured, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::samples::Samples;
@@ -20,12 +21,13 @@ use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
-use crate::ends::client::{Client, ClientEnd};
+use crate::ends::client::{Client, ClientEnd, OneWayEnd};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
 use crate::keep_awake;
 use crate::links::LinkEnd;
 use crate::links::traces::Traces;
+use crate::loads::tally::Tally;
 use crate::path::{Link, LinkSetup};
 use crate::placement::{Cpus, place};
 use crate::store::Folder;
@@ -113,7 +115,7 @@ impl Engine {
         let attempt = attempt.and_then(|measured| freed.map(|()| measured));
         let attempt = attempt.map_err(|failure| if has_given_up() { given_up() } else { failure });
         let (outcome, samples, trace) = match attempt {
-            Ok(Done { measured, samples, trace }) => (Outcome::Measured(Box::new(measured)), Some(samples), trace),
+            Ok(Done { measured, samples, trace }) => (Outcome::Measured(Box::new(measured)), samples, trace),
             Err(failure) => (Outcome::Failed(failure), None, None),
         };
         let record = RoundRecord { number, started_ns, case_id: order.case.id(), order: order.clone(), outcome };
@@ -145,7 +147,8 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
 /// A round that ran.
 struct Done {
     measured: Measured,
-    samples: Samples,
+    /// None of a flow that goes one way.
+    samples: Option<Samples>,
     trace: Option<Traced>,
 }
 
@@ -179,10 +182,42 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
         link: &mut link,
         stop: &engine.stop,
     };
-    let ended = client.run();
+    let done = match order.case.flow().direction {
+        Direction::RoundTrip => client.run().map(|ended| done(order, &card, ended)),
+        Direction::Up | Direction::Down => client.run_one_way().map(|ended| one_way_done(order, &card, ended)),
+    };
     drop(awake);
-    let ended = ended.map_err(|failure| explained(failure, server.as_mut(), link.take()))?;
-    Ok(done(order, &card, ended))
+    done.map_err(|failure| explained(failure, server.as_mut(), link.take()))
+}
+
+/// The record of a round whose flow went one way: each end counted what it saw.
+fn one_way_done(order: &RoundOrder, card: &Card, ended: OneWayEnd) -> Done {
+    let OneWayEnd { setup_ns, report, noise, server, streamed, interrupted, link } = ended;
+    let [client, of_server] = streamed;
+    let (sender, receiver) =
+        if order.case.flow().direction == Direction::Up { (client, of_server) } else { (of_server, client) };
+    let tally = Tally {
+        sent: sender.sent,
+        received: receiver.received,
+        duplicated: receiver.duplicated,
+        warm_up_sent: sender.warm_up_sent,
+        warm_up_received: receiver.warm_up_received,
+        ..Tally::default()
+    };
+    let link_lost = link.as_ref().map(|link| &link.lost_messages);
+    let ledger = tally.ledger(card.reliable, &report.facts, &server.facts, link_lost);
+    let duration_ns = receiver.arrivals.as_ref().map_or(0, |arrivals| arrivals.over_ns);
+    let flow = FlowRecord { ledger, setup_ns, received: receiver.arrivals, ..FlowRecord::default() };
+    let measured = Measured {
+        flows: vec![flow],
+        duration_ns,
+        ends: vec![report, EndReport { role: End::Server, ..server }],
+        noise,
+        link: link.map(|link| link.record),
+        interrupted,
+        ..Measured::default()
+    };
+    Done { measured, samples: None, trace: None }
 }
 
 /// The record of a round that ran.
@@ -226,7 +261,7 @@ fn done(order: &RoundOrder, card: &Card, ended: ClientEnd) -> Done {
         trace_file: None,
         interrupted: journey.interrupted,
     };
-    Done { measured, samples, trace }
+    Done { measured, samples: Some(samples), trace }
 }
 
 /// The server's own cause explains a broken wire better than the wire does, and so does that of the link, which ends with this.

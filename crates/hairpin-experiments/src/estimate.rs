@@ -4,6 +4,7 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::RoughRoundTrip;
 use hairpin_model::case::{Case, CpuIdle, Placement, Waiting};
+use hairpin_model::flow::Load;
 use hairpin_model::round::{Extent, RoundOrder};
 
 use crate::exchange_time;
@@ -22,6 +23,9 @@ pub const UNKNOWN: RoughRoundTrip = RoughRoundTrip { blocking_ns: 15_000, spinni
 
 /// A byte is copied in about so long, there and back.
 const BYTE_NS: u64 = 1;
+
+/// A write of a stream takes about so long, beside its bytes.
+const WRITE_NS: u64 = 1_000;
 
 /// How long a block of these cases takes, in ns.
 #[must_use]
@@ -54,8 +58,11 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
         clippy::cast_sign_loss,
         reason = "saturates, and an estimate needs no more"
     )]
-    let each_ns =
-        case.flow().load.rate_per_s().map_or(round_trip_ns, |rate_per_s| (SECOND_NS as f64 / rate_per_s) as u64);
+    let each_ns = match case.flow().load {
+        Load::Paced { rate_per_s, .. } => (SECOND_NS as f64 / rate_per_s) as u64,
+        Load::Stream { .. } => WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)),
+        Load::PingPong { .. } | Load::Exchange { .. } => round_trip_ns,
+    };
     let takes_ns = |extent: Extent| match extent {
         Extent::Count(count) => count.saturating_mul(each_ns),
         Extent::DurationNs(duration_ns) => duration_ns,

@@ -157,6 +157,7 @@ mod tests {
             rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
             is_reference: true,
             in_survey: true,
+            many_connections: false,
             waitings: Waiting::ALL,
             options,
         }

@@ -4,6 +4,7 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, CpuIdle, EndKind, Placement, Waiting};
 use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::flow::{Direction, Load};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_bytes;
 
@@ -16,12 +17,14 @@ use crate::links;
 pub fn check(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     link(case, card, capabilities)?;
     waiting(case, card)?;
-    if let Some(exchange) = case.flow().load.exchange() {
-        small_writes(case, exchange, card)?;
+    match &case.flow().load {
+        Load::Exchange { exchange, .. } => small_writes(case, exchange, card)?,
+        Load::Stream { .. } => stream(case, card)?,
+        Load::PingPong { .. } | Load::Paced { .. } => {}
     }
     match card.answered_by {
         AnsweredBy::Kernel => answered_by_kernel(case)?,
-        AnsweredBy::Server => two_halves(case, card, capabilities)?,
+        AnsweredBy::Server => two_ends(case, card, capabilities)?,
     }
     sizes(case, card)?;
     options(case, card, capabilities)?;
@@ -64,38 +67,71 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
     Err(why(format!("it has no waiting `{}`", case.ends.waiting), format!("it takes {}", taken.join(", "))))
 }
 
-/// The kernel turns the message round on the CPU that sent it: there is no second end to place or to change.
-fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
-    if case.ends.placement == Placement::CrossCpu {
+/// The least bytes of a message of a stream: its number and its phase, so that the receiver can tell which it is.
+const NUMBERED_BYTES: u64 = 9;
+
+/// One-way loads wait for many wires at once, and count what both ends saw.
+fn stream(case: &Case, card: &Card) -> Result<(), WhyNot> {
+    if card.answered_by == AnsweredBy::Kernel {
+        return Err(why("the kernel answers each message, so nothing receives a stream", "omit this transport"));
+    }
+    if case.ends.waiting == Waiting::Block {
+        return Err(why("a stream waits for all of its wires at once", "use --waiting poll or spin"));
+    }
+    if card.boundaries && case.flow().load.size_bytes() < NUMBERED_BYTES {
+        let reason = format!("its messages need {NUMBERED_BYTES} B, so that lost ones can be told");
+        return Err(why(reason, "use a larger --write-size"));
+    }
+    if case.flow().connections > 1 && !card.many_connections {
+        return Err(why("it has one connection for each listener", "use --connections 1"));
+    }
+    if case.is_emulated() && !card.reliable {
         return Err(why(
-            "the kernel answers on the CPU that sends, so nothing can be apart",
-            "use placement together",
+            "which of its messages a link lost cannot be told in a stream yet",
+            "omit --link, or use tcp",
         ));
     }
-    if case.flow().load.reply_size_bytes() != case.flow().load.size_bytes() {
-        return Err(why("the kernel's answer is as long as the message", "leave --reply-size out"));
-    }
     if case.injected_fault.is_some() {
-        return Err(why("a fault cannot be injected in the kernel", "leave this transport out"));
-    }
-    if case.ends.kind != EndKind::Processes {
-        return Err(why("the kernel answers, so there is no second thread", "use ends processes"));
+        return Err(why(
+            "a fault is injected between a message and its answer, and a stream has none",
+            "use round-trip",
+        ));
     }
     Ok(())
 }
 
-fn two_halves(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
+/// The kernel turns the message round on the CPU that sent it: there is no second end to place or to change.
+fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
+    if case.ends.placement == Placement::CrossCpu {
+        return Err(why(
+            "the kernel answers on the CPU that sends, so there is no second CPU",
+            "use --placement same-cpu",
+        ));
+    }
+    if case.flow().load.reply_size_bytes() != case.flow().load.size_bytes() {
+        return Err(why("the kernel's answer is as long as the message", "omit --reply-size"));
+    }
+    if case.injected_fault.is_some() {
+        return Err(why("a fault cannot be injected in the kernel", "omit this transport"));
+    }
+    if case.ends.kind != EndKind::Processes {
+        return Err(why("the kernel answers, so there is no second thread", "use --ends processes"));
+    }
+    Ok(())
+}
+
+fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let one_cpu = capabilities.cpus.len() < 2;
     if case.ends.placement == Placement::CrossCpu && one_cpu {
-        return Err(why("two CPUs are needed and this process may use one", "use placement together"));
+        return Err(why("two CPUs are needed and this process may use one", "use --placement same-cpu"));
     }
     let share_a_cpu = case.ends.placement == Placement::SameCpu || one_cpu;
     if case.ends.waiting == Waiting::Spin && share_a_cpu {
-        let hint = if one_cpu { "use waiting block" } else { "use placement apart, or waiting block" };
+        let hint = if one_cpu { "use --waiting block" } else { "use --placement cross-cpu, or --waiting block" };
         return Err(why("a spinning end would keep the other off their one CPU", hint));
     }
     if card.reach == Reach::Process && case.ends.kind == EndKind::Processes {
-        return Err(why("it joins two threads of one process only", "use ends threads"));
+        return Err(why("it joins two threads of one process only", "use --ends threads"));
     }
     Ok(())
 }
@@ -173,7 +209,8 @@ fn sizes(case: &Case, card: &Card) -> Result<(), WhyNot> {
     let range = card.min_message_bytes..=card.max_message_bytes;
     let message = if case.flow().load.exchange().is_some() { "request" } else { "message" };
     for (what, size) in [(message, case.flow().load.size_bytes()), ("answer", case.flow().load.reply_size_bytes())] {
-        if !range.contains(&size) {
+        let has_none = what == "answer" && case.flow().direction != Direction::RoundTrip;
+        if !range.contains(&size) && !has_none {
             let hint = format!("{} to {}", exact_bytes(card.min_message_bytes), exact_bytes(card.max_message_bytes));
             return Err(why(format!("a {what} of {} does not fit", exact_bytes(size)), hint));
         }

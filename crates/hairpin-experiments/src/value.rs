@@ -2,6 +2,7 @@
 
 use hairpin_model::case::{CpuIdle, EndKind, InjectedFault, Placement, Waiting};
 use hairpin_model::exchange::{Remedy, Writes};
+use hairpin_model::flow::Direction;
 use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
 
@@ -72,4 +73,4 @@ macro_rules! word_of_knob {
     };
 }
 
-word_of_knob!(Waiting, Placement, EndKind, CpuIdle);
+word_of_knob!(Waiting, Placement, EndKind, CpuIdle, Direction);

@@ -93,6 +93,8 @@ pub struct Card {
     pub is_reference: bool,
     /// The survey measures it.
     pub in_survey: bool,
+    /// A listener accepts more than one connection.
+    pub many_connections: bool,
     /// The waitings that it supports.
     pub waitings: &'static [crate::case::Waiting],
     /// The options that can be asked of it.

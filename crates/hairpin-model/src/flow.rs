@@ -4,19 +4,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::exchange::Exchange;
 use crate::options::Options;
-use crate::quantities::exact_duration;
+use crate::quantities::{exact_bytes, exact_duration};
 use crate::words;
 
 words! {
     /// Which way the messages of a flow go.
     pub enum Direction: "direction" {
-        /// Requests from the client, answers from the server.
-        RoundTrip = "round-trip",
         /// From the client to the server.
         Up = "up",
         /// From the server to the client.
         Down = "down",
+        /// Requests from the client, answers from the server.
+        RoundTrip = "round-trip",
     }
+}
+
+impl Direction {
+    /// Those of a load without answers, the first of [`Direction::ALL`].
+    pub const ONE_WAY: &'static [Self] = Self::ALL.split_at(2).0;
 }
 
 /// What is sent when.
@@ -212,7 +217,9 @@ impl Flow {
             }
         }
         match (&self.load, self.load.size_bytes(), self.load.reply_size_bytes()) {
-            (Load::Stream { write_size_bytes }, ..) => words.push(format!("{} {write_size_bytes} B", self.direction)),
+            (Load::Stream { write_size_bytes }, ..) => {
+                words.push(format!("{} {}", self.direction, exact_bytes(*write_size_bytes)))
+            }
             (Load::Exchange { .. }, _, 4) | (_, 4, 4) => {}
             (Load::Exchange { .. }, _, reply) => words.push(format!("answer {reply} B")),
             (_, size, reply) if size == reply => words.push(format!("{size} B")),

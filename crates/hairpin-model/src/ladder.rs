@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use crate::case::{Case, Placement, Waiting};
 use crate::exchange::Exchange;
 use crate::figure::Figure;
+use crate::flow::Load;
 use crate::path;
 use crate::summary::CaseSummary;
 
@@ -15,16 +16,22 @@ pub enum Kind {
     RoundTrips,
     /// A request of several writes and its answer.
     Exchanges,
+    /// Messages one way.
+    Streams,
 }
 
 impl Kind {
     /// Round trips first.
-    pub const ALL: [Self; 2] = [Self::RoundTrips, Self::Exchanges];
+    pub const ALL: [Self; 3] = [Self::RoundTrips, Self::Exchanges, Self::Streams];
 
     /// That of one case.
     #[must_use]
     pub fn of(case: &Case) -> Self {
-        if case.flow().load.exchange().is_some() { Self::Exchanges } else { Self::RoundTrips }
+        match case.flow().load {
+            Load::PingPong { .. } | Load::Paced { .. } => Self::RoundTrips,
+            Load::Exchange { .. } => Self::Exchanges,
+            Load::Stream { .. } => Self::Streams,
+        }
     }
 
     /// One of what is measured.
@@ -33,6 +40,7 @@ impl Kind {
         match self {
             Self::RoundTrips => "round trip",
             Self::Exchanges => "exchange",
+            Self::Streams => "message",
         }
     }
 
@@ -42,6 +50,7 @@ impl Kind {
         match self {
             Self::RoundTrips => "a round trip",
             Self::Exchanges => "an exchange",
+            Self::Streams => "a stream",
         }
     }
 
@@ -51,6 +60,7 @@ impl Kind {
         match self {
             Self::RoundTrips => "Round trips",
             Self::Exchanges => "Exchanges",
+            Self::Streams => "Streams",
         }
     }
 }
@@ -119,6 +129,7 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
         match group.kind {
             Kind::RoundTrips => group.rows.sort_by(|a, b| by_p50(a, b)),
             Kind::Exchanges => group.rows.sort_by(|a, b| by_bytes(a, b)),
+            Kind::Streams => group.rows.sort_by(|a, b| by_goodput(a, b)),
         }
     }
     groups
@@ -133,6 +144,11 @@ fn by_p50(one: &CaseSummary, other: &CaseSummary) -> Ordering {
 fn by_bytes(one: &CaseSummary, other: &CaseSummary) -> Ordering {
     let place = |row: &CaseSummary| row.bytes_per_ms().and_then(Figure::finite).unwrap_or(f64::NEG_INFINITY);
     place(other).total_cmp(&place(one)).then_with(|| by_p50(one, other))
+}
+
+fn by_goodput(one: &CaseSummary, other: &CaseSummary) -> Ordering {
+    let place = |row: &CaseSummary| row.goodput_bytes_per_s().unwrap_or(f64::NEG_INFINITY);
+    place(other).total_cmp(&place(one))
 }
 
 /// What is written and answered, whatever is done against its stalling, and the fault injected in the answer, if any:

@@ -112,6 +112,22 @@ pub fn rate(per_s: f64) -> String {
     format!("{} {unit}", significant(per_s / size))
 }
 
+/// Bytes a second, in powers of 1000: `980 B/s`, `74.6 kB/s`, `1.34 GB/s`.
+#[must_use]
+pub fn byte_rate(bytes_per_s: f64) -> String {
+    byte_unit(&rate(bytes_per_s))
+}
+
+/// An interval of bytes a second: `1.30-1.41 GB/s`.
+#[must_use]
+pub fn byte_rate_bounds(low_bytes_per_s: f64, high_bytes_per_s: f64) -> String {
+    byte_unit(&rate_bounds(low_bytes_per_s, high_bytes_per_s))
+}
+
+fn byte_unit(rate: &str) -> String {
+    rate.replace("/s", "B/s")
+}
+
 /// A number of bytes, in powers of 1024: `64 B`, `4 KiB`, `1.50 GiB`.
 #[must_use]
 pub fn bytes(count: f64) -> String {

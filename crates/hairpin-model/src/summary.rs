@@ -340,6 +340,12 @@ impl CaseSummary {
         self.flow().latency_ns.p50.and_then(Figure::finite)
     }
 
+    /// Bytes that the receiver of a stream received a second.
+    #[must_use]
+    pub fn goodput_bytes_per_s(&self) -> Option<f64> {
+        self.flow().goodput_bytes_per_s.and_then(Figure::finite)
+    }
+
     /// Bytes of requests a millisecond; null where the case has no exchanges.
     #[must_use]
     pub fn bytes_per_ms(&self) -> Option<Figure> {

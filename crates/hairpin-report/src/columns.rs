@@ -37,6 +37,8 @@ pub(crate) enum Unit {
     Time,
     /// A second.
     Rate,
+    /// Bytes a second.
+    ByteRate,
     /// One quantity over another.
     Times,
     /// None, or one that its name says.
@@ -49,6 +51,7 @@ impl Unit {
         let shown = |value| match self {
             Self::Time => quantities::duration(value),
             Self::Rate => quantities::rate(value),
+            Self::ByteRate => quantities::byte_rate(value),
             Self::Times => quantities::factor(value),
             Self::Plain => quantities::number(value),
         };
@@ -62,6 +65,7 @@ impl Unit {
         Some(match self {
             Self::Time => quantities::bounds(value, low, high),
             Self::Rate => quantities::rate_bounds(low, high),
+            Self::ByteRate => quantities::byte_rate_bounds(low, high),
             Self::Times | Self::Plain => quantities::number_bounds(value, low, high),
         })
     }
@@ -205,6 +209,7 @@ const OTHER_STATE_LATENCY: [Column; 6] =
 
 const RATE: &[Column] = &[
     Column::of("rate_per_s", "rate", Value::Figure(Unit::Rate, |row| row.flow().rate_per_s)),
+    Column::of("goodput_bytes_per_s", "goodput", Value::Figure(Unit::ByteRate, |row| row.flow().goodput_bytes_per_s)),
     Column::time("setup_ns", "set-up", |row| row.flow().setup_ns),
     Column::time("first_message_ns", "first message", |row| row.flow().first_message_ns)
         .titled("first message", "first"),
@@ -226,8 +231,10 @@ fn lost_with_unexplained(row: &CaseSummary) -> u64 {
 }
 
 const CPU: &[Column] = &[
-    Column::number("cpu_client_s", Unit::Plain, |row| Some(row.client().cpu_seconds)),
-    Column::number("cpu_server_s", Unit::Plain, |row| Some(row.server()?.cpu_seconds)),
+    Column::number("cpu_client_s", Unit::Plain, |row| Some(row.client().cpu_seconds))
+        .titled("CPU client, s", "client s"),
+    Column::number("cpu_server_s", Unit::Plain, |row| Some(row.server()?.cpu_seconds))
+        .titled("CPU server, s", "server s"),
     Column::number("cpu_ns_per_message", Unit::Time, |row| cpu_ns_per_sample(row, Kind::RoundTrips))
         .titled("CPU per message", "CPU/msg"),
     Column::number("cpu_ns_per_exchange", Unit::Time, |row| cpu_ns_per_sample(row, Kind::Exchanges))

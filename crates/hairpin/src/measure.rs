@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use hairpin_analysis::{Digest, States, answer, comparisons, findings, round_figures, traced};
+use hairpin_analysis::{Digest, States, answer, comparisons, findings, round_figures, stream_figures, traced};
 use hairpin_engine::store::StoreError;
 use hairpin_engine::{Engine, RunFolder};
 use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
@@ -160,6 +160,9 @@ pub(crate) fn figure(
         let reliable = cards.reliable(&order.case.flow().transport);
         let figures = round_figures(&order.case, order.purpose, samples, measured.duration_ns, link, reliable);
         measured.flow_mut().figures = figures;
+    }
+    if let Outcome::Measured(measured) = &mut record.outcome {
+        measured.flows.iter_mut().for_each(stream_figures);
     }
     if let Some(trace) = trace {
         traced(record, trace);

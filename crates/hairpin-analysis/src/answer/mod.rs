@@ -6,6 +6,7 @@
 mod exchanges;
 mod ranking;
 mod round_trips;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -28,11 +29,17 @@ pub fn answer(run: &Run) -> Answer {
     };
     let found =
         found.map(|found| Answer { sentences: found.sentences.into_iter().chain(wake_up(run)).collect(), ..found });
-    let found = found.or_else(|| exchanges::answer(run)).unwrap_or_else(|| words::headline(nothing(run)));
+    let found = found
+        .or_else(|| exchanges::answer(run))
+        .or_else(|| streams::answer(run))
+        .unwrap_or_else(|| words::headline(nothing(run)));
     Answer { pairs, ..found }
 }
 
 fn single(row: &CaseSummary) -> String {
+    if Kind::of(&row.case) == Kind::Streams && row.goodput_bytes_per_s().is_some() {
+        return streams::single(row);
+    }
     if row.p50_ns().is_none() {
         return format!("Nothing was measured of {}.", row.label);
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
+use hairpin_model::flow::Direction;
 use hairpin_model::round::{EndReport, Failure, Noise, Purpose, RoundOrder, Streamed};
 use hairpin_model::trace::{End, EndTrace};
 use hairpin_transports::giving_up::has_given_up;
@@ -102,8 +103,10 @@ impl Client<'_> {
         let Some(server) = self.server else { return Err(no_server(card)) };
         let load = OneWay { clock, order, card, end: End::Client, stop: self.stop };
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
-        // It may have ended already, when all had come.
-        drop(server.tell(&Message::Stop));
+        // A server that receives ends by itself, when all has come; one that sends keeps its wires open until it is told.
+        if order.case.flow().direction == Direction::Down {
+            server.tell(&Message::Stop)?;
+        }
         let mut server = server.report()?;
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
         let facts = one_way::facts_of_all(order, card, &wires);

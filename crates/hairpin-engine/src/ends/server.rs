@@ -155,11 +155,7 @@ fn one_way(
     let ran = load.run(&mut wires, &mut ClientOfRound(control), pinned)?;
     if round.case.flow().direction == Direction::Down && !ran.was_told_to_stop {
         // What was sent may still be on its way: the wires stay open until the client has it.
-        match control.receive(PATIENCE) {
-            Ok(Message::Stop) | Err(ControlError::Closed) => {}
-            Ok(other) => return Err(ControlError::Unexpected(other.name()).failure("the client")),
-            Err(error) => return Err(error.failure("the client")),
-        }
+        wait_for_stop(control).map_err(|error| error.failure("the client"))?;
     }
     let facts = one_way::facts_of_all(round, card, &wires);
     Ok(EndReport {
@@ -169,6 +165,18 @@ fn one_way(
         streamed: vec![ran.streamed],
         ..ran.usage
     })
+}
+
+/// Waits until the client has all that was sent, or is gone.
+fn wait_for_stop(control: &mut dyn Control) -> Result<(), ControlError> {
+    loop {
+        match control.receive(PATIENCE) {
+            Ok(Message::Stop) | Err(ControlError::Closed) => return Ok(()),
+            Ok(Message::Progress(_)) => {}
+            Ok(other) => return Err(ControlError::Unexpected(other.name())),
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn several_flows(count: usize) -> Failure {

@@ -43,6 +43,9 @@ pub fn run_client<C: Clock>(
         Load::PingPong { .. } => ping_pong::run(client, wire, marks),
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
         Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),
-        Load::Stream { .. } => todo!(),
+        Load::Stream { .. } => Err(Failure {
+            cause: "a stream has no answers that a closed or open loop could wait for".to_owned(),
+            hint: "a stream goes up or down".to_owned(),
+        }),
     }
 }

@@ -163,7 +163,9 @@ impl RunFolder {
         let folder = self.clone();
         let mut so_far = 0;
         Ok(move |record: &RoundRecord| {
-            let Some(measured) = record.measured() else { return Ok(None) };
+            // A stream has no answers, and so no latencies.
+            let is_timed = |measured: &&Measured| measured.flow().received.is_none();
+            let Some(measured) = record.measured().filter(is_timed) else { return Ok(None) };
             let histograms = log.round(record)?;
             let columns = folder.columns(measured, &mut so_far)?;
             let measured = measured.flow().ledger.sent;

@@ -1,5 +1,6 @@
 //! Every experiment, a file each. A test fails when a file in this folder is not in [`ALL`].
 
+pub mod bulk;
 pub mod round_trip;
 pub mod small_writes;
 pub mod survey;
@@ -8,7 +9,8 @@ use crate::experiment::Experiment;
 use crate::refused::Refused;
 
 /// Every experiment, in the order in which `hairpin list` shows them.
-pub const ALL: &[&dyn Experiment] = &[&survey::Survey, &round_trip::RoundTrip, &small_writes::SmallWrites];
+pub const ALL: &[&dyn Experiment] =
+    &[&survey::Survey, &round_trip::RoundTrip, &small_writes::SmallWrites, &bulk::Bulk];
 
 /// The experiment of that name.
 ///

@@ -32,6 +32,7 @@ fn plain() -> Card {
         rough_round_trip: rough(5_000, 4_000),
         is_reference: false,
         in_survey: true,
+        many_connections: false,
         waitings: Waiting::ALL,
         options: &[],
     }
@@ -110,6 +111,7 @@ pub fn ladder() -> Vec<Card> {
             options: MPTCP,
             is_reference: false,
             in_survey: false,
+            many_connections: false,
             ..tcp()
         },
         Card {

@@ -73,12 +73,25 @@ const EXCHANGES: &[&str] = &[
     "samples",
 ];
 
+const STREAMS: &[&str] = &[
+    "goodput_bytes_per_s",
+    "rate_per_s",
+    "sent",
+    "received",
+    "lost_with_unexplained",
+    "cpu_client_s",
+    "cpu_server_s",
+    "setup_ns",
+    "rounds",
+];
+
 /// A table for each kind that the run has, its rows in the order of the ladder.
 pub(super) fn of(groups: &[Group<'_>]) -> Vec<SummaryTable> {
     let of_kind = |kind: Kind| {
         let names = match kind {
             Kind::RoundTrips => ROUND_TRIPS,
             Kind::Exchanges => EXCHANGES,
+            Kind::Streams => STREAMS,
         };
         let columns: Vec<&Column> = names.iter().map(|name| columns::named(name)).collect();
         let rows: Vec<Row> = groups

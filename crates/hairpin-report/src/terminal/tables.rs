@@ -112,6 +112,22 @@ const SHEETS: &[Sheet] = &[
         ],
         below: set_up,
     },
+    Sheet {
+        of: Kind::Streams,
+        title: "Streams",
+        remark: "goodput: bytes that the receiver received a second; 95 %: its interval over rounds; sent and lost: \
+                 messages, or writes of a byte stream, of all rounds; CPU: seconds of both ends over all rounds",
+        columns: &[
+            value("goodput_bytes_per_s", 0),
+            interval("goodput_bytes_per_s", 1),
+            value("rate_per_s", 2),
+            value("sent", 3),
+            value("lost_with_unexplained", 0),
+            value("cpu_client_s", 4),
+            value("cpu_server_s", 4),
+        ],
+        below: |_, _, _| {},
+    },
 ];
 
 fn time(figure: Option<Figure>) -> String {

@@ -31,6 +31,7 @@ impl Transport for Fifo {
             rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
             is_reference: false,
             in_survey: true,
+            many_connections: false,
             waitings: Waiting::ALL,
             options: &[],
         }

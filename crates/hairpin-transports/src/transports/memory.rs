@@ -38,6 +38,7 @@ impl Transport for Memory {
             rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
             is_reference: false,
             in_survey: true,
+            many_connections: false,
             waitings: &[Waiting::Block, Waiting::Spin],
             options: &[],
         }

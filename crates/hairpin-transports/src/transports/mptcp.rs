@@ -62,6 +62,7 @@ impl Transport for Mptcp {
             is_reference: false,
             // TCP with one more layer over it, on a path that has no second way to go: not worth the survey's time.
             in_survey: false,
+            many_connections: true,
             waitings: Waiting::ALL,
             options: OPTIONS,
         }

@@ -44,6 +44,7 @@ impl Transport for Shm {
             rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
             is_reference: false,
             in_survey: true,
+            many_connections: false,
             // There is no descriptor that `poll` could wait for.
             waitings: &[Waiting::Block, Waiting::Spin],
             options: &[],

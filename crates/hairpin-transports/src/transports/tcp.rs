@@ -71,6 +71,7 @@ impl Transport for Tcp {
             rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
             is_reference: self.family == Family::V4,
             in_survey: true,
+            many_connections: true,
             waitings: Waiting::ALL,
             options: OptionName::ALL,
         }

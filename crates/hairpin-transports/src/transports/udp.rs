@@ -76,6 +76,7 @@ impl Transport for Udp {
             rough_round_trip: RoughRoundTrip { blocking_ns: 10_200, spinning_ns: 6_100 },
             is_reference: false,
             in_survey: true,
+            many_connections: false,
             waitings: Waiting::ALL,
             options: &[
                 OptionName::Sndbuf,

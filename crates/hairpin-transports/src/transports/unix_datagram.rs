@@ -42,6 +42,7 @@ impl Transport for UnixDatagram {
             rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
             is_reference: false,
             in_survey: true,
+            many_connections: false,
             waitings: Waiting::ALL,
             options: OPTIONS,
         }

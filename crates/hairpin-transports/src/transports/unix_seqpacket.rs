@@ -41,6 +41,7 @@ impl Transport for UnixSeqpacket {
             rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
             is_reference: false,
             in_survey: true,
+            many_connections: true,
             waitings: Waiting::ALL,
             options: OPTIONS,
         }

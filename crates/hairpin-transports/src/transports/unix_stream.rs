@@ -36,6 +36,7 @@ impl Transport for UnixStream {
             rough_round_trip: RoughRoundTrip { blocking_ns: 9_400, spinning_ns: 3_300 },
             is_reference: false,
             in_survey: true,
+            many_connections: true,
             waitings: Waiting::ALL,
             options: OPTIONS,
         }

@@ -3,6 +3,7 @@
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
+use hairpin_model::flow::{Flow, Load};
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::shell;
 
@@ -34,17 +35,19 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
     let where_any = |differs: &dyn Fn(&Case) -> bool, of: &dyn Fn(&Case) -> Option<String>| {
         if cases.iter().any(|case| differs(case)) { distinct(of) } else { Vec::new() }
     };
-    let exchange = cases.first().and_then(|case| case.flow().load.exchange());
+    let load = cases.first().map_or(&Load::PLAIN, |case| &case.flow().load);
     let mut knobs = vec![
         ("transport", distinct(&|case| Some(case.flow().transport.clone()))),
         ("waiting", distinct(&|case| Some(case.ends.waiting.to_string()))),
         ("placement", distinct(&|case| Some(case.ends.placement.to_string()))),
         ("ends", where_any(&|case| case.ends.kind != EndKind::Processes, &|case| Some(case.ends.kind.to_string()))),
     ];
-    knobs.extend(match exchange {
-        Some(exchange) => of_exchanges(cases, exchange),
-        None => of_messages(cases),
-    });
+    let (experiment, of_load) = match load {
+        Load::Exchange { exchange, .. } => ("small-writes", of_exchanges(cases, exchange)),
+        Load::PingPong { .. } | Load::Paced { .. } => ("round-trip", of_messages(cases)),
+        Load::Stream { .. } => ("bulk", of_streams(cases)),
+    };
+    knobs.extend(of_load);
     knobs.extend([
         ("option", distinct(&options)),
         ("link", where_any(&Case::is_emulated, &|case| Some(link_word(case)))),
@@ -62,7 +65,7 @@ pub(in crate::findings) fn command(cases: &[&Case], knob: &str, values: &[String
         Some((_, old)) => *old = values.to_vec(),
         None => knobs.push((knob, values.to_vec())),
     }
-    let mut command = format!("hairpin {}", if exchange.is_some() { "small-writes" } else { "round-trip" });
+    let mut command = format!("hairpin {experiment}");
     for (name, values) in knobs.iter().filter(|(_, values)| !values.is_empty()) {
         if ["option", "link", "writes"].contains(name) {
             // A comma within one of these joins parts of one choice, so each choice is given by itself.
@@ -110,6 +113,16 @@ fn of_exchanges(cases: &[&Case], strongest: &Exchange) -> Vec<Values> {
     ]
 }
 
+/// What sets streams apart.
+fn of_streams(cases: &[&Case]) -> Vec<Values> {
+    let of = |word: fn(&Flow) -> String| distinct(cases, &|case| Some(word(case.flow())));
+    vec![
+        ("direction", of(|flow| flow.direction.to_string())),
+        ("write-size", of(|flow| flow.load.size_bytes().to_string())),
+        ("connections", of(|flow| flow.connections.to_string())),
+    ]
+}
+
 fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for value in cases.iter().filter_map(|case| of(case)) {
@@ -137,6 +150,14 @@ mod tests {
     use hairpin_model::options::Options;
 
     use super::*;
+
+    #[test]
+    fn a_stream_is_repeated_by_bulk() {
+        let case = Case::of(Flow::stream("tcp", 65_536, hairpin_model::flow::Direction::Down));
+        let told = "hairpin bulk --transport tcp --waiting block --placement same-cpu --direction down --write-size 65536 \
+                    --connections 1 --over 40s";
+        assert_eq!(command(&[&case], "over", &["40s".to_owned()]), told);
+    }
 
     #[test]
     fn a_command_says_what_sets_the_cases_apart_and_the_one_change() {

@@ -1,0 +1,184 @@
+//! `bulk`: how many bytes a second go through, one way?
+//!
+//! One end writes as fast as the other takes it. The sender counts what it sent and the receiver what it received, so the
+//! ledger tells what was lost, and goodput is the receiver's: the bytes that arrived after the first arrival over the time from
+//! the first to the last. A case goes up (client to server) or down.
+//!
+//! Defaults and why:
+//! - writes of 64 KiB, as programs that move files make them; of 1400 B where a write is a message, which fits a packet.
+//! - 200 ms a round after a warm-up of 100 ms, in which TCP opens its window.
+//! - waiting by `poll`, as one end waits for all of its wires at once; what cannot be polled is skipped unless `--waiting spin`.
+
+use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::card::Card;
+use hairpin_model::case::{Case, Waiting};
+use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::round::Extent;
+
+use crate::budget::{self, Budget};
+use crate::estimate::deadline_ns;
+use crate::experiment::{Done, Experiment, Step};
+use crate::knob::{Knob, KnobKind};
+use crate::knobs::Knobs;
+use crate::links;
+use crate::quantity::MOST_MESSAGES;
+use crate::refused::Refused;
+use crate::selection::{self, Sieve};
+use crate::sequence::{Common, Planned};
+use crate::shared::{self, AUTO, Circumstances, each};
+
+/// The experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct Bulk;
+
+/// A write where bytes are a stream.
+const WRITE_BYTES: u64 = 64 << 10;
+/// A write where it is a message.
+const MESSAGE_BYTES: u64 = 1400;
+/// What each round measures, in ns.
+const DURATION_NS: u64 = 200_000_000;
+/// What is sent before, in ns.
+const WARM_UP_NS: u64 = 100_000_000;
+
+const KNOBS: &[Knob] = &[
+    Knob::new("transport", "NAME", KnobKind::Transport, "Transports, or all; default: all that can run here").many(),
+    Knob::new(
+        "direction",
+        "WAY",
+        KnobKind::Words(Direction::WORDS.split_at(2).0),
+        "up (client to server), down, or all",
+    )
+    .many()
+    .or(&["up"]),
+    Knob::new(
+        "write-size",
+        "BYTES",
+        KnobKind::Bytes { min: 1, max: 16 << 20 },
+        "Size of each write, 1 B to 16 MiB; default: 64KiB, or 1400B where a write is a message",
+    )
+    .many(),
+    Knob::new(
+        "connections",
+        "NUMBER",
+        KnobKind::Whole { min: 1, max: 1000 },
+        "Connections that share the load, each in the same case",
+    )
+    .many()
+    .or(&["1"]),
+    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS), "How both ends wait: poll, spin, or all")
+        .many()
+        .or(&["poll"]),
+    shared::PLACEMENT,
+    shared::ENDS,
+    shared::OPTION,
+    shared::LINK,
+    shared::CPU_IDLE,
+    Knob::new(
+        "count",
+        "WRITES",
+        KnobKind::Whole { min: 1, max: MOST_MESSAGES },
+        "Writes measured on each connection in each round, instead of --duration",
+    ),
+    Knob::new("duration", "TIME", shared::LASTS, "How long each round measures; 200ms unless --count is given"),
+    budget::ROUNDS,
+    budget::OVER,
+    budget::QUICK,
+    Knob::new(
+        "warmup",
+        "EXTENT",
+        KnobKind::ExtentOr(AUTO),
+        "Unmeasured start of each round, writes or a time; auto is 100ms",
+    )
+    .or(&[AUTO]),
+    shared::SEED,
+    shared::TIMEOUT,
+    shared::KEEP_LINK_LOG,
+    shared::ALLOW_UNMET_OPTIONS,
+    shared::PORT,
+    shared::REPLICATE,
+];
+
+impl Experiment for Bulk {
+    fn name(&self) -> &'static str {
+        "bulk"
+    }
+
+    fn question(&self) -> &'static str {
+        "How many bytes a second go through, one way?"
+    }
+
+    fn knobs(&self) -> &'static [Knob] {
+        KNOBS
+    }
+
+    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
+        let asked = Asked::read(knobs, capabilities)?;
+        let candidates = selection::candidates(knobs, capabilities)?;
+        asked.refuse_too_many(candidates.len())?;
+        let mut sieve = Sieve::new(capabilities);
+        for candidate in sieve.runnable(&candidates) {
+            for case in asked.cases(&candidate.card) {
+                sieve.offer(&candidate.card, asked.planned(case, capabilities));
+            }
+        }
+        let (planned, skipped) = sieve.finish()?;
+        budget::step(&asked.budget, &planned, skipped, capabilities, done, (asked.seed, asked.common), false)
+    }
+}
+
+/// The knobs, read.
+struct Asked {
+    circumstances: Circumstances,
+    directions: Vec<Direction>,
+    write_sizes: Vec<u64>,
+    connections: Vec<u32>,
+    extent: Extent,
+    warm_up: Extent,
+    timeout_ns: Option<u64>,
+    budget: Budget,
+    seed: u64,
+    common: Common,
+}
+
+impl Asked {
+    fn read(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Self, Refused> {
+        let connections =
+            knobs.values::<u64>("connections").into_iter().map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        Ok(Self {
+            circumstances: Circumstances::read(knobs, capabilities, |_| true)?,
+            directions: knobs.choices("direction", Direction::ONE_WAY),
+            write_sizes: knobs.values("write-size"),
+            connections: connections.collect(),
+            extent: shared::extent(knobs, "count")?.unwrap_or(Extent::DurationNs(DURATION_NS)),
+            warm_up: knobs.value("warmup").unwrap_or(Extent::DurationNs(WARM_UP_NS)),
+            timeout_ns: knobs.value("timeout"),
+            budget: Budget::read(knobs)?,
+            seed: knobs.seed()?,
+            common: shared::common(knobs),
+        })
+    }
+
+    fn refuse_too_many(&self, transports: usize) -> Result<(), Refused> {
+        let own = [transports, self.directions.len(), self.write_sizes.len().max(1), self.connections.len()];
+        shared::refuse_too_many(shared::product(&own).saturating_mul(self.circumstances.combinations()))
+    }
+
+    /// Every combination on one transport, impossible ones among them.
+    fn cases(&self, card: &Card) -> Vec<Case> {
+        let own = [if card.boundaries { MESSAGE_BYTES } else { WRITE_BYTES }];
+        let sizes = if self.write_sizes.is_empty() { &own[..] } else { &self.write_sizes };
+        let of_sizes = sizes.iter().flat_map(|size| {
+            self.directions.iter().map(|direction| Case::of(Flow::stream(card.name, *size, *direction)))
+        });
+        let cases = each(&of_sizes.collect::<Vec<_>>(), &self.connections, |case, connections| {
+            case.flow_mut().connections = connections;
+        });
+        self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
+    }
+
+    fn planned(&self, case: Case, capabilities: &HostCapabilities) -> Planned {
+        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));
+        let deadline_ns = deadline_ns(&case, [self.warm_up, self.extent], timeout_ns, capabilities);
+        Planned { extent: self.extent, warm_up: self.warm_up, timeout_ns, deadline_ns, case }
+    }
+}
