@@ -57,8 +57,6 @@ pub(super) struct Ran {
     pub(super) streamed: Streamed,
     pub(super) usage: EndReport,
     pub(super) interrupted: bool,
-    /// The other end has told this one to stop.
-    pub(super) was_told_to_stop: bool,
 }
 
 /// Refuses a flow that is larger than an end has room for.
@@ -116,7 +114,6 @@ impl OneWay<'_> {
             stops_with_the_user: is_client && self.sends(),
             usage: Usage::now(),
             sent: None,
-            was_told_to_stop: false,
             failure: None,
             stalled: Stalled {
                 clock: self.clock,
@@ -135,12 +132,7 @@ impl OneWay<'_> {
         if self.sends() {
             marks.peer.tell(&Message::Sent(progress(&outcome.total.measured)))?;
         }
-        Ok(Ran {
-            interrupted: self.stop.load(Ordering::Relaxed),
-            was_told_to_stop: marks.was_told_to_stop,
-            streamed: self.streamed(&outcome),
-            usage,
-        })
+        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: self.streamed(&outcome), usage })
     }
 
     fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
@@ -256,7 +248,6 @@ struct Told<'a> {
     /// From the first measured message on.
     usage: Usage,
     sent: Option<Totals>,
-    was_told_to_stop: bool,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
 }
@@ -311,10 +302,7 @@ impl Told<'_> {
                 Message::Sent(all) => {
                     self.sent = Some(Totals { messages: all.messages_sent, bytes: all.bytes_sent });
                 }
-                Message::Stop => {
-                    self.was_told_to_stop = true;
-                    self.ended.store(true, Ordering::Relaxed);
-                }
+                Message::Stop => self.ended.store(true, Ordering::Relaxed),
                 other => return Err(ControlError::Unexpected(other.name()).failure(self.peer.name())),
             }
         }
