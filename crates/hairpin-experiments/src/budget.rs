@@ -6,17 +6,16 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::round::{Purpose, RoundRecord};
-use hairpin_model::run::Skipped;
 
 use crate::estimate;
 use crate::evidence;
-use crate::experiment::{Done, Forecast, Step};
+use crate::experiment::{Done, Experiment, Forecast, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::quantity::SECOND_NS;
 use crate::refused::Refused;
-use crate::sequence::{self, Blocks, Common, Planned};
-use crate::shared::LASTS;
+use crate::sequence::{self, Blocks};
+use crate::shared::{self, LASTS};
 
 /// What an ordinary experiment lasts, in ns.
 pub const ORDINARY_NS: u64 = 10 * SECOND_NS;
@@ -159,34 +158,34 @@ fn looks(at_most_ns: u64) -> impl Iterator<Item = u64> {
     LOOKS.into_iter().map(move |sixths| at_most_ns / 6 * sixths)
 }
 
-/// The step of an experiment whose rounds are blocks of all its cases: the next blocks, then the evidence where the
-/// experiment `traces`, then the end.
-///
-/// # Errors
-/// [`Refused`] when there would be too many rounds.
-pub fn step(
-    budget: &Budget,
-    planned: &[Planned],
-    skipped: Vec<Skipped>,
-    capabilities: &HostCapabilities,
-    done: &Done<'_>,
-    (seed, common): (u64, Common),
-    traces: bool,
-) -> Result<Step, Refused> {
-    let block_ns = estimate::block_ns(planned, capabilities);
-    let Some(blocks) = budget.next(done, block_ns) else {
-        return Ok(if traces { evidence::step(planned, done.rounds, capabilities, seed) } else { Step::Done });
-    };
-    let rounds = sequence::orders(planned, blocks, seed, common)?;
-    if blocks.first > 0 {
-        return Ok(Step::Run { cases: Vec::new(), rounds, skipped: Vec::new(), forecast: Forecast::default() });
+impl Experiment {
+    /// The next rounds, given those that are done. It is called until it says [`Step::Done`].
+    ///
+    /// The first step announces the cases and what is skipped; where `--trace` is on, rounds of evidence come last. The
+    /// same arguments always give the same answer: every random choice comes from the knob `seed`.
+    ///
+    /// # Errors
+    /// [`Refused`] when the knobs ask for something impossible; then nothing of this step has run.
+    pub fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
+        let (budget, seed, common) = (Budget::read(knobs)?, knobs.seed()?, shared::common(knobs));
+        let traces = knobs.is_on("trace");
+        let (planned, skipped) = (self.plan)(knobs, capabilities)?;
+        let block_ns = estimate::block_ns(&planned, capabilities);
+        let Some(blocks) = budget.next(done, block_ns) else {
+            return Ok(if traces { evidence::step(&planned, done.rounds, capabilities, seed) } else { Step::Done });
+        };
+        let rounds = sequence::orders(&planned, blocks, seed, common)?;
+        if blocks.first > 0 {
+            return Ok(Step::Run { cases: Vec::new(), rounds, skipped: Vec::new(), forecast: Forecast::default() });
+        }
+        let mut forecast = budget.forecast(planned.len(), block_ns);
+        if traces {
+            forecast.lasts_ns =
+                forecast.lasts_ns.saturating_add(evidence::expected_ns(&planned, common, capabilities));
+        }
+        let cases = planned.into_iter().map(|planned| planned.case).collect();
+        Ok(Step::Run { cases, rounds, skipped, forecast })
     }
-    let cases = planned.iter().map(|planned| planned.case.clone()).collect();
-    let mut forecast = budget.forecast(planned.len(), block_ns);
-    if traces {
-        forecast.lasts_ns = forecast.lasts_ns.saturating_add(evidence::expected_ns(planned, common, capabilities));
-    }
-    Ok(Step::Run { cases, rounds, skipped, forecast })
 }
 
 impl Done<'_> {

@@ -8,6 +8,7 @@ use hairpin_model::flow::Load;
 use hairpin_model::round::{Extent, RoundOrder};
 
 use crate::exchange_time;
+use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::SECOND_NS;
 use crate::sequence::Planned;
@@ -71,6 +72,16 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
     OVERHEAD_NS.saturating_add(link_ns).saturating_add(messages_ns)
+}
+
+impl Planned {
+    /// A case with the time-out that is asked for, else the one that its link needs.
+    #[must_use]
+    pub fn of(case: Case, warm_up: Extent, extent: Extent, knobs: &Knobs, capabilities: &HostCapabilities) -> Self {
+        let timeout_ns = knobs.value("timeout").unwrap_or_else(|| links::timeout_ns(&case, capabilities));
+        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
+        Self { case, extent, warm_up, timeout_ns, deadline_ns }
+    }
 }
 
 /// How long a round may take, in ns: a minute, ten times what it should take, and ten time-outs. A round that takes longer waits

@@ -8,26 +8,23 @@ use hairpin_model::run::Skipped;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::refused::Refused;
+use crate::sequence::Planned;
 
 /// A question, and the rounds that answer it.
-pub trait Experiment: Sync {
+#[derive(Clone, Copy, Debug)]
+pub struct Experiment {
     /// Its word on the command line, for instance `round-trip`; its file is named after it.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// What it answers, as a question in one line.
-    fn question(&self) -> &'static str;
-
+    pub question: &'static str,
     /// What the user can turn. Flags and their help derive from this.
-    fn knobs(&self) -> &'static [Knob];
-
-    /// The next rounds, given those that are done. It is called until it says [`Step::Done`].
-    ///
-    /// The same arguments always give the same answer: every random choice comes from the knob `seed`.
-    ///
-    /// # Errors
-    /// [`Refused`] when the knobs ask for something impossible; then nothing of this step has run.
-    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused>;
+    pub knobs: &'static [Knob],
+    /// The rounds of a block. The same arguments always give the same answer.
+    pub plan: fn(&Knobs, &HostCapabilities) -> Result<Planning, Refused>,
 }
+
+/// The rounds of a block in the order of the plan, and what cannot run.
+pub type Planning = (Vec<Planned>, Vec<Skipped>);
 
 /// What is done so far.
 #[derive(Clone, Copy, Debug, Default)]

@@ -8,6 +8,7 @@ use hairpin_model::case::{Case, EndKind};
 use hairpin_model::names;
 use hairpin_model::run::Skipped;
 
+use crate::experiment::Planning;
 use crate::knobs::Knobs;
 use crate::possible;
 use crate::refused::Refused;
@@ -46,6 +47,22 @@ pub fn ends(card: &Card, wanted: EndKind, in_so_many_words: bool) -> EndKind {
     } else {
         wanted
     }
+}
+
+/// The possible ones of the cases that `planned` makes for each of these transports, and the reasons for the others.
+///
+/// # Errors
+/// [`Refused`] when nothing is left to run.
+pub fn sieved(
+    candidates: &[&Candidate],
+    capabilities: &HostCapabilities,
+    planned: impl Fn(&Card) -> Vec<Planned>,
+) -> Result<Planning, Refused> {
+    let mut sieve = Sieve::new(capabilities);
+    for candidate in sieve.runnable(candidates) {
+        planned(&candidate.card).into_iter().for_each(|planned| sieve.offer(&candidate.card, planned));
+    }
+    sieve.finish()
 }
 
 /// Collects the possible cases, each once, and the reasons for the others.
@@ -93,7 +110,7 @@ impl<'g> Sieve<'g> {
     ///
     /// # Errors
     /// [`Refused`] when nothing is left to run.
-    pub fn finish(self) -> Result<(Vec<Planned>, Vec<Skipped>), Refused> {
+    pub fn finish(self) -> Result<Planning, Refused> {
         if self.kept.is_empty() {
             return Err(self.nothing_left());
         }

@@ -308,7 +308,7 @@ pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
 pub fn common(knobs: &Knobs) -> Common {
     let port: u64 = knobs.value("port").unwrap_or(0);
     Common {
-        keep_samples: knobs.value("keep-samples").unwrap_or(0),
+        keep_samples: knobs.value("keep-samples").unwrap_or(100_000),
         allow_unmet_options: knobs.is_on("allow-unmet-options"),
         port: u16::try_from(port).unwrap_or(0),
     }

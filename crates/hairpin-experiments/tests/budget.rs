@@ -1,10 +1,10 @@
 //! The time that an experiment takes: how many rounds, how far apart, when it ends.
 
 use hairpin_experiments::budget::{FEWEST_BLOCKS, MOST_BLOCKS, ORDINARY_NS};
-use hairpin_experiments::experiments::round_trip::RoundTrip;
-use hairpin_experiments::experiments::survey::Survey;
+use hairpin_experiments::experiments::round_trip::ROUND_TRIP;
+use hairpin_experiments::experiments::survey::SURVEY;
 use hairpin_experiments::experiments::{self};
-use hairpin_experiments::{Done, Experiment as _, Knobs, Step};
+use hairpin_experiments::{Done, Knobs, Step};
 use hairpin_model::round::{Outcome, RoundRecord};
 
 use crate::common::{Plan, capabilities, measured, refusal, round_trip, running, turned};
@@ -57,12 +57,12 @@ fn over_adds_rounds_and_rounds_beats_it() {
 #[test]
 fn quick_is_five_rounds_at_least_in_every_experiment() {
     for experiment in experiments::ALL {
-        let quick = turned(*experiment, &[("quick", "on")]).unwrap();
+        let quick = turned(experiment, &[("quick", "on")]).unwrap();
         let plan = running(experiment.next(&quick, &capabilities(), &Done::default()).unwrap()).unwrap();
-        assert!((5..=8).contains(&blocks(&plan)), "{}: {}", experiment.name(), blocks(&plan));
+        assert!((5..=8).contains(&blocks(&plan)), "{}: {}", experiment.name, blocks(&plan));
     }
-    let survey = turned(&Survey, &[("quick", "on")]).unwrap();
-    let plan = running(Survey.next(&survey, &capabilities(), &Done::default()).unwrap()).unwrap();
+    let survey = turned(&SURVEY, &[("quick", "on")]).unwrap();
+    let plan = running(SURVEY.next(&survey, &capabilities(), &Done::default()).unwrap()).unwrap();
     assert_eq!(blocks(&plan), 5, "its blocks take longer than a fifth of the time");
 }
 
@@ -79,9 +79,9 @@ fn done(plan: &Plan, from_ns: u64, wall_ns: u64) -> Vec<RoundRecord> {
 
 #[test]
 fn until_looks_four_times_and_ends_when_intervals_are_narrow() {
-    let knobs = turned(&RoundTrip, &[("transport", "tcp"), ("until", "2%")]).unwrap();
+    let knobs = turned(&ROUND_TRIP, &[("transport", "tcp"), ("until", "2%")]).unwrap();
     let next = |rounds: &[RoundRecord], half_width| {
-        running(RoundTrip.next(&knobs, &capabilities(), &Done { rounds, half_width }).unwrap())
+        running(ROUND_TRIP.next(&knobs, &capabilities(), &Done { rounds, half_width }).unwrap())
     };
     let first = next(&[], None).unwrap();
     assert_eq!(
@@ -122,8 +122,8 @@ fn contradictions_are_refused() {
 fn by_default_both_placements_are_measured_where_they_make_a_difference() {
     let labels = |flags: &[(&str, &str)]| {
         let given = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
-        let knobs = Knobs::from_given(RoundTrip.knobs(), given.chain([("seed", vec!["7".to_owned()])])).unwrap();
-        match RoundTrip.next(&knobs, &capabilities(), &Done::default()).unwrap() {
+        let knobs = Knobs::from_given(ROUND_TRIP.knobs, given.chain([("seed", vec!["7".to_owned()])])).unwrap();
+        match ROUND_TRIP.next(&knobs, &capabilities(), &Done::default()).unwrap() {
             Step::Run { cases, skipped, .. } => {
                 assert!(skipped.is_empty(), "{skipped:?}");
                 cases.iter().map(|case| case.label()).collect::<Vec<_>>()

@@ -1,14 +1,14 @@
 //! The plans of `bulk`.
 
 use hairpin_experiments::Refused;
-use hairpin_experiments::experiments::bulk::Bulk;
+use hairpin_experiments::experiments::bulk::BULK;
 use hairpin_model::flow::{Direction, Load};
 use hairpin_model::round::{Extent, Purpose};
 
 use crate::common::{Plan, capabilities, plan_on};
 
 fn bulk(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
-    plan_on(&capabilities(), &Bulk, flags)
+    plan_on(&capabilities(), &BULK, flags)
 }
 
 #[test]

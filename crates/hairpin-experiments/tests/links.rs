@@ -7,9 +7,9 @@ use crate::common::{
 };
 use hairpin_experiments::Done;
 use hairpin_experiments::estimate::orders_ns;
-use hairpin_experiments::experiments::small_writes::SmallWrites;
-use hairpin_experiments::experiments::survey::Survey;
-use hairpin_experiments::experiments::{ALL, round_trip::RoundTrip};
+use hairpin_experiments::experiments::small_writes::SMALL_WRITES;
+use hairpin_experiments::experiments::survey::SURVEY;
+use hairpin_experiments::experiments::{ALL, round_trip::ROUND_TRIP};
 use hairpin_experiments::{Experiment, Knobs, proof};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::WhyNot;
@@ -22,13 +22,13 @@ const MS: u64 = 1_000_000;
 const SATELLITE_TRAVEL_NS: u64 = 600 * MS + 3_200 + 320;
 
 /// The plan of an experiment over some links, each given by itself.
-fn over(experiment: &dyn Experiment, links: &[&str], flags: &[(&str, &str)]) -> Plan {
+fn over(experiment: &Experiment, links: &[&str], flags: &[(&str, &str)]) -> Plan {
     plan(&capabilities(), experiment, links, flags).unwrap_or_else(|refused| panic!("{refused}"))
 }
 
 fn plan(
     capabilities: &HostCapabilities,
-    experiment: &dyn Experiment,
+    experiment: &Experiment,
     links: &[&str],
     flags: &[(&str, &str)],
 ) -> Result<Plan, hairpin_experiments::Refused> {
@@ -37,7 +37,7 @@ fn plan(
 }
 
 fn knobs(
-    experiment: &dyn Experiment,
+    experiment: &Experiment,
     links: &[&str],
     flags: &[(&str, &str)],
 ) -> Result<Knobs, hairpin_experiments::Refused> {
@@ -45,8 +45,8 @@ fn knobs(
     let others = flags.iter().map(|(name, text)| (*name, vec![(*text).to_owned()]));
     // On the loopback there would be a case for each placement.
     let one_cpu = ("placement", vec!["same-cpu".to_owned()]);
-    let placement = experiment.knobs().iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
-    Knobs::from_given(experiment.knobs(), others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
+    let placement = experiment.knobs.iter().any(|knob| knob.name == one_cpu.0).then_some(one_cpu);
+    Knobs::from_given(experiment.knobs, others.chain([("seed", vec!["7".to_owned()]), links]).chain(placement))
 }
 
 /// Link and name of each case.
@@ -57,15 +57,15 @@ fn links(plan: &Plan) -> Vec<(&str, Option<&str>)> {
 #[test]
 fn without_the_knob_every_experiment_is_on_the_loopback() {
     for experiment in ALL {
-        let plan = plan_on(&capabilities(), *experiment, &[]).unwrap();
-        assert!(links(&plan).iter().all(|link| *link == (LOOPBACK, None)), "{}", experiment.name());
+        let plan = plan_on(&capabilities(), experiment, &[]).unwrap();
+        assert!(links(&plan).iter().all(|link| *link == (LOOPBACK, None)), "{}", experiment.name);
         assert!(plan.rounds.iter().all(|order| order.link_seed == 0 && order.timeout_ns == 2_000 * MS));
     }
 }
 
 #[test]
 fn links_are_a_dimension_of_the_cases_in_the_order_given() {
-    let plan = over(&RoundTrip, &["bridged-vm", "loopback"], &[("transport", "tcp"), ("size", "4,8")]);
+    let plan = over(&ROUND_TRIP, &["bridged-vm", "loopback"], &[("transport", "tcp"), ("size", "4,8")]);
     let labels = [
         "tcp block same-cpu over bridged-vm",
         "tcp block same-cpu",
@@ -82,10 +82,10 @@ fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
     let tcp = [("transport", "tcp")];
     let every = [LOOPBACK, "delay=2ms", SATELLITE];
     let of = |plan: &Plan| plan.cases.iter().map(|case| case.path.link.clone()).collect::<Vec<_>>();
-    assert_eq!(of(&over(&RoundTrip, &["all"], &tcp)), every);
-    assert_eq!(of(&over(&RoundTrip, &["satellite", "all"], &tcp)), [SATELLITE, LOOPBACK, "delay=2ms"]);
+    assert_eq!(of(&over(&ROUND_TRIP, &["all"], &tcp)), every);
+    assert_eq!(of(&over(&ROUND_TRIP, &["satellite", "all"], &tcp)), [SATELLITE, LOOPBACK, "delay=2ms"]);
     for both in [["delay=2ms", "bridged-vm"], ["bridged-vm", "delay=2ms"]] {
-        let plan = over(&RoundTrip, &both, &tcp);
+        let plan = over(&ROUND_TRIP, &both, &tcp);
         assert_eq!(links(&plan), [("delay=2ms", Some("bridged-vm"))], "{both:?}");
     }
 }
@@ -93,7 +93,7 @@ fn all_is_every_built_in_profile_and_words_of_one_line_are_one_link() {
 #[test]
 fn a_profile_keeps_its_commas_and_its_blanks() {
     let line = "rate=1mbit queue=64KiB,100packets";
-    let read = knobs(&RoundTrip, &[line, SATELLITE], &[]).unwrap();
+    let read = knobs(&ROUND_TRIP, &[line, SATELLITE], &[]).unwrap();
     assert_eq!(read.values::<String>("link"), [line, SATELLITE]);
     assert_eq!(
         refusal(&[("link", line)]),
@@ -107,24 +107,24 @@ fn a_relay_that_cannot_run_here_is_a_refusal() {
     let mut without = capabilities();
     without.links.relay = || Err(WhyNot { reason: "user namespaces are off".to_owned(), hint: "sysctl".to_owned() });
     assert_eq!(
-        plan(&without, &RoundTrip, &["bridged-vm"], &[]).unwrap_err().to_string(),
+        plan(&without, &ROUND_TRIP, &["bridged-vm"], &[]).unwrap_err().to_string(),
         "cannot run memory block same-cpu threads over bridged-vm: user namespaces are off; 12 more cannot run for \
          the same reason (hint: sysctl)"
     );
-    let loopback_left = plan(&without, &RoundTrip, &["bridged-vm", "loopback"], &[]).unwrap();
+    let loopback_left = plan(&without, &ROUND_TRIP, &["bridged-vm", "loopback"], &[]).unwrap();
     assert!(loopback_left.cases.iter().all(|case| !case.is_emulated()));
 }
 
 #[test]
 fn what_joins_two_ends_of_one_machine_crosses_no_link() {
     for (experiment, left) in [
-        (&RoundTrip as &dyn Experiment, &["icmp", "mptcp", "tcp", "tcp6", "udp", "udp6"][..]),
-        (&SmallWrites, &["tcp"]),
-        (&Survey, &["icmp", "tcp", "tcp6", "udp", "udp6"]),
+        (&ROUND_TRIP as &Experiment, &["icmp", "mptcp", "tcp", "tcp6", "udp", "udp6"][..]),
+        (&SMALL_WRITES, &["tcp"]),
+        (&SURVEY, &["icmp", "tcp", "tcp6", "udp", "udp6"]),
     ] {
         let plan = over(experiment, &["bridged-vm"], &[]);
         let names: BTreeSet<&str> = plan.cases.iter().map(|case| case.flow().transport.as_str()).collect();
-        assert_eq!(names.into_iter().collect::<Vec<_>>(), left, "{}", experiment.name());
+        assert_eq!(names.into_iter().collect::<Vec<_>>(), left, "{}", experiment.name);
         let pipe = plan.skipped.iter().find(|skipped| skipped.transport == "pipe").expect("it is skipped");
         assert_eq!(pipe.case, None, "nothing of pipe is left");
         assert_eq!(
@@ -133,13 +133,14 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
              transport, or --link loopback)"
         );
     }
-    let alone = plan(&capabilities(), &RoundTrip, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
+    let alone =
+        plan(&capabilities(), &ROUND_TRIP, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
     assert!(alone.starts_with("cannot run pipe block same-cpu over bridged-vm: its two ends share"), "{alone}");
 }
 
 #[test]
 fn what_takes_larger_packets_than_a_link_has_is_left_out() {
-    let plan = over(&RoundTrip, &[NARROW, "bridged-vm"], &[("transport", "tcp,tcp6,udp6")]);
+    let plan = over(&ROUND_TRIP, &[NARROW, "bridged-vm"], &[("transport", "tcp,tcp6,udp6")]);
     let ran: BTreeSet<(&str, &str)> =
         plan.cases.iter().map(|case| (case.flow().transport.as_str(), case.path.link.as_str())).collect();
     let wide = "delay=2ms";
@@ -153,13 +154,13 @@ fn what_takes_larger_packets_than_a_link_has_is_left_out() {
 #[test]
 fn the_seed_of_a_link_is_that_of_the_run_plus_the_block() {
     let flags = [("transport", "tcp,udp"), ("rounds", "3")];
-    let plan = over(&RoundTrip, &["bridged-vm", "loopback"], &flags);
+    let plan = over(&ROUND_TRIP, &["bridged-vm", "loopback"], &flags);
     for order in &plan.rounds {
         let expected = if order.case.is_emulated() { 7 + u64::from(order.block) } else { 0 };
         assert_eq!(order.link_seed, expected, "{} in block {}", order.case.label(), order.block);
     }
     let last =
-        plan_on(&capabilities(), &RoundTrip, &[("link", "bridged-vm"), ("seed", &u64::MAX.to_string())]).unwrap();
+        plan_on(&capabilities(), &ROUND_TRIP, &[("link", "bridged-vm"), ("seed", &u64::MAX.to_string())]).unwrap();
     let seeds: BTreeSet<u64> = last.rounds.iter().map(|order| order.link_seed).collect();
     assert_eq!(seeds.len(), 8, "it goes round");
 }
@@ -167,11 +168,11 @@ fn the_seed_of_a_link_is_that_of_the_run_plus_the_block() {
 #[test]
 fn evidence_and_proof_have_seeds_of_their_own() {
     let flags = [("transport", "tcp"), ("remedy", "default,nodelay")];
-    let timed = over(&SmallWrites, &["bridged-vm"], &flags);
+    let timed = over(&SMALL_WRITES, &["bridged-vm"], &flags);
     let done = measured(&timed.rounds);
-    let read = knobs(&SmallWrites, &["bridged-vm"], &flags).unwrap();
+    let read = knobs(&SMALL_WRITES, &["bridged-vm"], &flags).unwrap();
     let evidence =
-        running(SmallWrites.next(&read, &capabilities(), &after(&done)).unwrap()).expect("evidence comes next");
+        running(SMALL_WRITES.next(&read, &capabilities(), &after(&done)).unwrap()).expect("evidence comes next");
     let pair = [timed.cases[0].clone(), timed.cases[1].clone()];
     let proof = proof::orders(&[pair], &done, 2, 7, 30);
     let all: Vec<&RoundOrder> = timed.rounds.iter().chain(&evidence.rounds).chain(&proof).collect();
@@ -185,17 +186,17 @@ fn evidence_and_proof_have_seeds_of_their_own() {
 
 #[test]
 fn how_much_a_round_trip_measures_fits_the_way_there_and_back() {
-    let of = |link: &str| over(&RoundTrip, &[link], &[("transport", "tcp")]).only_order().clone();
+    let of = |link: &str| over(&ROUND_TRIP, &[link], &[("transport", "tcp")]).only_order().clone();
     let bridged = of("bridged-vm");
     assert_eq!((bridged.extent, bridged.warm_up), (Extent::Count(250), Extent::Count(10)), "1 s and 40 ms");
     assert_eq!(bridged.timeout_ns, 2_000 * MS);
     let satellite = of("satellite");
     assert_eq!((satellite.extent, satellite.warm_up), (Extent::Count(2), Extent::Count(1)), "at least these");
     assert_eq!(satellite.timeout_ns, 10 * SATELLITE_TRAVEL_NS + 1_300 * MS + 1_000 * MS);
-    let large = over(&RoundTrip, &["satellite"], &[("transport", "tcp"), ("size", "1MiB")]).only_order().clone();
+    let large = over(&ROUND_TRIP, &["satellite"], &[("transport", "tcp"), ("size", "1MiB")]).only_order().clone();
     let sent_ns = (1 << 20) * 8 * 100 + (1 << 20) * 8 * 10;
     assert_eq!(large.timeout_ns, 10 * (600 * MS + sent_ns) + 2_300 * MS, "what the rates take for the bytes counts");
-    let survey = over(&Survey, &["satellite"], &[]);
+    let survey = over(&SURVEY, &["satellite"], &[]);
     let first = &survey.rounds[0];
     assert_eq!((first.extent, first.warm_up), (Extent::Count(2), Extent::Count(1)));
     assert_eq!(survey.rounds.len(), 8 * survey.cases.len(), "never fewer");
@@ -211,16 +212,16 @@ fn what_the_user_says_is_not_scaled() {
         ("rounds", "4"),
         ("port", "77"),
     ];
-    let order = over(&RoundTrip, &["satellite"], &flags).only_order().clone();
+    let order = over(&ROUND_TRIP, &["satellite"], &flags).only_order().clone();
     assert_eq!((order.extent, order.warm_up), (Extent::Count(5), Extent::Count(3)));
     assert_eq!((order.timeout_ns, order.port), (700 * MS, 77));
     let flags = [("transport", "tcp"), ("remedy", "default"), ("duration", "10ms")];
-    assert_eq!(over(&SmallWrites, &["satellite"], &flags).only_order().extent, Extent::DurationNs(10 * MS));
+    assert_eq!(over(&SMALL_WRITES, &["satellite"], &flags).only_order().extent, Extent::DurationNs(10 * MS));
 }
 
 #[test]
 fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
-    let of = |link: &str| over(&RoundTrip, &[link], &[("transport", "udp"), ("rate", "100")]).only_order().clone();
+    let of = |link: &str| over(&ROUND_TRIP, &[link], &[("transport", "udp"), ("rate", "100")]).only_order().clone();
     assert_eq!(
         (of("bridged-vm").extent, of("bridged-vm").warm_up),
         (Extent::Count(1250), Extent::DurationNs(40 * MS))
@@ -232,9 +233,9 @@ fn an_open_loop_lasts_as_its_rate_says_and_warms_up_for_a_round_trip() {
 #[test]
 fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
     let of = |link: &str| {
-        let plan = over(&SmallWrites, &[link], &[]);
-        let read = knobs(&SmallWrites, &[link], &[]).unwrap();
-        let evidence = running(SmallWrites.next(&read, &capabilities(), &after(&measured(&plan.rounds))).unwrap());
+        let plan = over(&SMALL_WRITES, &[link], &[]);
+        let read = knobs(&SMALL_WRITES, &[link], &[]).unwrap();
+        let evidence = running(SMALL_WRITES.next(&read, &capabilities(), &after(&measured(&plan.rounds))).unwrap());
         (plan, evidence.expect("TCP is traced"))
     };
     let (bridged, evidence) = of("bridged-vm");
@@ -254,14 +255,14 @@ fn small_writes_last_longer_over_a_link_and_a_long_one_has_less_evidence() {
 #[test]
 fn a_gap_has_to_be_shorter_than_the_time_out_of_its_own_link() {
     let flags = [("transport", "tcp"), ("gap", "3s"), ("exchanges", "1"), ("warmup", "0"), ("writes", "4,4")];
-    assert_eq!(over(&SmallWrites, &["satellite"], &flags).cases.len(), 9);
-    let refused = plan(&capabilities(), &SmallWrites, &["satellite", "bridged-vm"], &flags).unwrap_err().to_string();
+    assert_eq!(over(&SMALL_WRITES, &["satellite"], &flags).cases.len(), 9);
+    let refused = plan(&capabilities(), &SMALL_WRITES, &["satellite", "bridged-vm"], &flags).unwrap_err().to_string();
     assert!(refused.starts_with("a gap of 3 s is not shorter than the time-out of 2 s"), "{refused}");
 }
 
 #[test]
 fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
-    let plan = over(&Survey, &["bridged-vm"], &[]);
+    let plan = over(&SURVEY, &["bridged-vm"], &[]);
     let mut labels = plan.labels();
     labels.sort();
     let expected = [
@@ -273,9 +274,9 @@ fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
         "udp6 block same-cpu over bridged-vm",
     ];
     assert_eq!(labels, expected);
-    let alone = plan_on(&capabilities(), &Survey, &[]).unwrap().cases.len();
+    let alone = plan_on(&capabilities(), &SURVEY, &[]).unwrap().cases.len();
     assert_eq!(
-        over(&Survey, &["loopback", "bridged-vm"], &[]).cases.len(),
+        over(&SURVEY, &["loopback", "bridged-vm"], &[]).cases.len(),
         alone + 6,
         "the loopback keeps all lines"
     );
@@ -284,7 +285,7 @@ fn over_a_link_the_survey_measures_the_path_and_its_pair_only() {
 #[test]
 fn what_is_measured_over_a_link_is_no_example_for_another() {
     let timed =
-        over(&SmallWrites, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "default,nodelay")]);
+        over(&SMALL_WRITES, &["bridged-vm", "satellite"], &[("transport", "tcp"), ("remedy", "default,nodelay")]);
     let done = measured(&timed.rounds);
     let satellite = timed.cases.iter().find(|case| case.path.link == SATELLITE).unwrap();
     let mut corked: Case = satellite.clone();
@@ -298,7 +299,7 @@ fn what_is_measured_over_a_link_is_no_example_for_another() {
 
 #[test]
 fn the_knob_is_given_again_for_each_link() {
-    let text = turned(&RoundTrip, &[("link", "bridged-vm"), ("link", "satellite")]).unwrap();
+    let text = turned(&ROUND_TRIP, &[("link", "bridged-vm"), ("link", "satellite")]).unwrap();
     assert_eq!(text.values::<String>("link"), ["bridged-vm", "satellite"]);
     assert_eq!(round_trip(&[("transport", "tcp"), ("link", "all"), ("link", "loopback")]).unwrap().cases.len(), 3);
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::common;
 use crate::common::{measured, plan_on};
-use hairpin_experiments::experiments::small_writes::SmallWrites;
+use hairpin_experiments::experiments::small_writes::SMALL_WRITES;
 use hairpin_experiments::proof::orders;
 use hairpin_model::case::Case;
 use hairpin_model::exchange::Remedy;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 
 fn run(flags: &[(&str, &str)]) -> Vec<RoundRecord> {
-    measured(&plan_on(&common::capabilities(), &SmallWrites, flags).unwrap().rounds)
+    measured(&plan_on(&common::capabilities(), &SMALL_WRITES, flags).unwrap().rounds)
 }
 
 fn case(like: &RoundRecord, transport: &str, remedy: Remedy) -> Case {

@@ -135,7 +135,7 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
 /// Some knobs of an experiment turned: nearly always to what fits, now and then to anything at all.
 fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
     (0..ALL.len()).prop_flat_map(|which| {
-        let knobs = ALL[which].knobs();
+        let knobs = ALL[which].knobs;
         let turned = prop::sample::subsequence(knobs.to_vec(), 0..knobs.len().min(7));
         let texts = turned.prop_flat_map(|turned| {
             let text = |knob: &Knob| {
@@ -172,10 +172,10 @@ fn some_capabilities() -> impl Strategy<Value = HostCapabilities> {
 /// Plans the flags with all host capabilities and checks what comes out; says whether it was accepted.
 fn plan_and_check(which: usize, flags: &[(&str, String)], capabilities: &HostCapabilities) -> bool {
     let flags: Vec<(&str, &str)> = flags.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    match plan_on(capabilities, ALL[which], &flags) {
+    match plan_on(capabilities, &ALL[which], &flags) {
         Ok(plan) => {
             assert_consistent(&plan, capabilities);
-            let knobs = turned(ALL[which], &flags).unwrap();
+            let knobs = turned(&ALL[which], &flags).unwrap();
             let done = measured(&plan.rounds);
             if let Some(evidence) = running(
                 ALL[which].next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) }).unwrap(),

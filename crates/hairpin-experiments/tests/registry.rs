@@ -17,13 +17,13 @@ fn every_file_in_the_folder_is_in_the_list() {
         .map(|path| path.file_stem().unwrap().to_string_lossy().replace('_', "-"))
         .filter(|stem| stem != "mod")
         .collect();
-    let listed: BTreeSet<String> = ALL.iter().map(|experiment| experiment.name().to_owned()).collect();
+    let listed: BTreeSet<String> = ALL.iter().map(|experiment| experiment.name.to_owned()).collect();
     assert_eq!(files, listed);
 }
 
 #[test]
 fn an_experiment_is_found_by_name_or_the_nearest_is_named() {
-    assert_eq!(experiments::find("survey").unwrap().name(), "survey");
+    assert_eq!(experiments::find("survey").unwrap().name, "survey");
     let text = experiments::find("round-tripp").err().unwrap().to_string();
     assert_eq!(text, "unknown experiment `round-tripp` (hint: did you mean `round-trip`?)");
 }
@@ -31,7 +31,7 @@ fn an_experiment_is_found_by_name_or_the_nearest_is_named() {
 #[test]
 fn every_question_is_one() {
     for experiment in ALL {
-        let question = experiment.question();
+        let question = experiment.question;
         assert!(question.ends_with('?') && question.len() <= 100, "{question}");
     }
 }
@@ -41,7 +41,7 @@ fn every_question_is_one() {
 fn every_knob_keeps_the_rules() {
     for experiment in ALL {
         let mut names = BTreeSet::new();
-        for knob in experiment.knobs() {
+        for knob in experiment.knobs {
             let Knob { name, help, .. } = *knob;
             assert!(names.insert(name), "{name} twice");
             assert!(name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'), "{name}");
@@ -53,7 +53,7 @@ fn every_knob_keeps_the_rules() {
                 knob.kind.read(text).unwrap_or_else(|refused| panic!("default of {name}: {refused}"));
             }
         }
-        assert!(names.contains("seed"), "{} makes random choices without a seed", experiment.name());
+        assert!(names.contains("seed"), "{} makes random choices without a seed", experiment.name);
     }
 }
 
@@ -61,7 +61,7 @@ fn every_knob_keeps_the_rules() {
 fn knobs_are_filled_with_defaults_and_say_what_was_given() {
     let round_trip = experiments::find("round-trip").unwrap();
     let given = vec![("size", vec!["4,64KiB".to_owned(), "8".to_owned()]), ("allow-unmet-options", vec![])];
-    let knobs = Knobs::from_given(round_trip.knobs(), given).unwrap();
+    let knobs = Knobs::from_given(round_trip.knobs, given).unwrap();
     assert_eq!(knobs.values::<u64>("size"), [4, 65_536, 8]);
     assert_eq!((knobs.value::<u64>("rounds"), knobs.value::<u64>("at-most")), (None, Some(60_000_000_000)));
     assert!(knobs.is_given("size") && !knobs.is_given("rounds") && knobs.is_on("allow-unmet-options"));
@@ -73,7 +73,7 @@ fn knobs_are_filled_with_defaults_and_say_what_was_given() {
 fn option_sets_keep_their_commas_and_add_up() {
     let round_trip = experiments::find("round-trip").unwrap();
     let set = |text: &str| ("option", vec![text.to_owned()]);
-    let knobs = Knobs::from_given(round_trip.knobs(), [set("nodelay=on,sndbuf=4096"), set("none")]).unwrap();
+    let knobs = Knobs::from_given(round_trip.knobs, [set("nodelay=on,sndbuf=4096"), set("none")]).unwrap();
     let sets = [Options::parse("nodelay=on,sndbuf=4096").unwrap(), Options::default()];
     assert_eq!(knobs.values::<Options>("option"), sets);
 }
@@ -81,7 +81,7 @@ fn option_sets_keep_their_commas_and_add_up() {
 #[test]
 fn all_stands_for_every_word_where_it_is_given_and_each_is_there_once() {
     let round_trip = experiments::find("round-trip").unwrap();
-    let knobs = Knobs::from_given(round_trip.knobs(), [("waiting", vec!["spin,all".to_owned()])]).unwrap();
+    let knobs = Knobs::from_given(round_trip.knobs, [("waiting", vec!["spin,all".to_owned()])]).unwrap();
     let all = [Waiting::Spin, Waiting::Block, Waiting::Poll];
     assert_eq!(knobs.choices("waiting", Waiting::ALL), all);
     assert!(knobs.has_every("waiting") && !knobs.has_every("placement"));
@@ -94,13 +94,13 @@ fn what_cannot_be_a_knob_is_refused() {
     let round_trip = experiments::find("round-trip").unwrap();
     let refusal = |name: &str, texts: &[&str]| {
         let texts = texts.iter().map(|text| (*text).to_owned()).collect();
-        Knobs::from_given(round_trip.knobs(), [(name, texts)]).unwrap_err().to_string()
+        Knobs::from_given(round_trip.knobs, [(name, texts)]).unwrap_err().to_string()
     };
     assert_eq!(refusal("sise", &["4"]), "unknown knob `sise` (hint: did you mean `size`?)");
     assert_eq!(refusal("size", &[]), "--size: it has no value (hint: --size BYTES)");
     assert_eq!(refusal("rounds", &["1", "2"]), "--rounds: it takes one value (hint: run it once for each value)");
     assert_eq!(refusal("size", &["0"]), "--size: `0` is refused (hint: 1 B to 1 GiB)");
     let twice = [("rounds", vec!["1".to_owned()]), ("rounds", vec!["2".to_owned()])];
-    let text = Knobs::from_given(round_trip.knobs(), twice).unwrap_err().to_string();
+    let text = Knobs::from_given(round_trip.knobs, twice).unwrap_err().to_string();
     assert_eq!(text, "--rounds: it is given twice (hint: give it once)");
 }

@@ -6,9 +6,9 @@ use crate::common::{
     after, capabilities, capabilities_without, failed, measured, plan_on, refusal, round_trip, running, turned,
 };
 use hairpin_experiments::budget::FEWEST_BLOCKS;
-use hairpin_experiments::experiments::round_trip::{RoundTrip, WARM_UP_MESSAGES};
+use hairpin_experiments::experiments::round_trip::{ROUND_TRIP, WARM_UP_MESSAGES};
 use hairpin_experiments::warm_up::WARM_UP_NS;
-use hairpin_experiments::{Done, Experiment, Knobs, Step};
+use hairpin_experiments::{Done, Knobs, Step};
 use hairpin_model::case::{EndKind, InjectedFault};
 use hairpin_model::round::{Extent, Purpose};
 
@@ -30,8 +30,8 @@ fn without_flags_every_transport_is_measured_once_in_each_block() {
 fn once_rounds_are_done_so_is_the_experiment() {
     let order = round_trip(&[("transport", "tcp")]).unwrap().only_order().clone();
     let done = failed(&[order]);
-    let knobs = Knobs::from_given(RoundTrip.knobs(), [("seed", vec!["7".to_owned()])]).unwrap();
-    assert_eq!(RoundTrip.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
+    let knobs = Knobs::from_given(ROUND_TRIP.knobs, [("seed", vec!["7".to_owned()])]).unwrap();
+    assert_eq!(ROUND_TRIP.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
 }
 
 /// Only the messages of an open loop follow one another so closely that they may wait for acknowledgements.
@@ -40,8 +40,8 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let after = |flags: &[(&str, &str)]| {
         let timed = measured(&round_trip(flags).unwrap().rounds);
         running(
-            RoundTrip
-                .next(&turned(&RoundTrip, flags).unwrap(), &capabilities(), &crate::common::after(&timed))
+            ROUND_TRIP
+                .next(&turned(&ROUND_TRIP, flags).unwrap(), &capabilities(), &crate::common::after(&timed))
                 .unwrap(),
         )
     };
@@ -75,7 +75,7 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let timed = round_trip(&flags).unwrap().rounds;
     let all = measured(&[timed, after(&flags).unwrap().rounds].concat());
     assert_eq!(
-        RoundTrip.next(&turned(&RoundTrip, &flags).unwrap(), &capabilities(), &crate::common::after(&all)).unwrap(),
+        ROUND_TRIP.next(&turned(&ROUND_TRIP, &flags).unwrap(), &capabilities(), &crate::common::after(&all)).unwrap(),
         Step::Done
     );
 }
@@ -202,21 +202,21 @@ fn what_the_kernel_answers_has_one_end() {
 fn apart_and_spinning_need_two_cpus() {
     let mut one_cpu = capabilities();
     one_cpu.cpus.truncate(1);
-    let text = |flags: &[(&str, &str)]| plan_on(&one_cpu, &RoundTrip, flags).unwrap_err().to_string();
+    let text = |flags: &[(&str, &str)]| plan_on(&one_cpu, &ROUND_TRIP, flags).unwrap_err().to_string();
     assert!(text(&[("transport", "tcp"), ("placement", "cross-cpu")]).contains("two CPUs are needed"));
     assert!(text(&[("transport", "tcp"), ("placement", "unpinned"), ("waiting", "spin")]).contains("spinning"));
-    assert!(plan_on(&one_cpu, &RoundTrip, &[("placement", "unpinned")]).is_ok());
+    assert!(plan_on(&one_cpu, &ROUND_TRIP, &[("placement", "unpinned")]).is_ok());
 }
 
 #[test]
 fn what_cannot_run_here_is_skipped_or_refused_with_its_own_reason() {
     let capabilities = capabilities_without("icmp", "the raw socket was refused: EPERM", "run as root");
-    let plan = plan_on(&capabilities, &RoundTrip, &[("transport", "icmp,tcp")]).unwrap();
+    let plan = plan_on(&capabilities, &ROUND_TRIP, &[("transport", "icmp,tcp")]).unwrap();
     assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     assert_eq!(plan.skipped[0].reason, "the raw socket was refused: EPERM (hint: run as root)");
-    let text = plan_on(&capabilities, &RoundTrip, &[("transport", "icmp")]).unwrap_err().to_string();
+    let text = plan_on(&capabilities, &ROUND_TRIP, &[("transport", "icmp")]).unwrap_err().to_string();
     assert_eq!(text, "cannot run icmp: the raw socket was refused: EPERM (hint: run as root)");
-    assert_eq!(plan_on(&capabilities, &RoundTrip, &[]).unwrap().skipped.len(), 1, "also where it was not named");
+    assert_eq!(plan_on(&capabilities, &ROUND_TRIP, &[]).unwrap().skipped.len(), 1, "also where it was not named");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn cpus_are_kept_awake_only_where_they_may_be() {
         reason: "/dev/cpu_dma_latency cannot be opened: EACCES".to_owned(),
         hint: "run as root".to_owned(),
     });
-    let plan = plan_on(&capabilities, &RoundTrip, &[("transport", "tcp"), ("cpu-idle", "all")]).unwrap();
+    let plan = plan_on(&capabilities, &ROUND_TRIP, &[("transport", "tcp"), ("cpu-idle", "all")]).unwrap();
     assert_eq!(plan.labels(), ["tcp block same-cpu"]);
     assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp block same-cpu CPUs kept awake"));
     assert!(plan.skipped[0].reason.starts_with("/dev/cpu_dma_latency"));
@@ -317,7 +317,7 @@ fn plans_that_would_never_end_are_refused() {
 
 #[test]
 fn nothing_random_is_done_without_a_seed() {
-    let knobs = Knobs::from_given(RoundTrip.knobs(), Vec::<(&str, Vec<String>)>::new()).unwrap();
-    let text = RoundTrip.next(&knobs, &capabilities(), &Done::default()).unwrap_err().to_string();
+    let knobs = Knobs::from_given(ROUND_TRIP.knobs, Vec::<(&str, Vec<String>)>::new()).unwrap();
+    let text = ROUND_TRIP.next(&knobs, &capabilities(), &Done::default()).unwrap_err().to_string();
     assert_eq!(text, "no seed was passed (hint: pass one with --seed NUMBER)");
 }

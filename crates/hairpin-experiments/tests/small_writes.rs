@@ -7,8 +7,8 @@ use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::FEWEST_BLOCKS;
 use hairpin_experiments::estimate::orders_ns;
 use hairpin_experiments::evidence;
-use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SmallWrites};
-use hairpin_experiments::{Experiment, Refused, Step};
+use hairpin_experiments::experiments::small_writes::{BATCH, CONTROL_REMEDIES, DURATION_NS, SMALL_WRITES};
+use hairpin_experiments::{Refused, Step};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::{CpuIdle, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
@@ -16,7 +16,7 @@ use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder, RoundRecord};
 
 fn small_writes(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
-    plan_on(&capabilities(), &SmallWrites, flags)
+    plan_on(&capabilities(), &SMALL_WRITES, flags)
 }
 
 fn refusal(flags: &[(&str, &str)]) -> String {
@@ -26,8 +26,8 @@ fn refusal(flags: &[(&str, &str)]) -> String {
 /// The second step, after these rounds.
 fn next(flags: &[(&str, &str)], done: &[RoundRecord]) -> Option<Plan> {
     running(
-        SmallWrites
-            .next(&turned(&SmallWrites, flags).unwrap(), &capabilities(), &crate::common::after(done))
+        SMALL_WRITES
+            .next(&turned(&SMALL_WRITES, flags).unwrap(), &capabilities(), &crate::common::after(done))
             .unwrap(),
     )
 }
@@ -81,7 +81,7 @@ fn every_remedy_is_tried_without_flags() {
 
 #[test]
 fn the_help_names_every_remedy() {
-    let help = SmallWrites.knobs().iter().find(|knob| knob.name == "remedy").unwrap().help;
+    let help = SMALL_WRITES.knobs.iter().find(|knob| knob.name == "remedy").unwrap().help;
     for word in Remedy::WORDS {
         assert!(help.split([' ', ',', ';']).any(|other| other == *word), "{word} in {help}");
     }
@@ -297,7 +297,7 @@ fn a_remedy_whose_option_is_missing_is_skipped() {
     capabilities.candidates.iter_mut().filter(|candidate| candidate.card.name == "tcp").for_each(|candidate| {
         candidate.card.options = WITHOUT_QUICKACK;
     });
-    let plan = plan_on(&capabilities, &SmallWrites, &[("transport", "tcp")]).unwrap();
+    let plan = plan_on(&capabilities, &SMALL_WRITES, &[("transport", "tcp")]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (8, 1));
     assert_eq!(
         plan.skipped[0].reason,
@@ -308,7 +308,7 @@ fn a_remedy_whose_option_is_missing_is_skipped() {
 #[test]
 fn what_cannot_run_here_is_skipped_and_the_rest_goes_on() {
     let capabilities = capabilities_without("tcp", "the socket was refused: EPERM", "run as root");
-    let plan = plan_on(&capabilities, &SmallWrites, &[]).unwrap();
+    let plan = plan_on(&capabilities, &SMALL_WRITES, &[]).unwrap();
     assert_eq!((plan.cases.len(), plan.skipped.len()), (4, 1));
     assert_eq!(plan.skipped[0].reason, "the socket was refused: EPERM (hint: run as root)");
 }
@@ -475,8 +475,9 @@ fn plans_that_would_never_end_are_refused() {
 fn the_experiment_is_a_function_of_its_arguments() {
     let flags = [("seed", "11"), ("option", "all")];
     let done = measured(&small_writes(&flags).unwrap().rounds);
-    let knobs = turned(&SmallWrites, &flags).unwrap();
-    let step = |done: &[RoundRecord]| SmallWrites.next(&knobs, &capabilities(), &crate::common::after(done)).unwrap();
+    let knobs = turned(&SMALL_WRITES, &flags).unwrap();
+    let step =
+        |done: &[RoundRecord]| SMALL_WRITES.next(&knobs, &capabilities(), &crate::common::after(done)).unwrap();
     assert_eq!(step(&[]), step(&[]));
     assert_eq!(step(&done), step(&done));
     assert!(matches!(step(&done), Step::Run { .. }));

@@ -4,13 +4,13 @@ use crate::common::{Plan, capabilities, capabilities_without, plan_on};
 use hairpin_experiments::Forecast;
 use hairpin_experiments::budget::{FEWEST_BLOCKS, ORDINARY_NS, QUICK_BLOCKS};
 use hairpin_experiments::estimate::{block_ns, orders_ns};
-use hairpin_experiments::experiments::survey::{LINES, Line, Over, Survey};
+use hairpin_experiments::experiments::survey::{LINES, Line, Over, SURVEY};
 use hairpin_experiments::sequence::Planned;
 use hairpin_model::case::{EndKind, Placement, Waiting};
 use hairpin_model::round::Extent;
 
 fn survey(flags: &[(&str, &str)]) -> Plan {
-    plan_on(&capabilities(), &Survey, flags).unwrap()
+    plan_on(&capabilities(), &SURVEY, flags).unwrap()
 }
 
 fn planned(plan: &Plan) -> Vec<Planned> {
@@ -116,7 +116,7 @@ fn a_injected_fault_is_in_every_server_and_in_no_kernel() {
 fn on_one_cpu_what_needs_two_is_skipped_with_the_reason() {
     let mut one_cpu = capabilities();
     one_cpu.cpus.truncate(1);
-    let plan = plan_on(&one_cpu, &Survey, &[]).unwrap();
+    let plan = plan_on(&one_cpu, &SURVEY, &[]).unwrap();
     assert!(plan.cases.iter().all(|case| case.ends.placement == Placement::SameCpu));
     assert!(plan.skipped.iter().any(|skipped| skipped.transport == "tcp" && skipped.reason.contains("two CPUs")));
 }
@@ -124,7 +124,7 @@ fn on_one_cpu_what_needs_two_is_skipped_with_the_reason() {
 #[test]
 fn without_tcp_another_transport_is_the_a_a_pair() {
     let capabilities = capabilities_without("tcp", "no IPv4 loopback", "ip link set lo up");
-    let plan = plan_on(&capabilities, &Survey, &[]).unwrap();
+    let plan = plan_on(&capabilities, &SURVEY, &[]).unwrap();
     let replicate = plan.cases.iter().find(|case| case.replicate == 1).unwrap();
     assert!(plan.cases.contains(&replicate.without_replicate()), "its other half is there");
     assert_eq!(plan.skipped[0].transport, "tcp");

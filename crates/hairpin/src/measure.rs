@@ -20,7 +20,7 @@ use crate::prove;
 /// What is to be measured, on what, and where it is kept.
 pub struct Task<'a> {
     /// The question.
-    pub experiment: &'a dyn Experiment,
+    pub experiment: &'a Experiment,
     /// How its knobs are turned.
     pub knobs: &'a Knobs,
     /// What can run here.

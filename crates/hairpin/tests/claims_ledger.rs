@@ -197,12 +197,12 @@ fn planned(command: &str) -> Vec<Case> {
     let mut given = BTreeMap::from([("seed".to_owned(), vec!["7".to_owned()])]);
     while let Some(flag) = words.next() {
         let name = flag.strip_prefix("--").unwrap_or_else(|| panic!("{command}: {flag} is no flag"));
-        let knob = experiment.knobs().iter().find(|knob| knob.name == name);
+        let knob = experiment.knobs.iter().find(|knob| knob.name == name);
         let is_switch = knob.is_some_and(|knob| knob.kind == KnobKind::Switch);
         let values = given.entry(name.to_owned()).or_insert_with(Vec::new);
         values.extend((!is_switch).then(|| words.next().expect("it has a value")));
     }
-    let knobs = Knobs::from_given(experiment.knobs(), given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
+    let knobs = Knobs::from_given(experiment.knobs, given).unwrap_or_else(|refused| panic!("{command}: {refused}"));
     match experiment.next(&knobs, &capabilities(), &hairpin_experiments::Done::default()) {
         Ok(Step::Run { cases, .. }) => cases,
         Ok(Step::Done) => panic!("{command} measures nothing"),

@@ -15,9 +15,9 @@ use crate::support::{PROGRAM, Place, Running, list, text};
 fn names() -> [(&'static str, BTreeSet<&'static str>); 5] {
     [
         ("transports", hairpin_transports::ALL.iter().map(|transport| transport.card().name).collect()),
-        ("experiments", experiments::ALL.iter().map(|experiment| experiment.name()).collect()),
+        ("experiments", experiments::ALL.iter().map(|experiment| experiment.name).collect()),
         ("remedies", Remedy::WORDS.iter().copied().collect()),
-        ("findings", findings::ALL.iter().map(|detector| detector.card().code).collect()),
+        ("findings", findings::ALL.iter().map(|detector| detector.card.code).collect()),
         ("options", OptionName::ALL.iter().map(|option| option.word()).collect()),
     ]
 }
@@ -85,8 +85,8 @@ fn completions_know_every_command_and_flag() {
     for shell in ["bash", "zsh", "fish"] {
         let script = place.hairpin(&["completions", shell]).with_code(0).stdout;
         for experiment in experiments::ALL {
-            assert!(script.contains(experiment.name()), "{shell}: {}", experiment.name());
-            for knob in experiment.knobs() {
+            assert!(script.contains(experiment.name), "{shell}: {}", experiment.name);
+            for knob in experiment.knobs {
                 assert!(knob.hidden || script.contains(knob.name), "{shell}: --{}", knob.name);
             }
         }
@@ -107,11 +107,11 @@ fn manual_pages_tell_every_flag() {
     let page = place.hairpin(&["man"]).with_code(0).stdout;
     assert!(page.contains(".TH hairpin 1"), "{page}");
     for experiment in experiments::ALL {
-        let page = place.hairpin(&["man", experiment.name()]).with_code(0).stdout;
+        let page = place.hairpin(&["man", experiment.name]).with_code(0).stdout;
         assert!(page.contains(".TH "), "{page}");
-        for knob in experiment.knobs().iter().filter(|knob| !knob.hidden) {
+        for knob in experiment.knobs.iter().filter(|knob| !knob.hidden) {
             let flag = format!("\\-\\-{}", knob.name.replace('-', "\\-"));
-            assert!(page.contains(&flag), "{}: {flag}", experiment.name());
+            assert!(page.contains(&flag), "{}: {flag}", experiment.name);
         }
     }
 }

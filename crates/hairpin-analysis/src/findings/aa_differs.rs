@@ -13,7 +13,7 @@ use hairpin_model::summary::{Comparison, Role, Verdict};
 
 use super::support::{Detector, blank, evidence, for_longer};
 
-pub(super) struct AaDiffers;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "aa-differs",
@@ -25,49 +25,42 @@ const CARD: FindingCard = FindingCard {
 /// How often a pair is called different by chance: what lies outside a 95 % interval.
 const BY_CHANCE: f64 = 0.05;
 
-impl Detector for AaDiffers {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let pairs: Vec<&Comparison> =
-            run.comparisons.iter().filter(|pair| pair.role == Role::AgainstItself).collect();
-        let mut different: Vec<_> = pairs.iter().filter(|pair| pair.verdict != Verdict::CannotTell).collect();
-        different.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
-        let Some(worst) = different.first() else { return Vec::new() };
-        let Some(case) = run.case(&worst.baseline) else { return Vec::new() };
-        let chance = chance_of_at_least(different.len(), pairs.len());
-        let severity = if chance > BY_CHANCE + 1e-9 { Severity::Warning } else { Severity::Problem };
-        let ratio = &worst.ratio;
-        let summary = format!(
-            "{} was called {} than itself by {} ({} of {} such pairs): either the machine changed between neighbouring \
-             rounds, or this is the one time in twenty that chance allows.",
-            case.label,
-            worst.verdict,
-            quantities::share(distance(worst)),
-            different.len(),
-            pairs.len()
-        );
-        vec![Finding {
-            cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
-            summary,
-            evidence: vec![
-                evidence("the second measurement over the first, p50", *ratio, "ratio"),
-                evidence(
-                    "chance of so many pairs if nothing differs",
-                    hairpin_model::figure::Figure::bare(chance),
-                    "share",
-                ),
-            ],
-            advice: "Trust no small difference of this run. Stop what else runs here, and measure again for \
-                     longer; if the same pair differs again, report it: that is a fault of Hairpin."
-                .to_owned(),
-            counter_experiment: Some(for_longer("the same for longer", &[&case.case])),
-            share: distance(worst).min(1.0),
-            ..blank(&CARD, severity)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let pairs: Vec<&Comparison> = run.comparisons.iter().filter(|pair| pair.role == Role::AgainstItself).collect();
+    let mut different: Vec<_> = pairs.iter().filter(|pair| pair.verdict != Verdict::CannotTell).collect();
+    different.sort_by(|a, b| distance(b).total_cmp(&distance(a)));
+    let Some(worst) = different.first() else { return Vec::new() };
+    let Some(case) = run.case(&worst.baseline) else { return Vec::new() };
+    let chance = chance_of_at_least(different.len(), pairs.len());
+    let severity = if chance > BY_CHANCE + 1e-9 { Severity::Warning } else { Severity::Problem };
+    let ratio = &worst.ratio;
+    let summary = format!(
+        "{} was called {} than itself by {} ({} of {} such pairs): either the machine changed between neighbouring \
+         rounds, or this is the one time in twenty that chance allows.",
+        case.label,
+        worst.verdict,
+        quantities::share(distance(worst)),
+        different.len(),
+        pairs.len()
+    );
+    vec![Finding {
+        cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
+        summary,
+        evidence: vec![
+            evidence("the second measurement over the first, p50", *ratio, "ratio"),
+            evidence(
+                "chance of so many pairs if nothing differs",
+                hairpin_model::figure::Figure::bare(chance),
+                "share",
+            ),
+        ],
+        advice: "Trust no small difference of this run. Stop what else runs here, and measure again for \
+                 longer; if the same pair differs again, report it: that is a fault of Hairpin."
+            .to_owned(),
+        counter_experiment: Some(for_longer("the same for longer", &[&case.case])),
+        share: distance(worst).min(1.0),
+        ..blank(&CARD, severity)
+    }]
 }
 
 fn distance(pair: &Comparison) -> f64 {

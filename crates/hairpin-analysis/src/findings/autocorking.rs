@@ -18,7 +18,7 @@ use super::support::{Detector, Hits, Traced, blank, counter_experiment, evidence
 use crate::statistics::interval::{Over, median_over};
 use crate::trace::switch;
 
-pub(super) struct Autocorking;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "autocorking",
@@ -36,56 +36,44 @@ struct Packed {
     counted: Figure,
 }
 
-impl Detector for Autocorking {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| packed(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (packed, label) = (&first.with, &first.case.label);
-        let remedy =
-            first.case.case.flow().load.exchange().map_or(String::new(), |exchange| exchange.remedy.to_string());
-        let experiment = counter_experiment(
-            "the same with autocorking off: every write must leave in a segment of its own",
-            &[&first.case.case],
-            "remedy",
-            &[remedy],
-        );
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments, and the kernel counted \
-                 {} times that it kept one back while an earlier packet was in the device's queue.{}",
-                quantities::rounded(packed.writes.value),
-                quantities::rounded(packed.segments.value),
-                quantities::rounded(packed.counted.value),
-                if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
-            ),
-            evidence: vec![
-                evidence(format!("TCPAutoCorking over a traced round, {label}"), packed.counted, "count"),
-                evidence(format!("write calls a request, traced, {label}"), packed.writes, "count"),
-                evidence(format!("segments that a request left in, traced, {label}"), packed.segments, "count"),
-                evidence(
-                    format!("TCP_NODELAY as granted to the client (1 is on), {label}"),
-                    Figure::bare(1.0),
-                    "count",
-                ),
-            ],
-            advice:
-                "Mostly leave it: it saves packets and rarely costs time. Where every write must leave by itself, \
-                     switch it off for the machine (net.ipv4.tcp_autocorking=0); where it must not, write at once."
-                    .to_owned(),
-            // The ends of a link are in network namespaces of their own, which do not have the machine's setting.
-            counter_experiment: (!first.case.case.is_emulated()).then(|| CounterExperiment {
-                command: format!("sysctl -w net.ipv4.tcp_autocorking=0 && {}", experiment.command),
-                ..experiment
-            }),
-            share: first.share,
-            ..blank(&CARD, Severity::Note)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| packed(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (packed, label) = (&first.with, &first.case.label);
+    let remedy = first.case.case.flow().load.exchange().map_or(String::new(), |exchange| exchange.remedy.to_string());
+    let experiment = counter_experiment(
+        "the same with autocorking off: every write must leave in a segment of its own",
+        &[&first.case.case],
+        "remedy",
+        &[remedy],
+    );
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments, and the kernel counted \
+             {} times that it kept one back while an earlier packet was in the device's queue.{}",
+            quantities::rounded(packed.writes.value),
+            quantities::rounded(packed.segments.value),
+            quantities::rounded(packed.counted.value),
+            if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
+        ),
+        evidence: vec![
+            evidence(format!("TCPAutoCorking over a traced round, {label}"), packed.counted, "count"),
+            evidence(format!("write calls a request, traced, {label}"), packed.writes, "count"),
+            evidence(format!("segments that a request left in, traced, {label}"), packed.segments, "count"),
+            evidence(format!("TCP_NODELAY as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+        ],
+        advice: "Mostly leave it: it saves packets and rarely costs time. Where every write must leave by itself, \
+                 switch it off for the machine (net.ipv4.tcp_autocorking=0); where it must not, write at once."
+            .to_owned(),
+        // The ends of a link are in network namespaces of their own, which do not have the machine's setting.
+        counter_experiment: (!first.case.case.is_emulated()).then(|| CounterExperiment {
+            command: format!("sysctl -w net.ipv4.tcp_autocorking=0 && {}", experiment.command),
+            ..experiment
+        }),
+        share: first.share,
+        ..blank(&CARD, Severity::Note)
+    }]
 }
 
 fn packed(run: &Run, case: &CaseSummary) -> Option<(f64, Packed)> {

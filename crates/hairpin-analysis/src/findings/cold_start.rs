@@ -18,7 +18,7 @@ use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 use crate::statistics::location::median;
 
-pub(super) struct ColdStarts;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "cold-start",
@@ -42,51 +42,45 @@ struct Cold {
     leak: f64,
 }
 
-impl Detector for ColdStarts {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| cold(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (cold, label) = (&first.with, &first.case.label);
-        let message = cold.first.map_or(String::new(), |first| {
-            format!(" The first message of a connection takes {}.", quantities::duration_figure(first))
-        });
-        // A thousand, or as many as take a second.
-        let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
-        let longer = vec![((warm_up(run, &first.case.id) * 4) as f64).max(many).to_string()];
-        let mut evidence = vec![
-            evidence(format!("first tenth of the round, {label}"), cold.early, "ns"),
-            evidence(format!("last half of the round, {label}"), cold.steady, "ns"),
-            evidence(format!("first tenth over the last half, {label}"), Figure::bare(cold.leak), "ratio"),
-        ];
-        evidence.extend(cold.first.map(|first| self::evidence(format!("first message, {label}"), first, "ns")));
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{label}: the warm-up was too short. The first tenth of each round takes {} a message, the last half {}.\
-                 {message}{}",
-                quantities::duration_figure(cold.early),
-                quantities::duration(cold.steady.value),
-                hits.others()
-            ),
-            evidence,
-            advice:
-                "Lengthen the warm-up (--warmup), or measure for longer. Programs that connect for one question read \
-                     the figure of the first message instead of the p50."
-                    .to_owned(),
-            counter_experiment: Some(counter_experiment(
-                "a longer warm-up: the first tenth must take as long as the rest",
-                &[&first.case.case],
-                "warmup",
-                &longer,
-            )),
-            share: first.share,
-            ..blank(&CARD, Severity::Warning)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| cold(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (cold, label) = (&first.with, &first.case.label);
+    let message = cold.first.map_or(String::new(), |first| {
+        format!(" The first message of a connection takes {}.", quantities::duration_figure(first))
+    });
+    // A thousand, or as many as take a second.
+    let many = (1e9 / cold.steady.value.max(1.0)).clamp(10.0, 1000.0).round();
+    let longer = vec![((warm_up(run, &first.case.id) * 4) as f64).max(many).to_string()];
+    let mut evidence = vec![
+        evidence(format!("first tenth of the round, {label}"), cold.early, "ns"),
+        evidence(format!("last half of the round, {label}"), cold.steady, "ns"),
+        evidence(format!("first tenth over the last half, {label}"), Figure::bare(cold.leak), "ratio"),
+    ];
+    evidence.extend(cold.first.map(|first| self::evidence(format!("first message, {label}"), first, "ns")));
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{label}: the warm-up was too short. The first tenth of each round takes {} a message, the last half {}.\
+             {message}{}",
+            quantities::duration_figure(cold.early),
+            quantities::duration(cold.steady.value),
+            hits.others()
+        ),
+        evidence,
+        advice:
+            "Lengthen the warm-up (--warmup), or measure for longer. Programs that connect for one question read \
+                 the figure of the first message instead of the p50."
+                .to_owned(),
+        counter_experiment: Some(counter_experiment(
+            "a longer warm-up: the first tenth must take as long as the rest",
+            &[&first.case.case],
+            "warmup",
+            &longer,
+        )),
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
 }
 
 fn cold(run: &Run, case: &CaseSummary) -> Option<(f64, Cold)> {

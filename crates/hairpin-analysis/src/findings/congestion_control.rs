@@ -15,7 +15,7 @@ use hairpin_model::summary::{CaseSummary, Verdict};
 
 use super::support::{Change, Detector, Hits, blank, change, counter_experiment, evidence, options, paired};
 
-pub(super) struct CongestionControl;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "congestion-control",
@@ -36,46 +36,40 @@ struct Other<'r> {
     change: Change,
 }
 
-impl Detector for CongestionControl {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| {
-            let pacing = effective(case).filter(|name| concerns(run, case) && PACING.contains(name))?;
-            let other = other(run, case);
-            if case.case.is_emulated() && other.is_none() {
-                return None;
-            }
-            let share = match &other {
-                Some(other) if other.change.verdict == Verdict::Faster => other.change.saved_share().value,
-                _ => 0.0,
-            };
-            Some((share, (pacing, other)))
-        });
-        let Some(first) = hits.first() else { return Vec::new() };
-        // The strongest that was tried is told of; an untried one only where none was.
-        let told = hits.0.iter().find(|hit| hit.with.1.is_some()).unwrap_or(first);
-        let (pacing, other) = (told.with.0, told.with.1.as_ref());
-        let proved = other.map(proved);
-        let shapes = other.is_some_and(|other| other.change.verdict != Verdict::CannotTell);
-        let severity = if shapes { Severity::Warning } else { Severity::Note };
-        vec![Finding {
-            cases: hits.ids(),
-            summary: summary(told.case, pacing, other, hits.0.len()),
-            evidence: other.map_or_else(Vec::new, |other| all_evidence(told.case, pacing, other)),
-            advice: format!(
-                "Say under which congestion control a bulk figure was taken. On paths that lose little and are short, \
-                 try cubic for the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control); \
-                 across the internet {pacing} may well be the better choice."
-            ),
-            counter_experiment: Some(experiment(&told.case.case, pacing)),
-            proved,
-            share: told.share.max(0.0),
-            ..blank(&CARD, severity)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| {
+        let pacing = effective(case).filter(|name| concerns(run, case) && PACING.contains(name))?;
+        let other = other(run, case);
+        if case.case.is_emulated() && other.is_none() {
+            return None;
+        }
+        let share = match &other {
+            Some(other) if other.change.verdict == Verdict::Faster => other.change.saved_share().value,
+            _ => 0.0,
+        };
+        Some((share, (pacing, other)))
+    });
+    let Some(first) = hits.first() else { return Vec::new() };
+    // The strongest that was tried is told of; an untried one only where none was.
+    let told = hits.0.iter().find(|hit| hit.with.1.is_some()).unwrap_or(first);
+    let (pacing, other) = (told.with.0, told.with.1.as_ref());
+    let proved = other.map(proved);
+    let shapes = other.is_some_and(|other| other.change.verdict != Verdict::CannotTell);
+    let severity = if shapes { Severity::Warning } else { Severity::Note };
+    vec![Finding {
+        cases: hits.ids(),
+        summary: summary(told.case, pacing, other, hits.0.len()),
+        evidence: other.map_or_else(Vec::new, |other| all_evidence(told.case, pacing, other)),
+        advice: format!(
+            "Say under which congestion control a bulk figure was taken. On paths that lose little and are short, \
+             try cubic for the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control); \
+             across the internet {pacing} may well be the better choice."
+        ),
+        counter_experiment: Some(experiment(&told.case.case, pacing)),
+        proved,
+        share: told.share.max(0.0),
+        ..blank(&CARD, severity)
+    }]
 }
 
 fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: usize) -> String {

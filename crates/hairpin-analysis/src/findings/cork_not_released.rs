@@ -18,7 +18,7 @@ use hairpin_model::trace::End;
 use super::support::{Detector, Hits, Often, Traced, blank, evidence, held_ns, other_remedy};
 use crate::trace::switch;
 
-pub(super) struct CorkNotReleased;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "cork-not-released",
@@ -37,45 +37,38 @@ struct Corked {
     often: Often,
 }
 
-impl Detector for CorkNotReleased {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| corked(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (corked, label) = (&first.with, &first.case.label);
-        let words = "the same with the cork released after the last write: if it takes as long, it was not the cork";
-        let other = other_remedy(run, first.case, Remedy::Cork, words, "release the cork");
-        let mut all_evidence = vec![
-            evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
-            evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),
-            evidence(format!("TCP_CORK as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
-        ];
-        all_evidence.extend(
-            first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
-        );
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{label}: the socket is corked and never released, so that what is written stays for {} until the \
-                 kernel lets it go by itself. {}{}",
-                quantities::duration_figure(corked.held_ns),
-                corked.often.told(),
-                hits.others()
-            ),
-            evidence: all_evidence,
-            advice:
-                "Release the cork (TCP_CORK to 0) right after the last write of each request, also where an error \
-                     ends it early; or use MSG_MORE with all writes but the last, which needs no release."
-                    .to_owned(),
-            share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
-            proved: other.as_ref().and_then(|other| other.proved.clone()),
-            counter_experiment: other.map(|other| other.experiment),
-            ..blank(&CARD, Severity::Warning)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| corked(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (corked, label) = (&first.with, &first.case.label);
+    let words = "the same with the cork released after the last write: if it takes as long, it was not the cork";
+    let other = other_remedy(run, first.case, Remedy::Cork, words, "release the cork");
+    let mut all_evidence = vec![
+        evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
+        evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),
+        evidence(format!("TCP_CORK as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+    ];
+    all_evidence.extend(
+        first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
+    );
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{label}: the socket is corked and never released, so that what is written stays for {} until the \
+             kernel lets it go by itself. {}{}",
+            quantities::duration_figure(corked.held_ns),
+            corked.often.told(),
+            hits.others()
+        ),
+        evidence: all_evidence,
+        advice: "Release the cork (TCP_CORK to 0) right after the last write of each request, also where an error \
+                 ends it early; or use MSG_MORE with all writes but the last, which needs no release."
+            .to_owned(),
+        share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
+        proved: other.as_ref().and_then(|other| other.proved.clone()),
+        counter_experiment: other.map(|other| other.experiment),
+        ..blank(&CARD, Severity::Warning)
+    }]
 }
 
 fn corked(run: &Run, case: &CaseSummary) -> Option<(f64, Corked)> {

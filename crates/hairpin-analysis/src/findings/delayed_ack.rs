@@ -17,7 +17,7 @@ use hairpin_model::trace::End;
 
 use super::support::{Detector, Hits, Often, Traced, blank, evidence, other_remedy, stall};
 
-pub(super) struct DelayedAck;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
@@ -39,53 +39,47 @@ struct Late {
     waited: f64,
 }
 
-impl Detector for DelayedAck {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| late_acks(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (late, label) = (&first.with, &first.case.label);
-        let Often { some, all, .. } = late.often;
-        let words = "the same with quick acknowledgements at the server: they must come at once";
-        // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
-        let plain = first.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
-        let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledge quickly").filter(|_| plain);
-        let mut all_evidence = vec![
-            evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
-            evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
-        ];
-        let counted = first.case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
-        all_evidence.extend(counted.map(|acks| {
-            evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
-        }));
-        let waits = match late.waited {
-            waited if waited > 0.0 => format!(
-                "writes stayed until then, {} of the time of all traced ones, for a reason that the trace does not show",
-                quantities::share(waited)
-            ),
-            _ => "nothing waited for them".to_owned(),
-        };
-        let others = if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() };
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{label}: in {some} of {all} traced exchanges the server acknowledged {} after the data had arrived; \
-                 {waits}.{others}",
-                quantities::duration_figure(late.delay_ns)
-            ),
-            evidence: all_evidence,
-            advice: "Nothing needs to be done while nothing waits for them. A program that writes in several parts \
-                     must not wait for them: write at once, or set TCP_NODELAY. Who owns the server can ask for quick \
-                     acknowledgements (TCP_QUICKACK, set again after each read)."
-                .to_owned(),
-            counter_experiment: other.map(|other| other.experiment),
-            share: first.share,
-            ..blank(&CARD, Severity::Note)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| late_acks(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (late, label) = (&first.with, &first.case.label);
+    let Often { some, all, .. } = late.often;
+    let words = "the same with quick acknowledgements at the server: they must come at once";
+    // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
+    let plain = first.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
+    let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledge quickly").filter(|_| plain);
+    let mut all_evidence = vec![
+        evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
+        evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
+    ];
+    let counted = first.case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
+    all_evidence.extend(counted.map(|acks| {
+        evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
+    }));
+    let waits = match late.waited {
+        waited if waited > 0.0 => format!(
+            "writes stayed until then, {} of the time of all traced ones, for a reason that the trace does not show",
+            quantities::share(waited)
+        ),
+        _ => "nothing waited for them".to_owned(),
+    };
+    let others = if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() };
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{label}: in {some} of {all} traced exchanges the server acknowledged {} after the data had arrived; \
+             {waits}.{others}",
+            quantities::duration_figure(late.delay_ns)
+        ),
+        evidence: all_evidence,
+        advice: "Nothing needs to be done while nothing waits for them. A program that writes in several parts \
+                 must not wait for them: write at once, or set TCP_NODELAY. Who owns the server can ask for quick \
+                 acknowledgements (TCP_QUICKACK, set again after each read)."
+            .to_owned(),
+        counter_experiment: other.map(|other| other.experiment),
+        share: first.share,
+        ..blank(&CARD, Severity::Note)
+    }]
 }
 
 fn late_acks(run: &Run, case: &CaseSummary) -> Option<(f64, Late)> {

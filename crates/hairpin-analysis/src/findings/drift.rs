@@ -21,7 +21,7 @@ use crate::statistics::interval::{Estimate, FEWEST};
 use crate::statistics::location::mean;
 use crate::statistics::trend::trend;
 
-pub(super) struct Drift;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "drift",
@@ -35,35 +35,29 @@ const LEAST: f64 = 0.05;
 /// Chance of a false alarm over all cases of a run.
 const FALSE_ALARM: f64 = 0.05;
 
-impl Detector for Drift {
-    fn card(&self) -> FindingCard {
-        CARD
+fn detect(run: &Run) -> Vec<Finding> {
+    let tested = run.cases.iter().filter(|case| case.round_points.len() >= FEWEST).count().max(1);
+    let over = Hits::among(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
+    let within = Hits::among(run, |case| within_rounds(run, case));
+    let mut findings = Vec::new();
+    if let Some(first) = over.first() {
+        let (change, p) = first.with;
+        let words = format!("from its first round to its last {} became", first.case.label);
+        let mut finding = finding(&over, &words, change);
+        finding.evidence = vec![
+            evidence("change over the run (Theil-Sen)", Figure::bare(change), "share"),
+            evidence("chance of such a trend where there is none (Mann-Kendall)", Figure::bare(p), "share"),
+        ];
+        findings.push(finding);
     }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let tested = run.cases.iter().filter(|case| case.round_points.len() >= FEWEST).count().max(1);
-        let over = Hits::among(run, |case| over_rounds(case, FALSE_ALARM / tested as f64));
-        let within = Hits::among(run, |case| within_rounds(run, case));
-        let mut findings = Vec::new();
-        if let Some(first) = over.first() {
-            let (change, p) = first.with;
-            let words = format!("from its first round to its last {} became", first.case.label);
-            let mut finding = finding(&over, &words, change);
-            finding.evidence = vec![
-                evidence("change over the run (Theil-Sen)", Figure::bare(change), "share"),
-                evidence("chance of such a trend where there is none (Mann-Kendall)", Figure::bare(p), "share"),
-            ];
-            findings.push(finding);
-        }
-        if let Some(first) = within.first() {
-            let change = first.with;
-            let words = format!("within each round {} became", first.case.label);
-            let mut finding = finding(&within, &words, change.value);
-            finding.evidence = vec![evidence("change from the second tenth of a round to its end", change, "share")];
-            findings.push(finding);
-        }
-        findings
+    if let Some(first) = within.first() {
+        let change = first.with;
+        let words = format!("within each round {} became", first.case.label);
+        let mut finding = finding(&within, &words, change.value);
+        finding.evidence = vec![evidence("change from the second tenth of a round to its end", change, "share")];
+        findings.push(finding);
     }
+    findings
 }
 
 fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {

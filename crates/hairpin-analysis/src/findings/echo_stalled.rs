@@ -16,7 +16,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds_of};
 
-pub(super) struct EchoStalled;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
@@ -46,57 +46,51 @@ struct Stalls {
     longest_ns: f64,
 }
 
-impl Detector for EchoStalled {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| stalls(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (stalls, label) = (&first.with, &first.case.label);
-        let others = match stalls.typical_ns {
-            typical if 2.0 * stalls.count as f64 >= stalls.of as f64 || typical >= ALWAYS_NS => String::new(),
-            typical => format!(", where it holds half of them less than {}", quantities::duration(typical)),
-        };
-        let summary = format!(
-            "{label}: the server held {} of {} messages for about {} each (the longest {}){others}: {} of all \
-             round-trip time is these stalls.{}",
-            quantities::count(stalls.count),
-            quantities::count(stalls.of),
-            quantities::duration(stalls.held_ns / stalls.count as f64),
-            quantities::duration(stalls.longest_ns),
-            quantities::share(first.share),
-            hits.others()
-        );
-        let severity = match first.share {
-            share if share >= SPOILT => Severity::Problem,
-            share if share >= LEAST_SHARE => Severity::Warning,
-            _ => Severity::Note,
-        };
-        vec![Finding {
-            cases: hits.ids(),
-            summary,
-            evidence: vec![
-                evidence(format!("stalled messages, {label}"), Figure::bare(stalls.count as f64), "count"),
-                evidence(format!("time in stalls, {label}"), Figure::bare(stalls.held_ns), "ns"),
-                evidence(format!("longest turnaround, {label}"), Figure::bare(stalls.longest_ns), "ns"),
-                evidence("share of the round-trip time", Figure::bare(first.share), "share"),
-            ],
-            advice: "Look at the server and its CPU: another program beside it, a virtual CPU taken away (see steal), \
-                     paging, or work that it does before it answers. Give it a CPU of its own (--placement cross-cpu), and \
-                     measure again."
-                .to_owned(),
-            counter_experiment: Some(counter_experiment(
-                "a CPU for each end: stalls of a shared CPU go away, those of the server's own making stay",
-                &[&first.case.case],
-                "placement",
-                &["same-cpu".to_owned(), "cross-cpu".to_owned()],
-            )),
-            share: first.share,
-            ..blank(&CARD, severity)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| stalls(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (stalls, label) = (&first.with, &first.case.label);
+    let others = match stalls.typical_ns {
+        typical if 2.0 * stalls.count as f64 >= stalls.of as f64 || typical >= ALWAYS_NS => String::new(),
+        typical => format!(", where it holds half of them less than {}", quantities::duration(typical)),
+    };
+    let summary = format!(
+        "{label}: the server held {} of {} messages for about {} each (the longest {}){others}: {} of all \
+         round-trip time is these stalls.{}",
+        quantities::count(stalls.count),
+        quantities::count(stalls.of),
+        quantities::duration(stalls.held_ns / stalls.count as f64),
+        quantities::duration(stalls.longest_ns),
+        quantities::share(first.share),
+        hits.others()
+    );
+    let severity = match first.share {
+        share if share >= SPOILT => Severity::Problem,
+        share if share >= LEAST_SHARE => Severity::Warning,
+        _ => Severity::Note,
+    };
+    vec![Finding {
+        cases: hits.ids(),
+        summary,
+        evidence: vec![
+            evidence(format!("stalled messages, {label}"), Figure::bare(stalls.count as f64), "count"),
+            evidence(format!("time in stalls, {label}"), Figure::bare(stalls.held_ns), "ns"),
+            evidence(format!("longest turnaround, {label}"), Figure::bare(stalls.longest_ns), "ns"),
+            evidence("share of the round-trip time", Figure::bare(first.share), "share"),
+        ],
+        advice: "Look at the server and its CPU: another program beside it, a virtual CPU taken away (see steal), \
+                 paging, or work that it does before it answers. Give it a CPU of its own (--placement cross-cpu), and \
+                 measure again."
+            .to_owned(),
+        counter_experiment: Some(counter_experiment(
+            "a CPU for each end: stalls of a shared CPU go away, those of the server's own making stay",
+            &[&first.case.case],
+            "placement",
+            &["same-cpu".to_owned(), "cross-cpu".to_owned()],
+        )),
+        share: first.share,
+        ..blank(&CARD, severity)
+    }]
 }
 
 fn stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {

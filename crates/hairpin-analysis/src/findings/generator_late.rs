@@ -17,7 +17,7 @@ use hairpin_model::summary::CaseSummary;
 use super::support::{Detector, Hits, blank, counter_experiment, evidence, for_longer, rounds_of};
 use crate::open_loop;
 
-pub(super) struct GeneratorLate;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "generator-late",
@@ -35,48 +35,42 @@ struct Late {
     tail: Option<(Figure, Figure)>,
 }
 
-impl Detector for GeneratorLate {
-    fn card(&self) -> FindingCard {
-        CARD
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| late(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (late, label) = (&first.with, &first.case.label);
+    let mut facts = vec![
+        evidence(format!("lateness, mean, {label}"), late.lateness, "ns"),
+        evidence(format!("latency, mean, {label}"), late.latency, "ns"),
+    ];
+    if let Some((lateness, latency)) = late.tail {
+        facts.push(evidence(format!("lateness, p99, {label}"), lateness, "ns"));
+        facts.push(evidence(format!("latency, p99, {label}"), latency, "ns"));
     }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| late(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (late, label) = (&first.with, &first.case.label);
-        let mut facts = vec![
-            evidence(format!("lateness, mean, {label}"), late.lateness, "ns"),
-            evidence(format!("latency, mean, {label}"), late.latency, "ns"),
-        ];
-        if let Some((lateness, latency)) = late.tail {
-            facts.push(evidence(format!("lateness, p99, {label}"), lateness, "ns"));
-            facts.push(evidence(format!("latency, p99, {label}"), latency, "ns"));
-        }
-        let ranked = if open_loop::is_too_late_to_rank(first.case) {
-            format!(
-                " Above {} of the median latency a case is in no ranking.",
-                quantities::share(open_loop::RANKED_UP_TO)
-            )
-        } else {
-            String::new()
-        };
-        let cause = Cause::of(first.case);
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{label}: messages left {} late on average, {} of their mean latency of {}.{ranked}{}",
-                quantities::duration_figure(late.lateness),
-                quantities::share(first.share),
-                quantities::duration(late.latency.value),
-                hits.others()
-            ),
-            evidence: facts,
-            advice: format!("Read the service time for what the transport does after the send. {}", cause.remedy()),
-            counter_experiment: Some(cause.counter_experiment(first.case)),
-            share: first.share,
-            ..blank(&CARD, Severity::Warning)
-        }]
-    }
+    let ranked = if open_loop::is_too_late_to_rank(first.case) {
+        format!(
+            " Above {} of the median latency a case is in no ranking.",
+            quantities::share(open_loop::RANKED_UP_TO)
+        )
+    } else {
+        String::new()
+    };
+    let cause = Cause::of(first.case);
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{label}: messages left {} late on average, {} of their mean latency of {}.{ranked}{}",
+            quantities::duration_figure(late.lateness),
+            quantities::share(first.share),
+            quantities::duration(late.latency.value),
+            hits.others()
+        ),
+        evidence: facts,
+        advice: format!("Read the service time for what the transport does after the send. {}", cause.remedy()),
+        counter_experiment: Some(cause.counter_experiment(first.case)),
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
 }
 
 /// Why a generator was late.

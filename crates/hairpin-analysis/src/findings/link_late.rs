@@ -18,7 +18,7 @@ use super::support::{Detector, Hit, Hits, blank, counter_experiment, evidence, g
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
-pub(super) struct LinkLate;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "link-late",
@@ -46,41 +46,35 @@ struct Late {
     was_overfull: bool,
 }
 
-impl Detector for LinkLate {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| late(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let grave = |hit: &Hit<'_, Late>| {
-            hit.share >= LEAST || hit.with.left_out as f64 >= MANY_LEFT_OUT * hit.with.rounds as f64
-        };
-        let severity = if hits.0.iter().any(|hit| !hit.case.valid && hit.with.left_out > 0) {
-            Severity::Problem
-        } else if hits.0.iter().any(grave) {
-            Severity::Warning
-        } else {
-            Severity::Note
-        };
-        let proved = proved(run, first.case);
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!("{}{}{}", summary(first), left_out(&hits), hits.others()),
-            evidence: all_evidence(first),
-            advice: advice(&hits),
-            counter_experiment: awake(&first.case.case).map(|awake| {
-                let words = "the same with the CPUs kept awake: if the relay is as late, it was not its waking up";
-                let values = ["deep", "shallow"].map(str::to_owned);
-                let experiment = counter_experiment(words, &[&first.case.case], "cpu-idle", &values);
-                paired(experiment, [first.case.case.clone(), awake])
-            }),
-            proved,
-            share: first.share,
-            ..blank(&CARD, severity)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| late(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let grave = |hit: &Hit<'_, Late>| {
+        hit.share >= LEAST || hit.with.left_out as f64 >= MANY_LEFT_OUT * hit.with.rounds as f64
+    };
+    let severity = if hits.0.iter().any(|hit| !hit.case.valid && hit.with.left_out > 0) {
+        Severity::Problem
+    } else if hits.0.iter().any(grave) {
+        Severity::Warning
+    } else {
+        Severity::Note
+    };
+    let proved = proved(run, first.case);
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}{}", summary(first), left_out(&hits), hits.others()),
+        evidence: all_evidence(first),
+        advice: advice(&hits),
+        counter_experiment: awake(&first.case.case).map(|awake| {
+            let words = "the same with the CPUs kept awake: if the relay is as late, it was not its waking up";
+            let values = ["deep", "shallow"].map(str::to_owned);
+            let experiment = counter_experiment(words, &[&first.case.case], "cpu-idle", &values);
+            paired(experiment, [first.case.case.clone(), awake])
+        }),
+        proved,
+        share: first.share,
+        ..blank(&CARD, severity)
+    }]
 }
 
 fn advice(hits: &Hits<'_, Late>) -> String {

@@ -15,7 +15,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hit, Hits, blank, evidence, rounds_of, without_stage};
 
-pub(super) struct LinkSaturated;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "link-saturated",
@@ -74,31 +74,25 @@ struct Saturated {
     share_of_latency: f64,
 }
 
-impl Detector for LinkSaturated {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| saturated(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let words = "the same link without its rate and queue: if it takes as long, it was not the queue";
-        let other = without_stage(run, first.case, QUEUE, words, "take the rate away");
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!("{}{}", summary(first), hits.others()),
-            evidence: all_evidence(first),
-            advice: "Send less than the rate, and have less in flight: pace at four fifths of it, make send buffers no \
-                     larger than rate times round trip, or use a congestion control that keeps queues short (bbr). Over \
-                     UDP nothing else holds a sender back. Who owns the bottleneck can shorten its queue or let it drop \
-                     early (queue=, codel=)."
-                .to_owned(),
-            proved: other.as_ref().and_then(|other| other.proved.clone()),
-            counter_experiment: other.map(|other| other.experiment),
-            share: first.share,
-            ..blank(&CARD, Severity::Warning)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| saturated(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let words = "the same link without its rate and queue: if it takes as long, it was not the queue";
+    let other = without_stage(run, first.case, QUEUE, words, "take the rate away");
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}", summary(first), hits.others()),
+        evidence: all_evidence(first),
+        advice: "Send less than the rate, and have less in flight: pace at four fifths of it, make send buffers no \
+                 larger than rate times round trip, or use a congestion control that keeps queues short (bbr). Over \
+                 UDP nothing else holds a sender back. Who owns the bottleneck can shorten its queue or let it drop \
+                 early (queue=, codel=)."
+            .to_owned(),
+        proved: other.as_ref().and_then(|other| other.proved.clone()),
+        counter_experiment: other.map(|other| other.experiment),
+        share: first.share,
+        ..blank(&CARD, Severity::Warning)
+    }]
 }
 
 fn summary(first: &Hit<'_, Saturated>) -> String {

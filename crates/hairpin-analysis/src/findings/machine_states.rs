@@ -12,7 +12,7 @@ use hairpin_model::run::Run;
 
 use super::support::{Detector, blank, evidence};
 
-pub(super) struct MachineStates;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "machine-states",
@@ -21,39 +21,34 @@ const CARD: FindingCard = FindingCard {
     why: "figures of two states are not comparable; a shared core has such states that no counter of the guest shows",
 };
 
-impl Detector for MachineStates {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let [fast, slow] = run.machine.states.as_slice() else { return Vec::new() };
-        let times = slow.probe_ns / fast.probe_ns;
-        let probe = |name: &str, ns: f64| evidence(format!("probe in the {name} state"), Figure::bare(ns), "ns");
-        vec![Finding {
-            cases: Vec::new(),
-            summary: format!(
-                "The machine was slowed {times:.2} times during {} of the rounds (a shared core?), and changed {} times: \
-                 100 datagrams of a socket to itself took {} instead of {}.",
-                quantities::share(slow.share),
-                run.machine.switches,
-                quantities::duration(slow.probe_ns),
-                quantities::duration(fast.probe_ns)
-            ),
-            evidence: vec![
-                probe("faster", fast.probe_ns),
-                probe("slower", slow.probe_ns),
-                evidence("rounds in the slower state", Figure::bare(slow.share), "share"),
-                evidence("changes of state", Figure::bare(run.machine.switches as f64), "count"),
-            ],
-            advice: "Each case's figures are of the faster state if it has 8 rounds there; those in the other state stand \
-                     beside them. `hairpin compare` compares runs in one state."
+fn detect(run: &Run) -> Vec<Finding> {
+    let [fast, slow] = run.machine.states.as_slice() else { return Vec::new() };
+    let times = slow.probe_ns / fast.probe_ns;
+    let probe = |name: &str, ns: f64| evidence(format!("probe in the {name} state"), Figure::bare(ns), "ns");
+    vec![Finding {
+        cases: Vec::new(),
+        summary: format!(
+            "The machine was slowed {times:.2} times during {} of the rounds (a shared core?), and changed {} times: \
+             100 datagrams of a socket to itself took {} instead of {}.",
+            quantities::share(slow.share),
+            run.machine.switches,
+            quantities::duration(slow.probe_ns),
+            quantities::duration(fast.probe_ns)
+        ),
+        evidence: vec![
+            probe("faster", fast.probe_ns),
+            probe("slower", slow.probe_ns),
+            evidence("rounds in the slower state", Figure::bare(slow.share), "share"),
+            evidence("changes of state", Figure::bare(run.machine.switches as f64), "count"),
+        ],
+        advice:
+            "Each case's figures are of the faster state if it has 8 rounds there; those in the other state stand \
+                 beside them. `hairpin compare` compares runs in one state."
                 .to_owned(),
-            counter_experiment: None,
-            share: 0.0,
-            ..blank(&CARD, Severity::Note)
-        }]
-    }
+        counter_experiment: None,
+        share: 0.0,
+        ..blank(&CARD, Severity::Note)
+    }]
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use hairpin_model::{fact, fact_names};
 use super::support::{Detector, Hits, Traced, blank, evidence, other_remedy};
 use crate::trace::switch;
 
-pub(super) struct ManySmallSegments;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "many-small-segments",
@@ -36,52 +36,46 @@ struct Many {
     needed: f64,
 }
 
-impl Detector for ManySmallSegments {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let words = "the same request in one segment: if it takes as long, the segments cost nothing";
-        let experiment = |case: &CaseSummary| {
-            // One write has no pauses between writes, so that it would be held against those.
-            let pauses = case.case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
-            let (remedy, check) = if pauses {
-                (Remedy::Cork, "cork each request")
-            } else {
-                (Remedy::OneWrite, "send each request in one write")
-            };
-            other_remedy(run, case, remedy, words, check)
+fn detect(run: &Run) -> Vec<Finding> {
+    let words = "the same request in one segment: if it takes as long, the segments cost nothing";
+    let experiment = |case: &CaseSummary| {
+        // One write has no pauses between writes, so that it would be held against those.
+        let pauses = case.case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
+        let (remedy, check) = if pauses {
+            (Remedy::Cork, "cork each request")
+        } else {
+            (Remedy::OneWrite, "send each request in one write")
         };
-        let hits = Hits::among(run, |case| {
-            let many = many(case)?;
-            let change = experiment(case).and_then(|other| other.change);
-            let saved = change.filter(|change| change.verdict == Verdict::Faster);
-            Some((saved.map_or(0.0, |change| change.saved_share().value.clamp(0.0, 1.0)), many))
-        });
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (many, other) = (&first.with, experiment(first.case));
-        let shapes = first.share > 0.0;
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{}: an exchange takes {} segments with payload, where {} would do.{}",
-                first.case.label,
-                quantities::rounded(many.segments.value),
-                quantities::rounded(many.needed),
-                if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
-            ),
-            evidence: all_evidence(run, first.case, many),
-            advice: "Collect the parts of a request and write them at once: one write, writev, MSG_MORE with all but \
-                     the last, or a cork that is released after the last. Keep TCP_NODELAY on top of that, so that the \
-                     request leaves at once."
-                .to_owned(),
-            proved: other.as_ref().and_then(|other| other.proved.clone()),
-            counter_experiment: other.map(|other| other.experiment),
-            share: first.share,
-            ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
-        }]
-    }
+        other_remedy(run, case, remedy, words, check)
+    };
+    let hits = Hits::among(run, |case| {
+        let many = many(case)?;
+        let change = experiment(case).and_then(|other| other.change);
+        let saved = change.filter(|change| change.verdict == Verdict::Faster);
+        Some((saved.map_or(0.0, |change| change.saved_share().value.clamp(0.0, 1.0)), many))
+    });
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (many, other) = (&first.with, experiment(first.case));
+    let shapes = first.share > 0.0;
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: an exchange takes {} segments with payload, where {} would do.{}",
+            first.case.label,
+            quantities::rounded(many.segments.value),
+            quantities::rounded(many.needed),
+            if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
+        ),
+        evidence: all_evidence(run, first.case, many),
+        advice: "Collect the parts of a request and write them at once: one write, writev, MSG_MORE with all but \
+                 the last, or a cork that is released after the last. Keep TCP_NODELAY on top of that, so that the \
+                 request leaves at once."
+            .to_owned(),
+        proved: other.as_ref().and_then(|other| other.proved.clone()),
+        counter_experiment: other.map(|other| other.experiment),
+        share: first.share,
+        ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
+    }]
 }
 
 fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {

@@ -36,28 +36,28 @@ mod unexplained_loss;
 mod wake_up_dominated;
 
 /// Every detector.
-pub const ALL: &[&dyn Detector] = &[
-    &aa_differs::AaDiffers,
-    &autocorking::Autocorking,
-    &cold_start::ColdStarts,
-    &congestion_control::CongestionControl,
-    &cork_not_released::CorkNotReleased,
-    &delayed_ack::DelayedAck,
-    &drift::Drift,
-    &echo_stalled::EchoStalled,
-    &generator_late::GeneratorLate,
-    &link_late::LinkLate,
-    &link_saturated::LinkSaturated,
-    &machine_states::MachineStates,
-    &many_small_segments::ManySmallSegments,
-    &nagle_meets_delayed_ack::NagleMeetsDelayedAck,
-    &nagle_waits::NagleWaits,
-    &noisy_machine::NoisyMachine,
-    &placement_lottery::PlacementLottery,
-    &rate_not_reached::RateNotReached,
-    &retransmission::Retransmission,
-    &unexplained_loss::UnexplainedLoss,
-    &wake_up_dominated::WakeUpDominated,
+pub const ALL: &[Detector] = &[
+    aa_differs::DETECTOR,
+    autocorking::DETECTOR,
+    cold_start::DETECTOR,
+    congestion_control::DETECTOR,
+    cork_not_released::DETECTOR,
+    delayed_ack::DETECTOR,
+    drift::DETECTOR,
+    echo_stalled::DETECTOR,
+    generator_late::DETECTOR,
+    link_late::DETECTOR,
+    link_saturated::DETECTOR,
+    machine_states::DETECTOR,
+    many_small_segments::DETECTOR,
+    nagle_meets_delayed_ack::DETECTOR,
+    nagle_waits::DETECTOR,
+    noisy_machine::DETECTOR,
+    placement_lottery::DETECTOR,
+    rate_not_reached::DETECTOR,
+    retransmission::DETECTOR,
+    unexplained_loss::DETECTOR,
+    wake_up_dominated::DETECTOR,
 ];
 
 /// A cause that explains less than this of the latency is a note.
@@ -67,9 +67,9 @@ const FLOOR: f64 = 0.01;
 /// explains most before the others; then what packets did; then what concerns the run or the machine, the gravest first.
 #[must_use]
 pub fn findings(run: &Run) -> Vec<Finding> {
-    let of = |detector: &&dyn Detector| {
-        let card = detector.card();
-        detector.detect(run).into_iter().map(move |finding| settled(finding, &card, run))
+    let of = |detector: &Detector| {
+        let card = detector.card;
+        (detector.detect)(run).into_iter().map(move |finding| settled(finding, &card, run))
     };
     let mut findings: Vec<Finding> = ALL.iter().flat_map(of).collect();
     findings.iter_mut().for_each(|finding| repeat_the_chances(finding, run));
@@ -135,7 +135,7 @@ mod tests {
             .filter(|name| name != "mod.rs" && name != "support")
             .map(|name| name.trim_end_matches(".rs").replace('_', "-"))
             .collect();
-        let codes: BTreeSet<String> = ALL.iter().map(|detector| detector.card().code.to_owned()).collect();
+        let codes: BTreeSet<String> = ALL.iter().map(|detector| detector.card.code.to_owned()).collect();
         assert_eq!(files, codes);
         assert_eq!(codes.len(), ALL.len(), "two detectors have one code");
     }
@@ -201,7 +201,7 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
         let run = fixture.run();
         let of = |about, severity, share| {
-            let card = FindingCard { about, ..ALL[0].card() };
+            let card = FindingCard { about, ..ALL[0].card };
             rank(&Finding { share, ..support::blank(&card, severity) }, &run)
         };
         assert!(of(About::Cause, Severity::Warning, 0.5) < of(About::Cause, Severity::Problem, 0.4));
@@ -215,7 +215,7 @@ mod tests {
     fn a_cause_that_explains_less_than_a_hundredth_is_a_note_and_a_fault_of_the_run_stays_grave() {
         let run = Fixture::new().run();
         let severity = |about, share| {
-            let card = FindingCard { about, ..ALL[0].card() };
+            let card = FindingCard { about, ..ALL[0].card };
             settled(Finding { share, ..support::blank(&card, Severity::Warning) }, &card, &run).severity
         };
         assert_eq!(severity(About::Cause, 0.0099), Severity::Note);
@@ -229,7 +229,7 @@ mod tests {
         fixture.rounds_of(&Case::ping_pong("tcp"), &[1000; 3]);
         let run = fixture.run();
         let after = |verdict: &str| {
-            let card = FindingCard { about: About::Cause, ..ALL[0].card() };
+            let card = FindingCard { about: About::Cause, ..ALL[0].card };
             let proved = hairpin_model::finding::Proved {
                 check: "change it".to_owned(),
                 verdict: verdict.to_owned(),
@@ -257,7 +257,7 @@ mod tests {
         }
         let run = fixture.run();
         let about = |case: usize, share: f64| {
-            let mut finding = support::blank(&ALL[0].card(), Severity::Warning);
+            let mut finding = support::blank(&ALL[0].card, Severity::Warning);
             (finding.cases, finding.share) = (vec![run.cases[case].id.clone()], share);
             rank(&finding, &run)
         };

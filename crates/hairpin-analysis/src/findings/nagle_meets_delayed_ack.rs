@@ -17,7 +17,7 @@ use hairpin_model::trace::End;
 
 use super::support::{Detector, Hit, Hits, Stall, blank, checked_on, evidence, stall, without_nagle};
 
-pub(super) struct NagleMeetsDelayedAck;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "nagle-meets-delayed-ack",
@@ -28,37 +28,30 @@ const CARD: FindingCard = FindingCard {
 
 /// From this share of the exchanges' time on it is worth a word.
 const LEAST: f64 = 0.05;
-impl Detector for NagleMeetsDelayedAck {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let shared = |stall: Stall| (stall.often.share >= LEAST).then_some((stall.often.share, stall));
-        let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
-        let Some(first) = hits.first() else { return Vec::new() };
-        // With default options the change of one thing is the plainest.
-        let plain = |hit: &&Hit<'_, Stall>| {
-            hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default)
-        };
-        let tried = hits.0.iter().find(plain).unwrap_or(first);
-        let other = without_nagle(run, tried.case);
-        let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
-        let share = of_first.map_or(first.share, |other| other.share(first.share));
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!("{}{}", summary(first), hits.others()),
-            evidence: all_evidence(first),
-            advice: advice(first),
-            proved: other
-                .as_ref()
-                .and_then(|other| other.proved.clone())
-                .map(|proved| checked_on(tried.case, first.case, proved)),
-            counter_experiment: other.map(|other| other.experiment),
-            share,
-            ..blank(&CARD, Severity::Warning)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let shared = |stall: Stall| (stall.often.share >= LEAST).then_some((stall.often.share, stall));
+    let hits = Hits::among(run, |case| stall(run, case).and_then(shared));
+    let Some(first) = hits.first() else { return Vec::new() };
+    // With default options the change of one thing is the plainest.
+    let plain =
+        |hit: &&Hit<'_, Stall>| hit.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
+    let tried = hits.0.iter().find(plain).unwrap_or(first);
+    let other = without_nagle(run, tried.case);
+    let of_first = other.as_ref().filter(|_| tried.case.id == first.case.id);
+    let share = of_first.map_or(first.share, |other| other.share(first.share));
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}", summary(first), hits.others()),
+        evidence: all_evidence(first),
+        advice: advice(first),
+        proved: other
+            .as_ref()
+            .and_then(|other| other.proved.clone())
+            .map(|proved| checked_on(tried.case, first.case, proved)),
+        counter_experiment: other.map(|other| other.experiment),
+        share,
+        ..blank(&CARD, Severity::Warning)
+    }]
 }
 
 fn summary(first: &Hit<'_, Stall>) -> String {

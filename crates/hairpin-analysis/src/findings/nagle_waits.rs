@@ -20,7 +20,7 @@ use hairpin_model::{fact, fact_names};
 use super::support::{Detector, Hit, Hits, Often, Traced, blank, evidence, held_ns, stall, without_nagle};
 use crate::trace::switch;
 
-pub(super) struct NagleWaits;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
@@ -39,29 +39,23 @@ struct Held {
     round_trip_ns: Option<f64>,
 }
 
-impl Detector for NagleWaits {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| held(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let other = without_nagle(run, first.case);
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!("{}{}", summary(first), hits.others()),
-            evidence: all_evidence(first),
-            advice: "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK \
-                     released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting but \
-                     sends a segment for each write."
-                .to_owned(),
-            share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
-            proved: other.as_ref().and_then(|other| other.proved.clone()),
-            counter_experiment: other.map(|other| other.experiment),
-            ..blank(&CARD, Severity::Warning)
-        }]
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| held(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let other = without_nagle(run, first.case);
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}", summary(first), hits.others()),
+        evidence: all_evidence(first),
+        advice: "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK \
+                 released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting but \
+                 sends a segment for each write."
+            .to_owned(),
+        share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
+        proved: other.as_ref().and_then(|other| other.proved.clone()),
+        counter_experiment: other.map(|other| other.experiment),
+        ..blank(&CARD, Severity::Warning)
+    }]
 }
 
 fn summary(first: &Hit<'_, Held>) -> String {

@@ -18,7 +18,7 @@ use hairpin_model::run::Run;
 use super::support::{Detector, blank, evidence, for_longer, rounds_of};
 use crate::statistics::location::median;
 
-pub(super) struct NoisyMachine;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "noisy-machine",
@@ -53,41 +53,35 @@ impl Signs {
     }
 }
 
-impl Detector for NoisyMachine {
-    fn card(&self) -> FindingCard {
-        CARD
+fn detect(run: &Run) -> Vec<Finding> {
+    let mut rounds: Vec<(&RoundRecord, &Measured, Signs)> = run
+        .cases
+        .iter()
+        .flat_map(|case| rounds_of(run, &case.id))
+        .map(|(round, measured)| (round, measured, signs(round, measured, run.environment().cpus_online)))
+        .collect();
+    rounds.sort_by_key(|(round, _, _)| round.number);
+    let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
+    let affected = noisy as f64 / rounds.len().max(1) as f64;
+    if noisy == 0 || affected < LEAST_ROUNDS {
+        return Vec::new();
     }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let mut rounds: Vec<(&RoundRecord, &Measured, Signs)> = run
-            .cases
+    let effect = effect(run, &rounds);
+    let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= EFFECT);
+    vec![Finding {
+        cases: affected_cases(&rounds),
+        summary: summary(&rounds, noisy, effect),
+        evidence: all_evidence(run, &rounds, affected, effect),
+        advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, measure \
+                 for longer, and trust comparisons within this run more than its figures by themselves."
+            .to_owned(),
+        counter_experiment: rounds
             .iter()
-            .flat_map(|case| rounds_of(run, &case.id))
-            .map(|(round, measured)| (round, measured, signs(round, measured, run.environment().cpus_online)))
-            .collect();
-        rounds.sort_by_key(|(round, _, _)| round.number);
-        let noisy = rounds.iter().filter(|(_, _, signs)| signs.any()).count();
-        let affected = noisy as f64 / rounds.len().max(1) as f64;
-        if noisy == 0 || affected < LEAST_ROUNDS {
-            return Vec::new();
-        }
-        let effect = effect(run, &rounds);
-        let grave = affected >= 0.5 || effect.is_some_and(|ratio| (ratio - 1.0).abs() >= EFFECT);
-        vec![Finding {
-            cases: affected_cases(&rounds),
-            summary: summary(&rounds, noisy, effect),
-            evidence: all_evidence(run, &rounds, affected, effect),
-            advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, measure \
-                     for longer, and trust comparisons within this run more than its figures by themselves."
-                .to_owned(),
-            counter_experiment: rounds
-                .iter()
-                .find(|(_, _, signs)| signs.any())
-                .map(|(round, _, _)| for_longer("the same for longer, on a quiet machine", &[&round.order.case])),
-            share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
-            ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
-        }]
-    }
+            .find(|(_, _, signs)| signs.any())
+            .map(|(round, _, _)| for_longer("the same for longer, on a quiet machine", &[&round.order.case])),
+        share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
+        ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
+    }]
 }
 
 fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {

@@ -17,7 +17,7 @@ use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds
 use crate::compare::over_points;
 use crate::statistics::interval::median_over;
 
-pub(super) struct PlacementLottery;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
@@ -52,51 +52,42 @@ struct Place {
     p50: Figure,
 }
 
-impl Detector for PlacementLottery {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| lottery(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let label = &first.case.label;
-        let places: Vec<String> = first
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| lottery(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let label = &first.case.label;
+    let places: Vec<String> = first
+        .with
+        .iter()
+        .map(|place| format!("{} {} in {} rounds", quantities::duration(place.p50.value), place.words, place.rounds))
+        .collect();
+    let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{label}: the scheduler put the ends at different places in different rounds: {}. The difference is {} \
+             of the slower.{}",
+            places.join(", "),
+            quantities::share(first.share),
+            hits.others()
+        ),
+        evidence: first
             .with
             .iter()
-            .map(|place| {
-                format!("{} {} in {} rounds", quantities::duration(place.p50.value), place.words, place.rounds)
-            })
-            .collect();
-        let severity = if first.share >= SHAPES { Severity::Warning } else { Severity::Note };
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{label}: the scheduler put the ends at different places in different rounds: {}. The difference is {} \
-                 of the slower.{}",
-                places.join(", "),
-                quantities::share(first.share),
-                hits.others()
-            ),
-            evidence: first
-                .with
-                .iter()
-                .map(|place| evidence(format!("p50 of rounds seen {}, {label}", place.words), place.p50, "ns"))
-                .collect(),
-            advice:
-                "Do not quote the median of a free placement. Pin both ends, together or apart, and say which; in \
-                     your own program too."
-                    .to_owned(),
-            counter_experiment: Some(counter_experiment(
-                "the ends pinned: each placement by itself must be steady",
-                &hits.cases(),
-                "placement",
-                &["same-cpu", "cross-cpu", "unpinned"].map(str::to_owned),
-            )),
-            share: first.share,
-            ..blank(&CARD, severity)
-        }]
-    }
+            .map(|place| evidence(format!("p50 of rounds seen {}, {label}", place.words), place.p50, "ns"))
+            .collect(),
+        advice: "Do not quote the median of a free placement. Pin both ends, together or apart, and say which; in \
+                 your own program too."
+            .to_owned(),
+        counter_experiment: Some(counter_experiment(
+            "the ends pinned: each placement by itself must be steady",
+            &hits.cases(),
+            "placement",
+            &["same-cpu", "cross-cpu", "unpinned"].map(str::to_owned),
+        )),
+        share: first.share,
+        ..blank(&CARD, severity)
+    }]
 }
 
 fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {

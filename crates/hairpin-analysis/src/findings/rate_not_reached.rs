@@ -16,7 +16,7 @@ use super::support::{Detector, Hits, blank, counter_experiment, evidence, rounds
 use crate::open_loop;
 use crate::open_loop::HeldUp;
 
-pub(super) struct RateNotReached;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "rate-not-reached",
@@ -29,29 +29,22 @@ const CARD: FindingCard = FindingCard {
 /// second.
 const QUEUE: f64 = 10.0;
 
-impl Detector for RateNotReached {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let saturated = Hits::among(run, |case| {
-            let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
-            let reached = open_loop::share_reached(&case.case, &rounds)?;
-            let asked = open_loop::asked_per_s(&case.case)?;
-            (reached < open_loop::SATURATED_BELOW)
-                .then_some((1.0 - reached, (asked, asked * reached, open_loop::held_up(&case.case, &rounds))))
-        });
-        let behind = Hits::among(run, |case| {
-            let is_saturated = saturated.0.iter().any(|hit| hit.case.id == case.id);
-            answers_behind(case).filter(|_| !is_saturated)
-        });
-        let generator = "the generator sent";
-        let queue = "all were sent on time, but answers came at";
-        let findings =
-            [finding(&saturated, generator, Severity::Problem), finding(&behind, queue, Severity::Warning)];
-        findings.into_iter().flatten().collect()
-    }
+fn detect(run: &Run) -> Vec<Finding> {
+    let saturated = Hits::among(run, |case| {
+        let rounds: Vec<_> = rounds_of(run, &case.id).into_iter().map(|(_, measured)| measured).collect();
+        let reached = open_loop::share_reached(&case.case, &rounds)?;
+        let asked = open_loop::asked_per_s(&case.case)?;
+        (reached < open_loop::SATURATED_BELOW)
+            .then_some((1.0 - reached, (asked, asked * reached, open_loop::held_up(&case.case, &rounds))))
+    });
+    let behind = Hits::among(run, |case| {
+        let is_saturated = saturated.0.iter().any(|hit| hit.case.id == case.id);
+        answers_behind(case).filter(|_| !is_saturated)
+    });
+    let generator = "the generator sent";
+    let queue = "all were sent on time, but answers came at";
+    let findings = [finding(&saturated, generator, Severity::Problem), finding(&behind, queue, Severity::Warning)];
+    findings.into_iter().flatten().collect()
 }
 
 /// The rate asked for, the rate reached, and what held the generator up.

@@ -25,7 +25,7 @@ use crate::links::directions;
 use crate::over_rounds::SAMPLES_FOR_P99;
 use crate::statistics::location::median;
 
-pub(super) struct Retransmission;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "retransmission",
@@ -77,36 +77,31 @@ struct Again {
     hurt: Option<Hurt>,
 }
 
-impl Detector for Retransmission {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| again(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
-        let words = "the same link without what dropped the packets: if the mean stays as it is, it was not that";
-        let other = stage.and_then(|stage| without_stage(run, first.case, stage, words, "drop nothing"));
-        let experiment = other.map(|other| other.experiment);
-        let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
-        let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
-        let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!("{}{}", summary(first), others(&hits)),
-            evidence: all_evidence(first),
-            advice: "What is lost must be sent again, or must not matter. Keep more in flight on one connection, so that \
-                     later packets tell of a loss within a round trip; where the path is known to be short, lower the \
-                     least time-out (ip route ... rto_min, TCP_RTO_MIN_US); where only the newest value counts, send it \
-                     over UDP and let lost ones go."
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| again(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
+    let words = "the same link without what dropped the packets: if the mean stays as it is, it was not that";
+    let other = stage.and_then(|stage| without_stage(run, first.case, stage, words, "drop nothing"));
+    let experiment = other.map(|other| other.experiment);
+    let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
+    let proved = pair.and_then(|pair| proved(run, first, &pair[1]));
+    let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!("{}{}", summary(first), others(&hits)),
+        evidence: all_evidence(first),
+        advice:
+            "What is lost must be sent again, or must not matter. Keep more in flight on one connection, so that \
+                 later packets tell of a loss within a round trip; where the path is known to be short, lower the \
+                 least time-out (ip route ... rto_min, TCP_RTO_MIN_US); where only the newest value counts, send it \
+                 over UDP and let lost ones go."
                 .to_owned(),
-            counter_experiment: experiment,
-            proved,
-            share: first.share,
-            ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
-        }]
-    }
+        counter_experiment: experiment,
+        proved,
+        share: first.share,
+        ..blank(&CARD, if shapes { Severity::Warning } else { Severity::Note })
+    }]
 }
 
 impl Hurt {

@@ -13,7 +13,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::support::{Detector, Hits, blank, evidence, for_longer};
 
-pub(super) struct UnexplainedLoss;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
@@ -27,45 +27,40 @@ struct Missing {
     lost: u64,
 }
 
-impl Detector for UnexplainedLoss {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| missing(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        let (missing, case) = (&first.with, first.case);
-        let what = match missing.unexplained {
-            0 => format!("{} were lost, though {} promises every message", missing.lost, case.case.flow().transport),
-            many if many > 0 => format!("{many} are missing without a cause"),
-            many => format!("{} more are accounted for than were sent", -many),
-        };
-        vec![Finding {
-            cases: hits.ids(),
-            summary: format!(
-                "{}: of {} messages sent, {what} ({}).{}",
-                case.label,
-                quantities::count(case.flow().ledger.sent),
-                quantities::share(first.share),
-                hits.others()
-            ),
-            evidence: vec![
-                evidence("messages sent", Figure::bare(case.flow().ledger.sent as f64), "count"),
-                evidence("answers received", Figure::bare(case.flow().ledger.received as f64), "count"),
-                evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
-            ],
-            advice: "Do not use the loss figures of these cases. Please report this with the run folder: either a counter \
-                     is not read that should be, or Hairpin miscounts."
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| missing(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    let (missing, case) = (&first.with, first.case);
+    let what = match missing.unexplained {
+        0 => format!("{} were lost, though {} promises every message", missing.lost, case.case.flow().transport),
+        many if many > 0 => format!("{many} are missing without a cause"),
+        many => format!("{} more are accounted for than were sent", -many),
+    };
+    vec![Finding {
+        cases: hits.ids(),
+        summary: format!(
+            "{}: of {} messages sent, {what} ({}).{}",
+            case.label,
+            quantities::count(case.flow().ledger.sent),
+            quantities::share(first.share),
+            hits.others()
+        ),
+        evidence: vec![
+            evidence("messages sent", Figure::bare(case.flow().ledger.sent as f64), "count"),
+            evidence("answers received", Figure::bare(case.flow().ledger.received as f64), "count"),
+            evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
+        ],
+        advice:
+            "Do not use the loss figures of these cases. Please report this with the run folder: either a counter \
+                 is not read that should be, or Hairpin miscounts."
                 .to_owned(),
-            counter_experiment: Some(for_longer(
-                "the same for longer: a miscount comes back, a full buffer elsewhere may not",
-                &[&case.case],
-            )),
-            share: first.share,
-            ..blank(&CARD, Severity::Problem)
-        }]
-    }
+        counter_experiment: Some(for_longer(
+            "the same for longer: a miscount comes back, a full buffer elsewhere may not",
+            &[&case.case],
+        )),
+        share: first.share,
+        ..blank(&CARD, Severity::Problem)
+    }]
 }
 
 fn missing(run: &Run, case: &CaseSummary) -> Option<(f64, Missing)> {

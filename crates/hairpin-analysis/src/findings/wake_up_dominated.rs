@@ -20,7 +20,7 @@ use super::support::{
     proved,
 };
 
-pub(super) struct WakeUpDominated;
+pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
 const CARD: FindingCard = FindingCard {
     code: "wake-up-dominated",
@@ -73,49 +73,41 @@ impl Waking<'_> {
     }
 }
 
-impl Detector for WakeUpDominated {
-    fn card(&self) -> FindingCard {
-        CARD
-    }
-
-    fn detect(&self, run: &Run) -> Vec<Finding> {
-        let hits = Hits::among(run, |case| waking(run, case));
-        let Some(first) = hits.first() else { return Vec::new() };
-        // The strongest whose deep idle was looked at is told of, else the strongest.
-        let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
-        let proved = tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved));
-        // Whether it is the waking is open where only deep idle was checked, and ruled out. That comes first then.
-        let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
-        let seen = format!("{}{}", summary(first), hits.others());
-        let summary = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
-            Some(change) => {
-                let saved = quantities::duration_figure(change.saved_ns());
-                let said = format!(
-                    "Keeping the CPUs awake saves {saved} of {}: deep idle is not the cause",
-                    tried.case.label
-                );
-                if is_open {
-                    format!("{said}, and whether waking is was not checked. {seen}")
-                } else {
-                    format!("{seen} {said}.")
-                }
+fn detect(run: &Run) -> Vec<Finding> {
+    let hits = Hits::among(run, |case| waking(run, case));
+    let Some(first) = hits.first() else { return Vec::new() };
+    // The strongest whose deep idle was looked at is told of, else the strongest.
+    let tried = hits.0.iter().find(|hit| hit.with.awake.is_some()).unwrap_or(first);
+    let proved = tried.with.proved().map(|proved| checked_on(tried.case, first.case, proved));
+    // Whether it is the waking is open where only deep idle was checked, and ruled out. That comes first then.
+    let is_open = proved.is_none() && tried.with.deep_idle_is_not_it();
+    let seen = format!("{}{}", summary(first), hits.others());
+    let summary = match tried.with.awake.filter(|_| tried.with.deep_idle_is_not_it()) {
+        Some(change) => {
+            let saved = quantities::duration_figure(change.saved_ns());
+            let said =
+                format!("Keeping the CPUs awake saves {saved} of {}: deep idle is not the cause", tried.case.label);
+            if is_open {
+                format!("{said}, and whether waking is was not checked. {seen}")
+            } else {
+                format!("{seen} {said}.")
             }
-            None => seen,
-        };
-        vec![Finding {
-            cases: hits.ids(),
-            summary,
-            evidence: all_evidence(first),
-            advice: "Where latency matters more than CPU time, let the ends spin or poll busily, keep CPUs from deep \
-                     idle states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Else send more \
-                     with each wake-up. Changing the transport comes after that."
-                .to_owned(),
-            counter_experiment: Some(experiment(&hits, tried)),
-            proved,
-            share: if is_open { 0.0 } else { first.share },
-            ..blank(&CARD, Severity::Warning)
-        }]
-    }
+        }
+        None => seen,
+    };
+    vec![Finding {
+        cases: hits.ids(),
+        summary,
+        evidence: all_evidence(first),
+        advice: "Where latency matters more than CPU time, let the ends spin or poll busily, keep CPUs from deep \
+                 idle states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Else send more \
+                 with each wake-up. Changing the transport comes after that."
+            .to_owned(),
+        counter_experiment: Some(experiment(&hits, tried)),
+        proved,
+        share: if is_open { 0.0 } else { first.share },
+        ..blank(&CARD, Severity::Warning)
+    }]
 }
 
 /// What is not checked yet: first whether it is the waking at all, then whether it is that from deep idle.

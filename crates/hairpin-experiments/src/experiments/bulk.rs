@@ -15,21 +15,19 @@ use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::{Direction, Flow};
 use hairpin_model::round::Extent;
 
-use crate::budget::{self, Budget};
-use crate::estimate::deadline_ns;
-use crate::experiment::{Done, Experiment, Step};
+use crate::budget;
+use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
-use crate::links;
 use crate::quantity::MOST_MESSAGES;
 use crate::refused::Refused;
-use crate::selection::{self, Sieve};
-use crate::sequence::{Common, Planned};
+use crate::selection;
+use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 
 /// The experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct Bulk;
+pub const BULK: Experiment =
+    Experiment { name: "bulk", question: "How many bytes a second go through, one way?", knobs: KNOBS, plan };
 
 /// A write where bytes are a stream.
 const WRITE_BYTES: u64 = 64 << 10;
@@ -98,32 +96,12 @@ const KNOBS: &[Knob] = &[
     shared::REPLICATE,
 ];
 
-impl Experiment for Bulk {
-    fn name(&self) -> &'static str {
-        "bulk"
-    }
-
-    fn question(&self) -> &'static str {
-        "How many bytes a second go through, one way?"
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
-        let asked = Asked::read(knobs, capabilities)?;
-        let candidates = selection::candidates(knobs, capabilities)?;
-        asked.refuse_too_many(candidates.len())?;
-        let mut sieve = Sieve::new(capabilities);
-        for candidate in sieve.runnable(&candidates) {
-            for case in asked.cases(&candidate.card) {
-                sieve.offer(&candidate.card, asked.planned(case, capabilities));
-            }
-        }
-        let (planned, skipped) = sieve.finish()?;
-        budget::step(&asked.budget, &planned, skipped, capabilities, done, (asked.seed, asked.common), false)
-    }
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let asked = Asked::read(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, capabilities)?;
+    asked.refuse_too_many(candidates.len())?;
+    let planned = |case| Planned::of(case, asked.warm_up, asked.extent, knobs, capabilities);
+    selection::sieved(&candidates, capabilities, |card| asked.cases(card).into_iter().map(planned).collect())
 }
 
 /// The knobs, read.
@@ -134,10 +112,6 @@ struct Asked {
     connections: Vec<u32>,
     extent: Extent,
     warm_up: Extent,
-    timeout_ns: Option<u64>,
-    budget: Budget,
-    seed: u64,
-    common: Common,
 }
 
 impl Asked {
@@ -151,10 +125,6 @@ impl Asked {
             connections: connections.collect(),
             extent: shared::extent(knobs, "count")?.unwrap_or(Extent::DurationNs(DURATION_NS)),
             warm_up: knobs.value("warmup").unwrap_or(Extent::DurationNs(WARM_UP_NS)),
-            timeout_ns: knobs.value("timeout"),
-            budget: Budget::read(knobs)?,
-            seed: knobs.seed()?,
-            common: shared::common(knobs),
         })
     }
 
@@ -174,11 +144,5 @@ impl Asked {
             case.flow_mut().connections = connections;
         });
         self.circumstances.with_replicates(&self.circumstances.at_their_places(&cases, card))
-    }
-
-    fn planned(&self, case: Case, capabilities: &HostCapabilities) -> Planned {
-        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));
-        let deadline_ns = deadline_ns(&case, [self.warm_up, self.extent], timeout_ns, capabilities);
-        Planned { extent: self.extent, warm_up: self.warm_up, timeout_ns, deadline_ns, case }
     }
 }

@@ -9,15 +9,13 @@ use crate::experiment::Experiment;
 use crate::refused::Refused;
 
 /// Every experiment, in the order in which `hairpin list` shows them.
-pub const ALL: &[&dyn Experiment] =
-    &[&survey::Survey, &round_trip::RoundTrip, &small_writes::SmallWrites, &bulk::Bulk];
+pub const ALL: &[Experiment] = &[survey::SURVEY, round_trip::ROUND_TRIP, small_writes::SMALL_WRITES, bulk::BULK];
 
 /// The experiment of that name.
 ///
 /// # Errors
 /// [`Refused`] with the nearest name.
-pub fn find(name: &str) -> Result<&'static dyn Experiment, Refused> {
-    let known: Vec<&str> = ALL.iter().map(|experiment| experiment.name()).collect();
-    let name = hairpin_model::names::find("experiment", name, &known)?;
-    Ok(ALL.iter().copied().find(|experiment| experiment.name() == name).expect("found among their names"))
+pub fn find(name: &str) -> Result<&'static Experiment, Refused> {
+    let known: Vec<&str> = ALL.iter().map(|experiment| experiment.name).collect();
+    Ok(&ALL[hairpin_model::names::place("experiment", name, &known)?])
 }

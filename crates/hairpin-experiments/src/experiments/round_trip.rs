@@ -21,22 +21,21 @@ use hairpin_model::card::Card;
 use hairpin_model::case::Case;
 use hairpin_model::round::Extent;
 
-use crate::budget::{self, Budget};
-use crate::estimate::deadline_ns;
-use crate::experiment::{Done, Experiment, Step};
+use crate::budget;
+use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::MOST_MESSAGES;
 use crate::refused::Refused;
-use crate::selection::{self, Sieve};
-use crate::sequence::{Common, Planned};
+use crate::selection;
+use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
 /// The experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct RoundTrip;
+pub const ROUND_TRIP: Experiment =
+    Experiment { name: "round-trip", question: "How long does a message take there and back?", knobs: KNOBS, plan };
 
 /// Warm-up, in messages, where no CPU falls asleep between messages.
 pub const WARM_UP_MESSAGES: u64 = 500;
@@ -95,40 +94,13 @@ const KNOBS: &[Knob] = &[
 /// Messages measured in each round where neither a count nor a duration is given.
 const DEFAULT_COUNT: u64 = 1250;
 
-impl Experiment for RoundTrip {
-    fn name(&self) -> &'static str {
-        "round-trip"
-    }
-
-    fn question(&self) -> &'static str {
-        "How long does a message take there and back?"
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
-        let asked = Asked::read(knobs, capabilities)?;
-        let candidates = selection::candidates(knobs, capabilities)?;
-        asked.refuse_too_many(candidates.len())?;
-        let mut sieve = Sieve::new(capabilities);
-        for candidate in sieve.runnable(&candidates) {
-            for case in asked.cases(&candidate.card) {
-                sieve.offer(&candidate.card, asked.planned(case, &candidate.card, capabilities));
-            }
-        }
-        let (planned, skipped) = sieve.finish()?;
-        budget::step(
-            &asked.budget,
-            &planned,
-            skipped,
-            capabilities,
-            done,
-            (asked.seed, asked.common),
-            knobs.is_on("trace"),
-        )
-    }
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let asked = Asked::read(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, capabilities)?;
+    asked.refuse_too_many(candidates.len())?;
+    selection::sieved(&candidates, capabilities, |card| {
+        asked.cases(card).into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
+    })
 }
 
 /// The knobs, read.
@@ -139,10 +111,6 @@ struct Asked {
     rates_per_s: Vec<f64>,
     extent: Option<Extent>,
     warm_up: Option<Extent>,
-    timeout_ns: Option<u64>,
-    budget: Budget,
-    seed: u64,
-    common: Common,
 }
 
 impl Asked {
@@ -158,10 +126,6 @@ impl Asked {
             rates_per_s: rates,
             extent,
             warm_up: knobs.value("warmup"),
-            timeout_ns: knobs.value("timeout"),
-            budget: Budget::read(knobs)?,
-            seed: knobs.seed()?,
-            common: shared::common(knobs),
         })
     }
 
@@ -196,7 +160,7 @@ impl Asked {
         self.circumstances.with_replicates(&cases)
     }
 
-    fn planned(&self, case: Case, card: &Card, capabilities: &HostCapabilities) -> Planned {
+    fn planned(&self, case: Case, card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
         let count = if case.flow().load.rate_per_s().is_none() {
             links::count(DEFAULT_COUNT, travel_ns)
@@ -205,9 +169,7 @@ impl Asked {
         };
         let extent = self.extent.unwrap_or(Extent::Count(count));
         let warm_up = self.warm_up.unwrap_or_else(|| warm_up(&case, card, travel_ns));
-        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));
-        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
-        Planned { extent, warm_up, timeout_ns, deadline_ns, case }
+        Planned::of(case, warm_up, extent, knobs, capabilities)
     }
 }
 

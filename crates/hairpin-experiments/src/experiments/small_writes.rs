@@ -21,25 +21,27 @@ use hairpin_model::exchange::{Exchange, Remedy, Writes};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_duration;
 use hairpin_model::round::Extent;
-use hairpin_model::run::Skipped;
 
-use crate::budget::{self, Budget};
-use crate::estimate::deadline_ns;
+use crate::budget;
 use crate::exchange_time::{self, pauses_ns};
-use crate::experiment::{Done, Experiment, Step};
+use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
 use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS, MOST_MESSAGES};
 use crate::refused::Refused;
-use crate::selection::{self, Sieve};
-use crate::sequence::{Common, Planned};
+use crate::selection;
+use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};
 
 /// The experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct SmallWrites;
+pub const SMALL_WRITES: Experiment = Experiment {
+    name: "small-writes",
+    question: "What do small writes cost, and which remedy helps?",
+    knobs: KNOBS,
+    plan,
+};
 
 /// How long a round measures where neither `--exchanges` nor `--duration` says, in ns.
 pub const DURATION_NS: u64 = 40_000_000;
@@ -135,32 +137,17 @@ const KNOBS: &[Knob] = &[
     shared::FAULT_IN_REPLICATE,
 ];
 
-impl Experiment for SmallWrites {
-    fn name(&self) -> &'static str {
-        "small-writes"
-    }
-
-    fn question(&self) -> &'static str {
-        "What do small writes cost, and which remedy helps?"
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
-        let asked = Asked::read(knobs, capabilities)?;
-        let (planned, skipped) = asked.plan(knobs, capabilities)?;
-        budget::step(
-            &asked.budget,
-            &planned,
-            skipped,
-            capabilities,
-            done,
-            (asked.seed, asked.common),
-            knobs.is_on("trace"),
-        )
-    }
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let asked = Asked::read(knobs, capabilities)?;
+    let candidates = selection::candidates(knobs, capabilities)?;
+    let own = shared::product(&[candidates.len(), asked.writes.len(), asked.remedies.len()]);
+    shared::refuse_too_many(own.saturating_mul(asked.circumstances.combinations()))?;
+    let (planned, skipped) = selection::sieved(&candidates, capabilities, |card| {
+        let cases = asked.cases(card, &asked.remedies_for(card, knobs));
+        cases.into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
+    })?;
+    planned.iter().try_for_each(|planned| asked.refuse_a_long_gap(planned.timeout_ns))?;
+    Ok((planned, skipped))
 }
 
 /// The knobs, read.
@@ -173,10 +160,6 @@ struct Asked {
     remedies: Vec<Remedy>,
     extent: Option<Extent>,
     warm_up: Option<Extent>,
-    timeout_ns: Option<u64>,
-    budget: Budget,
-    seed: u64,
-    common: Common,
 }
 
 impl Asked {
@@ -193,30 +176,9 @@ impl Asked {
             remedies: knobs.choices("remedy", &every_remedy),
             extent: shared::extent(knobs, "exchanges")?,
             warm_up: knobs.value("warmup"),
-            timeout_ns: knobs.value("timeout"),
-            budget: Budget::read(knobs)?,
-            seed: knobs.seed()?,
-            common: shared::common(knobs),
         };
         asked.refuse_endless_gaps()?;
         Ok(asked)
-    }
-
-    /// Every possible case with its extents, and what is not possible with the reasons.
-    fn plan(&self, knobs: &Knobs, capabilities: &HostCapabilities) -> Result<(Vec<Planned>, Vec<Skipped>), Refused> {
-        let candidates = selection::candidates(knobs, capabilities)?;
-        let own = shared::product(&[candidates.len(), self.writes.len(), self.remedies.len()]);
-        shared::refuse_too_many(own.saturating_mul(self.circumstances.combinations()))?;
-        let mut sieve = Sieve::new(capabilities);
-        for candidate in sieve.runnable(&candidates) {
-            let remedies = self.remedies_for(&candidate.card, knobs);
-            for case in self.cases(&candidate.card, &remedies) {
-                sieve.offer(&candidate.card, self.planned(case, &candidate.card, capabilities));
-            }
-        }
-        let (planned, skipped) = sieve.finish()?;
-        planned.iter().try_for_each(|planned| self.refuse_a_long_gap(planned.timeout_ns))?;
-        Ok((planned, skipped))
     }
 
     /// The remedies offered to a transport: all to TCP; to a control what is asked of it.
@@ -253,15 +215,13 @@ impl Asked {
         self.circumstances.with_replicates(&cases)
     }
 
-    fn planned(&self, case: Case, card: &Card, capabilities: &HostCapabilities) -> Planned {
+    fn planned(&self, case: Case, card: &Card, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
         let travel_ns = links::travel_ns(&case, capabilities);
         let auto =
             case.flow().load.exchange().map(|exchange| exchange_time::warm_up(&case, exchange, card, travel_ns));
         let extent = self.extent.unwrap_or(Extent::DurationNs(links::duration_ns(DURATION_NS, travel_ns)));
         let warm_up = self.warm_up.or(auto).unwrap_or(Extent::Count(0));
-        let timeout_ns = self.timeout_ns.unwrap_or_else(|| links::timeout_ns(&case, capabilities));
-        let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
-        Planned { extent, warm_up, timeout_ns, deadline_ns, case }
+        Planned::of(case, warm_up, extent, knobs, capabilities)
     }
 
     /// Refuses pauses in which the server would give up.

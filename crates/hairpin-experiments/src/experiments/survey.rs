@@ -14,22 +14,25 @@ use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::round::Extent;
 
-use crate::budget::{self, Budget};
-use crate::estimate::deadline_ns;
-use crate::experiment::{Done, Experiment, Step};
+use crate::budget;
+use crate::experiment::{Experiment, Planning};
 use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::links;
 use crate::refused::Refused;
 use crate::selection::{self, Sieve};
-use crate::sequence::{Common, Planned};
+use crate::sequence::Planned;
 use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED};
 use crate::warm_up::WARM_UP_NS;
 
 /// The experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct Survey;
+pub const SURVEY: Experiment = Experiment {
+    name: "survey",
+    question: "Which transport is fastest on this machine, and what makes the others slower?",
+    knobs: KNOBS,
+    plan,
+};
 
 /// Which transports a line is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,12 +125,6 @@ pub const LINES: &[Line] = &[
     },
 ];
 
-/// The survey's table, as METHODOLOGY.md lists it.
-#[must_use]
-pub fn table() -> &'static [Line] {
-    LINES
-}
-
 /// The lines that are measured over an emulated link: the path and its A/A pair. The others are about waking a CPU
 /// and spinning, which a link of milliseconds hides.
 pub const OVER_LINKS: &[&str] = &["path", "again"];
@@ -144,43 +141,26 @@ const KNOBS: &[Knob] = &[
     FAULT_IN_REPLICATE,
 ];
 
-impl Experiment for Survey {
-    fn name(&self) -> &'static str {
-        "survey"
-    }
-
-    fn question(&self) -> &'static str {
-        "Which transport is fastest on this machine, and what makes the others slower?"
-    }
-
-    fn knobs(&self) -> &'static [Knob] {
-        KNOBS
-    }
-
-    fn next(&self, knobs: &Knobs, capabilities: &HostCapabilities, done: &Done<'_>) -> Result<Step, Refused> {
-        let (injected_fault, fault_in_replicate) =
-            (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
-        let mut sieve = Sieve::new(capabilities);
-        let mut candidates = selection::candidates(knobs, capabilities)?;
-        candidates.retain(|candidate| candidate.card.in_survey);
-        let runnable = sieve.runnable(&candidates);
-        for link in links::asked(knobs, capabilities)? {
-            let is_emulated = link.line != LOOPBACK;
-            for line in LINES.iter().filter(|line| !is_emulated || OVER_LINKS.contains(&line.name)) {
-                for candidate in over(line, &runnable) {
-                    let mut case = case(line, candidate, link.clone());
-                    case.injected_fault =
-                        if line.replicate == 1 { fault_in_replicate.or(injected_fault) } else { injected_fault };
-                    sieve.offer(&candidate.card, planned(line, case, capabilities));
-                }
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let (injected_fault, fault_in_replicate) =
+        (knobs.value("injected-fault"), knobs.value::<InjectedFault>("replicate-fault"));
+    let mut sieve = Sieve::new(capabilities);
+    let mut candidates = selection::candidates(knobs, capabilities)?;
+    candidates.retain(|candidate| candidate.card.in_survey);
+    let runnable = sieve.runnable(&candidates);
+    for link in links::asked(knobs, capabilities)? {
+        let is_emulated = link.line != LOOPBACK;
+        for line in LINES.iter().filter(|line| !is_emulated || OVER_LINKS.contains(&line.name)) {
+            for candidate in over(line, &runnable) {
+                let mut case = case(line, candidate, link.clone());
+                case.injected_fault =
+                    if line.replicate == 1 { fault_in_replicate.or(injected_fault) } else { injected_fault };
+                sieve.offer(&candidate.card, planned(line, case, knobs, capabilities));
             }
         }
-        let (planned, skipped) = sieve.finish()?;
-        budget::step(&Budget::read(knobs)?, &planned, skipped, capabilities, done, (knobs.seed()?, COMMON), false)
     }
+    sieve.finish()
 }
-
-const COMMON: Common = Common { keep_samples: 100_000, allow_unmet_options: false, port: 0 };
 
 /// The candidates that a line is about. A waiting that a card does not have is no news in a survey: it is left out
 /// without a word, and `hairpin list` shows it.
@@ -211,12 +191,10 @@ fn case(line: &Line, candidate: &Candidate, link: KnownLink) -> Case {
     case
 }
 
-fn planned(line: &Line, case: Case, capabilities: &HostCapabilities) -> Planned {
+fn planned(line: &Line, case: Case, knobs: &Knobs, capabilities: &HostCapabilities) -> Planned {
     let travel_ns = links::travel_ns(&case, capabilities);
     let over_a_link = Extent::Count(links::warm_up_count(WARM_UP_MESSAGES, travel_ns));
     let extent = Extent::Count(links::count(line.count, travel_ns));
     let warm_up = if case.is_emulated() { over_a_link } else { line.warm_up };
-    let timeout_ns = links::timeout_ns(&case, capabilities);
-    let deadline_ns = deadline_ns(&case, [warm_up, extent], timeout_ns, capabilities);
-    Planned { extent, warm_up, timeout_ns, deadline_ns, case }
+    Planned::of(case, warm_up, extent, knobs, capabilities)
 }

@@ -213,17 +213,17 @@ pub fn running(step: Step) -> Option<Plan> {
 
 /// Flags such as `("size", "4,8")` as knobs; the seed 7 is added where none is given, and one CPU where no placement is, so
 /// that a plan has each case once.
-pub fn turned(experiment: &dyn Experiment, flags: &[(&str, &str)]) -> Result<Knobs, Refused> {
+pub fn turned(experiment: &Experiment, flags: &[(&str, &str)]) -> Result<Knobs, Refused> {
     let mut given: Vec<(String, Vec<String>)> =
         flags.iter().map(|(name, text)| ((*name).to_owned(), vec![(*text).to_owned()])).collect();
     if !flags.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed".to_owned(), vec!["7".to_owned()]));
     }
-    let has_placement = experiment.knobs().iter().any(|knob| knob.name == "placement");
+    let has_placement = experiment.knobs.iter().any(|knob| knob.name == "placement");
     if has_placement && !flags.iter().any(|(name, _)| *name == "placement") {
         given.push(("placement".to_owned(), vec!["same-cpu".to_owned()]));
     }
-    Knobs::from_given(experiment.knobs(), given)
+    Knobs::from_given(experiment.knobs, given)
 }
 
 /// After these rounds, whose intervals nobody has looked at.
@@ -234,7 +234,7 @@ pub fn after(rounds: &[RoundRecord]) -> Done<'_> {
 /// The first step of an experiment for flags such as `("size", "4,8")`; a seed is added where none is given.
 pub fn plan_on(
     capabilities: &HostCapabilities,
-    experiment: &dyn Experiment,
+    experiment: &Experiment,
     flags: &[(&str, &str)],
 ) -> Result<Plan, Refused> {
     let knobs = turned(experiment, flags)?;
@@ -266,7 +266,7 @@ fn recorded(orders: &[RoundOrder], outcome: &Outcome) -> Vec<RoundRecord> {
 
 /// The plan of `round-trip` with all host capabilities.
 pub fn round_trip(flags: &[(&str, &str)]) -> Result<Plan, Refused> {
-    plan_on(&capabilities(), &experiments::round_trip::RoundTrip, flags)
+    plan_on(&capabilities(), &experiments::round_trip::ROUND_TRIP, flags)
 }
 
 /// The refusal's text.

@@ -32,7 +32,7 @@ pub fn command() -> Command {
         .after_help(AFTER_HELP)
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true);
-    let measuring = experiments::ALL.iter().map(|experiment| experiment_command(*experiment));
+    let measuring = experiments::ALL.iter().map(experiment_command);
     with_knobs(root, survey)
         .subcommands(measuring)
         .subcommand(list())
@@ -45,12 +45,12 @@ pub fn command() -> Command {
         .subcommand(man())
 }
 
-fn experiment_command(experiment: &'static dyn Experiment) -> Command {
-    with_knobs(Command::new(experiment.name()).about(experiment.question()).after_help(AFTER_HELP), experiment)
+fn experiment_command(experiment: &'static Experiment) -> Command {
+    with_knobs(Command::new(experiment.name).about(experiment.question).after_help(AFTER_HELP), experiment)
 }
 
-fn with_knobs(command: Command, experiment: &'static dyn Experiment) -> Command {
-    let knobs = experiment.knobs().iter().map(knob_argument);
+fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
+    let knobs = experiment.knobs.iter().map(knob_argument);
     command
         .args(knobs)
         .arg(folder("out", "Folder to save the run in; it must not hold one yet [default: hairpin-runs/TIME-NAME]"))
@@ -243,8 +243,8 @@ mod tests {
     fn every_experiment_and_every_knob_is_a_word() {
         let command = command();
         for experiment in experiments::ALL {
-            let own = command.find_subcommand(experiment.name()).expect("every experiment is a command");
-            for knob in experiment.knobs() {
+            let own = command.find_subcommand(experiment.name).expect("every experiment is a command");
+            for knob in experiment.knobs {
                 assert!(own.get_arguments().any(|argument| argument.get_long() == Some(knob.name)), "{}", knob.name);
             }
         }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use clap::ArgMatches;
-use hairpin_analysis::findings;
+use hairpin_analysis::findings::{self, Detector};
 use hairpin_experiments::experiments;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach};
@@ -47,7 +47,7 @@ fn table(capabilities: &HostCapabilities) -> String {
     }
     list.heading("Experiments");
     for experiment in experiments::ALL {
-        list.item(experiment.name(), experiment.question());
+        list.item(experiment.name, experiment.question);
     }
     list.heading("Remedies (small-writes --remedy NAME,...)");
     for (word, summary) in remedies() {
@@ -55,7 +55,7 @@ fn table(capabilities: &HostCapabilities) -> String {
     }
     list.heading("Findings");
     for detector in findings::ALL {
-        list.item(detector.card().code, detector.card().what);
+        list.item(detector.card.code, detector.card.what);
     }
     list.heading("Options (--option name=value,...)");
     for option in OptionName::ALL {
@@ -133,16 +133,15 @@ fn as_json(capabilities: &HostCapabilities) -> Value {
     let experiments: Vec<Value> = experiments::ALL
         .iter()
         .map(|experiment| {
-            let knobs: Vec<Value> = experiment.knobs().iter().filter(|knob| !knob.hidden).map(|knob| {
+            let knobs: Vec<Value> = experiment.knobs.iter().filter(|knob| !knob.hidden).map(|knob| {
             json!({ "name": knob.name, "help": knob.help, "default": knob.default, "many": knob.many })
         }).collect();
-            json!({ "name": experiment.name(), "question": experiment.question(), "knobs": knobs })
+            json!({ "name": experiment.name, "question": experiment.question, "knobs": knobs })
         })
         .collect();
     let findings: Vec<Value> = findings::ALL
         .iter()
-        .map(|detector| {
-            let card = detector.card();
+        .map(|Detector { card, .. }| {
             json!({ "code": card.code, "about": card.about, "what": card.what, "why": card.why })
         })
         .collect();
@@ -181,11 +180,10 @@ fn markdown() -> String {
     for experiment in experiments::ALL {
         let head = format!(
             "\n## Experiment `{}`\n\n{}\n\n| flag | what it sets | default |\n|---|---|---|\n",
-            experiment.name(),
-            experiment.question()
+            experiment.name, experiment.question
         );
         text.push_str(&head);
-        for knob in experiment.knobs().iter().filter(|knob| !knob.hidden) {
+        for knob in experiment.knobs.iter().filter(|knob| !knob.hidden) {
             let help = knob.help.replace('|', "\\|");
             writeln!(
                 text,
@@ -201,8 +199,7 @@ fn markdown() -> String {
         writeln!(text, "| `{name}` | {summary} |").expect("a String takes any text");
     }
     text.push_str("\n## Findings\n\n| code | about | what it says | why it matters |\n|---|---|---|---|\n");
-    for detector in findings::ALL {
-        let card = detector.card();
+    for Detector { card, .. } in findings::ALL {
         writeln!(text, "| `{}` | {} | {} | {} |", card.code, card.about, card.what, card.why)
             .expect("a String takes any text");
     }

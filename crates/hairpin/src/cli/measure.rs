@@ -67,7 +67,7 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
 
 /// An experiment and how its knobs are turned.
 pub(super) struct Asked {
-    experiment: &'static dyn Experiment,
+    experiment: &'static Experiment,
     knobs: Knobs,
     seed: u64,
     prove: bool,
@@ -103,7 +103,7 @@ impl Asked {
     /// Refuses a ladder of what is not among the cases, before anything is measured for it.
     fn check_ladder(&self, which: &str, cases: &[Case], bench: &Bench) -> Result<(), Stopped> {
         let traces = self.knobs.is_on("trace");
-        if !traces && self.experiment.knobs().iter().any(|knob| knob.name == "trace") {
+        if !traces && self.experiment.knobs.iter().any(|knob| knob.name == "trace") {
             let why =
                 "--ladder draws a traced exchange, and --trace off traces none (hint: leave out one of the two)";
             return Err(Stopped::usage(why));
@@ -236,10 +236,10 @@ fn unready(error: impl std::fmt::Display) -> Stopped {
     ))
 }
 
-fn plan(experiment: &dyn Experiment, knobs: &Knobs) -> Plan {
+fn plan(experiment: &Experiment, knobs: &Knobs) -> Plan {
     Plan {
-        experiment: experiment.name().to_owned(),
-        question: experiment.question().to_owned(),
+        experiment: experiment.name.to_owned(),
+        question: experiment.question.to_owned(),
         knobs: knobs.pairs(),
         quick: knobs.is_on("quick"),
         alpha: if knobs.is_given("until") { ALPHA_OF_A_LOOK } else { Plan::default().alpha },
@@ -248,9 +248,9 @@ fn plan(experiment: &dyn Experiment, knobs: &Knobs) -> Plan {
 }
 
 /// The knobs as given, and the seed: the user's, or one drawn from the time.
-fn knobs(experiment: &'static dyn Experiment, matches: &ArgMatches) -> Result<(Knobs, u64), Stopped> {
+fn knobs(experiment: &'static Experiment, matches: &ArgMatches) -> Result<(Knobs, u64), Stopped> {
     let mut given = Vec::new();
-    for knob in experiment.knobs() {
+    for knob in experiment.knobs {
         if matches.value_source(knob.name) != Some(ValueSource::CommandLine) {
             continue;
         }
@@ -263,7 +263,7 @@ fn knobs(experiment: &'static dyn Experiment, matches: &ArgMatches) -> Result<(K
     if !given.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed", vec![drawn_seed().to_string()]));
     }
-    let knobs = Knobs::from_given(experiment.knobs(), given).map_err(Stopped::usage)?;
+    let knobs = Knobs::from_given(experiment.knobs, given).map_err(Stopped::usage)?;
     let seed = knobs.seed().map_err(Stopped::usage)?;
     Ok((knobs, seed))
 }

@@ -22,12 +22,12 @@ pub(super) use self::traced::{Often, Traced, held_ns};
 use crate::counted;
 
 /// Looks for one cause in a run.
-pub trait Detector: Sync {
+#[derive(Clone, Copy, Debug)]
+pub struct Detector {
     /// Its code, what it says, and why that matters.
-    fn card(&self) -> FindingCard;
-
+    pub card: FindingCard,
     /// What it finds; few findings over many cases rather than one for each.
-    fn detect(&self, run: &Run) -> Vec<Finding>;
+    pub(super) detect: fn(&Run) -> Vec<Finding>,
 }
 
 /// A finding to be filled in with `..`.
