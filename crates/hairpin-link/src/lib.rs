@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod builtin;
+mod figures;
 #[cfg(test)]
 mod fixture;
 pub mod generator;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use hairpin_model::link::{Direction, DirectionRecord, DroppedPacket, PacketCounts, StageRecord};
 
+use crate::figures::PathProfile;
 use crate::packet::{Fate, InFlight, Outcome, Packet};
 use crate::stage::{Held, Outbox, Site, Stage};
-use crate::stages::{self, PathProfile};
+use crate::stages;
 use crate::timeline::Timeline;
 
 /// How many drops are listed one by one; more are counted.
@@ -73,11 +74,11 @@ impl Path {
         let mut stations: Vec<Station> = stages::ALL
             .iter()
             .filter_map(|listed| {
-                let stage = listed.build(figures, site)?;
-                let figures = listed.figures(figures, site.mtu_bytes).unwrap_or_default();
-                let dropped = listed.reasons().iter().map(|reason| (*reason, 0)).collect();
+                let stage = (listed.build)(figures, site)?;
+                let figures = (listed.figures)(figures, site.mtu_bytes).unwrap_or_default();
+                let dropped = listed.reasons.iter().map(|reason| (*reason, 0)).collect();
                 let ledger = StageCounts { dropped, ..StageCounts::default() };
-                Some(Station { name: listed.name(), figures, stage, least_after_ns: 0, ledger, highest_turn_out: 0 })
+                Some(Station { name: listed.name, figures, stage, least_after_ns: 0, ledger, highest_turn_out: 0 })
             })
             .collect();
         let mut least_ns = 0_u64;

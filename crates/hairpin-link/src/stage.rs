@@ -2,6 +2,7 @@
 
 use hairpin_model::link::Direction;
 
+use crate::figures::PathProfile;
 use crate::generator::Generator;
 use crate::packet::InFlight;
 use crate::trace::Trace;
@@ -119,21 +120,29 @@ pub struct Contradiction {
     pub hint: String,
 }
 
-/// A stage and its figures `F` of a direction.
-#[derive(Debug)]
-pub struct Card<F: 'static> {
+/// What a stage is, and how it is made from the figures of a direction.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
     /// Its name, in ledgers and logs. Its file is named after it.
     pub name: &'static str,
     /// What it models, in one line.
     pub models: &'static str,
     /// The words by which a profile asks for it.
-    pub words: &'static [Word<F>],
+    pub words: &'static [Word],
     /// The reasons for which it drops.
     pub reasons: &'static [&'static str],
     /// What is impossible or contradictory in the figures.
-    pub check: fn(&F, mtu_bytes: u32) -> Option<Contradiction>,
+    pub check: fn(&PathProfile, mtu_bytes: u32) -> Option<Contradiction>,
     /// The figures in words; null where they ask for no such stage.
-    pub figures: fn(&F, mtu_bytes: u32) -> Option<String>,
+    pub figures: fn(&PathProfile, mtu_bytes: u32) -> Option<String>,
     /// The stage itself; null where the figures ask for none.
-    pub build: fn(&F, &Site<'_>) -> Option<Box<dyn Stage>>,
+    pub build: fn(&PathProfile, &Site<'_>) -> Option<Box<dyn Stage>>,
+}
+
+impl Card {
+    /// The stage's name.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
 }

@@ -98,13 +98,13 @@ fn a_built_in_profile_can_be_changed_by_the_words_after_it() {
 
 #[test]
 fn every_example_of_the_language_is_read_and_shown() {
-    for word in stages::ALL.iter().flat_map(|stage| stage.words()) {
-        let example = word.example();
-        let with = word.needs().map_or(String::new(), |(_, example)| format!(" {example}"));
+    for word in stages::ALL.iter().flat_map(|stage| stage.words) {
+        let example = word.example;
+        let with = word.about.map_or(String::new(), |about| format!(" {}", about.example));
         let profile = read(&format!("{example}{with}"));
         assert!(profile.to_string().contains(example), "{example} is shown as {profile}");
-        assert_eq!(example.split_once('=').unwrap().0.trim_start_matches("up."), word.name());
-        for text in [word.says(), example] {
+        assert_eq!(example.split_once('=').unwrap().0.trim_start_matches("up."), word.name);
+        for text in [word.says, example] {
             assert!(!text.is_empty() && !text.ends_with('.') && text.trim() == text, "{text}");
         }
     }
@@ -116,7 +116,7 @@ fn every_stage_tells_its_figures_in_words() {
                 corrupt=0.1% duplicate=2% delay=23.5ms±1ms reorder=1%/5ms";
     let figures = read(line).figures(hairpin_link::Direction::Up);
     let names: Vec<&str> = figures.iter().map(|(stage, _)| *stage).collect();
-    assert_eq!(names, stages::ALL.iter().map(|stage| stage.name()).collect::<Vec<_>>());
+    assert_eq!(names, stages::ALL.iter().map(|stage| stage.name).collect::<Vec<_>>());
     let figures: Vec<&str> = figures.iter().map(|(_, figures)| figures.as_str()).collect();
     assert_eq!(
         figures,
@@ -220,8 +220,8 @@ fn a_line_without_end_is_refused() {
 fn pieces() -> impl Strategy<Value = String> {
     let words: Vec<String> = stages::ALL
         .iter()
-        .flat_map(|stage| stage.words())
-        .map(|word| word.example().to_owned())
+        .flat_map(|stage| stage.words)
+        .map(|word| word.example.to_owned())
         .chain(builtin::ALL.iter().map(|builtin| builtin.line.to_owned()))
         .chain(
             [
@@ -305,14 +305,14 @@ proptest! {
 fn the_page_about_links_has_every_word_and_every_reason() {
     let page = include_str!("../../../docs/links.md");
     for stage in stages::ALL {
-        for word in stage.words() {
-            let row = format!("| `{}` | {} | {} |", word.example(), stage.name(), word.says());
+        for word in stage.words {
+            let row = format!("| `{}` | {} | {} |", word.example, stage.name, word.says);
             assert!(page.contains(&row), "docs/links.md does not hold: {row}");
         }
-        for reason in stage.reasons() {
+        for reason in stage.reasons {
             assert!(page.contains(&format!("`{reason}`")), "docs/links.md does not know the reason `{reason}`");
         }
     }
-    let order: Vec<&str> = stages::ALL.iter().map(|stage| stage.name()).collect();
+    let order: Vec<&str> = stages::ALL.iter().map(|stage| stage.name).collect();
     assert!(page.contains(&order.join(" -> ")));
 }

@@ -7,10 +7,10 @@ use std::fmt;
 
 use hairpin_model::link::Direction;
 
+pub use crate::figures::PathProfile;
 use crate::quantity::Share;
 use crate::stage::Contradiction;
 use crate::stages;
-pub use crate::stages::PathProfile;
 
 /// The MTU of a link that does not say: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1500;
@@ -95,14 +95,14 @@ impl Profile {
     #[must_use]
     pub fn figures(&self, direction: Direction) -> Vec<(&'static str, String)> {
         let path = self.path(direction);
-        stages::ALL.iter().filter_map(|stage| Some((stage.name(), stage.figures(path, self.mtu_bytes)?))).collect()
+        stages::ALL.iter().filter_map(|stage| Some((stage.name, (stage.figures)(path, self.mtu_bytes)?))).collect()
     }
 
     /// The same link without the stage of that name in either direction; null where it has no words for such a stage.
     #[must_use]
     pub fn without(&self, stage: &str) -> Option<Self> {
-        let words = stages::ALL.iter().find(|listed| listed.name() == stage)?.words();
-        let figures_of_stage = |name: &str| words.iter().any(|word| word.name() == name);
+        let words = stages::ALL.iter().find(|listed| listed.name == stage)?.words;
+        let figures_of_stage = |name: &str| words.iter().any(|word| word.name == name);
         let line = self.to_string();
         let kept = line.split(' ').filter(|word| {
             let name = word.split('=').next().unwrap_or_default();
@@ -120,7 +120,7 @@ impl Profile {
     pub fn contradiction(&self) -> Option<(Direction, Contradiction)> {
         let check = |direction| {
             let path = self.path(direction);
-            let found = stages::ALL.iter().find_map(|stage| stage.check(path, self.mtu_bytes));
+            let found = stages::ALL.iter().find_map(|stage| (stage.check)(path, self.mtu_bytes));
             found.map(|contradiction| (direction, contradiction))
         };
         check(Direction::Up).or_else(|| check(Direction::Down))
@@ -136,14 +136,14 @@ impl fmt::Display for Profile {
         if self.mtu_bytes != DEFAULT_MTU_BYTES {
             words.push(format!("mtu={}B", self.mtu_bytes));
         }
-        for word in stages::ALL.iter().flat_map(|stage| stage.words()) {
-            let [up, down] = [word.shown(&self.up), word.shown(&self.down)];
+        for word in stages::ALL.iter().flat_map(|stage| stage.words) {
+            let [up, down] = [&self.up, &self.down].map(word.shown);
             if up == down {
-                words.extend(up.map(|value| format!("{}={value}", word.name())));
+                words.extend(up.map(|value| format!("{}={value}", word.name)));
                 continue;
             }
             for (direction, value) in [("up", up), ("down", down)] {
-                words.extend(value.map(|value| match word.name() {
+                words.extend(value.map(|value| match word.name {
                     "rate" => format!("{direction}={value}"),
                     name => format!("{direction}.{name}={value}"),
                 }));

@@ -14,8 +14,9 @@ use crate::builtin;
 use crate::profile::error::ProfileError;
 use crate::profile::{PathProfile, Profile};
 use crate::quantity::{BadValue, bytes, whole};
+use crate::stages;
 use crate::stages::queue::{DEFAULT_PACKETS, Limit};
-use crate::stages::{self, PathWord};
+use crate::word::{About, Word};
 
 /// The longest line that is read, in bytes.
 const LONGEST_LINE: usize = 100_000;
@@ -80,21 +81,21 @@ struct Setting {
 /// What a word sets.
 enum What {
     Mtu,
-    Word(Box<dyn PathWord>),
+    Word(&'static Word),
 }
 
 impl What {
     fn name(&self) -> &'static str {
         match self {
             Self::Mtu => "mtu",
-            Self::Word(word) => word.name(),
+            Self::Word(word) => word.name,
         }
     }
 }
 
 /// All words of the language.
-fn language() -> impl Iterator<Item = Box<dyn PathWord>> {
-    stages::ALL.iter().flat_map(|stage| stage.words())
+fn language() -> impl Iterator<Item = &'static Word> {
+    stages::ALL.iter().flat_map(|stage| stage.words)
 }
 
 struct Line<'a>(&'a str);
@@ -140,8 +141,8 @@ impl Line<'_> {
             return self.fault(range, problem, format!("did you mean `{name}`?"));
         }
         let bare = given.strip_prefix("up.").or_else(|| given.strip_prefix("down.")).unwrap_or(given);
-        if let Some(word) = language().find(|word| word.name() == bare) {
-            return self.fault(range, format!("`{given}` has no value"), format!("for instance {}", word.example()));
+        if let Some(word) = language().find(|word| word.name == bare) {
+            return self.fault(range, format!("`{given}` has no value"), format!("for instance {}", word.example));
         }
         let problem = format!("`{given}` is neither a built-in profile nor NAME=VALUE");
         self.fault(range, problem, format!("for instance delay=20ms, or one of {}", names.join(", ")))
@@ -170,13 +171,13 @@ impl Line<'_> {
             ("mtu", Some(_)) => {
                 return Err(self.fault(name_range, "both directions have one MTU", "write it as mtu=1500B"));
             }
-            _ => match language().find(|word| word.name() == bare) {
+            _ => match language().find(|word| word.name == bare) {
                 Some(word) => What::Word(word),
                 None => return Err(self.no_such_word(bare, name_range)),
             },
         };
         if value.is_empty() {
-            let example = if let What::Word(word) = &what { word.example() } else { "mtu=1500B" };
+            let example = if let What::Word(word) = &what { word.example } else { "mtu=1500B" };
             return Err(self.fault(range, format!("`{name}` has no value"), format!("for instance {example}")));
         }
         Ok(Setting { scope, what, range, value })
@@ -194,7 +195,7 @@ impl Line<'_> {
     }
 
     fn no_such_word(&self, bare: &str, range: Range<usize>) -> ProfileError {
-        let known: Vec<&str> = language().map(|word| word.name()).chain(["mtu", "up", "down"]).collect();
+        let known: Vec<&str> = language().map(|word| word.name).chain(["mtu", "up", "down"]).collect();
         let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == bare).map(|(_, word)| *word);
         let hint = match elsewhere.or_else(|| nearest(bare, &known)) {
             Some(word) => format!("did you mean `{word}`?"),
@@ -227,7 +228,7 @@ impl Line<'_> {
             }
             What::Word(word) => {
                 for direction in setting.directions() {
-                    word.read(profile.path_mut(direction), value).map_err(bad)?;
+                    (word.read)(profile.path_mut(direction), value).map_err(bad)?;
                 }
             }
         }
@@ -238,9 +239,9 @@ impl Line<'_> {
     fn settle(&self, settings: &[Setting], profile: &mut Profile) -> Result<(), ProfileError> {
         for setting in settings {
             let What::Word(word) = &setting.what else { continue };
-            let Some((needs, example)) = word.needs() else { continue };
-            if !setting.directions().any(|direction| word.has_what_it_needs(profile.path(direction))) {
-                let problem = format!("`{}` says nothing without {needs}", word.name());
+            let Some(About { needs, example, there, .. }) = &word.about else { continue };
+            if !setting.directions().any(|direction| there(profile.path(direction))) {
+                let problem = format!("`{}` says nothing without {needs}", word.name);
                 return Err(self.fault(setting.range.clone(), problem, format!("add it, for instance {example}")));
             }
         }
@@ -274,9 +275,9 @@ impl Setting {
 }
 
 fn clear_what_says_nothing(path: &mut PathProfile) {
-    for word in language() {
-        if !word.has_what_it_needs(path) {
-            word.clear(path);
+    for about in language().filter_map(|word| word.about) {
+        if !(about.there)(path) {
+            (about.clear)(path);
         }
     }
 }

@@ -11,27 +11,24 @@ use crate::stage::{Card, Outbox, Stage};
 use crate::word::Word;
 
 /// Its entry in the list.
-pub const CARD: Card<Share> = Card {
+pub const CARD: Card = Card {
     name: "corrupt",
     models: "a medium that damages packets",
     words: &[Word {
         name: "corrupt",
         example: "corrupt=0.01%",
         says: "the share of packets in which one random bit is flipped",
-        read: |corrupt, value| {
-            *corrupt = share(value)?;
-            Ok(())
-        },
-        shown: |corrupt| (*corrupt > Share::NONE).then(|| shown_share(*corrupt)),
+        read: |path, value| share(value).map(|share| path.corrupt = share),
+        shown: |path| (path.corrupt > Share::NONE).then(|| shown_share(path.corrupt)),
         about: None,
     }],
     reasons: &[],
     check: |_, _| None,
-    figures: |corrupt, _| {
-        (*corrupt > Share::NONE).then(|| format!("one bit flipped in {} of packets", shown_share(*corrupt)))
+    figures: |path, _| {
+        (path.corrupt > Share::NONE).then(|| format!("one bit flipped in {} of packets", shown_share(path.corrupt)))
     },
-    build: |share, site| {
-        let corrupt = Corrupt { share: *share, generator: site.generator("corrupt") };
+    build: |path, site| {
+        let corrupt = Corrupt { share: path.corrupt, generator: site.generator("corrupt") };
         (corrupt.share > Share::NONE).then(|| Box::new(corrupt) as Box<dyn Stage>)
     },
 };

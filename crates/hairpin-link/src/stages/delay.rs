@@ -14,8 +14,10 @@
 
 use hairpin_model::hint::Hinted;
 use hairpin_model::names::UnknownName;
-use hairpin_model::words;
 
+pub use crate::figures::{Delay, Order, Shape};
+
+use crate::figures::PathProfile;
 use crate::generator::{Draws, Generator};
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
@@ -24,109 +26,58 @@ use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{About, Word};
 
 /// Its entry in the list.
-pub const CARD: Card<Delay> = Card {
+pub const CARD: Card = Card {
     name: "delay",
     models: "the distance, and how much it varies",
     words: &[DELAY, JITTER, ORDER],
     reasons: &[],
     check,
     figures,
-    build: |delay, site| {
-        let stage = Distance {
-            delay: *delay,
-            generator: site.generator("delay"),
-            held: HeldPackets::new(),
-            latest_due_ns: 0,
-        };
-        (delay.base_ns > 0).then(|| Box::new(stage) as Box<dyn Stage>)
+    build: |path, site| {
+        let (generator, held) = (site.generator("delay"), HeldPackets::new());
+        let stage = Distance { delay: path.delay, generator, held, latest_due_ns: 0 };
+        (path.delay.base_ns > 0).then(|| Box::new(stage) as Box<dyn Stage>)
     },
 };
 
-const DELAY: Word<Delay> = Word {
+const DELAY: Word = Word {
     name: "delay",
     example: "delay=23.5ms±1ms",
     says: "how long a packet takes, each way, and after ± (or +-) by how much it varies",
     read,
-    shown: |delay| (delay.base_ns > 0).then(|| shown(delay)),
+    shown: |path| (path.delay.base_ns > 0).then(|| shown(&path.delay)),
     about: None,
 };
 
-const JITTER: Word<Delay> = Word {
+const JITTER: Word = Word {
     name: "jitter",
     example: "jitter=normal",
     says: "how the delay varies: uniform (up to that much), normal or pareto (with that standard deviation)",
-    read: |delay, value| {
-        delay.shape = read_word(value)?;
-        Ok(())
-    },
-    shown: |delay| (delay.shape != Shape::Uniform).then(|| delay.shape.to_string()),
-    about: Some(About { clear: |delay| delay.shape = Shape::Uniform, ..VARIES }),
+    read: |path, value| read_word(value).map(|shape| path.delay.shape = shape),
+    shown: |path| (path.delay.shape != Shape::Uniform).then(|| path.delay.shape.to_string()),
+    about: Some(About { clear: |path| path.delay.shape = Shape::Uniform, ..VARIES }),
 };
 
-const ORDER: Word<Delay> = Word {
+const ORDER: Word = Word {
     name: "order",
     example: "order=free",
     says: "kept: no packet overtakes another, however the delay varies; free: each has its own delay",
-    read: |delay, value| {
-        delay.order = read_word(value)?;
-        Ok(())
-    },
-    shown: |delay| (delay.order != Order::Kept).then(|| delay.order.to_string()),
-    about: Some(About { clear: |delay| delay.order = Order::Kept, ..VARIES }),
+    read: |path, value| read_word(value).map(|order| path.delay.order = order),
+    shown: |path| (path.delay.order != Order::Kept).then(|| path.delay.order.to_string()),
+    about: Some(About { clear: |path| path.delay.order = Order::Kept, ..VARIES }),
 };
 
-const VARIES: About<Delay> = About {
+const VARIES: About = About {
     needs: "a delay that varies",
     example: "delay=20ms±2ms",
-    there: |delay| delay.spread_ns > 0,
+    there: |path| path.delay.spread_ns > 0,
     clear: |_| (),
 };
 
-words! {
-    /// How a delay varies.
-    pub enum Shape: "kind of jitter" {
-        /// Equally likely everywhere up to the spread.
-        Uniform = "uniform",
-        /// Normal; the spread is the standard deviation.
-        Normal = "normal",
-        /// Pareto of shape 3; the spread is the standard deviation.
-        Pareto = "pareto",
-    }
-}
-
-words! {
-    /// Whether a packet may overtake another because its delay is shorter.
-    pub enum Order: "order" {
-        /// It may not.
-        Kept = "kept",
-        /// It may.
-        Free = "free",
-    }
-}
-
-/// The delay of a direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delay {
-    /// The delay, or its middle, in ns.
-    pub base_ns: u64,
-    /// By how much it varies, in ns; 0 for a constant delay.
-    pub spread_ns: u64,
-    /// How it varies.
-    pub shape: Shape,
-    /// Whether packets may overtake each other.
-    pub order: Order,
-}
-
-impl Default for Delay {
-    fn default() -> Self {
-        Self { base_ns: 0, spread_ns: 0, shape: Shape::Uniform, order: Order::Kept }
-    }
-}
-
-fn read(delay: &mut Delay, value: &str) -> Result<(), BadValue> {
+fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
     let (base, spread) = value.split_once('±').or_else(|| value.split_once("+-")).unwrap_or((value, "0ms"));
-    delay.base_ns = time_ns(base)?;
-    delay.spread_ns = time_ns(spread)?;
+    path.delay.base_ns = time_ns(base)?;
+    path.delay.spread_ns = time_ns(spread)?;
     Ok(())
 }
 
@@ -141,7 +92,8 @@ fn shown(delay: &Delay) -> String {
     }
 }
 
-fn figures(delay: &Delay, _mtu_bytes: u32) -> Option<String> {
+fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
+    let delay = &path.delay;
     (delay.base_ns > 0).then(|| match (delay.spread_ns, delay.order) {
         (0, _) => shown(delay),
         (_, Order::Kept) => format!("{} {}, in order", shown(delay), delay.shape),
@@ -149,8 +101,8 @@ fn figures(delay: &Delay, _mtu_bytes: u32) -> Option<String> {
     })
 }
 
-fn check(delay: &Delay, _mtu_bytes: u32) -> Option<Contradiction> {
-    let Delay { base_ns, spread_ns, .. } = *delay;
+fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+    let Delay { base_ns, spread_ns, .. } = path.delay;
     (spread_ns > base_ns).then(|| Contradiction {
         word: "delay",
         problem: format!("a delay of {} cannot vary by {}", shown_time(base_ns), shown_time(spread_ns)),

@@ -11,27 +11,24 @@ use crate::stage::{Card, Outbox, Stage};
 use crate::word::Word;
 
 /// Its entry in the list.
-pub const CARD: Card<Share> = Card {
+pub const CARD: Card = Card {
     name: "duplicate",
     models: "a medium that repeats packets",
     words: &[Word {
         name: "duplicate",
         example: "duplicate=1%",
         says: "the share of packets that are followed by a copy",
-        read: |duplicate, value| {
-            *duplicate = share(value)?;
-            Ok(())
-        },
-        shown: |duplicate| (*duplicate > Share::NONE).then(|| shown_share(*duplicate)),
+        read: |path, value| share(value).map(|share| path.duplicate = share),
+        shown: |path| (path.duplicate > Share::NONE).then(|| shown_share(path.duplicate)),
         about: None,
     }],
     reasons: &[],
     check: |_, _| None,
-    figures: |duplicate, _| {
-        (*duplicate > Share::NONE).then(|| format!("{} of packets sent twice", shown_share(*duplicate)))
+    figures: |path, _| {
+        (path.duplicate > Share::NONE).then(|| format!("{} of packets sent twice", shown_share(path.duplicate)))
     },
-    build: |share, site| {
-        let duplicate = Duplicate { share: *share, generator: site.generator("duplicate") };
+    build: |path, site| {
+        let duplicate = Duplicate { share: path.duplicate, generator: site.generator("duplicate") };
         (duplicate.share > Share::NONE).then(|| Box::new(duplicate) as Box<dyn Stage>)
     },
 };

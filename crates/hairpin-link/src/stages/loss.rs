@@ -9,6 +9,9 @@
 //! - `drop=3,10-12`: the packets with these numbers, counted from 0 as they come to the link in their direction.
 //! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
 
+pub use crate::figures::{GilbertElliott, Loss};
+
+use crate::figures::PathProfile;
 use crate::generator::Generator;
 use crate::numbers::Numbers;
 use crate::packet::InFlight;
@@ -17,92 +20,54 @@ use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
 /// Its entry in the list.
-pub const CARD: Card<Loss> = Card {
+pub const CARD: Card = Card {
     name: "loss",
     models: "a medium that loses packets",
     words: &[RANDOM, BURST, LISTED, DATA],
     reasons: &["random", "burst", "listed", "data-packet"],
     check,
     figures,
-    build: |loss, site| {
-        let stage = Medium { generator: site.generator("loss"), bad: false, loss: loss.clone() };
+    build: |path, site| {
+        let stage = Medium { generator: site.generator("loss"), bad: false, loss: path.loss.clone() };
         (stage.loss != Loss::default()).then(|| Box::new(stage) as Box<dyn Stage>)
     },
 };
 
-const RANDOM: Word<Loss> = Word {
+const RANDOM: Word = Word {
     name: "loss",
     example: "loss=0.1%",
     says: "the share of packets that are lost, each independently",
-    read: |loss, value| {
-        loss.random = share(value)?;
-        Ok(())
-    },
-    shown: |loss| (loss.random > Share::NONE).then(|| shown_share(loss.random)),
+    read: |path, value| share(value).map(|random| path.loss.random = random),
+    shown: |path| (path.loss.random > Share::NONE).then(|| shown_share(path.loss.random)),
     about: None,
 };
 
-const BURST: Word<Loss> = Word {
+const BURST: Word = Word {
     name: "burst-loss",
     example: "burst-loss=1%/20%/100%/0%",
     says: "losses in bursts (Gilbert-Elliott): chance to turn bad, to turn good, to lose when bad (100%), when good (0%)",
-    read: |loss, value| {
-        loss.burst = Some(read_burst(value)?);
-        Ok(())
-    },
-    shown: |loss| loss.burst.map(shown_burst),
+    read: |path, value| read_burst(value).map(|burst| path.loss.burst = Some(burst)),
+    shown: |path| path.loss.burst.map(shown_burst),
     about: None,
 };
 
-const LISTED: Word<Loss> = Word {
+const LISTED: Word = Word {
     name: "drop",
     example: "drop=3,10-12",
     says: "the packets that are lost, by their numbers in order of arrival, from 0",
-    read: |loss, value| {
-        loss.packets = Numbers::read(value, 0)?;
-        Ok(())
-    },
-    shown: |loss| loss.packets.shown(),
+    read: |path, value| Numbers::read(value, 0).map(|packets| path.loss.packets = packets),
+    shown: |path| path.loss.packets.shown(),
     about: None,
 };
 
-const DATA: Word<Loss> = Word {
+const DATA: Word = Word {
     name: "drop-data",
     example: "drop-data=1,5",
     says: "the packets that are lost, by their numbers among those that carry payload, from 1",
-    read: |loss, value| {
-        loss.data_packets = Numbers::read(value, 1)?;
-        Ok(())
-    },
-    shown: |loss| loss.data_packets.shown(),
+    read: |path, value| Numbers::read(value, 1).map(|packets| path.loss.data_packets = packets),
+    shown: |path| path.loss.data_packets.shown(),
     about: None,
 };
-
-/// What a direction loses.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Loss {
-    /// Each packet independently, with this probability.
-    pub random: Share,
-    /// In bursts.
-    pub burst: Option<GilbertElliott>,
-    /// By number, from 0.
-    pub packets: Numbers,
-    /// By number among the packets that carry data, from 1.
-    pub data_packets: Numbers,
-}
-
-/// The model of Gilbert and Elliott.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GilbertElliott {
-    /// p: the probability that a good medium is bad for the next packet.
-    pub turns_bad: Share,
-    /// r: the probability that a bad medium is good for the next packet.
-    pub turns_good: Share,
-    /// 1 - h: the probability that a packet is lost in the bad state.
-    pub lost_when_bad: Share,
-    /// 1 - k: the probability that a packet is lost in the good state.
-    pub lost_when_good: Share,
-}
 
 fn read_burst(text: &str) -> Result<GilbertElliott, BadValue> {
     let parts = text.split('/').map(share).collect::<Result<Vec<_>, _>>()?;
@@ -123,9 +88,9 @@ fn shown_burst(burst: GilbertElliott) -> String {
     [turns_bad, turns_good, lost_when_bad, lost_when_good].map(shown_share).join("/")
 }
 
-fn check(loss: &Loss, _mtu_bytes: u32) -> Option<Contradiction> {
-    let burst = loss.burst?;
-    if loss.random > Share::NONE {
+fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+    let burst = path.loss.burst?;
+    if path.loss.random > Share::NONE {
         return Some(Contradiction {
             word: "burst-loss",
             problem: "`loss` and `burst-loss` are two models of one medium".to_owned(),
@@ -140,8 +105,8 @@ fn check(loss: &Loss, _mtu_bytes: u32) -> Option<Contradiction> {
     })
 }
 
-fn figures(loss: &Loss, _mtu_bytes: u32) -> Option<String> {
-    let Loss { random, burst, packets, data_packets } = loss;
+fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
+    let Loss { random, burst, packets, data_packets } = &path.loss;
     let random = (*random > Share::NONE).then(|| format!("{} at random", shown_share(*random)));
     let burst = burst.map(|burst| format!("in bursts {}", shown_burst(burst)));
     let packets = packets.shown().map(|shown| format!("packets {shown}"));

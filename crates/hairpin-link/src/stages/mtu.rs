@@ -7,17 +7,15 @@ use crate::packet::InFlight;
 use crate::stage::{Card, Outbox, Stage};
 
 /// Its entry in the list. No figures of a direction are its own.
-pub const fn card<F>() -> Card<F> {
-    Card {
-        name: "mtu",
-        models: "the largest packet that the path carries",
-        words: &[],
-        reasons: &["too-large"],
-        check: |_, _| None,
-        figures: |_, mtu_bytes| Some(format!("packets of at most {mtu_bytes} B")),
-        build: |_, site| Some(Box::new(Mtu { mtu_bytes: site.mtu_bytes })),
-    }
-}
+pub const CARD: Card = Card {
+    name: "mtu",
+    models: "the largest packet that the path carries",
+    words: &[],
+    reasons: &["too-large"],
+    check: |_, _| None,
+    figures: |_, mtu_bytes| Some(format!("packets of at most {mtu_bytes} B")),
+    build: |_, site| Some(Box::new(Mtu { mtu_bytes: site.mtu_bytes })),
+};
 
 /// The stage.
 #[derive(Clone, Copy, Debug)]

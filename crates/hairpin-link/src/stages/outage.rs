@@ -3,40 +3,37 @@
 //! Times are ns since the link started; the path is down from the first on and up again at the second. What is already
 //! inside goes on: an outage is at the near end of the path, as an interface without a carrier or a handover.
 
+pub use crate::figures::Outage;
+
+use crate::figures::PathProfile;
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
 /// Its entry in the list.
-pub const CARD: Card<Vec<Outage>> = Card {
+pub const CARD: Card = Card {
     name: "outage",
     models: "times at which the path is down",
     words: &[Word {
         name: "outage",
         example: "outage=2s-2.5s,10s-11s",
         says: "the path is down from the first time after the start to the second; several, in order, with commas",
-        read: |outages, value| {
-            *outages = value.split(',').map(read).collect::<Result<_, _>>()?;
+        read: |path, value| {
+            path.outages = value.split(',').map(read).collect::<Result<_, _>>()?;
             Ok(())
         },
-        shown: |outages| (!outages.is_empty()).then(|| shown(outages)),
+        shown: |path| (!path.outages.is_empty()).then(|| shown(&path.outages)),
         about: None,
     }],
     reasons: &["down"],
     check,
-    figures: |outages, _| (!outages.is_empty()).then(|| format!("down {}", shown(outages))),
-    build: |outages, _| (!outages.is_empty()).then(|| Box::new(Down { outages: outages.clone() }) as Box<dyn Stage>),
+    figures: |path, _| (!path.outages.is_empty()).then(|| format!("down {}", shown(&path.outages))),
+    build: |path, _| {
+        let stage = Down { outages: path.outages.clone() };
+        (!stage.outages.is_empty()).then(|| Box::new(stage) as Box<dyn Stage>)
+    },
 };
-
-/// The path is down from `from_ns` on, and up again at `until_ns`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outage {
-    /// When it goes down, in ns since the link started.
-    pub from_ns: u64,
-    /// When it is up again.
-    pub until_ns: u64,
-}
 
 fn read(text: &str) -> Result<Outage, BadValue> {
     let Some((from, until)) = text.split_once('-') else {
@@ -51,8 +48,8 @@ fn shown(outages: &[Outage]) -> String {
     each.collect::<Vec<_>>().join(",")
 }
 
-#[expect(clippy::ptr_arg, reason = "the card's figures are the list itself")]
-fn check(outages: &Vec<Outage>, _mtu_bytes: u32) -> Option<Contradiction> {
+fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+    let outages = &path.outages;
     let fault = |problem: String, hint: &str| Contradiction { word: "outage", problem, hint: hint.to_owned() };
     if let Some(outage) = outages.iter().find(|outage| outage.until_ns <= outage.from_ns) {
         let problem = format!("the outage {} does not end after it begins", shown(&[*outage]));

@@ -4,6 +4,9 @@
 //! reordered when it leaves after one that came later (RFC 4737, section 3.3), so one that is held back while nothing
 //! follows is not. netem's `reorder` is the other way round: there the chosen packets skip the delay.
 
+pub use crate::figures::Reorder;
+
+use crate::figures::PathProfile;
 use crate::generator::Generator;
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
@@ -12,7 +15,7 @@ use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::Word;
 
 /// Its entry in the list.
-pub const CARD: Card<Option<Reorder>> = Card {
+pub const CARD: Card = Card {
     name: "reorder",
     models: "a second, longer way",
     words: &[Word {
@@ -20,45 +23,35 @@ pub const CARD: Card<Option<Reorder>> = Card {
         example: "reorder=1%/5ms",
         says: "the share of packets that are held back, and for how long",
         read,
-        shown: |reorder| {
-            reorder.map(|reorder| format!("{}/{}", shown_share(reorder.share), shown_time(reorder.by_ns)))
+        shown: |path| {
+            path.reorder.map(|reorder| format!("{}/{}", shown_share(reorder.share), shown_time(reorder.by_ns)))
         },
         about: None,
     }],
     reasons: &[],
     check,
-    figures: |reorder, _| {
-        let reorder = (*reorder)?;
+    figures: |path, _| {
+        let reorder = path.reorder?;
         Some(format!("{} of packets held back {}", shown_share(reorder.share), shown_time(reorder.by_ns)))
     },
-    build: |reorder, site| {
-        let reorder = (*reorder)?;
+    build: |path, site| {
+        let reorder = path.reorder?;
         Some(Box::new(HoldBack { reorder, generator: site.generator("reorder"), held: HeldPackets::new() }))
     },
 };
 
-/// Which packets are held back, and for how long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reorder {
-    /// The probability.
-    pub share: Share,
-    /// For how long, in ns.
-    pub by_ns: u64,
-}
-
-fn read(held_back: &mut Option<Reorder>, value: &str) -> Result<(), BadValue> {
+fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
     let Some((part, time)) = value.split_once('/') else {
         let problem = format!("`{value}` does not say both how many packets are held back and for how long");
         return Err(BadValue::new(problem, "for instance 1%/5ms"));
     };
     let reorder = Reorder { share: share(part)?, by_ns: time_ns(time)? };
-    *held_back = (reorder.share > Share::NONE).then_some(reorder);
+    path.reorder = (reorder.share > Share::NONE).then_some(reorder);
     Ok(())
 }
 
-#[expect(clippy::ref_option, reason = "a card reads its figures by reference")]
-fn check(reorder: &Option<Reorder>, _mtu_bytes: u32) -> Option<Contradiction> {
-    reorder.filter(|reorder| reorder.by_ns == 0).map(|_| Contradiction {
+fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
+    path.reorder.filter(|reorder| reorder.by_ns == 0).map(|_| Contradiction {
         word: "reorder",
         problem: "packets held back for no time are not reordered".to_owned(),
         hint: "give a time longer than the gap between two packets, for instance 1%/5ms".to_owned(),

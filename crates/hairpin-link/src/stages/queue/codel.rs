@@ -5,18 +5,11 @@
 //! in whole ns, rounded down. The largest packet of the RFC is the link's MTU.
 
 use super::waiting::Waiting;
+pub use crate::figures::Codel;
+
 use crate::packet::InFlight;
 use crate::quantity::{BadValue, shown_time, time_ns};
 use crate::stage::{Contradiction, Outbox};
-
-/// CoDel's two figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Codel {
-    /// The wait that is acceptable, in ns. RFC 8289 recommends 5 to 10 % of the interval.
-    pub target_ns: u64,
-    /// For how long it may be longer, in ns: about the longest round trip through the queue.
-    pub interval_ns: u64,
-}
 
 /// Reads `5ms/100ms`.
 pub(super) fn read(value: &str) -> Result<Codel, BadValue> {
@@ -25,6 +18,10 @@ pub(super) fn read(value: &str) -> Result<Codel, BadValue> {
         return Err(BadValue::new(problem, "for instance 5ms/100ms, as RFC 8289 recommends"));
     };
     Ok(Codel { target_ns: time_ns(target)?, interval_ns: time_ns(interval)? })
+}
+
+pub(super) fn shown(codel: Codel) -> String {
+    format!("{}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns))
 }
 
 pub(super) fn check(codel: &Codel) -> Option<Contradiction> {

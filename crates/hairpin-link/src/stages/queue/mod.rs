@@ -11,24 +11,27 @@ mod replay;
 mod service;
 mod waiting;
 
-use codel::Codel;
 use service::Service;
 use waiting::Waiting;
 
+pub use crate::figures::{Bottleneck, Limit};
+
+use crate::figures::PathProfile;
 use crate::packet::InFlight;
-use crate::quantity::{BadValue, bytes, rate_bits_per_s, shown_bytes, shown_rate, shown_time, whole};
+use crate::quantity::{BadValue, bytes, rate_bits_per_s, shown_bytes, shown_rate, whole};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{About, Word};
 
 /// Its entry in the list.
-pub const CARD: Card<Bottleneck> = Card {
+pub const CARD: Card = Card {
     name: "queue",
     models: "the bottleneck: a queue that waits for a rate or a replayed trace",
     words: &[RATE, REPLAY, QUEUE, CODEL],
     reasons: &["full", "codel"],
     check,
     figures,
-    build: |bottleneck, site| {
+    build: |path, site| {
+        let bottleneck = &path.bottleneck;
         let service: Box<dyn Service> = match (bottleneck.rate_bits_per_s, site.trace) {
             (Some(bits_per_s), _) => Box::new(rate::Rate::new(bits_per_s)),
             (None, Some(trace)) => Box::new(replay::Replay::new(trace)),
@@ -39,98 +42,56 @@ pub const CARD: Card<Bottleneck> = Card {
 };
 
 /// A profile may also write `up=` and `down=` for `up.rate=` and `down.rate=`.
-const RATE: Word<Bottleneck> = Word {
+const RATE: Word = Word {
     name: "rate",
     example: "rate=10mbit",
     says: "how many bits of IP packets a second go through; up=5.5mbit and down=80mbit for one direction each",
-    read: |bottleneck, value| {
-        bottleneck.rate_bits_per_s = Some(rate_bits_per_s(value)?);
-        Ok(())
-    },
-    shown: |bottleneck| bottleneck.rate_bits_per_s.map(shown_rate),
+    read: |path, value| rate_bits_per_s(value).map(|rate| path.bottleneck.rate_bits_per_s = Some(rate)),
+    shown: |path| path.bottleneck.rate_bits_per_s.map(shown_rate),
     about: None,
 };
 
-const REPLAY: Word<Bottleneck> = Word {
+const REPLAY: Word = Word {
     name: "replay",
     example: "up.replay=uplink.trace",
     says: "a file that says when a packet can leave, in mahimahi's format, instead of a rate",
-    read: |bottleneck, value| {
+    read: |path, value| {
         if value.is_empty() {
             return Err(BadValue::new("no file is named", "for instance replay=uplink.trace"));
         }
-        bottleneck.replay = Some(value.to_owned());
+        path.bottleneck.replay = Some(value.to_owned());
         Ok(())
     },
-    shown: |bottleneck| bottleneck.replay.clone(),
+    shown: |path| path.bottleneck.replay.clone(),
     about: None,
 };
 
-const QUEUE: Word<Bottleneck> = Word {
+const QUEUE: Word = Word {
     name: "queue",
     example: "queue=64KiB,100packets",
     says: "how much may wait for the rate: bytes, packets or both (without it 1000 packets)",
-    read: |bottleneck, value| {
-        bottleneck.limit = read(value)?;
-        Ok(())
-    },
-    shown: |bottleneck| bottleneck.limit.shown(),
-    about: Some(About { clear: |bottleneck| bottleneck.limit = Limit::default(), ..A_RATE }),
+    read: |path, value| read(value).map(|limit| path.bottleneck.limit = limit),
+    shown: |path| path.bottleneck.limit.shown(),
+    about: Some(About { clear: |path| path.bottleneck.limit = Limit::default(), ..A_RATE }),
 };
 
-const CODEL: Word<Bottleneck> = Word {
+const CODEL: Word = Word {
     name: "codel",
     example: "codel=5ms/100ms",
     says: "the queue drops by CoDel (RFC 8289): the wait that is acceptable, and for how long it may be longer",
-    read: |bottleneck, value| {
-        bottleneck.codel = Some(codel::read(value)?);
-        Ok(())
-    },
-    shown: |bottleneck| {
-        let codel = bottleneck.codel?;
-        Some(format!("{}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns)))
-    },
-    about: Some(About { clear: |bottleneck| bottleneck.codel = None, ..A_RATE }),
+    read: |path, value| codel::read(value).map(|codel| path.bottleneck.codel = Some(codel)),
+    shown: |path| path.bottleneck.codel.map(codel::shown),
+    about: Some(About { clear: |path| path.bottleneck.codel = None, ..A_RATE }),
 };
 
-const A_RATE: About<Bottleneck> =
-    About { needs: "a rate", example: "rate=10mbit", there: Bottleneck::sends, clear: |_| () };
+const A_RATE: About =
+    About { needs: "a rate", example: "rate=10mbit", there: |path| path.bottleneck.sends(), clear: |_| () };
 
 /// How many packets may wait where the profile does not say: the default of netem, and of Linux Ethernet interfaces.
 pub const DEFAULT_PACKETS: u64 = 1000;
 
 /// The most packets that a profile may let wait.
 pub const MOST_PACKETS: u64 = 1_000_000;
-
-/// The bottleneck of a direction; without a rate and a trace there is none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bottleneck {
-    /// Bits a second.
-    pub rate_bits_per_s: Option<u64>,
-    /// The name of the trace to replay instead.
-    pub replay: Option<String>,
-    /// How much may wait.
-    pub limit: Limit,
-    /// The second discipline.
-    pub codel: Option<Codel>,
-}
-
-impl Bottleneck {
-    /// Whether there is anything to wait for.
-    #[must_use]
-    pub fn sends(&self) -> bool {
-        self.rate_bits_per_s.is_some() || self.replay.is_some()
-    }
-}
-
-/// How much may wait; what is null is not limited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limit {
-    /// Packets.
-    pub packets: Option<u64>,
-    /// Bytes of IP packets.
-    pub bytes: Option<u64>,
-}
 
 impl Limit {
     fn shown(self) -> Option<String> {
@@ -178,8 +139,8 @@ fn bytes_of(part: &str) -> Result<u64, BadValue> {
     })
 }
 
-fn check(bottleneck: &Bottleneck, mtu_bytes: u32) -> Option<Contradiction> {
-    let Bottleneck { rate_bits_per_s, replay, limit, codel } = bottleneck;
+fn check(path: &PathProfile, mtu_bytes: u32) -> Option<Contradiction> {
+    let Bottleneck { rate_bits_per_s, replay, limit, codel } = &path.bottleneck;
     let fault = |word, problem: String, hint: String| Some(Contradiction { word, problem, hint });
     if rate_bits_per_s.is_some() && replay.is_some() {
         let problem = "a direction has a rate or replays a trace, not both".to_owned();
@@ -192,7 +153,7 @@ fn check(bottleneck: &Bottleneck, mtu_bytes: u32) -> Option<Contradiction> {
             "an outage is `outage=2s-5s`".to_owned(),
         );
     }
-    if bottleneck.sends() && *limit == Limit::default() {
+    if path.bottleneck.sends() && *limit == Limit::default() {
         return fault("queue", "a rate without a limit of its queue".to_owned(), "queue=1000packets".to_owned());
     }
     if let Some(bytes) = limit.bytes.filter(|bytes| *bytes < u64::from(mtu_bytes)) {
@@ -202,8 +163,8 @@ fn check(bottleneck: &Bottleneck, mtu_bytes: u32) -> Option<Contradiction> {
     codel.as_ref().and_then(codel::check)
 }
 
-fn figures(bottleneck: &Bottleneck, _mtu_bytes: u32) -> Option<String> {
-    let Bottleneck { rate_bits_per_s, replay, limit, codel } = bottleneck;
+fn figures(path: &PathProfile, _mtu_bytes: u32) -> Option<String> {
+    let Bottleneck { rate_bits_per_s, replay, limit, codel } = &path.bottleneck;
     let service = match (rate_bits_per_s, replay) {
         (Some(bits_per_s), _) => format!("{}/s", shown_rate(*bits_per_s)),
         (None, Some(name)) => format!("replays {name}"),
@@ -212,7 +173,7 @@ fn figures(bottleneck: &Bottleneck, _mtu_bytes: u32) -> Option<String> {
     let waits = limit.shown().unwrap_or_default().replace(',', " and ").replace("packets", " packets");
     let discipline = match codel {
         None => "tail drop".to_owned(),
-        Some(codel) => format!("CoDel {}/{}", shown_time(codel.target_ns), shown_time(codel.interval_ns)),
+        Some(codel) => format!("CoDel {}", codel::shown(*codel)),
     };
     Some(format!("{service}, {waits} may wait, {discipline}"))
 }
