@@ -1,6 +1,7 @@
 //! The links of a page: for each its account, and of each case over it the path, the queue, the packets and their ledger
 //! in one round.
 
+use minijinja::{Value, context};
 use serde::Serialize;
 
 use hairpin_model::link::{Direction, DirectionRecord, LinkSummary, PacketCounts, ShownLink, StageRecord};
@@ -25,23 +26,12 @@ pub(super) struct LinkView {
     account: Option<(bool, String)>,
     /// Rounds that do not count; true where a case is invalid.
     left_out: Option<(bool, String)>,
-    cases: Vec<CaseRow>,
+    cases: Vec<Value>,
     /// The bounds of lateness: at p50, at p99.
     bounds: [String; 2],
     shown: Vec<Shown>,
     /// Cases that are not drawn.
     not_shown: usize,
-}
-
-/// The packets of a case over all its rounds.
-#[derive(Serialize)]
-struct CaseRow {
-    name: String,
-    valid: bool,
-    cells: Vec<String>,
-    /// Lateness at p50, p99 and at most, and whether it is beyond its bound.
-    late: Vec<(String, bool)>,
-    relay_cpu: String,
 }
 
 /// One round.
@@ -52,27 +42,8 @@ struct Shown {
     about: String,
     dropped: u64,
     open: bool,
-    directions: Vec<DirectionView>,
-    ledger: Vec<LedgerRow>,
-}
-
-#[derive(Serialize)]
-struct DirectionView {
-    title: &'static str,
-    path_html: String,
-    charts_html: Vec<String>,
-    notes: Vec<String>,
-}
-
-/// A stage's ledger, or that of a whole direction.
-#[derive(Serialize)]
-struct LedgerRow {
-    direction: String,
-    stage: String,
-    whole: bool,
-    cells: Vec<String>,
-    /// Where it does not close.
-    unexplained: Option<String>,
+    directions: Vec<Value>,
+    ledger: Vec<Value>,
 }
 
 /// The links of the run, in the order of the plan. The round with the most drops is open.
@@ -116,22 +87,22 @@ fn all_dropped(packets: &PacketCounts) -> u64 {
     packets.dropped.values().sum()
 }
 
-fn case_row(row: &CaseSummary, link: &LinkSummary) -> CaseRow {
+fn case_row(row: &CaseSummary, link: &LinkSummary) -> Value {
     let (packets, bounds) = (&link.packets, link.late_bounds_ns);
     let late = |ns: u64, bound_ns: u64| (tied(&links::time(ns)), ns > bound_ns);
-    CaseRow {
-        name: row.case.without_link().label(),
-        valid: row.valid,
-        cells: vec![
+    context! {
+        name => row.case.without_link().label(),
+        valid => row.valid,
+        cells => vec![
             quantities::count(packets.entered),
             quantities::count(packets.out),
             with_names(all_dropped(packets), &links::by_name(&packets.dropped)),
         ],
-        late: match link.lateness_ns {
+        late => match link.lateness_ns {
             Some(ns) => vec![late(ns.p50, bounds.p50), late(ns.p99, bounds.p99), late(ns.max, u64::MAX)],
             None => vec![(DASH.to_owned(), false); 3],
         },
-        relay_cpu: link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| tied(&quantities::duration(ns))),
+        relay_cpu => link.relay_cpu_ns_per_packet.map_or_else(|| DASH.to_owned(), |ns| tied(&quantities::duration(ns))),
     }
 }
 
@@ -155,7 +126,7 @@ fn one_round((row, shown): (&CaseSummary, &ShownLink)) -> Shown {
     }
 }
 
-fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSummary) -> DirectionView {
+fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSummary) -> Value {
     let of = format!("{direction}, {}", row.label);
     let charts = Span::of(record).map_or_else(Vec::new, |span| {
         vec![
@@ -172,28 +143,28 @@ fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSumma
         let more = quantities::counted(record.drops_unlisted, "later drop");
         notes.push(format!("{more} not marked: only the first are listed one by one."));
     }
-    DirectionView {
-        title: match direction {
+    context! {
+        title => match direction {
             Direction::Up => "Up: from the near end to the far end",
             Direction::Down => "Down: from the far end to the near end",
         },
-        path_html: link_path::chart(direction, record),
-        charts_html: charts.into_iter().flatten().collect(),
-        notes: notes.iter().map(|note| tied(note)).collect(),
+        path_html => link_path::chart(direction, record),
+        charts_html => charts.into_iter().flatten().collect::<Value>(),
+        notes => notes.iter().map(|note| tied(note)).collect::<Value>(),
     }
 }
 
 /// The stages of a direction, and the direction as a whole below them.
-fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<LedgerRow> {
+fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<Value> {
     let count = quantities::count;
     let unexplained = |missing: i128| (missing != 0).then(|| format!("does not close: {missing}"));
     let of_stage = |stage: &StageRecord| {
         let dropped = with_names(stage.dropped.values().sum(), &links::by_name(&stage.dropped));
-        LedgerRow {
-            direction: direction.to_string(),
-            stage: stage.stage.clone(),
-            whole: false,
-            cells: vec![
+        context! {
+            direction => direction.to_string(),
+            stage => stage.stage.clone(),
+            whole => false,
+            cells => vec![
                 count(stage.entered),
                 count(stage.out),
                 dropped,
@@ -202,16 +173,16 @@ fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<LedgerRow> {
                 count(stage.corrupted),
                 count(stage.inside),
             ],
-            unexplained: unexplained(stage.unexplained()),
+            unexplained => unexplained(stage.unexplained()),
         }
     };
     let PacketCounts { entered, out, duplicated, reordered, corrupted, inside, .. } = record.packets;
     let dropped = with_names(all_dropped(&record.packets), &links::by_name(&record.packets.dropped));
-    let whole = LedgerRow {
-        direction: direction.to_string(),
-        stage: "all".to_owned(),
-        whole: true,
-        cells: vec![
+    let whole = context! {
+        direction => direction.to_string(),
+        stage => "all".to_owned(),
+        whole => true,
+        cells => vec![
             count(entered),
             count(out),
             dropped,
@@ -220,7 +191,7 @@ fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<LedgerRow> {
             count(corrupted),
             count(inside),
         ],
-        unexplained: unexplained(record.packets.unexplained()),
+        unexplained => unexplained(record.packets.unexplained()),
     };
     record.stages.iter().map(of_stage).chain([whole]).collect()
 }

@@ -10,7 +10,8 @@ mod table;
 mod template;
 mod time_sequence;
 
-use serde::Serialize;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
@@ -26,101 +27,13 @@ use template::{SCRIPT, STYLE, rendered};
 
 const PAGE: &str = include_str!("page.html");
 
-/// What the template gets. Fields that end in `_html` are markup, everything else is text and is escaped.
-#[derive(Serialize)]
-struct View {
-    style_html: String,
-    script_html: &'static str,
-    symbols_html: String,
-    title: String,
-    question: String,
-    subtitle: Vec<String>,
-    partial: Vec<String>,
-    lead: String,
-    more: Vec<String>,
-    cautions: Vec<String>,
-    calibrations: Vec<Calibration>,
-    /// What the run measures: `a round trip`.
-    things: String,
-    /// Whether it has exchanges, whose order is that of what they move.
-    by_bytes: bool,
-    ladder_html: Option<String>,
-    /// The link that all cases share.
-    shared_link: Option<String>,
-    links: Vec<links::LinkView>,
-    curves: Vec<Panel>,
-    /// Said where there is none.
-    no_curve: String,
-    courses: Vec<Panel>,
-    chains: Vec<Chain>,
-    findings: Vec<Card>,
-    tables: Vec<table::SummaryTable>,
-    gap_note: Option<String>,
-    first_exchanges: Option<table::SummaryTable>,
-    why_first: &'static str,
-    first_left_out: Option<String>,
-    other_states: Option<table::SummaryTable>,
-    sequences: Vec<time_sequence::Sequence>,
-    sequences_left_out: usize,
-    evidence: Vec<(bool, String)>,
-    invalid: Vec<(String, String)>,
-    ledger: Vec<String>,
-    options: Vec<(bool, String)>,
-    failures: Vec<(String, String, String)>,
-    skipped: Vec<(String, String)>,
-    facts: Vec<facts::Section>,
-    command: Vec<String>,
-    repeat: Vec<String>,
-    seed: u64,
-    format: u32,
-    tool: String,
-}
-
-#[derive(Serialize)]
-struct Calibration {
-    good: bool,
-    text: String,
-}
-
-/// One group of a chart.
-#[derive(Serialize)]
-struct Panel {
-    group: String,
-    chart_html: String,
-}
-
-#[derive(Serialize)]
-struct Chain {
-    group: String,
-    /// The sign before the name, its meaning, and the name.
-    steps: Vec<(&'static str, &'static str, String)>,
-    /// Where another figure has another order.
-    note: Option<String>,
-}
-
-/// A finding.
-#[derive(Serialize)]
-struct Card {
-    code: String,
-    severity: String,
-    /// `84 %`, and the same for the width of a bar; null where it explains no share.
-    share: Option<(String, f64)>,
-    summary: String,
-    cases: Vec<String>,
-    evidence: Vec<String>,
-    advice: String,
-    change: Option<String>,
-    command: Vec<String>,
-    proof: Option<(bool, String)>,
-}
-
 /// The run as a page.
 ///
 /// # Panics
 /// Never for a run: the template is part of this crate and a test renders it.
 #[must_use]
 pub fn render(run: &Run) -> String {
-    rendered("page.html", PAGE, &view(run))
+    rendered("page.html", PAGE, view(run))
 }
 
 /// Tested claims as a page.
@@ -132,69 +45,70 @@ pub fn render_claims(report: &ClaimsReport) -> String {
     claims::render(report)
 }
 
-fn view(run: &Run) -> View {
+/// What the template gets. Fields that end in `_html` are markup, everything else is text and is escaped.
+fn view(run: &Run) -> Value {
     let looks = series::assign(run);
     let groups = ladder::groups(&run.cases);
     let course = rounds::Course::of(run);
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
-        chart.map(|chart_html| Panel { group: group.name.clone(), chart_html })
+        chart.map(|chart_html| context! { group => &group.name, chart_html })
     };
-    let curves = groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks))).collect();
-    let courses = groups
+    let curves: Value = groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks))).collect();
+    let courses: Value = groups
         .iter()
         .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
         .collect();
     let (sequences, sequences_left_out) = time_sequence::of(run);
-    let calibration = |(good, text): (bool, String)| Calibration { good, text: tied(&text) };
-    View {
-        style_html: format!("{STYLE}{}", tab_rules(groups.len())),
-        script_html: SCRIPT,
-        symbols_html: svg::symbols(),
-        title: format!("Hairpin: {}", run.plan.experiment),
-        question: run.plan.question.clone(),
-        subtitle: subtitle(run),
-        partial: wording::partial(run).into_iter().collect(),
-        lead: tied(&run.answer.headline),
-        more: run.answer.sentences.iter().map(|sentence| tied(sentence)).collect(),
-        cautions: trust::quick(run)
+    let calibration = |(good, text): (bool, String)| context! { good, text => tied(&text) };
+    context! {
+        style_html => format!("{STYLE}{}", tab_rules(groups.len())),
+        script_html => SCRIPT,
+        symbols_html => svg::symbols(),
+        title => format!("Hairpin: {}", run.plan.experiment),
+        question => run.plan.question.clone(),
+        subtitle => subtitle(run),
+        partial => wording::partial(run).into_iter().collect::<Value>(),
+        lead => tied(&run.answer.headline),
+        more => run.answer.sentences.iter().map(|sentence| tied(sentence)).collect::<Value>(),
+        cautions => trust::quick(run)
             .into_iter()
             .chain(wording::cautions(run))
             .chain(trust::machine_states(run))
             .chain(wording::busy(run))
             .chain(trust::without_interval(run))
             .map(|said| tied(&said))
-            .collect(),
-        calibrations: wording::calibrations(run).into_iter().map(calibration).collect(),
-        things: ladder::things(&run.cases),
-        by_bytes: groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
-        ladder_html: ladder_chart::chart(run, &looks),
-        shared_link: crate::links::shared(run),
-        links: links::of(run),
+            .collect::<Value>(),
+        calibrations => wording::calibrations(run).into_iter().map(calibration).collect::<Value>(),
+        things => ladder::things(&run.cases),
+        by_bytes => groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
+        ladder_html => ladder_chart::chart(run, &looks),
+        shared_link => crate::links::shared(run),
+        links => Serde(links::of(run)),
         curves,
-        no_curve: tied(&wording::no_curve(run)),
+        no_curve => tied(&wording::no_curve(run)),
         courses,
-        chains: chains(run).iter().map(chain).collect(),
-        findings: run.findings.iter().map(|finding| card(run, finding)).collect(),
-        tables: table::of(&groups),
-        gap_note: exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
-        first_exchanges: table::first_exchanges(&groups),
-        why_first: exchanges::WHY_FIRST,
-        first_left_out: first_left_out(&groups),
-        other_states: table::other_states(&groups),
+        chains => chains(run).iter().map(chain).collect::<Value>(),
+        findings => run.findings.iter().map(|finding| card(run, finding)).collect::<Value>(),
+        tables => Serde(table::of(&groups)),
+        gap_note => exchanges::gap_note(&groups.iter().collect::<Vec<_>>()).map(|note| tied(&note)),
+        first_exchanges => Serde(table::first_exchanges(&groups)),
+        why_first => exchanges::WHY_FIRST,
+        first_left_out => first_left_out(&groups),
+        other_states => Serde(table::other_states(&groups)),
         sequences,
         sequences_left_out,
-        evidence: evidence(run),
-        invalid: wording::invalid(run),
-        ledger: wording::ledger_lines(run),
-        options: wording::option_notes(run),
-        failures: failures(run),
-        skipped: wording::skipped(run).into_iter().map(|(names, reason)| (names.join(", "), reason)).collect(),
-        facts: facts::of(run),
-        command: words(&hairpin_model::shell::command(&run.command_line)),
-        repeat: words(&wording::repeat_command(run)),
-        seed: run.seed,
-        format: run.format,
-        tool: wording::tool_line(run),
+        evidence => evidence(run),
+        invalid => wording::invalid(run),
+        ledger => wording::ledger_lines(run),
+        options => wording::option_notes(run),
+        failures => failures(run),
+        skipped => wording::skipped(run).into_iter().map(|(names, reason)| (names.join(", "), reason)).collect::<Value>(),
+        facts => Serde(facts::of(run)),
+        command => words(&hairpin_model::shell::command(&run.command_line)),
+        repeat => words(&wording::repeat_command(run)),
+        seed => run.seed,
+        format => run.format,
+        tool => wording::tool_line(run),
     }
 }
 
@@ -221,35 +135,35 @@ fn subtitle(run: &Run) -> Vec<String> {
     parts
 }
 
-fn chain(chain: &crate::chains::Chain<'_>) -> Chain {
+fn chain(chain: &crate::chains::Chain<'_>) -> Value {
     let first = ("", "", ladder::row_name(chain.first));
     let step = |step: &Step<'_>| (step.sign(), step.meaning(), ladder::row_name(step.row));
-    let steps = std::iter::once(first).chain(chain.steps.iter().map(step)).collect();
-    Chain { group: chain.group.clone(), steps, note: chain.beyond_p50() }
+    let steps: Value = std::iter::once(first).chain(chain.steps.iter().map(step)).collect();
+    context! { group => &chain.group, steps, note => chain.beyond_p50() }
 }
 
-fn card(run: &Run, finding: &Finding) -> Card {
+fn card(run: &Run, finding: &Finding) -> Value {
     let experiment = finding.counter_experiment.as_ref();
     let proof =
         |proved: &hairpin_model::finding::Proved| (proved.verdict == "confirmed", tied(&findings::proof(proved)));
     let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
-    Card {
-        code: finding.code.clone(),
-        severity: match finding.severity {
+    context! {
+        code => &finding.code,
+        severity => match finding.severity {
             Severity::Note => "note",
             Severity::Warning => "warning",
             Severity::Problem => "problem",
         }
         .to_owned(),
-        share: explains
+        share => explains
             .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
-        summary: tied(&finding.summary),
-        cases: findings::case_labels(run, &finding.cases),
-        evidence: findings::evidence(finding).iter().map(|line| tied(line)).collect(),
-        advice: tied(&finding.advice),
-        change: experiment.map(|experiment| tied(&experiment.change)),
-        command: experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),
-        proof: finding.proved.as_ref().map(proof),
+        summary => tied(&finding.summary),
+        cases => findings::case_labels(run, &finding.cases),
+        evidence => findings::evidence(finding).iter().map(|line| tied(line)).collect::<Value>(),
+        advice => tied(&finding.advice),
+        change => experiment.map(|experiment| tied(&experiment.change)),
+        command => experiment.map(|experiment| words(&experiment.command)).unwrap_or_default(),
+        proof => finding.proved.as_ref().map(proof),
     }
 }
 

@@ -1,10 +1,8 @@
 //! What every page of this crate has: its style, its script, and how it is filled in.
 
 use hairpin_model::printable;
-use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Serde;
-use serde::Serialize;
+use minijinja::{Environment, Value};
 
 pub(super) const STYLE: &str = include_str!("style.css");
 pub(super) const SCRIPT: &str = include_str!("script.js");
@@ -13,13 +11,13 @@ pub(super) const SCRIPT: &str = include_str!("script.js");
 ///
 /// # Panics
 /// Never: each template is part of this crate and a test renders it.
-pub(super) fn rendered(name: &'static str, page: &'static str, view: &impl Serialize) -> String {
+pub(super) fn rendered(name: &'static str, page: &'static str, view: Value) -> String {
     let mut environment = Environment::new();
     let blocks = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
     environment.set_syntax(blocks.expect("the usual delimiters"));
     environment.add_template(name, page).expect("the template is part of this crate");
     let template = environment.get_template(name).expect("it was just added");
-    let page = template.render(Serde(view)).expect("the template knows its view");
+    let page = template.render(view).expect("the template knows its view");
     // The page's own lines are broken by line feeds alone.
     page.replace(|letter| printable::steers(letter) && letter != '\n', "\u{fffd}")
 }

@@ -1,6 +1,6 @@
 //! The time sequences of a page: a chart and a table of events for each traced case.
 
-use serde::Serialize;
+use minijinja::{Value, context};
 
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -16,41 +16,26 @@ const MOST_EVENTS: usize = 150;
 /// The cases that are drawn, those with the longest waits.
 const MOST_CASES: usize = 24;
 
-/// A traced case.
-#[derive(Serialize)]
-pub(super) struct Sequence {
-    label: String,
-    about: String,
-    how_to_read: String,
-    drawn_from: String,
-    chart_html: String,
-    unit: &'static str,
-    /// When, how long, at which end, what.
-    events: Vec<[String; 4]>,
-    events_left_out: usize,
-    waits_left_out: usize,
-}
-
 /// The traced cases, the most telling first, and how many more there are.
-pub(super) fn of(run: &Run) -> (Vec<Sequence>, usize) {
+pub(super) fn of(run: &Run) -> (Vec<Value>, usize) {
     let traced = traced(run);
     let left_out = traced.len().saturating_sub(MOST_CASES);
     (traced.into_iter().take(MOST_CASES).map(|(row, sequence)| one(row, sequence)).collect(), left_out)
 }
 
-fn one(row: &CaseSummary, sequence: &TimeSequence) -> Sequence {
+fn one(row: &CaseSummary, sequence: &TimeSequence) -> Value {
     let clock = Clock::of(sequence).on_page();
     let lines = lines::of(sequence);
-    Sequence {
-        label: row.label.clone(),
-        about: tied(&words::about(sequence)),
-        how_to_read: words::how_to_read(sequence, &clock),
-        drawn_from: tied(&words::drawn_from(row, sequence)),
-        chart_html: chart::chart(row, sequence),
-        unit: clock.unit(),
-        events: events(sequence, &clock),
-        events_left_out: sequence.events.len().saturating_sub(MOST_EVENTS),
-        waits_left_out: lines.waits_left_out,
+    context! {
+        label => row.label.clone(),
+        about => tied(&words::about(sequence)),
+        how_to_read => words::how_to_read(sequence, &clock),
+        drawn_from => tied(&words::drawn_from(row, sequence)),
+        chart_html => chart::chart(row, sequence),
+        unit => clock.unit(),
+        events => events(sequence, &clock),
+        events_left_out => sequence.events.len().saturating_sub(MOST_EVENTS),
+        waits_left_out => lines.waits_left_out,
     }
 }
 
