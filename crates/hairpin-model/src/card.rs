@@ -119,6 +119,28 @@ pub struct SavedCard {
 }
 
 impl Card {
+    /// A byte stream between two processes of this machine: what a transport's own card differs from.
+    pub const LOCAL: Self = Self {
+        name: "",
+        summary: "",
+        ordered: true,
+        reliable: true,
+        boundaries: false,
+        max_message_bytes: 1 << 30,
+        min_message_bytes: 1,
+        min_mtu_bytes: 0,
+        answered_by: AnsweredBy::Server,
+        reach: Reach::Machine,
+        protocol: Protocol::None,
+        cpu_only: false,
+        rough_round_trip: RoughRoundTrip { blocking_ns: 0, spinning_ns: 0 },
+        is_reference: false,
+        in_survey: true,
+        many_connections: false,
+        waitings: crate::case::Waiting::ALL,
+        options: &[],
+    };
+
     /// What a run keeps of it.
     #[must_use]
     pub fn saved(&self) -> SavedCard {

@@ -13,7 +13,7 @@ mod time_sequence;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 
-use hairpin_model::finding::{About, Finding, Severity};
+use hairpin_model::finding::{About, Finding};
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::ladder;
 use hairpin_model::quantities::{self, counted};
@@ -149,12 +149,7 @@ fn card(run: &Run, finding: &Finding) -> Value {
     let explains = finding.about != About::Run && finding.share > 0.0 && finding.share.is_finite();
     context! {
         code => &finding.code,
-        severity => match finding.severity {
-            Severity::Note => "note",
-            Severity::Warning => "warning",
-            Severity::Problem => "problem",
-        }
-        .to_owned(),
+        severity => finding.severity.word(),
         share => explains
             .then(|| (quantities::share(finding.share), (finding.share * 100.0).clamp(0.0, 100.0).round())),
         summary => tied(&finding.summary),

@@ -1,7 +1,6 @@
 //! Two named pipes, one each way (fifo(7)).
 
-use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
+use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 
 use crate::system::pipe::{Access, open_of_process, two_fifos};
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
@@ -22,18 +21,8 @@ impl Transport for Fifo {
             reliable: true,
             boundaries: false,
             max_message_bytes: 1 << 30,
-            min_message_bytes: 1,
-            min_mtu_bytes: 0,
-            answered_by: AnsweredBy::Server,
-            reach: Reach::Machine,
-            protocol: Protocol::None,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
-            is_reference: false,
-            in_survey: true,
-            many_connections: false,
-            waitings: Waiting::ALL,
-            options: &[],
+            ..Card::LOCAL
         }
     }
 

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use hairpin_model::card::{self, AnsweredBy, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::options::OptionName;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -48,18 +47,13 @@ impl Transport for Icmp {
             boundaries: true,
             // 65535 bytes less the two headers.
             max_message_bytes: 65_507,
-            min_message_bytes: 1,
             min_mtu_bytes: IPV4_MTU_BYTES,
             answered_by: AnsweredBy::Kernel,
             reach: Reach::Network,
             protocol: card::Protocol::Icmp,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 4_000, spinning_ns: 4_000 },
-            is_reference: false,
-            in_survey: true,
-            many_connections: false,
-            waitings: Waiting::ALL,
             options: OPTIONS,
+            ..Card::LOCAL
         }
     }
 

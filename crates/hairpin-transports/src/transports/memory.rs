@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
+use hairpin_model::card::{Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
@@ -29,18 +29,11 @@ impl Transport for Memory {
             reliable: true,
             boundaries: true,
             max_message_bytes: 16 << 20,
-            min_message_bytes: 1,
-            min_mtu_bytes: 0,
-            answered_by: AnsweredBy::Server,
             reach: Reach::Process,
-            protocol: Protocol::None,
             cpu_only: true,
             rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
-            is_reference: false,
-            in_survey: true,
-            many_connections: false,
             waitings: &[Waiting::Block, Waiting::Spin],
-            options: &[],
+            ..Card::LOCAL
         }
     }
 

@@ -5,8 +5,7 @@
 
 use std::os::fd::AsFd;
 
-use hairpin_model::card::{self, AnsweredBy, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
+use hairpin_model::card::{self, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
 
@@ -52,19 +51,15 @@ impl Transport for Mptcp {
             reliable: true,
             boundaries: false,
             max_message_bytes: 1 << 30,
-            min_message_bytes: 1,
             min_mtu_bytes: IPV4_MTU_BYTES,
-            answered_by: AnsweredBy::Server,
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 15_000, spinning_ns: 9_000 },
-            is_reference: false,
             // TCP with one more layer over it, on a path that has no second way to go: not worth the survey's time.
             in_survey: false,
             many_connections: true,
-            waitings: Waiting::ALL,
             options: OPTIONS,
+            ..Card::LOCAL
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::sync::atomic::{AtomicU32, fence};
 use std::time::Duration;
 
-use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
+use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::case::Waiting;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
@@ -35,19 +35,11 @@ impl Transport for Shm {
             reliable: true,
             boundaries: true,
             max_message_bytes: 16 << 20,
-            min_message_bytes: 1,
-            min_mtu_bytes: 0,
-            answered_by: AnsweredBy::Server,
-            reach: Reach::Machine,
-            protocol: Protocol::None,
             cpu_only: true,
             rough_round_trip: RoughRoundTrip { blocking_ns: 4_500, spinning_ns: 140 },
-            is_reference: false,
-            in_survey: true,
-            many_connections: false,
             // There is no descriptor that `poll` could wait for.
             waitings: &[Waiting::Block, Waiting::Spin],
-            options: &[],
+            ..Card::LOCAL
         }
     }
 

@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hairpin_model::card::{self, AnsweredBy, Card, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
+use hairpin_model::card::{self, Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
 
@@ -62,18 +61,14 @@ impl Transport for Tcp {
             reliable: true,
             boundaries: false,
             max_message_bytes: 1 << 30,
-            min_message_bytes: 1,
             min_mtu_bytes: self.family.min_mtu_bytes(),
-            answered_by: AnsweredBy::Server,
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 13_400, spinning_ns: 8_100 },
             is_reference: self.family == Family::V4,
-            in_survey: true,
             many_connections: true,
-            waitings: Waiting::ALL,
             options: OptionName::ALL,
+            ..Card::LOCAL
         }
     }
 

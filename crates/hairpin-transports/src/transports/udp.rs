@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 
-use hairpin_model::card::{self, AnsweredBy, Card, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
+use hairpin_model::card::{self, Card, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
 
@@ -67,17 +66,10 @@ impl Transport for Udp {
             reliable: false,
             boundaries: true,
             max_message_bytes: self.max_message_bytes,
-            min_message_bytes: 1,
             min_mtu_bytes: self.family.min_mtu_bytes(),
-            answered_by: AnsweredBy::Server,
             reach: Reach::Network,
             protocol: card::Protocol::Udp,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 10_200, spinning_ns: 6_100 },
-            is_reference: false,
-            in_survey: true,
-            many_connections: false,
-            waitings: Waiting::ALL,
             options: &[
                 OptionName::Sndbuf,
                 OptionName::Rcvbuf,
@@ -86,6 +78,7 @@ impl Transport for Udp {
                 OptionName::Dscp,
                 OptionName::Priority,
             ],
+            ..Card::LOCAL
         }
     }
 

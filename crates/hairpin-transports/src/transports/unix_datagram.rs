@@ -1,8 +1,7 @@
 //! A Unix domain datagram socket (unix(7)): connectionless, and yet ordered and reliable, because a sender waits for
 //! room in the receiver's queue.
 
-use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
+use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
 use socket2::Type;
 
@@ -33,18 +32,9 @@ impl Transport for UnixDatagram {
             reliable: true,
             boundaries: true,
             max_message_bytes: MAX_MESSAGE_BYTES,
-            min_message_bytes: 1,
-            min_mtu_bytes: 0,
-            answered_by: AnsweredBy::Server,
-            reach: Reach::Machine,
-            protocol: Protocol::None,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
-            is_reference: false,
-            in_survey: true,
-            many_connections: false,
-            waitings: Waiting::ALL,
             options: OPTIONS,
+            ..Card::LOCAL
         }
     }
 

@@ -1,7 +1,6 @@
 //! A connected Unix domain socket that keeps message boundaries (unix(7), `SOCK_SEQPACKET`).
 
-use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
+use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
 use socket2::Type;
 
@@ -32,18 +31,10 @@ impl Transport for UnixSeqpacket {
             reliable: true,
             boundaries: true,
             max_message_bytes: super::unix_datagram::MAX_MESSAGE_BYTES,
-            min_message_bytes: 1,
-            min_mtu_bytes: 0,
-            answered_by: AnsweredBy::Server,
-            reach: Reach::Machine,
-            protocol: Protocol::None,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 7_800, spinning_ns: 3_400 },
-            is_reference: false,
-            in_survey: true,
             many_connections: true,
-            waitings: Waiting::ALL,
             options: OPTIONS,
+            ..Card::LOCAL
         }
     }
 

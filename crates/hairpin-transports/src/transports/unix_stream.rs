@@ -1,7 +1,6 @@
 //! A Unix domain stream socket (unix(7)).
 
-use hairpin_model::card::{AnsweredBy, Card, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
-use hairpin_model::case::Waiting;
+use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
 use socket2::Type;
 
@@ -27,18 +26,10 @@ impl Transport for UnixStream {
             reliable: true,
             boundaries: false,
             max_message_bytes: 1 << 30,
-            min_message_bytes: 1,
-            min_mtu_bytes: 0,
-            answered_by: AnsweredBy::Server,
-            reach: Reach::Machine,
-            protocol: Protocol::None,
-            cpu_only: false,
             rough_round_trip: RoughRoundTrip { blocking_ns: 9_400, spinning_ns: 3_300 },
-            is_reference: false,
-            in_survey: true,
             many_connections: true,
-            waitings: Waiting::ALL,
             options: OPTIONS,
+            ..Card::LOCAL
         }
     }
 
