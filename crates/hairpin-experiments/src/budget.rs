@@ -5,6 +5,7 @@
 //! them, up to [`MOST_BLOCKS`], and they begin at even distances over the whole budget.
 
 use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::{Purpose, RoundRecord};
 
 use crate::estimate;
@@ -13,7 +14,6 @@ use crate::experiment::{Done, Experiment, Forecast, Step};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::quantity::SECOND_NS;
-use crate::refused::Refused;
 use crate::sequence::{self, Blocks};
 use crate::shared::{self, LASTS};
 

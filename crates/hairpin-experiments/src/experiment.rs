@@ -2,12 +2,12 @@
 
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::case::Case;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::{RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
 
 use crate::knob::Knob;
 use crate::knobs::Knobs;
-use crate::refused::Refused;
 use crate::sequence::Planned;
 
 /// A question, and the rounds that answer it.

@@ -2,9 +2,9 @@
 
 use hairpin_model::names;
 use hairpin_model::options::Options;
+use hairpin_model::refused::Refused;
 
 use crate::quantity;
-use crate::refused::Refused;
 use crate::value::Value;
 
 /// One thing that the user can turn.

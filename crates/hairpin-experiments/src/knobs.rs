@@ -1,9 +1,9 @@
 //! The knobs as they are turned: values, given or by default, each read once.
 
 use hairpin_model::names;
+use hairpin_model::refused::Refused;
 
 use crate::knob::{Knob, KnobKind};
-use crate::refused::Refused;
 use crate::value::{OfKnob, Value};
 
 /// Every knob of one experiment with its values, in the experiment's order.

@@ -16,7 +16,6 @@ pub mod links;
 pub mod possible;
 pub mod proof;
 pub mod quantity;
-pub mod refused;
 pub mod selection;
 pub mod sequence;
 pub mod shared;
@@ -24,6 +23,6 @@ pub mod value;
 pub mod warm_up;
 
 pub use experiment::{Done, Experiment, Forecast, Step};
+pub use hairpin_model::refused::Refused;
 pub use knob::{Knob, KnobKind};
 pub use knobs::Knobs;
-pub use refused::Refused;

@@ -8,10 +8,10 @@
 
 use hairpin_model::capabilities::{HostCapabilities, KnownLink};
 use hairpin_model::case::{Case, LOOPBACK};
+use hairpin_model::refused::Refused;
 
 use crate::knobs::Knobs;
 use crate::quantity::{LONGEST_TIMEOUT_NS, SECOND_NS};
-use crate::refused::Refused;
 use crate::warm_up::WARM_UP_NS;
 
 /// How long a round over a link measures at most where the user does not say, in ns, unless [`FEWEST`] take longer.

@@ -3,9 +3,8 @@
 use hairpin_model::case::InjectedFault;
 use hairpin_model::parse;
 use hairpin_model::quantities::exact_bytes;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
-
-use crate::refused::Refused;
 
 /// Nanoseconds in a second.
 pub const SECOND_NS: u64 = 1_000_000_000;

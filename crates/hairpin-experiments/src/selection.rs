@@ -6,12 +6,12 @@ use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, EndKind};
 use hairpin_model::names;
+use hairpin_model::refused::Refused;
 use hairpin_model::run::Skipped;
 
 use crate::experiment::Planning;
 use crate::knobs::Knobs;
 use crate::possible;
-use crate::refused::Refused;
 use crate::sequence::Planned;
 
 /// The candidates that the knob `transport` names, in the order given and each once; `all`, or no name, is every one in

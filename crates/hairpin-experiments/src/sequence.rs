@@ -5,11 +5,10 @@
 
 use hairpin_model::case::Case;
 use hairpin_model::flow::Direction;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-
-use crate::refused::Refused;
 
 /// The most rounds that one plan may hold: as many as every command can read again.
 pub const MOST_ROUNDS: u64 = 20_000;

@@ -4,13 +4,13 @@ use hairpin_model::capabilities::{HostCapabilities, KnownLink};
 use hairpin_model::card::{AnsweredBy, Card};
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
 use hairpin_model::options::{OptionName, Options};
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS};
-use crate::refused::Refused;
 use crate::selection;
 use crate::sequence::{Common, MOST_CASES};
 

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hint::{Hint, Hinted};
 use crate::names;
 use crate::options::{OptionName, Options};
+use crate::refused::Refused;
 use crate::trace::End;
 
 /// What is written when, and what is done against its stalling.
@@ -73,47 +73,7 @@ pub const MOST_WRITES: usize = 10_000;
 /// The most bytes that all writes of a request may have together.
 pub const MOST_REQUEST_BYTES: u64 = 64 << 20;
 
-/// Why a text does not say what to write.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}", self.cause(), Hint(&self.hint()))]
-pub enum BadWrites {
-    /// Not of the form.
-    Form {
-        /// The part between commas that cannot be read.
-        part: String,
-        /// The whole text.
-        text: String,
-    },
-    /// A write of nothing.
-    Empty(String),
-    /// None at all, or too much.
-    Extent(String),
-}
-
-impl Hinted for BadWrites {
-    fn cause(&self) -> String {
-        match self {
-            Self::Form { part, text } => format!("{} does not say what to write", within(part, text)),
-            Self::Empty(text) => format!("`{text}` has a write of 0 bytes, which no peer would ever see"),
-            Self::Extent(text) => format!("`{text}` is no request that can be measured"),
-        }
-    }
-
-    fn hint(&self) -> String {
-        match self {
-            Self::Form { .. } => "100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes",
-            Self::Empty(_) => "1 byte is the smallest write",
-            Self::Extent(_) => "1 to 10000 writes, 64 MiB together at most",
-        }
-        .to_owned()
-    }
-}
-
 /// `` `foo` of `100x2,foo` ``; the text alone where it has one part only.
-fn within(part: &str, text: &str) -> String {
-    if part == text.trim() { format!("`{part}`") } else { format!("`{part}` of `{text}`") }
-}
-
 impl Writes {
     /// The sizes, in bytes; at least one, none of them 0.
     #[must_use]
@@ -129,9 +89,13 @@ impl Writes {
 }
 
 impl FromStr for Writes {
-    type Err = BadWrites;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, BadWrites> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let too_much = || {
+            let what = format!("`{text}` is no request that can be measured");
+            Refused::new(what, "1 to 10000 writes, 64 MiB together at most")
+        };
         let mut sizes: Vec<u64> = Vec::new();
         for part in text.split(',').map(str::trim) {
             let (times, size) = match part.split_once('x') {
@@ -139,28 +103,33 @@ impl FromStr for Writes {
                 None => (Some(1), part),
             };
             let (Some(times), Ok(size)) = (times, crate::parse::bytes(size)) else {
-                return Err(BadWrites::Form { part: part.to_owned(), text: text.to_owned() });
+                let of = if part == text.trim() { String::new() } else { format!(" of `{text}`") };
+                return Err(Refused::new(
+                    format!("`{part}`{of} does not say what to write"),
+                    "100x2 for a hundred writes of 2 bytes, or 4,3210 for two writes",
+                ));
             };
             if size == 0 {
-                return Err(BadWrites::Empty(text.to_owned()));
+                let what = format!("`{text}` has a write of 0 bytes, which no peer would ever see");
+                return Err(Refused::new(what, "1 byte is the smallest write"));
             }
             if times == 0 || times > MOST_WRITES || sizes.len() + times > MOST_WRITES {
-                return Err(BadWrites::Extent(text.to_owned()));
+                return Err(too_much());
             }
             sizes.extend(std::iter::repeat_n(size, times));
         }
         let total = sizes.iter().try_fold(0_u64, |sum, size| sum.checked_add(*size));
         match total {
             Some(total) if total <= MOST_REQUEST_BYTES => Ok(Self(sizes)),
-            _ => Err(BadWrites::Extent(text.to_owned())),
+            _ => Err(too_much()),
         }
     }
 }
 
 impl TryFrom<String> for Writes {
-    type Error = BadWrites;
+    type Error = Refused;
 
-    fn try_from(text: String) -> Result<Self, BadWrites> {
+    fn try_from(text: String) -> Result<Self, Refused> {
         text.parse()
     }
 }
@@ -260,58 +229,31 @@ impl fmt::Display for Remedy {
 }
 
 impl FromStr for Remedy {
-    type Err = BadRemedy;
+    type Err = Refused;
 
-    fn from_str(text: &str) -> Result<Self, BadRemedy> {
+    fn from_str(text: &str) -> Result<Self, Refused> {
         if let Some(number) = text.strip_prefix("batch=") {
             let together = number.parse().ok().filter(|together| (1..=MOST_WRITES as u64).contains(together));
-            return together.map(Self::Batch).ok_or_else(|| BadRemedy::Batch(number.to_owned()));
+            return together.map(Self::Batch).ok_or_else(|| {
+                let what = format!("`batch={number}` does not say how many writes go together");
+                Refused::new(what, "1 to 10000, for instance batch=10")
+            });
         }
         let plain = &Self::WORDS[..Self::PLAIN.len()];
         match plain.iter().position(|word| *word == text) {
             Some(place) => Ok(Self::PLAIN[place]),
             None => {
-                Err(names::find("remedy", text, Self::WORDS).err().map_or(BadRemedy::NoNumber, BadRemedy::Unknown))
+                names::find("remedy", text, Self::WORDS)?;
+                Err(Refused::new("`batch=N` needs a number for N", "batch=10 copies ten writes together"))
             }
         }
     }
 }
 
-/// Why a text is no remedy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}", self.cause(), Hint(&self.hint()))]
-pub enum BadRemedy {
-    /// Not one of them.
-    #[error(transparent)]
-    Unknown(#[from] names::UnknownName),
-    /// `batch=N` with the letter N.
-    NoNumber,
-    /// A number of writes that is none.
-    Batch(String),
-}
-
-impl Hinted for BadRemedy {
-    fn cause(&self) -> String {
-        match self {
-            Self::Unknown(unknown) => unknown.cause(),
-            Self::NoNumber => "`batch=N` needs a number for N".to_owned(),
-            Self::Batch(number) => format!("`batch={number}` does not say how many writes go together"),
-        }
-    }
-
-    fn hint(&self) -> String {
-        match self {
-            Self::Unknown(unknown) => unknown.hint(),
-            Self::NoNumber => "batch=10 copies ten writes together".to_owned(),
-            Self::Batch(_) => "1 to 10000, for instance batch=10".to_owned(),
-        }
-    }
-}
-
 impl TryFrom<String> for Remedy {
-    type Error = BadRemedy;
+    type Error = Refused;
 
-    fn try_from(text: String) -> Result<Self, BadRemedy> {
+    fn try_from(text: String) -> Result<Self, Refused> {
         text.parse()
     }
 }
@@ -340,15 +282,15 @@ mod tests {
     fn impossible_writes_are_refused_with_the_reason() {
         let refused = |text: &str| text.parse::<Writes>().unwrap_err();
         for text in ["0", "100x0", "4,0"] {
-            assert_eq!(refused(text), BadWrites::Empty(text.to_owned()));
+            assert!(refused(text).what.starts_with(&format!("`{text}` has a write of 0 bytes")), "{text}");
         }
         for text in ["", "x", "x2", "2x", "-1", "4,,4", "axb", "1x2x3"] {
-            assert!(matches!(refused(text), BadWrites::Form { .. }), "{text}");
+            assert!(refused(text).what.ends_with("does not say what to write"), "{text}");
         }
         assert!(refused("foo").to_string().starts_with("`foo` does not say what to write"));
         assert!(refused("2x100, foo").to_string().starts_with("`foo` of `2x100, foo` does not say"));
         for text in ["0x2", "10001x1", "65MiB", "9000x1,9000x1", "10000x8GiB"] {
-            assert_eq!(refused(text), BadWrites::Extent(text.to_owned()), "{text}");
+            assert_eq!(refused(text).what, format!("`{text}` is no request that can be measured"));
         }
     }
 

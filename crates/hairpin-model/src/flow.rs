@@ -98,27 +98,18 @@ impl Load {
     /// The exchange, where the load is made of exchanges.
     #[must_use]
     pub fn exchange(&self) -> Option<&Exchange> {
-        match self {
-            Self::Exchange { exchange, .. } => Some(exchange),
-            Self::PingPong { .. } | Self::Paced { .. } | Self::Stream { .. } => None,
-        }
+        if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
 
     /// The same, to change it.
     pub fn exchange_mut(&mut self) -> Option<&mut Exchange> {
-        match self {
-            Self::Exchange { exchange, .. } => Some(exchange),
-            Self::PingPong { .. } | Self::Paced { .. } | Self::Stream { .. } => None,
-        }
+        if let Self::Exchange { exchange, .. } = self { Some(exchange) } else { None }
     }
 
     /// Messages that are due a second, in an open loop.
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
-        match self {
-            Self::Paced { rate_per_s, .. } => Some(*rate_per_s),
-            Self::PingPong { .. } | Self::Exchange { .. } | Self::Stream { .. } => None,
-        }
+        if let Self::Paced { rate_per_s, .. } = self { Some(*rate_per_s) } else { None }
     }
 
     /// Messages and answers of the same sizes, due at that rate.
@@ -135,15 +126,6 @@ impl Load {
             }
             Self::Exchange { reply_size_bytes, .. } => *reply_size_bytes = of_reply_bytes,
             Self::Stream { write_size_bytes } => *write_size_bytes = of_message_bytes,
-        }
-    }
-
-    /// Which way its messages go, where the load leaves no choice; null for a stream.
-    #[must_use]
-    pub fn direction(&self) -> Option<Direction> {
-        match self {
-            Self::PingPong { .. } | Self::Paced { .. } | Self::Exchange { .. } => Some(Direction::RoundTrip),
-            Self::Stream { .. } => None,
         }
     }
 }

@@ -30,6 +30,7 @@ pub mod parse;
 pub mod path;
 pub mod printable;
 pub mod quantities;
+pub mod refused;
 pub mod round;
 pub mod run;
 pub mod samples;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::hint::{Hint, Hinted};
-use crate::names;
+use crate::refused::Refused;
 use crate::words;
 
 words! {
@@ -105,53 +104,6 @@ impl OptionName {
     }
 }
 
-/// Why an `--option` text was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}", self.cause(), Hint(&self.hint()))]
-pub enum OptionError {
-    /// The name is not known.
-    #[error(transparent)]
-    Unknown(#[from] names::UnknownName),
-    /// No `=` in it.
-    NoValue(String),
-    /// The value does not fit the option.
-    BadValue {
-        /// The option.
-        name: OptionName,
-        /// What was given.
-        value: String,
-        /// What it takes.
-        expected: String,
-    },
-    /// Two values for one option.
-    Twice(OptionName),
-    /// `tos` and `dscp` set the same byte.
-    TosAndDscp,
-}
-
-impl Hinted for OptionError {
-    fn cause(&self) -> String {
-        match self {
-            Self::Unknown(unknown) => unknown.cause(),
-            Self::NoValue(name) => format!("option `{name}` has no value"),
-            Self::BadValue { name, value, .. } => format!("option `{name}` does not take `{value}`"),
-            Self::Twice(name) => format!("option `{name}` is given twice"),
-            Self::TosAndDscp => "options `tos` and `dscp` set the same byte".to_owned(),
-        }
-    }
-
-    fn hint(&self) -> String {
-        match self {
-            Self::Unknown(unknown) => return unknown.hint(),
-            Self::NoValue(_) => "write name=value, for instance nodelay=on",
-            Self::BadValue { expected, .. } => expected,
-            Self::Twice(_) => "use --option twice to compare two choices",
-            Self::TosAndDscp => "give one of them",
-        }
-        .to_owned()
-    }
-}
-
 /// The options asked for, by name; values are checked texts (`on`, `4096`, `cubic`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -161,19 +113,24 @@ impl Options {
     /// Parses `nodelay=on,sndbuf=4096`; an empty text asks for nothing.
     ///
     /// # Errors
-    /// [`OptionError`] for an unknown name, a missing or unfit value, or a name given twice.
-    pub fn parse(text: &str) -> Result<Self, OptionError> {
+    /// [`Refused`] for an unknown name, a missing or unfit value, or a name given twice.
+    pub fn parse(text: &str) -> Result<Self, Refused> {
         let mut options = BTreeMap::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
-            let (name, value) = part.split_once('=').ok_or_else(|| OptionError::NoValue(part.to_owned()))?;
+            let (name, value) = part.split_once('=').ok_or_else(|| {
+                Refused::new(format!("option `{part}` has no value"), "write name=value, for instance nodelay=on")
+            })?;
             let name: OptionName = name.trim().parse()?;
             let value = checked(name, value.trim())?;
             if options.insert(name, value).is_some() {
-                return Err(OptionError::Twice(name));
+                return Err(Refused::new(
+                    format!("option `{name}` is given twice"),
+                    "use --option twice to compare two choices",
+                ));
             }
         }
         if options.contains_key(&OptionName::Tos) && options.contains_key(&OptionName::Dscp) {
-            return Err(OptionError::TosAndDscp);
+            return Err(Refused::new("options `tos` and `dscp` set the same byte", "give one of them"));
         }
         Ok(Self(options))
     }
@@ -203,23 +160,23 @@ impl Options {
     }
 }
 
-fn checked(name: OptionName, value: &str) -> Result<String, OptionError> {
-    let bad = |expected: String| OptionError::BadValue { name, value: value.to_owned(), expected };
+fn checked(name: OptionName, value: &str) -> Result<String, Refused> {
+    let bad = |expected: &str| Refused::new(format!("option `{name}` does not take `{value}`"), expected);
     match name.values() {
         ValueKind::Switch => match value {
             "on" | "1" | "true" => Ok("on".to_owned()),
             "off" | "0" | "false" => Ok("off".to_owned()),
-            _ => Err(bad("on or off".to_owned())),
+            _ => Err(bad("on or off")),
         },
         ValueKind::Number { min, max, unit } => {
             let number = crate::parse::bytes(value).ok().filter(|number| (min..=max).contains(number));
             let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
             number
                 .map(|number| number.to_string())
-                .ok_or_else(|| bad(format!("a whole number from {min} to {max}{unit}")))
+                .ok_or_else(|| bad(&format!("a whole number from {min} to {max}{unit}")))
         }
         ValueKind::Word if !value.is_empty() && value.len() < 16 => Ok(value.to_owned()),
-        ValueKind::Word => Err(bad("a name of 1 to 15 letters".to_owned())),
+        ValueKind::Word => Err(bad("a name of 1 to 15 letters")),
     }
 }
 

@@ -1,28 +1,6 @@
 //! Quantities as the user types them: `4KiB`, `1.5ms`, `10000`.
 
-use crate::hint::{Hint, Hinted};
-
-/// A quantity that could not be read, with what would be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}{}", self.cause(), Hint(.hint))]
-pub struct BadQuantity {
-    /// What was typed.
-    pub given: String,
-    /// What was expected, for instance `a duration`.
-    pub expected: &'static str,
-    /// Examples.
-    pub hint: &'static str,
-}
-
-impl Hinted for BadQuantity {
-    fn cause(&self) -> String {
-        format!("`{}` is not {}", self.given, self.expected)
-    }
-
-    fn hint(&self) -> String {
-        self.hint.to_owned()
-    }
-}
+use crate::refused::Refused;
 
 const BYTE_UNITS: &[(&str, f64)] = &[
     ("GiB", 1_073_741_824.0),
@@ -39,50 +17,44 @@ const TIME_UNITS: &[(&str, f64)] =
 /// A number of bytes: `4096`, `4KiB`, `1.5MB`.
 ///
 /// # Errors
-/// [`BadQuantity`] when it is not a whole, finite number of bytes.
-pub fn bytes(text: &str) -> Result<u64, BadQuantity> {
-    let bad = || BadQuantity {
-        given: text.to_owned(),
-        expected: "a number of bytes",
-        hint: "for instance 4096, 64KiB or 1MiB",
-    };
-    whole(scaled(text, BYTE_UNITS, Some(1.0))).ok_or_else(bad)
+/// [`Refused`] when it is not a whole, finite number of bytes.
+pub fn bytes(text: &str) -> Result<u64, Refused> {
+    let number = whole(scaled(text, BYTE_UNITS, Some(1.0)));
+    number.ok_or_else(|| is_not(text, "a number of bytes", "for instance 4096, 64KiB or 1MiB"))
 }
 
 /// A duration in nanoseconds: `250ms`, `1.5s`, `20us`. The unit is needed.
 ///
 /// # Errors
-/// [`BadQuantity`] when the unit is missing or the number is not finite and positive or zero.
-pub fn duration_ns(text: &str) -> Result<u64, BadQuantity> {
+/// [`Refused`] when the unit is missing or the number is not finite and positive or zero.
+pub fn duration_ns(text: &str) -> Result<u64, Refused> {
     let bare = text.trim().parse::<f64>().is_ok_and(|number| number.is_finite());
     let expected = if bare { "a duration: its unit is missing" } else { "a duration" };
-    let bad = || BadQuantity { given: text.to_owned(), expected, hint: "for instance 250ms, 1.5s or 20us" };
-    whole(scaled(text, TIME_UNITS, None).map(f64::round)).ok_or_else(bad)
+    let number = whole(scaled(text, TIME_UNITS, None).map(f64::round));
+    number.ok_or_else(|| is_not(text, expected, "for instance 250ms, 1.5s or 20us"))
 }
 
 /// A positive rate a second: `1000`, `1k`, `2.5M`.
 ///
 /// # Errors
-/// [`BadQuantity`] when it is not finite and above zero.
-pub fn rate_per_s(text: &str) -> Result<f64, BadQuantity> {
+/// [`Refused`] when it is not finite and above zero.
+pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
     let units = &[("k", 1e3), ("K", 1e3), ("M", 1e6)];
-    scaled(text.trim_end_matches("/s"), units, Some(1.0)).filter(|rate| rate.is_finite() && *rate > 0.0).ok_or_else(
-        || BadQuantity {
-            given: text.to_owned(),
-            expected: "a rate",
-            hint: "messages a second above 0, for instance 1000 or 20k",
-        },
-    )
+    let rate = scaled(text.trim_end_matches("/s"), units, Some(1.0)).filter(|rate| rate.is_finite() && *rate > 0.0);
+    rate.ok_or_else(|| is_not(text, "a rate", "messages a second above 0, for instance 1000 or 20k"))
 }
 
 /// A share: `5%` or `0.05`.
 ///
 /// # Errors
-/// [`BadQuantity`] when it is not a finite number.
-pub fn share(text: &str) -> Result<f64, BadQuantity> {
-    scaled(text.trim_start_matches('+'), &[("%", 0.01)], Some(1.0))
-        .filter(|share| share.is_finite())
-        .ok_or_else(|| BadQuantity { given: text.to_owned(), expected: "a share", hint: "for instance 5% or 0.05" })
+/// [`Refused`] when it is not a finite number.
+pub fn share(text: &str) -> Result<f64, Refused> {
+    let share = scaled(text.trim_start_matches('+'), &[("%", 0.01)], Some(1.0)).filter(|share| share.is_finite());
+    share.ok_or_else(|| is_not(text, "a share", "for instance 5% or 0.05"))
+}
+
+fn is_not(given: &str, expected: &str, hint: &str) -> Refused {
+    Refused::new(format!("`{given}` is not {expected}"), hint)
 }
 
 fn scaled(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {

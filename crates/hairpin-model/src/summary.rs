@@ -391,12 +391,14 @@ pub struct ExchangeFigures {
 
 words! {
     /// The verdict of a comparison.
+    #[derive(Default)]
     pub enum Verdict: "verdict" {
         /// The candidate is faster.
         Faster = "faster",
         /// The candidate is slower.
         Slower = "slower",
         /// No difference was found.
+        #[default]
         CannotTell = "cannot-tell",
         /// The two were measured in different states of the machine.
         Unlike = "unlike",
@@ -412,13 +414,6 @@ words! {
         Neighbours = "neighbours",
         /// One thing changed, to refute an explanation.
         CounterExperiment = "counter-experiment",
-    }
-}
-
-#[expect(clippy::derivable_impls, reason = "`words!` has no place for `#[default]`")]
-impl Default for Verdict {
-    fn default() -> Self {
-        Self::CannotTell
     }
 }
 

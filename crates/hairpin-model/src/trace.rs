@@ -11,20 +11,15 @@ use crate::words;
 
 words! {
     /// Which end of the connection.
+    #[derive(Default)]
     pub enum End: "end" {
         /// The client, `near` in format 1.
         #[serde(alias = "near")]
+        #[default]
         Client = "client",
         /// The server, `far` in format 1.
         #[serde(alias = "far")]
         Server = "server",
-    }
-}
-
-#[expect(clippy::derivable_impls, reason = "`words!` has no place for `#[default]`")]
-impl Default for End {
-    fn default() -> Self {
-        Self::Client
     }
 }
 

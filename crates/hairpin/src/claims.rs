@@ -3,8 +3,10 @@
 use std::sync::LazyLock;
 
 use hairpin_model::claim::{Claim, Test, Text};
+use hairpin_model::hint::Hinted;
 use hairpin_model::judged_claim::Source;
 use hairpin_model::names::{self, UnknownName};
+use hairpin_model::refused::Refused;
 
 /// Every published text, by its file in `claims/`, in the order of their letters. A test fails when a file is missing.
 const FILES: &[(&str, &str)] = &[
@@ -33,53 +35,18 @@ pub fn texts() -> &'static [Text] {
     &TEXTS
 }
 
-/// A claim that no text has.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnknownClaim {
-    /// There is a text of that letter.
-    InText {
-        /// What was given.
-        given: String,
-        /// The text's letter.
-        letter: String,
-        /// Its first claim.
-        first: String,
-        /// Its last claim.
-        last: String,
-    },
-    /// There is none.
-    Elsewhere(UnknownName),
-}
-
-impl std::fmt::Display for UnknownClaim {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::InText { given, letter, first, last } => {
-                write!(out, "unknown claim `{given}` (hint: text {letter} has {first} to {last})")
-            }
-            Self::Elsewhere(unknown) => unknown.fmt(out),
+/// No claim and no text goes by the name; where it begins with a text's letter, the hint names that text's claims.
+fn unknown_claim(unknown: UnknownName) -> Refused {
+    let is_of = |text: &&Text| {
+        let number = unknown.given.strip_prefix(&text.letter);
+        number.is_some_and(|number| number.chars().all(|letter| letter.is_ascii_digit()))
+    };
+    let text = texts().iter().find(is_of).map(|text| (text, text.claims.first(), text.claims.last()));
+    match text {
+        Some((Text { letter, .. }, Some(Claim { id: first, .. }), Some(Claim { id: last, .. }))) => {
+            Refused::new(unknown.cause(), format!("text {letter} has {first} to {last}"))
         }
-    }
-}
-
-impl std::error::Error for UnknownClaim {}
-
-impl UnknownClaim {
-    fn of(unknown: UnknownName) -> Self {
-        let is_of = |text: &&Text| {
-            let number = unknown.given.strip_prefix(&text.letter);
-            number.is_some_and(|number| number.chars().all(|letter| letter.is_ascii_digit()))
-        };
-        let text = texts().iter().find(is_of).map(|text| (text, text.claims.first(), text.claims.last()));
-        match text {
-            Some((text, Some(first), Some(last))) => Self::InText {
-                letter: text.letter.clone(),
-                first: first.id.clone(),
-                last: last.id.clone(),
-                given: unknown.given,
-            },
-            _ => Self::Elsewhere(unknown),
-        }
+        _ => unknown.into(),
     }
 }
 
@@ -118,8 +85,8 @@ impl Chosen {
 /// where nothing is asked for.
 ///
 /// # Errors
-/// [`UnknownClaim`], with the ids that the text of that letter has, or else the nearest id.
-pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, UnknownClaim> {
+/// [`Refused`], with the ids that the text of that letter has, or else the nearest id.
+pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, Refused> {
     let known: Vec<&str> = texts()
         .iter()
         .flat_map(|text| std::iter::once(&text.letter).chain(text.claims.iter().map(|claim| &claim.id)))
@@ -127,7 +94,7 @@ pub fn choose(asked: &[String]) -> Result<Vec<Chosen>, UnknownClaim> {
         .collect();
     let mut wanted = Vec::new();
     for name in asked {
-        wanted.push(names::find("claim", &name.to_uppercase(), &known).map_err(UnknownClaim::of)?);
+        wanted.push(names::find("claim", &name.to_uppercase(), &known).map_err(unknown_claim)?);
     }
     let is_wanted = |text: &Text, claim: &Claim| {
         wanted.is_empty() || wanted.contains(&text.letter.as_str()) || wanted.contains(&claim.id.as_str())

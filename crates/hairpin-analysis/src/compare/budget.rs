@@ -4,7 +4,8 @@ use std::str::FromStr;
 
 use hairpin_model::figure::Figure;
 use hairpin_model::names::UnknownName;
-use hairpin_model::parse::{self, BadQuantity};
+use hairpin_model::parse;
+use hairpin_model::refused::Refused;
 use hairpin_model::words;
 use serde::Serialize;
 
@@ -20,65 +21,27 @@ pub struct Budget {
     pub share: f64,
 }
 
-/// Why a budget was refused.
-#[derive(Clone, Debug, PartialEq)]
-pub enum BadBudget {
-    /// There is no `=` in it.
-    NoShare(String),
-    /// The share is a number without `%`: 5 would be 500 %.
-    NoPercent(String),
-    /// The figure is not one of [`Compared`].
-    Figure(UnknownName),
-    /// The share is none.
-    Share(BadQuantity),
-    /// A rate may fall by less than all of it, a latency must stay above nothing and may at most double.
-    Impossible(String),
-}
-
-impl std::fmt::Display for BadBudget {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoShare(given) => {
-                write!(out, "budget `{given}` has no share (hint: write figure=share, for instance p99=+5%)")
-            }
-            Self::NoPercent(given) => {
-                write!(out, "budget `{given}` has no unit (hint: write the share in percent, for instance p99=+5%)")
-            }
-            Self::Figure(unknown) => write!(out, "budget: {unknown}"),
-            Self::Share(bad) => write!(out, "budget: {bad}"),
-            Self::Impossible(given) => {
-                write!(out, "budget `{given}` cannot be kept or broken (hint: a share within -100% and +100%)")
-            }
-        }
-    }
-}
-
-impl std::error::Error for BadBudget {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Figure(unknown) => Some(unknown),
-            Self::Share(bad) => Some(bad),
-            Self::NoShare(_) | Self::NoPercent(_) | Self::Impossible(_) => None,
-        }
-    }
-}
-
 impl FromStr for Budget {
-    type Err = BadBudget;
+    type Err = Refused;
 
     /// Reads `p99=+5%`, `rate=-5%` (for a rate the sign is free: it may fall by so much).
-    fn from_str(text: &str) -> Result<Self, BadBudget> {
-        let (figure, share) = text.split_once('=').ok_or_else(|| BadBudget::NoShare(text.to_owned()))?;
-        let figure: Compared = figure.trim().parse().map_err(BadBudget::Figure)?;
+    fn from_str(text: &str) -> Result<Self, Refused> {
+        let bad = |what: &str, hint: &str| Refused::new(format!("budget `{text}` {what}"), hint);
+        let (figure, share) =
+            text.split_once('=').ok_or_else(|| bad("has no share", "write figure=share, for instance p99=+5%"))?;
+        let of_budget = |refused: Refused| refused.while_reading("budget");
+        let figure: Compared = figure.trim().parse().map_err(|unknown: UnknownName| of_budget(unknown.into()))?;
         let in_percent = share.trim().ends_with('%');
-        let share = parse::share(share.trim()).map_err(BadBudget::Share)?;
+        let share = parse::share(share.trim()).map_err(of_budget)?;
+        // 5 would be 500 %.
         if !in_percent {
-            return Err(BadBudget::NoPercent(text.to_owned()));
+            return Err(bad("has no unit", "write the share in percent, for instance p99=+5%"));
         }
         let share = if figure == Compared::Rate { share.abs() } else { share };
+        // A rate may fall by less than all of it, a latency must stay above nothing and may at most double.
         let possible = if figure == Compared::Rate { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
-            return Err(BadBudget::Impossible(text.to_owned()));
+            return Err(bad("cannot be kept or broken", "a share within -100% and +100%"));
         }
         Ok(Self { figure, share })
     }

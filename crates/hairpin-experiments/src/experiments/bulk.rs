@@ -13,6 +13,7 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
 use crate::budget;
@@ -20,7 +21,6 @@ use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::quantity::MOST_MESSAGES;
-use crate::refused::Refused;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};

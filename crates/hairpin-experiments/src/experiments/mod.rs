@@ -5,8 +5,9 @@ pub mod round_trip;
 pub mod small_writes;
 pub mod survey;
 
+use hairpin_model::refused::Refused;
+
 use crate::experiment::Experiment;
-use crate::refused::Refused;
 
 /// Every experiment, in the order in which `hairpin list` shows them.
 pub const ALL: &[Experiment] = &[survey::SURVEY, round_trip::ROUND_TRIP, small_writes::SMALL_WRITES, bulk::BULK];

@@ -19,6 +19,7 @@
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
 use crate::budget;
@@ -27,7 +28,6 @@ use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
 use crate::links;
 use crate::quantity::MOST_MESSAGES;
-use crate::refused::Refused;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};

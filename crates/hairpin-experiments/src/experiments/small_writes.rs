@@ -20,6 +20,7 @@ use hairpin_model::case::Case;
 use hairpin_model::exchange::{Exchange, Remedy, Writes};
 use hairpin_model::options::OptionName;
 use hairpin_model::quantities::exact_duration;
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
 use crate::budget;
@@ -30,7 +31,6 @@ use crate::knobs::Knobs;
 use crate::links;
 use crate::possible;
 use crate::quantity::{DAY_NS, LONGEST_TIMEOUT_NS, MOST_MESSAGES};
-use crate::refused::Refused;
 use crate::selection;
 use crate::sequence::Planned;
 use crate::shared::{self, AUTO, Circumstances, each};

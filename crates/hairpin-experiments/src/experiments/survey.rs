@@ -12,6 +12,7 @@
 use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink};
 use hairpin_model::card::AnsweredBy;
 use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault, LOOPBACK, Placement, Waiting};
+use hairpin_model::refused::Refused;
 use hairpin_model::round::Extent;
 
 use crate::budget;
@@ -20,7 +21,6 @@ use crate::experiments::round_trip::WARM_UP_MESSAGES;
 use crate::knob::Knob;
 use crate::knobs::Knobs;
 use crate::links;
-use crate::refused::Refused;
 use crate::selection::{self, Sieve};
 use crate::sequence::Planned;
 use crate::shared::{FAULT_IN_REPLICATE, INJECTED_FAULT, LINK, SEED};

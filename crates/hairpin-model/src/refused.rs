@@ -1,8 +1,8 @@
-//! A plan that is refused before anything runs.
+//! What is refused before anything runs.
 
-use hairpin_model::hint::{Hint, Hinted};
+use crate::hint::{Hint, Hinted};
 
-/// Why a plan is refused: bad usage or input, exit code 2.
+/// Why a plan or a value is refused: bad usage or input, exit code 2.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}{}", Hint(.hint))]
 pub struct Refused {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn a_hint_is_said_once() {
-        let unknown = hairpin_model::names::find("transport", "tpc", &["tcp", "udp"]).unwrap_err();
+        let unknown = crate::names::find("transport", "tpc", &["tcp", "udp"]).unwrap_err();
         let refused = Refused::from(unknown).while_reading("--transport");
         assert_eq!(refused.to_string(), "--transport: unknown transport `tpc` (hint: did you mean `tcp`?)");
     }
