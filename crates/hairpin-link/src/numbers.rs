@@ -1,6 +1,8 @@
 //! A list of numbers as a profile writes it: `3,10-12`.
 
-use crate::quantity::{BadValue, whole};
+use hairpin_model::refused::Refused;
+
+use crate::quantity::whole;
 
 /// The most ranges that a list may have.
 pub const MOST_RANGES: usize = 10_000;
@@ -13,12 +15,12 @@ impl Numbers {
     /// Reads `3,10-12`; both ends of a range are in it. No number is below `least`.
     ///
     /// # Errors
-    /// [`BadValue`] with an example.
-    pub fn read(text: &str, least: u64) -> Result<Self, BadValue> {
+    /// [`Refused`] with an example.
+    pub fn read(text: &str, least: u64) -> Result<Self, Refused> {
         let ranges = text.split(',').map(|part| range(part, least)).collect::<Result<Vec<_>, _>>()?;
         if ranges.len() > MOST_RANGES {
             let problem = format!("{} numbers and ranges are too many", ranges.len());
-            return Err(BadValue::new(problem, format!("at most {MOST_RANGES}")));
+            return Err(Refused::new(problem, format!("at most {MOST_RANGES}")));
         }
         Ok(Self::from_ranges(ranges))
     }
@@ -55,19 +57,19 @@ impl Numbers {
     }
 }
 
-fn range(text: &str, least: u64) -> Result<(u64, u64), BadValue> {
+fn range(text: &str, least: u64) -> Result<(u64, u64), Refused> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let hint = "numbers and ranges with commas between, for instance 3,10-12";
-    let number = |text| whole(text).map_err(|bad| BadValue::new(bad.problem, hint));
+    let number = |text| whole(text).map_err(|bad| Refused::new(bad.what, hint));
     let (first, last) = (number(first)?, number(last)?);
     if first < least {
-        return Err(BadValue::new(
+        return Err(Refused::new(
             format!("`{text}` counts from below {least}"),
             format!("the first is number {least}"),
         ));
     }
     if last < first {
-        return Err(BadValue::new(format!("`{text}` ends before it begins"), format!("for instance {last}-{first}")));
+        return Err(Refused::new(format!("`{text}` ends before it begins"), format!("for instance {last}-{first}")));
     }
     Ok((first, last))
 }

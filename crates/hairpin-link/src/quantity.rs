@@ -5,21 +5,7 @@
 
 use std::fmt::Write as _;
 
-/// Why a value could not be read, and what could.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadValue {
-    /// What is wrong.
-    pub problem: String,
-    /// What would be right.
-    pub hint: String,
-}
-
-impl BadValue {
-    /// A problem and a hint.
-    pub fn new(problem: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { problem: problem.into(), hint: hint.into() }
-    }
-}
+use hairpin_model::refused::Refused;
 
 /// A probability, in whole billionths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,8 +73,8 @@ pub const MOST_BYTES: u64 = 1 << 30;
 /// A time in ns: `23.5ms`. The unit is needed; at most an hour.
 ///
 /// # Errors
-/// [`BadValue`] with an example.
-pub fn time_ns(text: &str) -> Result<u64, BadValue> {
+/// [`Refused`] with an example.
+pub fn time_ns(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 23.5ms, 200us or 1s";
     let what =
         What { quantity: "a time", units: TIME, smallest: "1 ns", examples, most: LONGEST_NS, most_text: "1 hour" };
@@ -98,12 +84,12 @@ pub fn time_ns(text: &str) -> Result<u64, BadValue> {
 /// A rate in bits a second: `5.5mbit`. The unit is needed and counts in thousands; at most 1 Tbit/s.
 ///
 /// # Errors
-/// [`BadValue`] with an example, or with the right unit where bytes or a spelling of two meanings were given.
-pub fn rate_bits_per_s(text: &str) -> Result<u64, BadValue> {
+/// [`Refused`] with an example, or with the right unit where bytes or a spelling of two meanings were given.
+pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     let lower = text.to_lowercase();
     let plain = lower.strip_suffix("/s").unwrap_or(&lower);
     if let Some(hint) = bits_for(text).filter(|_| !plain.ends_with("bit")) {
-        return Err(BadValue::new(format!("`{text}` is not a rate in bits a second"), hint));
+        return Err(Refused::new(format!("`{text}` is not a rate in bits a second"), hint));
     }
     let examples = "for instance 5.5mbit, 500kbit or 1gbit";
     let what = What {
@@ -114,9 +100,9 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, BadValue> {
         most: HIGHEST_BITS_PER_S,
         most_text: "1000 gbit",
     };
-    let rate = what.read(plain).map_err(|bad| BadValue { problem: bad.problem.replace(plain, text), ..bad })?;
+    let rate = what.read(plain).map_err(|bad| Refused { what: bad.what.replace(plain, text), ..bad })?;
     if rate == 0 {
-        return Err(BadValue::new("a rate of 0 lets nothing through", "an outage is `outage=2s-5s`"));
+        return Err(Refused::new("a rate of 0 lets nothing through", "an outage is `outage=2s-5s`"));
     }
     Ok(rate)
 }
@@ -142,8 +128,8 @@ fn bits_for(text: &str) -> Option<String> {
 /// A number of bytes: `64KiB`. The unit is needed; at most 1 GiB.
 ///
 /// # Errors
-/// [`BadValue`] with an example.
-pub fn bytes(text: &str) -> Result<u64, BadValue> {
+/// [`Refused`] with an example.
+pub fn bytes(text: &str) -> Result<u64, Refused> {
     let examples = "for instance 64KiB, 3000B or 1MiB";
     let what = What {
         quantity: "a number of bytes",
@@ -159,8 +145,8 @@ pub fn bytes(text: &str) -> Result<u64, BadValue> {
 /// A share: `0.1%`. The sign is needed; at most 100 %.
 ///
 /// # Errors
-/// [`BadValue`] with an example.
-pub fn share(text: &str) -> Result<Share, BadValue> {
+/// [`Refused`] with an example.
+pub fn share(text: &str) -> Result<Share, Refused> {
     let most = u64::from(Share::ALL.0);
     let examples = "for instance 0.1% or 25%";
     let what =
@@ -172,11 +158,11 @@ pub fn share(text: &str) -> Result<Share, BadValue> {
 /// A whole number: `17`.
 ///
 /// # Errors
-/// [`BadValue`] with an example.
-pub fn whole(text: &str) -> Result<u64, BadValue> {
+/// [`Refused`] with an example.
+pub fn whole(text: &str) -> Result<u64, Refused> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = digits.then(|| text.parse().ok()).flatten();
-    number.ok_or_else(|| BadValue::new(format!("`{text}` is not a whole number"), "for instance 17"))
+    number.ok_or_else(|| Refused::new(format!("`{text}` is not a whole number"), "for instance 17"))
 }
 
 /// A time as a profile shows it.
@@ -233,20 +219,20 @@ struct What {
 }
 
 impl What {
-    fn read(&self, text: &str) -> Result<u64, BadValue> {
+    fn read(&self, text: &str) -> Result<u64, Refused> {
         let value = exact(text, self.units).map_err(|why| match why {
-            Inexact::NoNumber => BadValue::new(format!("`{text}` is not {}", self.quantity), self.examples),
-            Inexact::NoUnit => BadValue::new(format!("`{text}` has no unit"), self.examples),
+            Inexact::NoNumber => Refused::new(format!("`{text}` is not {}", self.quantity), self.examples),
+            Inexact::NoUnit => Refused::new(format!("`{text}` has no unit"), self.examples),
             Inexact::TooFine => {
-                BadValue::new(format!("`{text}` is finer than {}", self.smallest), "write fewer decimals")
+                Refused::new(format!("`{text}` is finer than {}", self.smallest), "write fewer decimals")
             }
             Inexact::TooLarge => self.too_large(text),
         })?;
         if value > self.most { Err(self.too_large(text)) } else { Ok(value) }
     }
 
-    fn too_large(&self, text: &str) -> BadValue {
-        BadValue::new(format!("`{text}` is too large"), format!("at most {}", self.most_text))
+    fn too_large(&self, text: &str) -> Refused {
+        Refused::new(format!("`{text}` is too large"), format!("at most {}", self.most_text))
     }
 }
 
@@ -305,9 +291,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_what_would_be_right() {
-        let said = |result: Result<u64, BadValue>| {
+        let said = |result: Result<u64, Refused>| {
             let bad = result.unwrap_err();
-            format!("{} ({})", bad.problem, bad.hint)
+            format!("{} ({})", bad.what, bad.hint)
         };
         assert_eq!(said(time_ns("5")), "`5` has no unit (for instance 23.5ms, 200us or 1s)");
         assert_eq!(said(time_ns("-5ms")), "`-5ms` is not a time (for instance 23.5ms, 200us or 1s)");

@@ -1,7 +1,7 @@
 //! A word of the profile language.
 
 use crate::figures::PathProfile;
-use crate::quantity::BadValue;
+use hairpin_model::refused::Refused;
 
 /// A word that a profile may hold, `NAME=VALUE`, and how it is read into and shown of a direction's figures.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct Word {
     /// What it says, in one line, with units.
     pub says: &'static str,
     /// Reads a value into the figures.
-    pub read: fn(&mut PathProfile, &str) -> Result<(), BadValue>,
+    pub read: fn(&mut PathProfile, &str) -> Result<(), Refused>,
     /// The value as a profile shows it; null where the figures are as if the word were not there.
     pub shown: fn(&PathProfile) -> Option<String>,
     /// What the word speaks about, where it says nothing by itself.

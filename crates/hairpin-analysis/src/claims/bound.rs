@@ -16,18 +16,21 @@ pub(super) enum Side {
     AtMost,
 }
 
-pub(super) fn judge(side: Side, of: &Measure, bound: Option<f64>, published: &Published, run: &Run) -> Judgement {
+pub(super) fn judge(
+    side: Side,
+    of: &Measure,
+    bound: Option<f64>,
+    published: &Published,
+    run: &Run,
+) -> Result<Judgement, Judgement> {
     let number = match published.value {
         Value::Number(number) => Some(number),
         _ => None,
     };
     let Some(bound) = bound.or(number) else {
-        return without(Verdict::CannotRun, "neither the rule nor the text has a number");
+        return Err(without(Verdict::CannotRun, "neither the rule nor the text has a number"));
     };
-    let measured = match measure(of, &published.unit, run) {
-        Ok(measured) => measured,
-        Err(absent) => return absent,
-    };
+    let measured = measure(of, &published.unit, run)?;
     let (words, from, to) = match side {
         Side::AtLeast => ("at least", bound, f64::INFINITY),
         Side::AtMost => ("at most", f64::NEG_INFINITY, bound),
@@ -40,5 +43,5 @@ pub(super) fn judge(side: Side, of: &Measure, bound: Option<f64>, published: &Pu
     let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let bounds = format!("{words} {}", words::exactly(bound, &measured.unit));
     let ratio = number.filter(|_| measured.unit == published.unit).map(|number| measured.figure.value / number);
-    measured.judged(place.verdict(), ratio, place.sentence(&what, &bounds))
+    Ok(measured.judged(place.verdict(), ratio, place.sentence(&what, &bounds)))
 }

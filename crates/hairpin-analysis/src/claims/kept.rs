@@ -10,11 +10,8 @@ use super::place::without;
 use super::selection::select;
 use crate::counted;
 
-pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Judgement {
-    let case = match select(run, case) {
-        Ok(case) => case,
-        Err(absent) => return absent,
-    };
+pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgement, Judgement> {
+    let case = select(run, case)?;
     let (held, absent): (Vec<Kept>, Vec<Kept>) = kept.iter().partition(|kind| holds(**kind, case, run));
     let told = |kinds: &[Kept]| joined(&kinds.iter().map(|kind| in_words(*kind)).collect::<Vec<_>>());
     let what = match (held.as_slice(), absent.as_slice()) {
@@ -23,7 +20,7 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Judgement {
         (held, absent) => format!("reports {}, but not {}", told(held), told(absent)),
     };
     let verdict = if absent.is_empty() { Verdict::Holds } else { Verdict::DoesNotHold };
-    without(verdict, format!("Checked that it is there, not what it is: of {} the run {what}.", case.label))
+    Ok(without(verdict, format!("Checked that it is there, not what it is: of {} the run {what}.", case.label)))
 }
 
 fn in_words(kind: Kept) -> &'static str {

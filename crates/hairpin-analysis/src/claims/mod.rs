@@ -100,7 +100,7 @@ fn judge_row(row: &Row, runs: &Runs<'_>) -> Judgement {
 
 fn by_rule(rule: &Rule, row: &Row, run: &Run) -> Judgement {
     let published = &row.published;
-    match rule {
+    let judged = match rule {
         Rule::Within { of, factor } => within::judge(of, *factor, published, run),
         Rule::Range { of, factor } => range::judge(of, *factor, published, run),
         Rule::AtLeast { of, bound } => bound::judge(bound::Side::AtLeast, of, *bound, published, run),
@@ -108,11 +108,12 @@ fn by_rule(rule: &Rule, row: &Row, run: &Run) -> Judgement {
         Rule::Share { figure, whole, rest, at_least } => {
             share::judge(*figure, [whole, rest], *at_least, published, run)
         }
-        Rule::Order { figure, cases } => order::judge(*figure, cases, published, run),
+        Rule::Order { figure, cases } => Ok(order::judge(*figure, cases, published, run)),
         Rule::Kept { case, kept } => kept::judge(case, kept, run),
         Rule::Packets { case, events } => packets::judge(case, events, run),
         Rule::Pattern { case, writes } => pattern::judge(case, writes, run),
-    }
+    };
+    judged.unwrap_or_else(|absent| absent)
 }
 
 /// What was measured, without a verdict on it, where the test says that it cannot decide.

@@ -12,15 +12,10 @@ use super::place::without;
 use super::selection::select;
 use super::words;
 
-pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Judgement {
-    let case = match select(run, case) {
-        Ok(case) => case,
-        Err(absent) => return absent,
-    };
-    let sequence = match captured(case) {
-        Ok(sequence) => sequence,
-        Err(why) => return without(Verdict::CannotRun, format!("{}: {why}", case.label)),
-    };
+pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<Judgement, Judgement> {
+    let case = select(run, case)?;
+    let cannot_run = |why: String| without(Verdict::CannotRun, format!("{}: {why}", case.label));
+    let sequence = captured(case).map_err(cannot_run)?;
     let mut seen = Vec::new();
     let mut rest = sequence.events.iter();
     for kind in events {
@@ -29,13 +24,13 @@ pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Judgeme
             None => {
                 let after = if seen.is_empty() { String::new() } else { format!(" after {}", joined(&seen)) };
                 let why = format!("A capture of an exchange of {} shows no {}{after}.", case.label, packet(*kind));
-                return without(Verdict::DoesNotHold, why);
+                return Err(without(Verdict::DoesNotHold, why));
             }
         }
     }
     let seen = joined(&seen);
     let why = format!("A capture of an exchange of {} shows, counted from its first write, {seen}.", case.label);
-    without(Verdict::Holds, why)
+    Ok(without(Verdict::Holds, why))
 }
 
 fn captured(case: &CaseSummary) -> Result<&TimeSequence, String> {

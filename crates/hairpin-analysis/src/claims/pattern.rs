@@ -12,13 +12,10 @@ use super::place::without;
 use super::selection::select;
 use super::words;
 
-pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Judgement {
-    let case = match select(run, case) {
-        Ok(case) => case,
-        Err(absent) => return absent,
-    };
+pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judgement, Judgement> {
+    let case = select(run, case)?;
     let Some(sequence) = case.trace.as_ref().and_then(|trace| trace.sequence.as_ref()) else {
-        return without(Verdict::CannotRun, format!("{}: no exchange of it was traced to its end", case.label));
+        return Err(without(Verdict::CannotRun, format!("{}: no exchange of it was traced to its end", case.label)));
     };
     let of =
         |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Client && event.kind == kind);
@@ -38,7 +35,7 @@ pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Judgement {
         at(answer)
     );
     if holds {
-        return without(Verdict::Holds, why);
+        return Err(without(Verdict::Holds, why));
     }
-    without(Verdict::DoesNotHold, format!("{why} The text has {writes} B, and then the answer."))
+    Ok(without(Verdict::DoesNotHold, format!("{why} The text has {writes} B, and then the answer.")))
 }

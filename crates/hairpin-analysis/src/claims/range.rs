@@ -8,20 +8,17 @@ use super::figures::measure;
 use super::place::{Place, without};
 use super::words;
 
-pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Judgement {
+pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Result<Judgement, Judgement> {
     let Value::Range([from, to]) = published.value else {
-        return without(Verdict::CannotRun, "the published value is no range");
+        return Err(without(Verdict::CannotRun, "the published value is no range"));
     };
-    let measured = match measure(of, &published.unit, run) {
-        Ok(measured) => measured,
-        Err(absent) => return absent,
-    };
+    let measured = measure(of, &published.unit, run)?;
     let place = Place::of(&measured.figure, from / factor, to * factor);
     let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let range = format!("between {from} and {}", words::exactly(to, &published.unit));
     let bounds = if factor > 1.0 { format!("within a factor of {factor} of the range {range}") } else { range };
     let ratio = against_nearer_end(measured.figure.value, from, to);
-    measured.judged(place.verdict(), Some(ratio), place.sentence(&what, &bounds))
+    Ok(measured.judged(place.verdict(), Some(ratio), place.sentence(&what, &bounds)))
 }
 
 /// Over the end that it is beyond; 1 inside.

@@ -18,23 +18,16 @@ pub(super) fn judge(
     at_least: f64,
     published: &Published,
     run: &Run,
-) -> Judgement {
-    let found = select(run, whole).and_then(|whole| {
-        let rest = select(run, rest)?;
-        let left = ratio(name, whole, rest, run)?;
-        let gone = left.falling(|left| 1.0 - left);
-        let what = format!("The share of the {} of {} that is gone in {}", in_words(name), whole.label, rest.label);
-        Ok(Measured { figure: gone, unit: SHARE.to_owned(), what })
-    });
-    let measured = match found {
-        Ok(measured) => measured,
-        Err(absent) => return absent,
-    };
+) -> Result<Judgement, Judgement> {
+    let (whole, rest) = (select(run, whole)?, select(run, rest)?);
+    let gone = ratio(name, whole, rest, run)?.falling(|left| 1.0 - left);
+    let what = format!("The share of the {} of {} that is gone in {}", in_words(name), whole.label, rest.label);
+    let measured = Measured { figure: gone, unit: SHARE.to_owned(), what };
     let place = Place::of(&measured.figure, at_least, f64::INFINITY);
     let what = format!("{}, {},", measured.what, words::share(&measured.figure));
     let ratio = match published.value {
         Value::Number(number) if published.unit == SHARE => Some(measured.figure.value / number),
         _ => None,
     };
-    measured.judged(place.verdict(), ratio, place.sentence(&what, &format!("at least {at_least}")))
+    Ok(measured.judged(place.verdict(), ratio, place.sentence(&what, &format!("at least {at_least}"))))
 }

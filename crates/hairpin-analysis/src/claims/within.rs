@@ -8,16 +8,13 @@ use super::figures::measure;
 use super::place::{Place, without};
 use super::words;
 
-pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Judgement {
+pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Result<Judgement, Judgement> {
     let Value::Number(number) = published.value else {
-        return without(Verdict::CannotRun, "the published value is no number");
+        return Err(without(Verdict::CannotRun, "the published value is no number"));
     };
-    let measured = match measure(of, &published.unit, run) {
-        Ok(measured) => measured,
-        Err(absent) => return absent,
-    };
+    let measured = measure(of, &published.unit, run)?;
     let place = Place::of(&measured.figure, number / factor, number * factor);
     let what = format!("The {}, {},", measured.what, words::figure(&measured.figure, &measured.unit));
     let bounds = format!("within a factor of {factor} of {}", words::exactly(number, &published.unit));
-    measured.judged(place.verdict(), Some(measured.figure.value / number), place.sentence(&what, &bounds))
+    Ok(measured.judged(place.verdict(), Some(measured.figure.value / number), place.sentence(&what, &bounds)))
 }

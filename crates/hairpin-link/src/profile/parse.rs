@@ -9,11 +9,12 @@ use std::str::FromStr;
 
 use hairpin_model::link::Direction;
 use hairpin_model::names::nearest;
+use hairpin_model::refused::Refused;
 
 use crate::builtin;
 use crate::profile::error::ProfileError;
 use crate::profile::{PathProfile, Profile};
-use crate::quantity::{BadValue, bytes, whole};
+use crate::quantity::{bytes, whole};
 use crate::stages;
 use crate::stages::queue::{DEFAULT_PACKETS, Limit};
 use crate::word::{About, Word};
@@ -217,7 +218,7 @@ impl Line<'_> {
 
     fn apply(&self, setting: &Setting, profile: &mut Profile) -> Result<(), ProfileError> {
         let value = &self.0[setting.value.clone()];
-        let bad = |bad: BadValue| self.fault(setting.value.clone(), bad.problem, bad.hint);
+        let bad = |bad: Refused| self.fault(setting.value.clone(), bad.what, bad.hint);
         match &setting.what {
             What::Mtu => {
                 let bytes = whole(value).or_else(|_| bytes(value)).map_err(bad)?;

@@ -12,8 +12,7 @@
 //! average more than D. With `order=free` each packet keeps its own draw, as with netem's `delay D J`
 //! (Linux net/sched/sch_netem.c; tc-netem(8)).
 
-use hairpin_model::hint::Hinted;
-use hairpin_model::names::UnknownName;
+use hairpin_model::refused::Refused;
 
 pub use crate::figures::{Delay, Order, Shape};
 
@@ -21,7 +20,7 @@ use crate::figures::PathProfile;
 use crate::generator::{Draws, Generator};
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
-use crate::quantity::{BadValue, shown_time, time_ns};
+use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{About, Word};
 
@@ -53,7 +52,7 @@ const JITTER: Word = Word {
     name: "jitter",
     example: "jitter=normal",
     says: "how the delay varies: uniform (up to that much), normal or pareto (with that standard deviation)",
-    read: |path, value| read_word(value).map(|shape| path.delay.shape = shape),
+    read: |path, value| Ok(value.parse().map(|shape| path.delay.shape = shape)?),
     shown: |path| (path.delay.shape != Shape::Uniform).then(|| path.delay.shape.to_string()),
     about: Some(About { clear: |path| path.delay.shape = Shape::Uniform, ..VARIES }),
 };
@@ -62,7 +61,7 @@ const ORDER: Word = Word {
     name: "order",
     example: "order=free",
     says: "kept: no packet overtakes another, however the delay varies; free: each has its own delay",
-    read: |path, value| read_word(value).map(|order| path.delay.order = order),
+    read: |path, value| Ok(value.parse().map(|order| path.delay.order = order)?),
     shown: |path| (path.delay.order != Order::Kept).then(|| path.delay.order.to_string()),
     about: Some(About { clear: |path| path.delay.order = Order::Kept, ..VARIES }),
 };
@@ -74,15 +73,11 @@ const VARIES: About = About {
     clear: |_| (),
 };
 
-fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+fn read(path: &mut PathProfile, value: &str) -> Result<(), Refused> {
     let (base, spread) = value.split_once('±').or_else(|| value.split_once("+-")).unwrap_or((value, "0ms"));
     path.delay.base_ns = time_ns(base)?;
     path.delay.spread_ns = time_ns(spread)?;
     Ok(())
-}
-
-fn read_word<T: std::str::FromStr<Err = UnknownName>>(text: &str) -> Result<T, BadValue> {
-    text.parse().map_err(|unknown: UnknownName| BadValue::new(unknown.cause(), unknown.hint()))
 }
 
 fn shown(delay: &Delay) -> String {

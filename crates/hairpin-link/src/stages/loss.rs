@@ -9,13 +9,15 @@
 //! - `drop=3,10-12`: the packets with these numbers, counted from 0 as they come to the link in their direction.
 //! - `drop-data=1`: the k-th packets that carry transport payload, counted from 1.
 
+use hairpin_model::refused::Refused;
+
 pub use crate::figures::{GilbertElliott, Loss};
 
 use crate::figures::PathProfile;
 use crate::generator::Generator;
 use crate::numbers::Numbers;
 use crate::packet::InFlight;
-use crate::quantity::{BadValue, Share, share, shown_share};
+use crate::quantity::{Share, share, shown_share};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
@@ -69,7 +71,7 @@ const DATA: Word = Word {
     about: None,
 };
 
-fn read_burst(text: &str) -> Result<GilbertElliott, BadValue> {
+fn read_burst(text: &str) -> Result<GilbertElliott, Refused> {
     let parts = text.split('/').map(share).collect::<Result<Vec<_>, _>>()?;
     let (turns_bad, turns_good, lost_when_bad, lost_when_good) = match parts[..] {
         [p, r] => (p, r, Share::ALL, Share::NONE),
@@ -77,7 +79,7 @@ fn read_burst(text: &str) -> Result<GilbertElliott, BadValue> {
         [p, r, bad, good] => (p, r, bad, good),
         _ => {
             let problem = format!("`{text}` has {} shares instead of two to four", parts.len());
-            return Err(BadValue::new(problem, "for instance 1%/20%/100%/0%"));
+            return Err(Refused::new(problem, "for instance 1%/20%/100%/0%"));
         }
     };
     Ok(GilbertElliott { turns_bad, turns_good, lost_when_bad, lost_when_good })

@@ -3,11 +3,13 @@
 //! Times are ns since the link started; the path is down from the first on and up again at the second. What is already
 //! inside goes on: an outage is at the near end of the path, as an interface without a carrier or a handover.
 
+use hairpin_model::refused::Refused;
+
 pub use crate::figures::Outage;
 
 use crate::figures::PathProfile;
 use crate::packet::InFlight;
-use crate::quantity::{BadValue, shown_time, time_ns};
+use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Outbox, Stage};
 use crate::word::Word;
 
@@ -35,10 +37,10 @@ pub const CARD: Card = Card {
     },
 };
 
-fn read(text: &str) -> Result<Outage, BadValue> {
+fn read(text: &str) -> Result<Outage, Refused> {
     let Some((from, until)) = text.split_once('-') else {
         let problem = format!("`{text}` is not an outage");
-        return Err(BadValue::new(problem, "from when to when after the start, for instance 2s-2.5s"));
+        return Err(Refused::new(problem, "from when to when after the start, for instance 2s-2.5s"));
     };
     Ok(Outage { from_ns: time_ns(from)?, until_ns: time_ns(until)? })
 }

@@ -4,13 +4,15 @@
 //! reordered when it leaves after one that came later (RFC 4737, section 3.3), so one that is held back while nothing
 //! follows is not. netem's `reorder` is the other way round: there the chosen packets skip the delay.
 
+use hairpin_model::refused::Refused;
+
 pub use crate::figures::Reorder;
 
 use crate::figures::PathProfile;
 use crate::generator::Generator;
 use crate::held::HeldPackets;
 use crate::packet::InFlight;
-use crate::quantity::{BadValue, Share, share, shown_share, shown_time, time_ns};
+use crate::quantity::{Share, share, shown_share, shown_time, time_ns};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::Word;
 
@@ -40,10 +42,10 @@ pub const CARD: Card = Card {
     },
 };
 
-fn read(path: &mut PathProfile, value: &str) -> Result<(), BadValue> {
+fn read(path: &mut PathProfile, value: &str) -> Result<(), Refused> {
     let Some((part, time)) = value.split_once('/') else {
         let problem = format!("`{value}` does not say both how many packets are held back and for how long");
-        return Err(BadValue::new(problem, "for instance 1%/5ms"));
+        return Err(Refused::new(problem, "for instance 1%/5ms"));
     };
     let reorder = Reorder { share: share(part)?, by_ns: time_ns(time)? };
     path.reorder = (reorder.share > Share::NONE).then_some(reorder);

@@ -4,18 +4,20 @@
 //! The names are those of the RFC's pseudocode (section 5). Its control law, `t + interval / sqrt(count)`, is computed
 //! in whole ns, rounded down. The largest packet of the RFC is the link's MTU.
 
+use hairpin_model::refused::Refused;
+
 use super::waiting::Waiting;
 pub use crate::figures::Codel;
 
 use crate::packet::InFlight;
-use crate::quantity::{BadValue, shown_time, time_ns};
+use crate::quantity::{shown_time, time_ns};
 use crate::stage::{Contradiction, Outbox};
 
 /// Reads `5ms/100ms`.
-pub(super) fn read(value: &str) -> Result<Codel, BadValue> {
+pub(super) fn read(value: &str) -> Result<Codel, Refused> {
     let Some((target, interval)) = value.split_once('/') else {
         let problem = format!("`{value}` does not give both a target and an interval");
-        return Err(BadValue::new(problem, "for instance 5ms/100ms, as RFC 8289 recommends"));
+        return Err(Refused::new(problem, "for instance 5ms/100ms, as RFC 8289 recommends"));
     };
     Ok(Codel { target_ns: time_ns(target)?, interval_ns: time_ns(interval)? })
 }

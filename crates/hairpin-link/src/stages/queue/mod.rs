@@ -11,6 +11,8 @@ mod replay;
 mod service;
 mod waiting;
 
+use hairpin_model::refused::Refused;
+
 use service::Service;
 use waiting::Waiting;
 
@@ -18,7 +20,7 @@ pub use crate::figures::{Bottleneck, Limit};
 
 use crate::figures::PathProfile;
 use crate::packet::InFlight;
-use crate::quantity::{BadValue, bytes, rate_bits_per_s, shown_bytes, shown_rate, whole};
+use crate::quantity::{bytes, rate_bits_per_s, shown_bytes, shown_rate, whole};
 use crate::stage::{Card, Contradiction, Held, Outbox, Stage};
 use crate::word::{About, Word};
 
@@ -57,7 +59,7 @@ const REPLAY: Word = Word {
     says: "a file that says when a packet can leave, in mahimahi's format, instead of a rate",
     read: |path, value| {
         if value.is_empty() {
-            return Err(BadValue::new("no file is named", "for instance replay=uplink.trace"));
+            return Err(Refused::new("no file is named", "for instance replay=uplink.trace"));
         }
         path.bottleneck.replay = Some(value.to_owned());
         Ok(())
@@ -106,7 +108,7 @@ impl Limit {
     }
 }
 
-fn read(value: &str) -> Result<Limit, BadValue> {
+fn read(value: &str) -> Result<Limit, Refused> {
     let mut limit = Limit::default();
     for part in value.split(',') {
         let packets = ["packets", "packet", "p"].iter().find_map(|unit| part.strip_suffix(unit));
@@ -116,26 +118,26 @@ fn read(value: &str) -> Result<Limit, BadValue> {
         };
         if twice {
             let problem = format!("`{value}` gives two limits of one kind");
-            return Err(BadValue::new(problem, "one in bytes, one in packets, or both: 64KiB,100packets"));
+            return Err(Refused::new(problem, "one in bytes, one in packets, or both: 64KiB,100packets"));
         }
     }
     Ok(limit)
 }
 
-fn packets_of(number: &str) -> Result<u64, BadValue> {
+fn packets_of(number: &str) -> Result<u64, Refused> {
     let hint = "for instance 100packets";
-    let packets = whole(number).map_err(|bad| BadValue::new(bad.problem, hint))?;
+    let packets = whole(number).map_err(|bad| Refused::new(bad.what, hint))?;
     match packets {
-        0 => Err(BadValue::new("a queue of 0 packets", "at least 1packets")),
+        0 => Err(Refused::new("a queue of 0 packets", "at least 1packets")),
         1..=MOST_PACKETS => Ok(packets),
-        _ => Err(BadValue::new(format!("`{number}packets` is too large"), format!("at most {MOST_PACKETS}packets"))),
+        _ => Err(Refused::new(format!("`{number}packets` is too large"), format!("at most {MOST_PACKETS}packets"))),
     }
 }
 
-fn bytes_of(part: &str) -> Result<u64, BadValue> {
+fn bytes_of(part: &str) -> Result<u64, Refused> {
     bytes(part).map_err(|bad| match whole(part) {
-        Ok(_) => BadValue::new(format!("`{part}` has no unit"), format!("{part}packets, or {part}KiB")),
-        Err(_) => BadValue { hint: "for instance 64KiB or 100packets".to_owned(), ..bad },
+        Ok(_) => Refused::new(format!("`{part}` has no unit"), format!("{part}packets, or {part}KiB")),
+        Err(_) => Refused { hint: "for instance 64KiB or 100packets".to_owned(), ..bad },
     })
 }
 
