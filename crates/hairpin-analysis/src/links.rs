@@ -38,11 +38,7 @@ pub(crate) fn summary(
 
 fn lateness<'r>(records: impl Iterator<Item = &'r LinkRecord>) -> Option<LatenessNs> {
     let all: Vec<LatenessNs> = records.filter_map(|link| link.lateness_ns).collect();
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a median of whole ns is not negative"
-    )]
+    // A median of whole ns is not negative.
     let median_of = |of: fn(&LatenessNs) -> u64| {
         median(&all.iter().map(|late| of(late) as f64).collect::<Vec<_>>()).map(|ns| ns.round() as u64)
     };

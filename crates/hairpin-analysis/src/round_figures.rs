@@ -110,7 +110,6 @@ fn median_of(values: &mut [u64]) -> Option<f64> {
 }
 
 /// Fills in the figures of a stream from what its receiver counted; other flows stay as they are.
-#[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
 pub fn stream_figures(flow: &mut FlowRecord) {
     let Some(received) = &flow.received else { return };
     flow.figures.samples = flow.ledger.received;

@@ -149,7 +149,7 @@ fn threshold(logarithms: &[f64]) -> Option<f64> {
     are_two.then(|| f64::midpoint(sorted[below - 1], sorted[below]))
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place in the list")]
+// A place in the list.
 fn at_share(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }

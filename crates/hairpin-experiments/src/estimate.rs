@@ -54,11 +54,7 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     let bytes = case.flow().load.size_bytes().saturating_add(case.flow().load.reply_size_bytes());
     let round_trip_ns =
         floor_ns(case, capabilities).saturating_add(travel_ns).saturating_add(bytes.saturating_mul(BYTE_NS));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "saturates, and an estimate needs no more"
-    )]
+    // Saturates, and an estimate needs no more.
     let each_ns = match case.flow().load {
         Load::Paced { rate_per_s, .. } => (SECOND_NS as f64 / rate_per_s) as u64,
         Load::Stream { .. } => WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)),

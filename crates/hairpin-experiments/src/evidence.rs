@@ -131,7 +131,7 @@ fn count(case: &Case, card: &Card, travel_ns: u64) -> Option<(u64, u64)> {
     match &case.flow().load {
         Load::Paced { rate_per_s, .. } => {
             let (fewest, most) = MESSAGES;
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by ALONE_NS")]
+            // Bounded by ALONE_NS.
             let interval_ns = interval_ns(*rate_per_s).clamp(1.0, ALONE_NS) as u64;
             Some(((MESSAGES_LAST_NS / interval_ns).clamp(fewest, most), interval_ns.saturating_add(travel_ns)))
         }

@@ -73,16 +73,8 @@ impl Knobs {
     /// As [`Knobs::values`].
     #[must_use]
     pub fn choices<T: OfKnob>(&self, name: &str, all: &[T]) -> Vec<T> {
-        let mut choices = Vec::new();
-        for value in self.read(name) {
-            let stands_for = if *value == Value::Every { all.to_vec() } else { vec![of(name, value)] };
-            for choice in stands_for {
-                if !choices.contains(&choice) {
-                    choices.push(choice);
-                }
-            }
-        }
-        choices
+        let of_value = |value: &Value| if *value == Value::Every { all.to_vec() } else { vec![of(name, value)] };
+        names::distinct(self.read(name).iter().flat_map(of_value))
     }
 
     /// Whether `all` is among its values.

@@ -21,13 +21,8 @@ use crate::sequence::Planned;
 /// [`Refused`] for an unknown name, with the nearest one.
 pub fn candidates<'g>(knobs: &Knobs, capabilities: &'g HostCapabilities) -> Result<Vec<&'g Candidate>, Refused> {
     let known = capabilities.names();
-    let mut chosen: Vec<&str> = Vec::new();
-    for name in knobs.values::<String>("transport") {
-        let name = names::find("transport", &name, &known)?;
-        if !chosen.contains(&name) {
-            chosen.push(name);
-        }
-    }
+    let given = knobs.values::<String>("transport").into_iter().map(|name| names::find("transport", &name, &known));
+    let mut chosen = names::distinct(given.collect::<Result<Vec<_>, _>>()?);
     if chosen.is_empty() || knobs.has_every("transport") {
         chosen = known;
     }

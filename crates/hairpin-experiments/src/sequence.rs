@@ -135,7 +135,7 @@ pub fn permutation(len: usize, seed: u64, block: u32) -> Vec<usize> {
 }
 
 /// A uniform number below `bound`, by rejection, so that no order is likelier than another.
-#[expect(clippy::cast_possible_truncation, reason = "the result is below a length")]
+// The result is below a length.
 fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> usize {
     let unfair = u64::MAX - u64::MAX % bound;
     loop {

@@ -204,7 +204,6 @@ mod tests {
     }
 
     /// TCP's goodput through a rate, in MiB/s, by the headers: 1448 of 1500 bytes.
-    #[expect(clippy::cast_precision_loss, reason = "rates are small")]
     fn goodput_mib_per_s(direction: Direction) -> f64 {
         let profile = HOME_UPLINK.profile();
         let rate = profile.path(direction).bottleneck.rate_bits_per_s.unwrap();
@@ -219,7 +218,7 @@ mod tests {
     }
 
     /// What 74 899 datagrams of 1400 B lose when they are sent at this rate, in percent.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small")]
+    // Small.
     fn lost_percent(mib_per_s: f64) -> f64 {
         let gap_ns = 1400.0 / MIB / mib_per_s * 1e9;
         let mut link = Link::new(&HOME_UPLINK.profile(), SEED, &[]).unwrap();

@@ -56,7 +56,6 @@ pub(crate) fn drops(outcomes: &[Outcome]) -> Vec<(u64, u64, &'static str)> {
 /// Asserts that a count of `trials` independent chances lies within five standard deviations of its mean: 1 in 1.7
 /// million lies beyond, and the seed is fixed.
 pub(crate) fn assert_binomial(count: usize, trials: u64, chance: f64) {
-    #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     let (count, trials) = (count as f64, trials as f64);
     let deviation = (trials * chance * (1.0 - chance)).sqrt();
     assert!((count - trials * chance).abs() <= 5.0 * deviation, "{count} of {trials}, expected {}", trials * chance);

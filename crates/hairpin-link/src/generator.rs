@@ -59,7 +59,6 @@ impl Draws {
 
     /// A uniform number above 0 and up to 1.
     pub fn unit(&mut self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
         let steps = ((self.0.next_u64() >> 11) + 1) as f64;
         steps / 9_007_199_254_740_992.0
     }

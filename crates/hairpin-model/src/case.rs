@@ -127,7 +127,7 @@ pub struct Case {
     pub replicate: u8,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+// By reference, as serde's skip_serializing_if passes one.
 fn is_zero(value: &u8) -> bool {
     *value == 0
 }
@@ -182,7 +182,7 @@ impl Case {
 
     /// A short stable identity: the [`digest`] of the canonical JSON.
     #[must_use]
-    #[expect(clippy::missing_panics_doc, reason = "a case has only string keys")]
+    // A case has only string keys.
     pub fn id(&self) -> String {
         let unnamed = self.clone().with(|changed| changed.path.name = None);
         let json = serde_json::to_string(&unnamed).expect("a case has only string keys");

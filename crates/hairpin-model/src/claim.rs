@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::exchange::Writes;
+use crate::names::distinct;
 pub use crate::selector::Selector;
 use crate::time_sequence::EventKind;
 use crate::words;
@@ -406,15 +407,10 @@ impl Claim {
     /// The parts that are missing, each once.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
-        let mut parts = Vec::new();
-        for row in &self.rows {
-            if let Means::Missing(part) = &row.means
-                && !parts.contains(&part.as_str())
-            {
-                parts.push(part.as_str());
-            }
-        }
-        parts
+        distinct(self.rows.iter().filter_map(|row| match &row.means {
+            Means::Missing(part) => Some(part.as_str()),
+            Means::Test(_) => None,
+        }))
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Ledger {
 impl Ledger {
     /// Closes the ledger: computes what is unexplained.
     #[must_use]
-    #[expect(clippy::cast_possible_wrap, reason = "no round sends 2^63 messages")]
+    // No round sends 2^63 messages.
     pub fn closed(mut self) -> Self {
         let accounted = self.received + self.lost.values().sum::<u64>() + self.late;
         self.unexplained = self.sent as i64 - accounted as i64;

@@ -83,6 +83,17 @@ fn similarity(given: &str, name: &str) -> f64 {
     strsim::jaro_winkler(given, name).max(if one_slip { 0.9 } else { 0.0 })
 }
 
+/// Each of them once, in the order in which they first come.
+pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut distinct = Vec::new();
+    for one in all {
+        if !distinct.contains(&one) {
+            distinct.push(one);
+        }
+    }
+    distinct
+}
+
 /// All of some names in a sentence: `a, b and c`.
 #[must_use]
 pub fn joined(names: &[impl AsRef<str>]) -> String {

@@ -64,7 +64,7 @@ fn scaled(text: &str, units: &[(&str, f64)], bare: Option<f64>) -> Option<f64> {
     number.trim().parse::<f64>().ok().map(|number| number * scale)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "range and wholeness are checked first")]
+// Range and wholeness are checked first.
 fn whole(number: Option<f64>) -> Option<u64> {
     let number = number?;
     let fits = number.is_finite() && (0.0..=9e18).contains(&number) && number.fract() == 0.0;

@@ -42,7 +42,7 @@ impl Purpose {
         Self::Timed
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+    // By reference, as serde's skip_serializing_if passes one.
     fn is_timed(&self) -> bool {
         *self == Self::Timed
     }
@@ -85,7 +85,7 @@ pub struct RoundOrder {
     pub link_seed: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+// By reference, as serde's skip_serializing_if passes one.
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -94,7 +94,7 @@ fn never() -> u64 {
     u64::MAX
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's skip_serializing_if passes a reference")]
+// By reference, as serde's skip_serializing_if passes one.
 fn is_never(number: &u64) -> bool {
     *number == never()
 }
@@ -183,7 +183,6 @@ pub struct Received {
 impl Received {
     /// Bytes received a second after the first arrival; null where there was one arrival only.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a rate needs no more than 53 bits")]
     pub fn goodput_bytes_per_s(&self) -> Option<f64> {
         (self.over_ns > 0).then(|| self.bytes_after_first as f64 * 1e9 / self.over_ns as f64)
     }

@@ -3,6 +3,7 @@
 use hairpin_model::claim::{Coverage, Published, Value};
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Verdict};
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::{self, DASH, counted, thousandths, three_digits};
 use hairpin_model::run::State;
 
@@ -68,7 +69,7 @@ pub(crate) fn verdict(of: Option<Verdict>) -> &'static str {
 
 /// How a claim is tested, and what of it is missing: sentences, the last without its full stop.
 pub(crate) fn how(claim: &JudgedClaim) -> String {
-    let runs = once_each(claim.rows.iter().filter_map(|row| row.run.as_deref()));
+    let runs = distinct(claim.rows.iter().filter_map(|row| row.run.as_deref())).join(", ");
     let mut parts = Vec::new();
     if !runs.is_empty() {
         parts.push(format!("Tested by {runs}"));
@@ -91,17 +92,7 @@ pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
 
 /// What is missing of a claim.
 pub(crate) fn missing(claim: &JudgedClaim) -> String {
-    once_each(claim.rows.iter().filter_map(|row| row.missing.as_deref()))
-}
-
-fn once_each<'t>(texts: impl Iterator<Item = &'t str>) -> String {
-    let mut once: Vec<&str> = Vec::new();
-    for text in texts {
-        if !once.contains(&text) {
-            once.push(text);
-        }
-    }
-    once.join(", ")
+    distinct(claim.rows.iter().filter_map(|row| row.missing.as_deref())).join(", ")
 }
 
 /// The answer in a sentence: the verdicts where claims were tested, else how many can be.
@@ -132,7 +123,6 @@ pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
         parts.push(wording::machine_of(environment));
     }
     if let Some(seed) = report.seed {
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let took = quantities::duration(report.duration_ns as f64);
         parts.push(format!("{} in {took}, seed {seed}", counted(report.runs.len() as u64, "run")));
     }

@@ -147,7 +147,6 @@ fn lateness(summaries: &[&LinkSummary]) -> Option<String> {
 }
 
 /// `2 us`.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 pub(crate) fn time(ns: u64) -> String {
     quantities::round_duration(ns as f64)
 }

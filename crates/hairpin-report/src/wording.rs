@@ -86,12 +86,7 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
     let share = finding.evidence.iter().find(|piece| piece.what == DISTURBED).map(|piece| piece.value.value);
     let of = share.filter(|share| (0.0..=1.0).contains(share)).map_or_else(String::new, |share| {
         let timed = timed_rounds(run);
-        #[expect(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a part of a count of rounds"
-        )]
+        // A part of a count of rounds.
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });

@@ -185,7 +185,7 @@ fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
         let depth = named_colour(&page, "s0", dark);
         let surface = [0, 1, 2].map(|channel| {
             let (below, above) = (f64::from(paper[channel]), f64::from(depth[channel]));
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two colours")]
+            // Between two colours.
             let mixed = (below + 0.28 * (above - below)).round() as u8;
             mixed
         });

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use hairpin_model::claim::{Claim, Test, Text};
+use hairpin_model::claim::{Claim, Text};
 use hairpin_model::hint::Hinted;
 use hairpin_model::judged_claim::Source;
 use hairpin_model::names::{self, UnknownName};
@@ -63,13 +63,7 @@ impl Chosen {
     /// The names of the runs that test these claims, each once, in the order in which they are first needed.
     #[must_use]
     pub fn runs(&self) -> Vec<&'static str> {
-        let mut names: Vec<&str> = Vec::new();
-        for Test { run, .. } in self.claims.iter().flat_map(|claim| claim.tests()) {
-            if !names.contains(&run.as_str()) {
-                names.push(run);
-            }
-        }
-        names
+        names::distinct(self.claims.iter().flat_map(|claim| claim.tests()).map(|test| test.run.as_str()))
     }
 
     /// What is told of the text.

@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::claim::{Claim, Means, Row, Rule, Test};
 use hairpin_model::judged_claim::{JudgedClaim, JudgedRow, Judgement, Verdict};
+use hairpin_model::names::distinct;
 use hairpin_model::run::Run;
 
 use place::without;
@@ -76,12 +77,7 @@ fn judged(claim: &Claim, source: &str, judgement: Judgement, of_row: impl Fn(&Ro
 
 /// What stands in for something in any of its rows, each once.
 fn stand_ins(claim: &Claim) -> Option<String> {
-    let mut once: Vec<&str> = Vec::new();
-    for stand_in in claim.tests().filter_map(|test| test.stand_in.as_deref()) {
-        if !once.contains(&stand_in) {
-            once.push(stand_in);
-        }
-    }
+    let once = distinct(claim.tests().filter_map(|test| test.stand_in.as_deref()));
     (!once.is_empty()).then(|| once.join("; "))
 }
 

@@ -55,7 +55,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             quantities::rounded(packed.writes.value),
             quantities::rounded(packed.segments.value),
             quantities::rounded(packed.counted.value),
-            if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
+            hits.in_all()
         ),
         evidence: vec![
             evidence(format!("TCPAutoCorking over a traced round, {label}"), packed.counted, "count"),

@@ -15,7 +15,7 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::support::{Detector, Hits, Often, Traced, blank, evidence, held_ns, other_remedy};
+use super::support::{Detector, Hits, Often, Traced, blank, evidence, held_ns, other_remedy, p50_of_exchange};
 use crate::trace::switch;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
@@ -48,9 +48,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),
         evidence(format!("TCP_CORK as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
     ];
-    all_evidence.extend(
-        first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
-    );
+    all_evidence.extend(p50_of_exchange(first.case));
     vec![Finding {
         cases: hits.ids(),
         summary: format!(

@@ -15,7 +15,7 @@ use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 
-use super::support::{Detector, Hits, Often, Traced, blank, evidence, other_remedy, stall};
+use super::support::{Detector, Hits, Often, Traced, blank, evidence, other_remedy, pure_acks, stall};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -52,10 +52,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
         evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
     ];
-    let counted = first.case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
-    all_evidence.extend(counted.map(|acks| {
-        evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
-    }));
+    all_evidence.extend(pure_acks(first.case));
     let waits = match late.waited {
         waited if waited > 0.0 => format!(
             "writes stayed until then, {} of the time of all traced ones, for a reason that the trace does not show",
@@ -63,7 +60,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         ),
         _ => "nothing waited for them".to_owned(),
     };
-    let others = if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() };
+    let others = hits.in_all();
     vec![Finding {
         cases: hits.ids(),
         summary: format!(

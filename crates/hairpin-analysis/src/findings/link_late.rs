@@ -14,7 +14,9 @@ use hairpin_model::quantities;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
-use super::support::{Detector, Hit, Hits, blank, counter_experiment, evidence, gone, paired, sibling_of};
+use super::support::{
+    Detector, Hit, Hits, blank, counter_experiment, evidence, evidence_of, gone, paired, sibling_of,
+};
 use crate::compare::{by_block, difference_by_block, over_points};
 use crate::statistics::interval::median_over;
 
@@ -125,11 +127,8 @@ fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
         evidence(format!("rounds left out, {label}"), Figure::bare(late.left_out as f64), "count"),
     ];
     let link = first.case.path.relay.as_ref();
-    all.extend(
-        link.and_then(|link| link.relay_cpu_ns_per_packet).map(|cpu_ns| {
-            evidence(format!("CPU time of the relay for a packet, {label}"), Figure::bare(cpu_ns), "ns")
-        }),
-    );
+    let cpu_ns = link.and_then(|link| link.relay_cpu_ns_per_packet).map(Figure::bare);
+    all.extend(evidence_of(first.case, "CPU time of the relay for a packet", cpu_ns, "ns"));
     all
 }
 

@@ -14,7 +14,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::{fact, fact_names};
 
-use super::support::{Detector, Hits, Traced, blank, evidence, other_remedy};
+use super::support::{Detector, Hits, Traced, blank, evidence, evidence_of, other_remedy, pure_acks};
 use crate::trace::switch;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
@@ -64,7 +64,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             first.case.label,
             quantities::rounded(many.segments.value),
             quantities::rounded(many.needed),
-            if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
+            hits.in_all()
         ),
         evidence: all_evidence(run, first.case, many),
         advice: "Collect the parts of a request and write them at once: one write, writev, MSG_MORE with all but \
@@ -88,15 +88,10 @@ fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
     if let Some(traced) = Traced::of(run, case) {
         let writes = traced.figure(|exchange| Some(exchange.writes as f64));
         let segments = traced.figure(|exchange| Some(exchange.segments as f64));
-        all.extend(writes.map(|writes| evidence(format!("write calls a request, traced, {label}"), writes, "count")));
-        all.extend(segments.map(|segments| {
-            evidence(format!("segments that a request left in, traced, {label}"), segments, "count")
-        }));
+        all.extend(evidence_of(case, "write calls a request, traced", writes, "count"));
+        all.extend(evidence_of(case, "segments that a request left in, traced", segments, "count"));
     }
-    let acks = case.flow().exchanges.as_ref().and_then(|exchanges| exchanges.pure_acks_per_exchange);
-    all.extend(acks.map(|acks| {
-        evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
-    }));
+    all.extend(pure_acks(case));
     all
 }
 

@@ -110,7 +110,7 @@ type Rank = (About, Reverse<Severity>, Reverse<i64>, Reverse<Severity>, Option<u
 /// Causes, then traffic, then the run. Causes by their share in whole percents, then by severity; the others by severity,
 /// then by share; of equals the one about the case that the plan names first.
 fn rank(finding: &Finding, run: &Run) -> Rank {
-    #[expect(clippy::cast_possible_truncation, reason = "a share is at most a few hundred percent")]
+    // A share is at most a few hundred percent.
     let percents = (finding.share * 100.0).round() as i64;
     let first_case = run.cases.iter().position(|row| finding.cases.contains(&row.id));
     let gravest = if finding.about == About::Cause { Severity::Note } else { finding.severity };

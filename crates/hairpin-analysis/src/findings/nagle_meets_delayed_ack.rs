@@ -15,7 +15,9 @@ use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
 use hairpin_model::run::Run;
 use hairpin_model::trace::End;
 
-use super::support::{Detector, Hit, Hits, Stall, blank, checked_on, evidence, stall, without_nagle};
+use super::support::{
+    Detector, Hit, Hits, Stall, blank, checked_on, evidence, p50_of_exchange, pure_acks, stall, without_nagle,
+};
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 
@@ -103,13 +105,8 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
         evidence(format!("write calls a request, traced, {label}"), stall.writes, "count"),
         evidence(format!("segments that a request left in, traced, {label}"), stall.segments, "count"),
     ]);
-    let counted = first.case.flow().exchanges.as_ref();
-    every.extend(counted.and_then(|exchanges| exchanges.pure_acks_per_exchange).map(|acks| {
-        evidence(format!("acknowledgements by themselves an exchange, counted, {label}"), acks, "count")
-    }));
-    every.extend(
-        first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
-    );
+    every.extend(pure_acks(first.case));
+    every.extend(p50_of_exchange(first.case));
     every
 }
 

@@ -17,7 +17,9 @@ use hairpin_model::time_sequence::{TracedExchange, Wait, WaitCause};
 use hairpin_model::trace::End;
 use hairpin_model::{fact, fact_names};
 
-use super::support::{Detector, Hit, Hits, Often, Traced, blank, evidence, held_ns, stall, without_nagle};
+use super::support::{
+    Detector, Hit, Hits, Often, Traced, blank, evidence, evidence_of, held_ns, p50_of_exchange, stall, without_nagle,
+};
 use crate::trace::switch;
 
 pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
@@ -82,12 +84,8 @@ fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
         evidence(format!("traced exchanges in which they were, {label}"), often.of_exchanges(), "share"),
         evidence(format!("TCP_NODELAY as granted to the client (0 is off), {label}"), Figure::bare(0.0), "count"),
     ];
-    all.extend(
-        round_trip_ns.map(|ns| evidence(format!("least round trip by TCP_INFO, {label}"), Figure::bare(ns), "ns")),
-    );
-    all.extend(
-        first.case.flow().latency_ns.p50.map(|p50| evidence(format!("p50 of an exchange, {label}"), p50, "ns")),
-    );
+    all.extend(evidence_of(first.case, "least round trip by TCP_INFO", round_trip_ns.map(Figure::bare), "ns"));
+    all.extend(p50_of_exchange(first.case));
     all
 }
 

@@ -89,7 +89,7 @@ fn detect(run: &Run) -> Vec<Finding> {
     let shapes = hits.0.iter().any(|hit| hit.with.hurt.as_ref().is_some_and(Hurt::shapes));
     vec![Finding {
         cases: hits.ids(),
-        summary: format!("{}{}", summary(first), others(&hits)),
+        summary: format!("{}{}", summary(first), hits.in_all()),
         evidence: all_evidence(first),
         advice:
             "What is lost must be sent again, or must not matter. Keep more in flight on one connection, so that \
@@ -239,10 +239,6 @@ impl Hurt {
             quantities::count(self.hit)
         )
     }
-}
-
-fn others(hits: &Hits<'_, Again>) -> String {
-    if hits.0.len() > 1 { format!(" So it is in {} cases.", hits.0.len()) } else { String::new() }
 }
 
 fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {

@@ -199,7 +199,7 @@ impl Estimate {
         let (a, b) = (part(baseline)?, part(candidate)?);
         let share = |part: f64, n: usize| part * part / (n - 1) as f64;
         let degrees = (a + b).powi(2) / (share(a, baseline.len()) + share(b, candidate.len()));
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 1 and at most n + m")]
+        // At least 1 and at most n + m.
         let degrees = if degrees.is_finite() { degrees.max(1.0) as u32 } else { 1 };
         Some(Self {
             value: mean(candidate)? - mean(baseline)?,

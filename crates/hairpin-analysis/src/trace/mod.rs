@@ -72,6 +72,6 @@ fn autocorked(trace: &RoundTrace) -> Option<u64> {
     // It grows when a write is held for autocorking (net/ipv4/tcp.c, `tcp_push`).
     let counted = |facts| fact::number(facts, fact_names::AUTOCORKING);
     let grown = counted(&trace.client.after)? - counted(&trace.client.before)?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a count, and not negative")]
+    // It is a count, and not negative.
     (grown >= 0.0).then_some(grown as u64)
 }

@@ -191,7 +191,6 @@ fn warm_up(case: &Case, card: &Card, travel_ns: u64) -> Extent {
 
 fn refuse_more_than_a_day(extent: Extent, rates_per_s: &[f64]) -> Result<(), Refused> {
     let slowest = rates_per_s.iter().copied().fold(f64::INFINITY, f64::min);
-    #[expect(clippy::cast_precision_loss, reason = "a bound of a day needs no exactness")]
     if let Extent::Count(count) = extent
         && count as f64 / slowest > 86_400.0
     {

@@ -135,11 +135,7 @@ impl Delay {
 }
 
 /// A deviation in whole ns.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
-    reason = "the cast saturates; spreads are short"
-)]
+// The cast saturates; spreads are short.
 fn scaled(spread_ns: u64, deviation: f64) -> i64 {
     (spread_ns as f64 * deviation).round() as i64
 }
@@ -189,7 +185,6 @@ mod tests {
     fn delays_ms(line: &str, count: u64) -> Vec<f64> {
         let gap_ns = 10_000_000_000;
         let left = departures(&fates(line, &stream(count, gap_ns)));
-        #[expect(clippy::cast_precision_loss, reason = "delays are short")]
         left.iter().map(|(number, due_ns)| (due_ns - number * gap_ns) as f64 / 1e6).collect()
     }
 

@@ -109,7 +109,7 @@ impl Axis {
 
     /// Powers of ten, with 2 and 5 between them where that is not too many.
     fn decades(&self, at_most: usize) -> Vec<f64> {
-        #[expect(clippy::cast_possible_truncation, reason = "an exponent of ten of a finite number")]
+        // An exponent of ten of a finite number.
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let within = |value: &f64| (self.low..=self.high).contains(value);
         let all = |factors: &[f64]| -> Vec<f64> {
@@ -125,7 +125,6 @@ impl Axis {
 
     /// Multiples of 1, 2 or 5 times a power of ten.
     fn steps(&self, at_most: usize) -> Vec<f64> {
-        #[expect(clippy::cast_precision_loss, reason = "a small count")]
         let rough = (self.high - self.low) / at_most.max(1) as f64;
         let magnitude = 10_f64.powf(rough.log10().floor());
         let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * magnitude).into_iter().find(|step| *step >= rough);
@@ -161,14 +160,12 @@ pub struct Nines {
 impl Nines {
     /// An axis to the last message of `samples`: the greatest of n messages stands at 1 - 1/n.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a logarithm is taken")]
     pub fn of(samples: u64) -> Self {
         Self { most: (samples.max(10) as f64).log10() }
     }
 
     /// Where a quantile of `samples` messages stands, 0 to 1.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a logarithm is taken")]
     pub fn place(&self, quantile: f64, samples: u64) -> f64 {
         let last = (samples.max(1) as f64).log10();
         let nines = if quantile < 1.0 { -(1.0 - quantile.max(0.0)).log10() } else { last };

@@ -36,7 +36,6 @@ fn one(stage: &StageRecord) -> String {
         escape(&stage.figures)
     );
     if stage.time_inside_ns > 0 && stage.out > 0 {
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let mean_ns = stage.time_inside_ns as f64 / stage.out as f64;
         let _ = write!(html, "<small>inside for {} (mean)</small>", tied(&quantities::duration(mean_ns)));
     }

@@ -42,7 +42,6 @@ pub(super) struct Frame<'s> {
 
 impl Span {
     /// Null where nothing was seen.
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     pub(crate) fn of(direction: &DirectionRecord) -> Option<Self> {
         let timeline = direction.timeline.as_ref()?;
         let interval_ns = timeline.interval_ns as f64;
@@ -51,25 +50,21 @@ impl Span {
     }
 
     /// Where a time stands, 0 to 1.
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     pub(super) fn place(&self, ns: u64) -> f64 {
         self.time.place(ns as f64)
     }
 
     /// When the interval of that place begins, in words.
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(super) fn begins(&self, place: usize) -> String {
         tied(&quantities::round_duration(place as f64 * self.interval_ns))
     }
 
     /// The middle of the interval of that place, 0 to 1.
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     pub(super) fn middle(&self, place: usize) -> f64 {
         self.time.place((place as f64 + 0.5) * self.interval_ns)
     }
 
     /// Counts of an interval as a rate a second.
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     pub(super) fn per_s(&self, count: u64) -> f64 {
         count as f64 * 1e9 / self.interval_ns
     }
@@ -80,7 +75,6 @@ impl Span {
     }
 
     /// Values as steps: the corners of a line, each value as wide as its interval.
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     pub(super) fn steps(&self, values: &[f64], axis: &Axis) -> String {
         let mut corners = String::new();
         let x = |place: usize| trimmed(self.time.place(place as f64 * self.interval_ns) * PLACES);
@@ -98,7 +92,6 @@ impl Span {
     }
 
     /// The same as a surface down to 0.
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     pub(super) fn surface(&self, values: &[f64], axis: &Axis) -> String {
         let end = trimmed(self.time.place(values.len() as f64 * self.interval_ns) * PLACES);
         format!("0,{PLACES} {} {end},{PLACES}", self.steps(values, axis))

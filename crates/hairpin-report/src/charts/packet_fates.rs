@@ -29,11 +29,9 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         "Dropped packets, a mark each (or for several at one place)".to_owned(),
         format!("When packets were dropped, by stage, {of}"),
     );
-    #[expect(clippy::cast_precision_loss, reason = "a handful of lanes")]
     let count = lanes.len() as f64;
     frame.height = LANE * count;
     for (number, (stage, drops)) in lanes.into_values().enumerate() {
-        #[expect(clippy::cast_precision_loss, reason = "a handful of lanes")]
         let height = 1.0 - (number as f64 + 0.5) / count;
         frame.across.push((height, stage.to_owned()));
         for some in at_one_place(drops, span) {
@@ -62,7 +60,6 @@ fn at_one_place<'d>(mut drops: Vec<&'d DroppedPacket>, span: &Span) -> Vec<Vec<&
 
 /// `packet 411, 1500 B with payload: came in at 274 ms, dropped at 1.02 s by loss: random`.
 fn in_words(drops: &[&DroppedPacket]) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let time = |ns: u64| tied(&quantities::duration(ns as f64));
     let payload = |drop: &DroppedPacket| if drop.carries_data { "with payload" } else { "without payload" };
     match drops {

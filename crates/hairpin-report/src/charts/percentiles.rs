@@ -83,7 +83,6 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 
 /// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
 fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "a share is taken")]
     let sure_to = 1.0 - 10.0 / row.flow().samples.max(10) as f64;
     let (mut body, mut tail) = (Vec::new(), Vec::new());
     let mut last: Option<(f64, f64)> = None;

@@ -20,7 +20,6 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     // A limit far above everything would press the depth flat; it is told in words then.
     let near = limit_bytes.filter(|limit| most_bytes.saturating_mul(4) >= *limit);
     let (size, unit) = unit(near.unwrap_or(0).max(most_bytes));
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     let shown = |bytes: u64| bytes as f64 / size;
     let axis = Axis::from_zero([shown(most_bytes), near.map_or(0.0, shown)].map(|value| value * 1.08))?;
     let values: Vec<f64> = timeline.queue_bytes_max.iter().map(|bytes| shown(*bytes)).collect();
@@ -35,7 +34,6 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         let y = down(axis.place(shown(limit)), frame.height);
         let _ = write!(frame.marks, "<line class=\"limit\" x1=\"0\" x2=\"100%\" y1=\"{y}\" y2=\"{y}\"/>");
     }
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let in_words = |bytes: u64| quantities::bytes(bytes as f64);
     let packets = timeline.queue_packets_max.get(deepest).copied().unwrap_or(0);
     let packets = quantities::counted(packets, "packet");

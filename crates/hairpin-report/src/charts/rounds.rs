@@ -32,7 +32,6 @@ impl Course {
     /// Null where no round was measured.
     pub(crate) fn of(run: &Run) -> Option<Self> {
         let all = || run.cases.iter().flat_map(|row| &row.round_points);
-        #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
         let time = Axis::from_zero(all().map(|point| point.started_ns as f64 + 1.0))?;
         let mut begins: BTreeMap<u32, u64> = BTreeMap::new();
         for point in all() {
@@ -83,7 +82,6 @@ impl Course {
         Some(html)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     fn place(&self, point: &RoundPoint) -> f64 {
         self.time.place(point.started_ns as f64)
     }
@@ -105,7 +103,6 @@ impl Course {
 
     fn mark(&self, point: &RoundPoint, is_other: bool, axis: &Axis, looks: Looks) -> String {
         let time = |ns: f64| tied(&quantities::duration(ns));
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
         let at = time(point.started_ns as f64);
         let words = format!(
             "round {}, block {}, at {at}: p50 {}, p99 {}, max {}",
@@ -167,7 +164,6 @@ fn reference(row: &CaseSummary, axis: &Axis) -> String {
 }
 
 /// Every second block is shaded.
-#[expect(clippy::cast_precision_loss, reason = "places on an axis")]
 fn bands(begins: &BTreeMap<u32, u64>, time: &Axis) -> String {
     let mut starts: Vec<u64> = begins.values().copied().collect();
     starts.sort_unstable();

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use hairpin_model::names::distinct;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::{EventKind, TimeSequence, Wait};
 use hairpin_model::trace::End;
@@ -95,12 +96,8 @@ fn legend(lines: &[Line]) -> String {
     item(&mut html, "key-call", "call of a program");
     item(&mut html, "key-segment", "segment with payload; two strokes: several");
     item(&mut html, "key-bare", "packet without payload");
-    let mut named = Vec::new();
-    for wait in waits(lines) {
-        if !named.contains(&wait.cause) {
-            named.push(wait.cause);
-            item(&mut html, &format!("key-wait {}", wait.cause), words::cause(wait.cause));
-        }
+    for cause in distinct(waits(lines).map(|wait| wait.cause)) {
+        item(&mut html, &format!("key-wait {cause}"), words::cause(cause));
     }
     html.push_str("</ul>");
     html
@@ -161,7 +158,6 @@ impl<'s> Drawing<'s> {
 
     /// Notes that an instant stands at a place.
     fn note(&mut self, ns: i64, y: f64) {
-        #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
         let ns = ns as f64;
         if self.places.last().is_none_or(|last| last.0 < ns) {
             self.places.push((ns, y));
@@ -245,7 +241,6 @@ impl<'s> Drawing<'s> {
             gap.waits.iter().map(|wait| (wait.end, broken(&tied(&words::wait(wait, self.sequence))))).collect();
         let words: usize =
             texts.iter().map(|(_, lines)| lines.len()).sum::<usize>() + usize::from(left_out.is_some());
-        #[expect(clippy::cast_precision_loss, reason = "a few lines")]
         let height = words as f64 * WORDS + AROUND;
         if gap.pause {
             self.note(gap.from_ns, self.y);
@@ -282,7 +277,6 @@ impl<'s> Drawing<'s> {
     }
 
     /// Where an instant stands: between the lines before and after it.
-    #[expect(clippy::cast_precision_loss, reason = "places on an axis")]
     fn place(&self, ns: i64) -> f64 {
         let ns = ns as f64;
         let after = self.places.partition_point(|place| place.0 < ns);

@@ -43,7 +43,6 @@ fn machine(run: &Run) -> Vec<(String, String)> {
     let numbers = |cpus: &[usize]| cpus.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let load = |load: &[f64]| load.iter().map(|one| format!("{one:.2}")).collect::<Vec<_>>().join(", ");
     let yes_no = |fact: Option<bool>| fact.map_or("unknown", |fact| if fact { "yes" } else { "no" });
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let memory = quantities::bytes(machine.memory_bytes as f64);
     vec![
         pair("kernel", &machine.kernel),

@@ -127,7 +127,6 @@ fn tab_rules(tabs: usize) -> String {
 
 fn subtitle(run: &Run) -> Vec<String> {
     let mut parts = vec![quantities::utc(run.started_unix_s), wording::machine_line(run)];
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     if run.duration_ns > 0 {
         parts.push(tied(&format!("took {}", quantities::duration(run.duration_ns as f64))));
     }

@@ -3,6 +3,7 @@
 use anstyle::Style;
 use hairpin_model::claim::Coverage;
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Source, Verdict};
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::counted;
 
 use super::page::{BAD, DIM, GOOD, HEADING, LEAD, PLAIN, Page, WARN, clean};
@@ -76,13 +77,7 @@ struct Notes(Vec<String>);
 
 impl Notes {
     fn of(claims: &[&JudgedClaim]) -> Self {
-        let mut once = Vec::new();
-        for note in claims.iter().flat_map(|claim| &claim.rows).flat_map(claim_wording::notes) {
-            if !once.contains(&note) {
-                once.push(note);
-            }
-        }
-        Self(once)
+        Self(distinct(claims.iter().flat_map(|claim| &claim.rows).flat_map(claim_wording::notes)))
     }
 
     /// The name, and the marks of the row's notes.

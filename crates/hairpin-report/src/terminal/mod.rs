@@ -263,7 +263,6 @@ fn skipped(page: &mut Page, run: &Run) {
 
 fn footer(page: &mut Page, run: &Run) {
     page.gap();
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     let took = if run.duration_ns > 0 {
         format!(" in {}", quantities::duration(run.duration_ns as f64))
     } else {

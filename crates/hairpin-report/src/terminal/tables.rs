@@ -5,6 +5,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::names::distinct;
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -289,12 +290,7 @@ fn set_up(page: &mut Page, groups: &[&Group<'_>], shown: &[&str]) {
     page.heading("Connection set-up, first message", "medians over rounds");
     let widest = names.iter().flat_map(|(_, lines)| lines).map(|line| line.chars().count()).max().unwrap_or(0);
     let at_once = (page.width().saturating_sub(widest) / (GAP + SET_UP_PAIR)).max(1);
-    let mut ends: Vec<&String> = Vec::new();
-    for group in &groups {
-        if !ends.contains(&&group.ends) {
-            ends.push(&group.ends);
-        }
-    }
+    let ends: Vec<&String> = distinct(groups.iter().map(|group| &group.ends));
     for some in ends.chunks(at_once) {
         let mut block = Block::new(some.iter().map(|ends| (*ends).clone()));
         for of_one_path in groups.chunk_by(|one, other| one.path == other.path) {

@@ -19,7 +19,6 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(crate) fn of(sequence: &TimeSequence) -> Self {
         let unit = quantities::time_unit(sequence.duration_ns as f64);
         let decimals = match unit.ns {
@@ -43,14 +42,12 @@ impl Clock {
     }
 
     /// `43.961`.
-    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
     pub(crate) fn time(&self, ns: i64) -> String {
         let shown = format!("{:.*}", self.decimals, ns as f64 / self.unit.ns);
         if shown.trim_matches(['-', '0', '.']).is_empty() { shown.replace('-', "") } else { shown }
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
 fn duration(ns: i64) -> String {
     quantities::duration(ns as f64)
 }

@@ -34,9 +34,7 @@ impl Generator {
         let mut bits = self.0;
         bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        #[expect(clippy::cast_precision_loss, reason = "53 bits")]
-        let share = ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
-        share
+        ((bits ^ (bits >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// A factor near one: at most `spread` off.
@@ -180,7 +178,7 @@ pub fn summary(case: Case, p50: f64, generator: &mut Generator) -> CaseSummary {
     let spread = if apart_and_blocking { 0.09 } else { 0.02 };
     let points: Vec<RoundPoint> =
         (0..ROUNDS).map(|block| round_point(&case, block, p50, spread, generator)).collect();
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "fixture counts")]
+    // Fixture counts.
     let samples = (50e6 * f64::from(ROUNDS) / (p50 * 1.1)) as u64;
     let medians: Vec<f64> = points.iter().map(|point| point.p50_ns).collect();
     let curve = curve(p50, apart_and_blocking, samples, generator);
@@ -252,7 +250,7 @@ fn round_point(case: &Case, block: u32, p50: f64, spread: f64, generator: &mut G
     };
     let p50_ns = p50 * (generator.near_one(spread) + drift);
     let within = generator.roll() * 1.9e9;
-    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "fixture times")]
+    // Fixture times.
     let started_ns = (f64::from(block) * 2.1e9 + within) as u64;
     RoundPoint {
         number: block,
@@ -280,7 +278,6 @@ fn around(value: f64, spread: f64) -> Figure {
 
 /// A curve with a foot, a body and a tail, up to the greatest of `samples`.
 fn curve(p50: f64, wide: bool, samples: u64, generator: &mut Generator) -> Vec<CurvePoint> {
-    #[expect(clippy::cast_precision_loss, reason = "fixture counts")]
     let last_nines = (samples.max(10) as f64).log10();
     let body = if wide { 0.28 } else { 0.07 };
     let knee = 1.7 + generator.roll();

@@ -9,6 +9,7 @@ use hairpin_analysis::compare::unlike::Kind;
 use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
 use hairpin_engine::store::Memory;
 use hairpin_model::finding::Finding;
+use hairpin_model::names::distinct;
 use hairpin_model::printable;
 use hairpin_model::run::Run;
 use hairpin_report::comparison::{
@@ -92,22 +93,13 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
 
 /// In what any run differs from the first before, each difference once.
 fn differences(baselines: &[Run], candidates: &[Run]) -> Vec<Unlike> {
-    let mut all: Vec<Unlike> = Vec::new();
-    let Some(first) = baselines.first() else { return all };
-    for other in baselines.iter().skip(1).chain(candidates) {
-        let differences = unlike(first, other);
-        for difference in differences.iter().filter(|difference| difference.kind != Kind::Case) {
-            let unlike = Unlike {
-                what: format!("{}: {}", difference.kind, difference.what),
-                baseline: difference.baseline.clone(),
-                candidate: difference.candidate.clone(),
-            };
-            if !all.contains(&unlike) {
-                all.push(unlike);
-            }
-        }
-    }
-    all
+    let Some(first) = baselines.first() else { return Vec::new() };
+    let others = baselines.iter().skip(1).chain(candidates).flat_map(|other| unlike(first, other));
+    distinct(others.filter(|difference| difference.kind != Kind::Case).map(|difference| Unlike {
+        what: format!("{}: {}", difference.kind, difference.what),
+        baseline: difference.baseline,
+        candidate: difference.candidate,
+    }))
 }
 
 fn refusal(unlike: &[Unlike]) -> String {
@@ -130,13 +122,7 @@ fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {
         code: finding.code.clone(),
         summary: finding.summary.clone(),
     };
-    let mut cautions: Vec<Caution> = Vec::new();
-    for caution in about.map(caution) {
-        if !cautions.contains(&caution) {
-            cautions.push(caution);
-        }
-    }
-    cautions
+    distinct(about.map(caution))
 }
 
 /// A budget and its outcome. Figures that may not be used, or that are gone, must not keep it.

@@ -1,7 +1,5 @@
 //! `hairpin list`: transports, experiments, remedies, findings, options and links, with what can run here.
 
-use std::fmt::Write;
-
 use clap::ArgMatches;
 use hairpin_analysis::findings::{self, Detector};
 use hairpin_experiments::experiments;
@@ -168,54 +166,43 @@ fn markdown() -> String {
          `hairpin list` shows the same with what can run on your machine.\n\n## Transports\n\n\
          | name | what carries the bytes | promises | message, bytes | waiting | options |\n|---|---|---|---|---|---|\n",
     );
-    let mut row = |cells: &[&str]| writeln!(text, "| {} |", cells.join(" | ")).expect("a String takes any text");
     let cards: Vec<Card> = hairpin_transports::ALL.iter().map(|transport| transport.card()).collect();
     for card in &cards {
         let waitings: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
         let options: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
         let sizes = format!("{} to {}", card.min_message_bytes, card.max_message_bytes);
         let name = format!("`{}`", card.name);
-        row(&[&name, card.summary, &promises(card), &sizes, &waitings.join(", "), &options.join(", ")]);
+        text += &row(&[&name, card.summary, &promises(card), &sizes, &waitings.join(", "), &options.join(", ")]);
     }
     for experiment in experiments::ALL {
-        let head = format!(
+        text += &format!(
             "\n## Experiment `{}`\n\n{}\n\n| flag | what it sets | default |\n|---|---|---|\n",
             experiment.name, experiment.question
         );
-        text.push_str(&head);
         for knob in experiment.knobs.iter().filter(|knob| !knob.hidden) {
             let help = knob.help.replace('|', "\\|");
-            writeln!(
-                text,
-                "| `{}` | {help} | {} |",
-                format!("--{} {}", knob.name, knob.value_name).trim_end(),
-                knob.default.join(",")
-            )
-            .expect("a String takes any text");
+            let flag = format!("`{}`", format!("--{} {}", knob.name, knob.value_name).trim_end());
+            text += &row(&[&flag, &help, &knob.default.join(",")]);
         }
     }
     text.push_str("\n## Remedies\n\n| name | what it changes |\n|---|---|\n");
     for (name, summary) in remedies() {
-        writeln!(text, "| `{name}` | {summary} |").expect("a String takes any text");
+        text += &row(&[&format!("`{name}`"), summary]);
     }
     text.push_str("\n## Findings\n\n| code | about | what it says | why it matters |\n|---|---|---|---|\n");
     for Detector { card, .. } in findings::ALL {
-        writeln!(text, "| `{}` | {} | {} | {} |", card.code, card.about, card.what, card.why)
-            .expect("a String takes any text");
+        text += &row(&[&format!("`{}`", card.code), card.about.word(), card.what, card.why]);
     }
     text.push_str("\n## Options\n\n| name | what it sets | values | taken by |\n|---|---|---|---|\n");
     for option in OptionName::ALL {
         let takers: Vec<&str> = takers(*option, cards.iter()).collect();
-        writeln!(
-            text,
-            "| `{}` | {} | {} | {} |",
-            option.word(),
-            option.summary(),
-            values(*option),
-            takers.join(", ")
-        )
-        .expect("a String takes any text");
+        text += &row(&[&format!("`{option}`"), option.summary(), &values(*option), &takers.join(", ")]);
     }
     text.push_str(&link::list::markdown());
     text
+}
+
+/// A row of a table of Markdown.
+fn row(cells: &[&str]) -> String {
+    format!("| {} |\n", cells.join(" | "))
 }

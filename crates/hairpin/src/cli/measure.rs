@@ -189,7 +189,7 @@ pub(super) fn measured(
         duration_ns: 0,
         state: State::Running,
         seed: *seed,
-        plan: plan(*experiment, knobs),
+        plan: plan(experiment, knobs),
         hosts: vec![Host { role: End::Client, environment }],
         cards: bench.capabilities.saved_cards(),
         machine: Machine::default(),
@@ -205,8 +205,7 @@ pub(super) fn measured(
     let mut progress = Progress::new(quiet);
     let link_logs = knobs.is_on("keep-link-log").then(|| folder.files().clone());
     let engine = &Engine { link_logs, ..engine.clone() };
-    let task =
-        Task { experiment: *experiment, knobs, capabilities: &bench.capabilities, engine, folder, prove: *prove };
+    let task = Task { experiment, knobs, capabilities: &bench.capabilities, engine, folder, prove: *prove };
     let run = carry_out(&task, run, &mut progress);
     progress.finish();
     run.map_err(Stopped::usage)

@@ -4,6 +4,7 @@ use hairpin_model::case::{Case, CpuIdle, EndKind, InjectedFault};
 use hairpin_model::exchange::Exchange;
 use hairpin_model::finding::CounterExperiment;
 use hairpin_model::flow::{Flow, Load};
+use hairpin_model::names;
 use hairpin_model::quantities::duration_argument;
 use hairpin_model::shell;
 
@@ -124,13 +125,7 @@ fn of_streams(cases: &[&Case]) -> Vec<Values> {
 }
 
 fn distinct(cases: &[&Case], of: &dyn Fn(&Case) -> Option<String>) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for value in cases.iter().filter_map(|case| of(case)) {
-        if !all.contains(&value) {
-            all.push(value);
-        }
-    }
-    all
+    names::distinct(cases.iter().filter_map(|case| of(case)))
 }
 
 /// The link as `--link` takes it: by its name where it has one, else as a line of figures.

@@ -51,6 +51,22 @@ pub(super) fn evidence(what: impl Into<String>, value: Figure, unit: &str) -> Ev
     Evidence { what: what.into(), value, unit: unit.to_owned() }
 }
 
+/// A figure of a case as evidence, where there is one.
+pub(super) fn evidence_of(case: &CaseSummary, what: &str, value: Option<Figure>, unit: &str) -> Option<Evidence> {
+    Some(evidence(format!("{what}, {}", case.label), value?, unit))
+}
+
+/// The p50 of an exchange of a case, where there is one.
+pub(super) fn p50_of_exchange(case: &CaseSummary) -> Option<Evidence> {
+    evidence_of(case, "p50 of an exchange", case.flow().latency_ns.p50, "ns")
+}
+
+/// The acknowledgements by themselves of an exchange of a case, where they were counted.
+pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
+    let counted = case.flow().exchanges.as_ref()?.pure_acks_per_exchange;
+    evidence_of(case, "acknowledgements by themselves an exchange, counted", counted, "count")
+}
+
 /// The measured rounds of a case that its figures are made of, in order of execution.
 pub(super) fn rounds_of<'r>(run: &'r Run, id: &str) -> Vec<(&'r RoundRecord, &'r Measured)> {
     counted::timed(run.rounds.iter().filter(|round| round.case_id == id))
@@ -88,6 +104,11 @@ impl<'r, T> Hits<'r, T> {
     /// All cases.
     pub(super) fn cases(&self) -> Vec<&'r Case> {
         self.0.iter().map(|hit| &hit.case.case).collect()
+    }
+
+    /// ` So it is in 3 cases.`, or nothing where there is no other.
+    pub(super) fn in_all(&self) -> String {
+        if self.0.len() > 1 { format!(" So it is in {} cases.", self.0.len()) } else { String::new() }
     }
 
     /// ` In 3 other cases it is 61 % to 88 %.`, or nothing where there is no other.

@@ -140,7 +140,7 @@ mod tests {
         let mut expected_ns = vec![110 * MS];
         let mut law_ns: f64 = 110.0e6 + 100.0e6;
         for count in 2..=40_u32 {
-            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some seconds, in ns")]
+            // Some seconds, in ns.
             expected_ns.push((law_ns / 1e6).ceil() as u64 * MS);
             law_ns += 100.0e6 / f64::from(count).sqrt();
         }
@@ -187,7 +187,7 @@ mod tests {
         let [begins_ns, next_ns] = [dropped[first].1, dropped[first + 1].1];
         assert!(first > 100, "{first}");
         let gap_ns = 100e6 / f64::from(u32::try_from(first).unwrap() - 1).sqrt();
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "less than 100 ms")]
+        // Less than 100 ms.
         let whole_ms = (gap_ns / 1e6).ceil() as u64;
         assert_eq!(next_ns, begins_ns + whole_ms * MS);
     }
