@@ -62,8 +62,8 @@ impl Marks for Told {
         self.begun += 1;
     }
 
-    fn progress(&mut self, so_far: &Counts) {
-        self.progress.push(*so_far);
+    fn progress(&mut self, so_far: &Tally) {
+        self.progress.push(so_far.measured);
     }
 
     fn sent(&mut self) -> Option<Totals> {
@@ -301,8 +301,8 @@ fn no_wire_starves() {
     /// Ends both once so much has come.
     struct Enough<'a>(&'a AtomicBool);
     impl Marks for Enough<'_> {
-        fn progress(&mut self, so_far: &Counts) {
-            if so_far.messages_received > 20_000 {
+        fn progress(&mut self, so_far: &Tally) {
+            if so_far.measured.messages_received > 20_000 {
                 self.0.store(true, Ordering::Relaxed);
             }
         }

@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one binary: linking one for each file takes longer than running them.
 
 mod budget;
+mod bulk;
 mod common;
 mod links;
 mod proof;

@@ -12,6 +12,7 @@ use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::{AnsweredBy, Reach};
 use hairpin_model::case::{CpuIdle, EndKind, LOOPBACK, Placement, Waiting};
 use hairpin_model::exchange::Remedy;
+use hairpin_model::flow::{Direction, Load};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Extent, Purpose, RoundOrder};
 use proptest::prelude::*;
@@ -27,7 +28,9 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     assert!(candidate.can_run.is_ok(), "{label} cannot run");
     assert!(card.waitings.contains(&case.ends.waiting), "{label}");
     assert!(case.flow().options.iter().all(|(name, _)| card.options.contains(&name)), "{label}");
-    for size in [case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()] {
+    let is_stream = matches!(case.flow().load, Load::Stream { .. });
+    let reply = (!is_stream).then(|| case.flow().load.reply_size_bytes());
+    for size in [Some(case.flow().load.size_bytes()), reply].into_iter().flatten() {
         assert!(size >= card.min_message_bytes.max(1) && size <= card.max_message_bytes.min(1 << 30), "{label}");
     }
     assert!(case.ends.placement != Placement::CrossCpu || capabilities.cpus.len() >= 2, "{label}");
@@ -37,6 +40,15 @@ fn assert_valid(order: &RoundOrder, capabilities: &HostCapabilities) {
     } else {
         assert_eq!(card.reach, Reach::Network, "{label}");
         assert!((capabilities.links.relay)().is_ok(), "{label}");
+    }
+    if is_stream {
+        let can_lose_on_a_link = case.path.link != LOOPBACK && !card.reliable;
+        assert!(card.answered_by == AnsweredBy::Server && !can_lose_on_a_link, "{label}");
+        assert!(case.ends.waiting != Waiting::Block && case.flow().direction != Direction::RoundTrip, "{label}");
+        assert!(!card.boundaries || case.flow().load.size_bytes() >= 9, "{label}");
+        assert!(case.flow().connections == 1 || card.many_connections, "{label}");
+    } else {
+        assert_eq!((case.flow().direction, case.flow().wires()), (Direction::RoundTrip, 1), "{label}");
     }
     if card.answered_by == AnsweredBy::Kernel {
         assert!(

@@ -126,7 +126,7 @@ fn all_takes_every_value_and_leaves_out_what_is_impossible_with_the_reason() {
     assert_eq!(plan.skipped.len(), 1);
     assert_eq!(plan.skipped[0].case.as_deref(), Some("tcp spin same-cpu"));
     let reason =
-        "a spinning end would keep the other off their one CPU (hint: use placement apart, or waiting block)";
+        "a spinning end would keep the other off their one CPU (hint: use --placement cross-cpu, or --waiting block)";
     assert_eq!(plan.skipped[0].reason, reason);
 }
 
@@ -191,7 +191,7 @@ fn what_the_kernel_answers_has_one_end() {
     let plan = round_trip(&[("transport", "icmp"), ("ends", "all"), ("waiting", "all")]).unwrap();
     assert_eq!(plan.labels(), ["icmp block same-cpu", "icmp poll same-cpu", "icmp spin same-cpu"]);
     assert!(refusal(&[("transport", "icmp"), ("reply-size", "8")]).contains("as long as the message"));
-    assert!(refusal(&[("transport", "icmp"), ("placement", "cross-cpu")]).contains("nothing can be apart"));
+    assert!(refusal(&[("transport", "icmp"), ("placement", "cross-cpu")]).contains("there is no second CPU"));
     assert!(
         refusal(&[("transport", "icmp"), ("injected-fault", "busy=1us")])
             .contains("cannot be injected in the kernel")
@@ -298,7 +298,7 @@ fn bad_input_is_refused_with_a_hint_before_anything_runs() {
         (
             &[("transport", "tcp,udp"), ("waiting", "spin")],
             "cannot run tcp spin same-cpu: a spinning end would keep the other off their one CPU; \
-             1 more cannot run for the same reason (hint: use placement apart, or waiting block)",
+             1 more cannot run for the same reason (hint: use --placement cross-cpu, or --waiting block)",
         ),
     ];
     for (flags, text) in refused {

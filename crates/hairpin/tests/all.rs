@@ -3,6 +3,7 @@
 //! Nothing here asserts how long something took or how large a figure is: the tests run beside each other, and beside
 //! whatever else the machine does. They assert counts, order, ledgers, exit codes, words, and what is left behind.
 
+mod bulk;
 mod canary;
 mod claims;
 mod claims_ledger;

@@ -130,8 +130,10 @@ impl Running {
                 "it ended before a round was under way"
             );
             let mut servers = descendants(self.id()).into_iter().filter(|id| *id != last && is_server(*id));
-            found =
-                servers.find(|id| status(*id, "voluntary_ctxt_switches").is_some_and(|times| times > IN_THE_MIDDLE));
+            found = servers.find(|id| {
+                let times = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|name| status(*id, name));
+                times.into_iter().flatten().sum::<u64>() > IN_THE_MIDDLE
+            });
             found.is_some()
         });
         found.expect("found it just now")

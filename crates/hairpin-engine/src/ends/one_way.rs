@@ -16,9 +16,9 @@ use hairpin_transports::Wire;
 use hairpin_transports::giving_up::has_given_up;
 
 use super::opening::{facts, name};
-use crate::clock::RealClock;
+use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
-use crate::loads::driver::{Amount, Counts, Ended, Marks, Outcome, Receiving, Sending, Totals};
+use crate::loads::driver::{Amount, Counts, Ended, Marks, Outcome, Receiving, Sending, Tally, Totals};
 use crate::usage::Usage;
 
 /// After so long without a message what is missing is lost, in ns.
@@ -57,8 +57,6 @@ pub(super) struct Ran {
     pub(super) streamed: Streamed,
     pub(super) usage: EndReport,
     pub(super) interrupted: bool,
-    /// The other end has told this one to stop.
-    pub(super) was_told_to_stop: bool,
 }
 
 /// Refuses a flow that is larger than an end has room for.
@@ -113,17 +111,19 @@ impl OneWay<'_> {
             user: self.stop,
             ended: &ended,
             tells_of_the_user: is_client && !self.sends(),
+            stops_with_the_user: is_client && self.sends(),
             usage: Usage::now(),
             sent: None,
-            was_told_to_stop: false,
             failure: None,
+            stalled: Stalled {
+                clock: self.clock,
+                timeout_ns: self.order.timeout_ns,
+                moved_bytes: 0,
+                since_ns: self.clock.now_ns(),
+            },
         };
-        let outcome = if self.sends() {
-            // The user's own client stops at once; a server stops when it is told.
-            self.send(wires, &mut marks, if is_client { self.stop } else { &ended })
-        } else {
-            self.receive(wires, &mut marks, &ended)
-        };
+        let outcome =
+            if self.sends() { self.send(wires, &mut marks, &ended) } else { self.receive(wires, &mut marks, &ended) };
         let usage = marks.usage.since(pinned);
         if let Some(failure) = marks.failure.take() {
             return Err(failure);
@@ -132,12 +132,7 @@ impl OneWay<'_> {
         if self.sends() {
             marks.peer.tell(&Message::Sent(progress(&outcome.total.measured)))?;
         }
-        Ok(Ran {
-            interrupted: self.stop.load(Ordering::Relaxed),
-            was_told_to_stop: marks.was_told_to_stop,
-            streamed: self.streamed(&outcome),
-            usage,
-        })
+        Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: self.streamed(&outcome), usage })
     }
 
     fn send(&self, wires: &mut [Box<dyn Wire>], marks: &mut Told<'_>, stop: &AtomicBool) -> Result<Outcome, Failure> {
@@ -248,20 +243,50 @@ struct Told<'a> {
     ended: &'a AtomicBool,
     /// This end receives and is the user's: it tells the sender when the user ends the run.
     tells_of_the_user: bool,
+    /// This end sends and is the user's.
+    stops_with_the_user: bool,
     /// From the first measured message on.
     usage: Usage,
     sent: Option<Totals>,
-    was_told_to_stop: bool,
     failure: Option<Failure>,
+    stalled: Stalled<'a>,
+}
+
+/// Since when nothing has moved.
+struct Stalled<'a> {
+    clock: &'a RealClock,
+    timeout_ns: u64,
+    moved_bytes: u64,
+    since_ns: u64,
+}
+
+impl Stalled<'_> {
+    /// A failure where nothing has moved for the time-out.
+    fn look(&mut self, so_far: &Tally) -> Option<Failure> {
+        let bytes = |counts: &Counts| counts.bytes_sent + counts.bytes_received;
+        let moved_bytes = bytes(&so_far.measured) + bytes(&so_far.warm_up);
+        let now_ns = self.clock.now_ns();
+        if moved_bytes != self.moved_bytes {
+            (self.moved_bytes, self.since_ns) = (moved_bytes, now_ns);
+        }
+        (now_ns.saturating_sub(self.since_ns) >= self.timeout_ns).then(|| Failure {
+            cause: format!("timed out: the load made no progress for {} ms", self.timeout_ns / 1_000_000),
+            hint: "is the other end stopped? a longer --timeout tells a slow path from a dead one".to_owned(),
+        })
+    }
 }
 
 impl Told<'_> {
+    fn fail(&mut self, failure: Failure) {
+        self.failure.get_or_insert(failure);
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
     fn attend(&mut self) {
         if let Err(failure) = self.hear() {
-            self.failure.get_or_insert(failure);
-            self.ended.store(true, Ordering::Relaxed);
+            self.fail(failure);
         }
-        if has_given_up() {
+        if has_given_up() || self.stops_with_the_user && self.user.load(Ordering::Relaxed) {
             self.ended.store(true, Ordering::Relaxed);
         }
     }
@@ -277,10 +302,7 @@ impl Told<'_> {
                 Message::Sent(all) => {
                     self.sent = Some(Totals { messages: all.messages_sent, bytes: all.bytes_sent });
                 }
-                Message::Stop => {
-                    self.was_told_to_stop = true;
-                    self.ended.store(true, Ordering::Relaxed);
-                }
+                Message::Stop => self.ended.store(true, Ordering::Relaxed),
                 other => return Err(ControlError::Unexpected(other.name()).failure(self.peer.name())),
             }
         }
@@ -293,10 +315,12 @@ impl Marks for Told<'_> {
         self.usage = Usage::now();
     }
 
-    fn progress(&mut self, so_far: &Counts) {
-        if let Err(failure) = self.peer.tell(&Message::Progress(progress(so_far))) {
-            self.failure.get_or_insert(failure);
-            self.ended.store(true, Ordering::Relaxed);
+    fn progress(&mut self, so_far: &Tally) {
+        if let Err(failure) = self.peer.tell(&Message::Progress(progress(&so_far.measured))) {
+            self.fail(failure);
+        }
+        if let Some(failure) = self.stalled.look(so_far) {
+            self.fail(failure);
         }
         self.attend();
     }

@@ -153,7 +153,7 @@ fn one_way(
     let stop = AtomicBool::new(false);
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
     let ran = load.run(&mut wires, &mut ClientOfRound(control), pinned)?;
-    if round.case.flow().direction == Direction::Down && !ran.was_told_to_stop {
+    if round.case.flow().direction == Direction::Down {
         // What was sent may still be on its way: the wires stay open until the client has it.
         wait_for_stop(control).map_err(|error| error.failure("the client"))?;
     }

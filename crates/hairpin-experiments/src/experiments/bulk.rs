@@ -46,7 +46,7 @@ const KNOBS: &[Knob] = &[
         "direction",
         "WAY",
         KnobKind::Words(Direction::WORDS.split_at(2).0),
-        "up (client to server), down, or all",
+        "Which way: up (client to server), down, or all",
     )
     .many()
     .or(&["up"]),

@@ -32,7 +32,7 @@ fn plain() -> Card {
         rough_round_trip: rough(5_000, 4_000),
         is_reference: false,
         in_survey: true,
-        many_connections: false,
+        many_connections: true,
         waitings: Waiting::ALL,
         options: &[],
     }
@@ -71,6 +71,7 @@ fn udp() -> Card {
         boundaries: true,
         max_message_bytes: 65_507,
         reliable: false,
+        many_connections: false,
         reach: Reach::Network,
         protocol: Protocol::Udp,
         rough_round_trip: rough(10_200, 6_100),
@@ -111,7 +112,6 @@ pub fn ladder() -> Vec<Card> {
             options: MPTCP,
             is_reference: false,
             in_survey: false,
-            many_connections: false,
             ..tcp()
         },
         Card {

@@ -66,7 +66,7 @@ impl<'a, C: Clock> End<'a, C> {
         self.look();
         if self.now_ns >= self.next_progress_ns {
             self.next_progress_ns = self.now_ns.saturating_add(PROGRESS_NS);
-            marks.progress(&self.total.measured);
+            marks.progress(&self.total);
         }
         Ok(if self.stop.load(Ordering::Relaxed) {
             Some(Ended::Stopped)

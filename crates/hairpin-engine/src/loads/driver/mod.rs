@@ -175,8 +175,8 @@ pub trait Marks {
     /// The first measured message is about to be sent; the first has come.
     fn begin(&mut self) {}
 
-    /// Every [`PROGRESS_NS`]: the measured messages so far, of all wires.
-    fn progress(&mut self, _so_far: &Counts) {}
+    /// Every [`PROGRESS_NS`]: what all wires carried so far.
+    fn progress(&mut self, _so_far: &Tally) {}
 
     /// What was sent, once the sender has ended. Asked of the receiver's marks, at least every [`LOOK_NS`].
     fn sent(&mut self) -> Option<Totals> {

@@ -1,0 +1,104 @@
+//! One-way loads: what both ends counted, and faults in the middle.
+
+use serde_json::Value;
+
+use crate::json_contract::assert_kept;
+use crate::support::{Place, list, signal, text};
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("no count: {value}"))
+}
+
+#[test]
+fn every_message_is_accounted_for_by_the_end_that_saw_it() {
+    let place = Place::new();
+    let plan = "bulk --transport tcp,udp,unix-stream,unix-seqpacket,unix-datagram,pipe,fifo --placement same-cpu --direction all \
+                --write-size 1000 --count 300 --warmup 30 --rounds 2 --out run";
+    let run = place.json(&plan.split_whitespace().collect::<Vec<_>>());
+    assert_kept(&run);
+    assert_eq!(list(&run["cases"]).len(), 14);
+    for case in list(&run["cases"]) {
+        let flow = &case["flows"][0];
+        assert_eq!((&flow["load"]["kind"], &case["rounds"]), (&"stream".into(), &2.into()), "{case}");
+        let ledger = &flow["ledger"];
+        let lost: u64 = ledger["lost"].as_object().expect("causes").values().map(number).sum();
+        let may_lose = flow["transport"] == "udp";
+        // Where the warm-up lost messages too, the ledger covers it.
+        assert!(number(&ledger["sent"]) == 600 || may_lose && lost > 0, "{case}");
+        assert_eq!(number(&ledger["received"]) + lost, number(&ledger["sent"]), "{case}");
+        assert!(may_lose || lost == 0 && case["valid"] == true, "{case}");
+        assert_eq!(number(&flow["samples"]), number(&ledger["received"]), "{case}");
+        assert!(flow["latency_ns"]["p50"].is_null(), "a stream has no answers: {case}");
+        assert!(list(&case["ends"]).iter().all(|end| end["cpu_seconds"].as_f64() > Some(0.0)), "{case}");
+    }
+    let answered = text(&run["answer"]["headline"]);
+    assert!(answered.contains("highest goodput"), "{answered}");
+    let again = place.json(&["analyse", "run"]);
+    for (case, before) in list(&again["cases"]).iter().zip(list(&run["cases"])) {
+        assert_eq!(case["flows"], before["flows"], "computed anew from the rounds");
+    }
+    place.assert_nothing_left();
+}
+
+#[test]
+fn connections_share_the_load_and_each_carries_its_count() {
+    let place = Place::new();
+    let plan = "bulk --transport tcp --placement same-cpu --connections 100 --write-size 100 --count 20 --warmup 2 --rounds 1 \
+                --out run --json";
+    let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    let flow = &run["cases"][0]["flows"][0];
+    assert_eq!((number(&flow["ledger"]["sent"]), number(&flow["ledger"]["received"])), (2000, 2000), "{flow}");
+    let round = &crate::support::rounds(&place.path("run"))[0];
+    let received = &round["outcome"]["flows"][0]["received"];
+    assert_eq!(number(&received["bytes"]), 200_000, "{received}");
+    assert_eq!(list(&received["interval_bytes"]).iter().map(number).sum::<u64>(), 200_000, "{received}");
+    place.assert_nothing_left();
+}
+
+#[test]
+fn a_killed_server_fails_its_round_only() {
+    for (transport, direction) in [("tcp", "up"), ("unix-stream", "down"), ("unix-seqpacket", "up")] {
+        let place = Place::new();
+        let plan = ["bulk", "--transport", transport, "--direction", direction, "--placement", "same-cpu"];
+        let rest = ["--rounds", "2", "--duration", "2s", "--json"];
+        let mut running = place.start(&[&plan[..], &rest].concat());
+        signal("KILL", running.busy_server());
+        let run = running.end().with_code(3).json();
+        let case = &run["cases"][0];
+        let failed = list(&case["failed_rounds"]);
+        assert_eq!((failed.len(), number(&case["rounds"])), (1, 1), "{case}");
+        assert!(text(&failed[0]).contains("the server ended early (signal: 9 (SIGKILL))"), "{failed:?}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_stopped_server_times_out() {
+    for (transport, direction) in [("tcp", "up"), ("unix-stream", "down")] {
+        let place = Place::new();
+        let plan = ["bulk", "--transport", transport, "--direction", direction, "--placement", "same-cpu"];
+        let rest = ["--rounds", "1", "--duration", "3600s", "--timeout", "400ms", "--json"];
+        let mut running = place.start(&[&plan[..], &rest].concat());
+        signal("STOP", running.busy_server());
+        let run = running.end().with_code(3).json();
+        let failed = list(&run["cases"][0]["failed_rounds"]);
+        assert!(text(&failed[0]).contains("the load made no progress for 400 ms"), "{failed:?}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
+fn what_was_streamed_until_ctrl_c_is_reported() {
+    for direction in ["up", "down"] {
+        let place = Place::new();
+        let plan =
+            ["bulk", "--transport", "tcp", "--direction", direction, "--placement", "same-cpu", "--rounds", "1"];
+        let mut running = place.start(&[&plan[..], &["--warmup", "1", "--duration", "3600s", "--json"]].concat());
+        running.busy_server();
+        signal("INT", running.id());
+        let run = running.end().with_code(130).json();
+        let ledger = &run["cases"][0]["ledger"];
+        assert!(number(&ledger["sent"]) > 0 && ledger["unexplained"] == 0, "{direction}: {run}");
+        place.assert_nothing_left();
+    }
+}
