@@ -17,33 +17,33 @@ HISTOGRAM_ERROR = 0.002
 
 
 def measured_rounds(folder):
-    """The measured rounds of rounds.jsonl, each with its case, in order."""
+    """The measured rounds of rounds.jsonl, each with its case and its only flow, in order."""
     for line in (folder / "rounds.jsonl").read_text().splitlines():
         record = json.loads(line)
         outcome = record["outcome"]
         if outcome["kind"] == "measured" and not outcome.get("interrupted", False):
-            yield record["number"], record["case_id"], outcome
+            yield record["number"], record["case_id"], outcome["flows"][0]
 
 
-def samples_faults(folder, number, outcome):
+def samples_faults(folder, number, flow):
     """Compares one file of raw samples with what the round says of it."""
-    name = outcome["samples_file"]
+    name = flow["samples_file"]
     path = str(folder / name)
     place = f"round {number} ({name})"
     rows = duckdb.execute("select count(*) from read_parquet(?)", [path]).fetchone()[0]
-    if rows != outcome["samples_kept"]:
-        return [f"{place}: {rows} rows, {outcome['samples_kept']} samples kept"]
+    if rows != flow["samples_kept"]:
+        return [f"{place}: {rows} rows, {flow['samples_kept']} samples kept"]
     columns = {row[0] for row in duckdb.execute("describe select * from read_parquet(?)", [path]).fetchall()}
     lacking = {"sequence", "due_ns", "sent_ns", "received_ns", "fate"} - columns
     if lacking:
         return [f"{place}: no column {', '.join(sorted(lacking))}"]
     # The warm-up stands first; sequence numbers count it too.
-    warm_up = rows - outcome["ledger"]["sent"]
+    warm_up = rows - flow["ledger"]["sent"]
     if warm_up < 0:
         return []
     answered = "from read_parquet(?) where received_ns > 0 and sequence >= ?"
     read = duckdb.execute(f"select count(*) {answered}", [path, warm_up]).fetchone()[0]
-    samples = outcome["figures"]["samples"]
+    samples = flow["figures"]["samples"]
     faults = []
     if read != samples:
         faults.append(f"{place}: {read} answered messages, {samples} samples in rounds.jsonl")
@@ -52,7 +52,7 @@ def samples_faults(folder, number, outcome):
         around = [max(share - 1 / max(read, 1), 0), min(share + 1 / max(read, 1), 1)]
         query = f"select quantile_disc(received_ns - due_ns, {around}) {answered}"
         low, high = duckdb.execute(query, [path, warm_up]).fetchone()[0]
-        said = outcome["figures"]["latency_ns"][figure]
+        said = flow["figures"]["latency_ns"][figure]
         if not low * (1 - HISTOGRAM_ERROR) - 1 <= said <= high * (1 + HISTOGRAM_ERROR) + 1:
             faults.append(f"{place}: {figure} is {said} ns in rounds.jsonl, {low} to {high} ns in the samples")
     return faults
@@ -71,15 +71,15 @@ def logged_total(path):
 def main(folder):
     run = json.loads((folder / "run.json").read_text())
     faults, by_case, files = [], {}, 0
-    for number, case, outcome in measured_rounds(folder):
-        by_case[case] = by_case.get(case, 0) + outcome["figures"]["samples"]
-        if outcome["samples_file"] is not None:
+    for number, case, flow in measured_rounds(folder):
+        by_case[case] = by_case.get(case, 0) + flow["figures"]["samples"]
+        if flow["samples_file"] is not None:
             files += 1
-            faults += samples_faults(folder, number, outcome)
+            faults += samples_faults(folder, number, flow)
     for case in run["cases"]:
-        if by_case.get(case["id"], 0) != case["samples"]:
-            faults.append(f"case {case['id']}: {case['samples']} samples in run.json, {by_case.get(case['id'])} in its rounds")
-    samples = sum(case["samples"] for case in run["cases"])
+        if by_case.get(case["id"], 0) != case["flows"][0]["samples"]:
+            faults.append(f"case {case['id']}: {case['flows'][0]['samples']} samples in run.json, {by_case.get(case['id'])} in its rounds")
+    samples = sum(case["flows"][0]["samples"] for case in run["cases"])
     total, histograms = logged_total(folder / "latency.hlog")
     if total != samples:
         faults.append(f"latency.hlog: {total} samples in {histograms} histograms, {samples} in run.json")

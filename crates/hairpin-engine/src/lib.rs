@@ -1,7 +1,7 @@
 //! The engine: the only clock. It runs rounds, paces, stamps and stores them.
 //!
 //! A round is [`engine::Engine::run`]: fresh ends ([`ends`]), a fresh connection, warm-up, then samples. What the two
-//! ends do stands in [`halves`]; what is stamped stands in [`recorder`], and no transport can reach it.
+//! ends do stands in [`loads`]; what is stamped stands in [`recorder`], and no transport can reach it.
 
 pub mod clock;
 pub mod control;

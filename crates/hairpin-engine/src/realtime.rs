@@ -3,7 +3,7 @@
 //! The engine's clock is read just before and just after CLOCK_REALTIME, so that one reading of the latter is known to
 //! lie between two of the former. Two such brackets, one before what is stamped and one after it, tie the clocks
 //! together; between them the map is a straight line. All processes of a machine share CLOCK_REALTIME, so one map
-//! serves the stamps of both halves.
+//! serves the stamps of both ends.
 
 use serde::{Deserialize, Serialize};
 

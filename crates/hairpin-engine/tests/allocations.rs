@@ -1,4 +1,4 @@
-//! The loops of both halves allocate nothing for a message: an allocation would be measured, and might be slow once.
+//! The loops of both ends allocate nothing for a message: an allocation would be measured, and might be slow once.
 
 #![allow(unsafe_code, reason = "a counting allocator is one")]
 

@@ -94,7 +94,7 @@ fn option(report: &EndReport, name: OptionName) -> (Option<&str>, &str, &str, bo
 }
 
 #[test]
-fn nodelay_is_asked_of_both_halves_and_a_cork_of_the_client_only() {
+fn nodelay_is_asked_of_both_ends_and_a_cork_of_the_client_only() {
     let on = (Some("on"), "on", "on", true);
     let off = (None, "off", "off", true);
     for (remedy, nodelay, cork) in [

@@ -120,7 +120,7 @@ fn what_cannot_be_combined_is_refused_with_the_reason() {
     let ran = place
         .hairpin(&["round-trip", "--placement", "same-cpu", "--transport", "memory", "--ends", "processes"])
         .refused();
-    assert!(ran.stderr.contains("it joins two threads of one process only (hint: use ends threads)"), "{ran:#?}");
+    assert!(ran.stderr.contains("it joins two threads of one process only (hint: use --ends threads)"), "{ran:#?}");
 
     let ran = place.hairpin(&["round-trip", "--transport", "icmp", "--placement", "cross-cpu"]);
     // Where ping sockets are not allowed there is an earlier reason.

@@ -1,4 +1,4 @@
-//! Why a half gives its round up.
+//! Why an end gives its round up.
 
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_transports::WireError;

@@ -88,7 +88,7 @@ pub fn run<C: Clock>(
         }
         if now_ns >= due_ns && this.has_room() {
             // Behind its time: what has come back goes first. Else its stamp would be late, and in the end the two
-            // halves would wait for room in each other's direction.
+            // ends would wait for room in each other's direction.
             if !has_listened && this.take(wire)? {
                 continue;
             }

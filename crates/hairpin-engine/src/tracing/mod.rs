@@ -1,5 +1,5 @@
 //! What is seen of a traced round: what each end calls and what the kernel stamps for it ([`wire`]), the kernel's
-//! counters, and the packets ([`round`]). The halves know nothing of it, and other rounds pay nothing.
+//! counters, and the packets ([`round`]). The ends know nothing of it, and other rounds pay nothing.
 
 pub mod round;
 #[cfg(test)]
