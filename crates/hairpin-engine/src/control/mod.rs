@@ -17,7 +17,7 @@ use crate::ends::EndOrder;
 pub use crate::linux::channel;
 
 /// The version of these messages. Both ends say theirs first, and only the same speak to each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 1;
 
 /// The largest message that a server takes: an order.
 pub const MOST_BYTES_OF_AN_ORDER: usize = 1 << 20;
