@@ -99,8 +99,8 @@ const SYSTEM_CRATES: &[&str] =
 
 /// Where `unsafe` may stand, and why.
 const FENCED: &[(&str, &str)] = &[
-    ("crates/hairpin-transports/src/system", "the system calls of the transports"),
-    ("crates/hairpin-engine/src/system", "the clock, pinning, processes, namespaces and packet sockets"),
+    ("crates/hairpin-transports/src/linux/system", "the system calls of the transports"),
+    ("crates/hairpin-engine/src/linux/system", "the clock, pinning, processes, namespaces and packet sockets"),
     ("xtask/src/bin/bare-loop/", "the bare loop makes its system calls by hand"),
     ("xtask/src/bin/link-traffic/", "datagrams with the kernel's stamps come by hand too"),
     ("crates/hairpin-transports/tests", "a counting allocator, and signals that interrupt a call"),
@@ -363,7 +363,7 @@ mod tests {
         let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
         let injected = [
             source("crates/hairpin-engine/src/clock.rs", "//! Doc.\nfn f() { unsafe { g() } }\n"),
-            source("crates/hairpin-engine/src/system/tsc.rs", "fn f() { unsafe { g() } }"),
+            source("crates/hairpin-engine/src/linux/system/tsc.rs", "fn f() { unsafe { g() } }"),
             source(
                 "crates/hairpin-model/src/lib.rs",
                 "#![forbid(unsafe_code)] // unsafe\nconst A: &str = \"unsafe\";",

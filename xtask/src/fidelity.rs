@@ -161,6 +161,6 @@ mod tests {
     fn the_cpus_of_both_ends_are_read() {
         assert_eq!(cpus(&example(), "cross-cpu").unwrap(), "0,1");
         assert_eq!(cpus(&example(), "same-cpu").unwrap(), "1,1");
-        assert!(cpus(&with("/environment/cpus_used", json!([3])), "cross-cpu").is_err());
+        assert!(cpus(&with("/hosts/0/environment/cpus_used", json!([3])), "cross-cpu").is_err());
     }
 }

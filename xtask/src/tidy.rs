@@ -3,11 +3,13 @@
 //! Files of at most 600 lines (a ratchet: `tidy-exceptions.toml` lists longer ones with a reason, and an exception
 //! may only shrink); no tabs or trailing spaces; no unfinished work; every exemption from a lint has a reason; every
 //! file says what it is for; nothing of one machine in it; no test that passes or is left out unseen; no circle of
-//! imports in a crate; no transport told by its name and no error by its text. Functions of at most 70 lines are clippy's to check, and that it is told so is checked here.
+//! imports in a crate; no transport told by its name and no error by its text; what only Linux has in folders
+//! named `linux`. Functions of at most 70 lines are clippy's to check, and that it is told so is checked here.
 
 mod circles;
 mod error_texts;
 mod exceptions;
+mod linux_folders;
 mod rules;
 mod transport_names;
 mod unseen;
@@ -56,11 +58,12 @@ pub(crate) fn run(root: &Path) -> Result<String> {
         Err(why) => faults.push(format!("{EXCEPTIONS}: {why:#}")),
     }
     faults.extend(circles::circles(&sources));
+    faults.extend(linux_folders::linux_folders(&sources));
     faults.extend(transport_names::transport_names(&sources));
     faults.extend(unseen::orphans(&sources));
     faults.extend(unseen::targets_without_tests(&sources));
     if faults.is_empty() {
-        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 5))
+        Ok(format!("{} files, {} rules", sources.len(), RULES.len() + 6))
     } else {
         bail!("{}", faults.join("\n"))
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use hairpin_model::environment::ClockFacts;
 use serde::{Deserialize, Serialize};
 
-use crate::system::time::{monotonic_ns, ticks};
+use crate::system::time::{kernel_source, monotonic_ns, ticks};
 
 /// Time as nanoseconds since some moment in the past; it never goes back.
 pub trait Clock {
@@ -137,11 +137,6 @@ impl Bracket {
         };
         (0..64).map(|_| one()).min_by_key(|bracket| bracket.width_ticks).expect("64 readings were made")
     }
-}
-
-fn kernel_source() -> String {
-    std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
 }
 
 /// The kernel uses the counter itself only when it is constant, runs in idle states and agrees between CPUs.

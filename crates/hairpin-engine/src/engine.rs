@@ -31,6 +31,7 @@ use crate::loads::tally::Tally;
 use crate::path::{Link, LinkSetup};
 use crate::placement::{Cpus, place};
 use crate::store::Folder;
+use crate::sysctl;
 use crate::system::{cpu, ending};
 use crate::tracing::round::About;
 
@@ -129,16 +130,15 @@ impl Engine {
 /// The kernel does not tell which CPUs are allowed.
 pub fn capabilities() -> io::Result<HostCapabilities> {
     let candidate = |transport: &&dyn Transport| Candidate { card: transport.card(), can_run: transport.can_run() };
-    let setting = |name: &str| std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
     Ok(HostCapabilities {
         candidates: hairpin_transports::ALL.iter().map(candidate).collect(),
         cpus: cpu::allowed()?,
         may_keep_cpus_awake: keep_awake::may_keep_awake(),
-        congestion_controls: setting("tcp_available_congestion_control")
+        congestion_controls: sysctl::ipv4("tcp_available_congestion_control")
             .split_whitespace()
             .map(str::to_owned)
             .collect(),
-        default_congestion_control: setting("tcp_congestion_control").trim().to_owned(),
+        default_congestion_control: sysctl::ipv4("tcp_congestion_control").trim().to_owned(),
         waking_round_trip_ns: crate::waking::round_trip_ns,
         links: crate::links::known::capabilities(),
     })

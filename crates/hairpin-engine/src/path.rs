@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use hairpin_link::profile::Profile;
@@ -80,7 +79,7 @@ impl Link {
             allowed_cpus: setup.cpus.allowed.clone(),
             messages: (!card.reliable)
                 .then(|| numbered(case.flow().load.size_bytes(), case.flow().load.reply_size_bytes())),
-            log: log.as_ref().zip(shown).map(|(file, name)| LogTo::Opened(file.as_raw_fd(), name)),
+            log: log.as_ref().zip(shown).map(|(file, name)| LogTo::opened(file, name)),
         };
         let running = RunningLink::start(setup.echo_program, &link_order)?;
         Ok(Some(Self { running, profile, traces: digests, log_file }))

@@ -1,6 +1,5 @@
 //! Which CPUs the two ends run on.
 
-use std::fs;
 use std::io;
 
 use hairpin_model::case::Placement;
@@ -27,7 +26,7 @@ impl Cpus {
     /// # Errors
     /// The kernel does not tell which CPUs are allowed.
     pub fn choose() -> io::Result<Self> {
-        Ok(Self::among(&cpu::allowed()?, core_of))
+        Ok(Self::among(&cpu::allowed()?, cpu::core_of))
     }
 
     fn among(allowed: &[usize], core: impl Fn(usize) -> Option<u64>) -> Self {
@@ -69,15 +68,6 @@ pub fn place(cpu: Option<usize>, allowed: &[usize]) -> io::Result<()> {
         Some(cpu) => cpu::pin(&[cpu]),
         None => cpu::pin(allowed),
     }
-}
-
-/// A number that two CPUs share when they are threads of one core.
-fn core_of(cpu: usize) -> Option<u64> {
-    let read = |name: &str| -> Option<u64> {
-        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}");
-        fs::read_to_string(path).ok()?.trim().parse().ok()
-    };
-    Some((read("physical_package_id")? << 32) | read("core_id")?)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@
 //! that signals find it prepared, runs the round, and writes what came of it. SIGTERM ends the round early.
 
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -183,7 +182,7 @@ impl Read for Answer<'_> {
         let mut given_up_at = None;
         loop {
             let look_ms = if self.stop.load(Ordering::Relaxed) { LOOK_MS / 10 } else { LOOK_MS };
-            if process::readable(self.output.as_fd(), look_ms)? {
+            if process::readable(&self.output, look_ms)? {
                 self.is_prepared = true;
                 return self.output.read(into);
             }

@@ -78,6 +78,9 @@ fn stream(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if case.ends.waiting == Waiting::Block {
         return Err(why("a stream waits for all of its wires at once", "use --waiting poll or spin"));
     }
+    if case.ends.waiting == Waiting::Spin && card.waitings.contains(&Waiting::Poll) {
+        return Err(why("a stream spins only where there is nothing to poll", "use --waiting poll"));
+    }
     if card.boundaries && case.flow().load.size_bytes() < NUMBERED_BYTES {
         let reason = format!("its messages need {NUMBERED_BYTES} B, so that lost ones can be told");
         return Err(why(reason, "use a larger --write-size"));

@@ -40,6 +40,10 @@ fn what_cannot_stream_is_skipped_or_refused_with_its_reason() {
         (&[("transport", "udp"), ("connections", "2")], "it has one connection for each listener"),
         (&[("transport", "udp"), ("link", "delay=2ms")], "which of its messages a link lost cannot be told"),
         (&[("transport", "shm")], "it has no waiting `poll`"),
+        (
+            &[("transport", "tcp"), ("waiting", "spin"), ("placement", "cross-cpu")],
+            "only where there is nothing to poll",
+        ),
         (&[("transport", "tcp"), ("connections", "0")], "connections"),
         (&[("transport", "tcp"), ("write-size", "17MiB")], "write-size"),
     ] {

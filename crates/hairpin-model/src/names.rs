@@ -22,7 +22,8 @@ impl Hinted for UnknownName {
     }
 
     fn hint(&self) -> String {
-        let renamed = RENAMED.iter().find(|(kind, old, _)| *kind == self.kind && *old == self.given);
+        let is_known = |new: &str| self.known.iter().any(|known| known == new);
+        let renamed = RENAMED.iter().find(|(_, old, new)| *old == self.given && is_known(new));
         if let Some((_, _, new)) = renamed {
             return format!("it is called `{new}` now");
         }

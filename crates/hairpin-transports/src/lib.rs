@@ -7,20 +7,22 @@ pub mod giving_up;
 pub mod options;
 pub mod transports;
 pub mod wire;
-#[cfg(target_os = "linux")]
-pub mod wire_set;
 
 #[cfg(target_os = "linux")]
-mod system;
+mod linux;
 mod wires;
 
 pub use batch::Batch;
+#[cfg(target_os = "linux")]
+use linux::system;
+#[cfg(target_os = "linux")]
+pub use linux::wire_set;
 pub use transports::{ALL, find};
 pub use wire::{
     Connection, Cookie, KernelStamps, Listener, RawStamp, Segments, ServerAddresses, Setup, Stream, Transport,
     TransportError, Unsupported, Wire, WireError,
 };
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub use wire::{Descriptors, Handed};
 #[cfg(target_os = "linux")]
 pub use wire_set::{Interest, Ready, WireSet};

@@ -3,8 +3,6 @@
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr};
-#[cfg(unix)]
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use hairpin_model::card::{Card, Receipt, WhyNot};
@@ -15,6 +13,8 @@ use hairpin_model::options::{OptionName, Options};
 use hairpin_model::trace::StampKind;
 
 use crate::batch::{self, Batch};
+#[cfg(target_os = "linux")]
+pub use crate::linux::descriptors::{Descriptors, Handed};
 use crate::system::random;
 
 /// A way to carry bytes between two ends.
@@ -40,7 +40,7 @@ pub trait Transport: Sync {
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] where the transport takes no such socket, else as [`Transport::listen`].
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     fn listen_on(&self, handed: Handed, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         Err(handed.unsupported(self.card().name))
     }
@@ -52,17 +52,7 @@ pub trait Transport: Sync {
     fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError>;
 }
 
-/// A socket that another part of the program opened, for [`Transport::listen_on`], which owns it from then on.
-#[cfg(unix)]
-#[derive(Debug)]
-pub enum Handed {
-    /// Bound to an address; of a stream it may listen already, and share its port with other descriptors of it.
-    Bound(OwnedFd),
-    /// Accepted from a listening socket; nothing was read from it, so that its hello is still to come.
-    Accepted(OwnedFd),
-}
-
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 impl Handed {
     /// The error of a transport that takes no such socket.
     pub(crate) fn unsupported(&self, transport: &'static str) -> TransportError {
@@ -161,7 +151,7 @@ pub trait Wire: Send {
     }
 
     /// What becomes readable and writable when the wire does, for a [`crate::WireSet`]; `None` where no descriptor tells.
-    #[cfg(unix)]
+    #[cfg(target_os = "linux")]
     fn descriptors(&self) -> Option<Descriptors<'_>> {
         None
     }
@@ -192,16 +182,6 @@ pub trait Wire: Send {
     fn kernel_stamps(&mut self) -> Option<&mut dyn KernelStamps> {
         None
     }
-}
-
-/// The descriptors of a wire; a socket's are one.
-#[cfg(unix)]
-#[derive(Clone, Copy, Debug)]
-pub struct Descriptors<'w> {
-    /// What becomes readable.
-    pub readable: BorrowedFd<'w>,
-    /// What becomes writable.
-    pub writable: BorrowedFd<'w>,
 }
 
 /// What small writes need of a byte stream over a socket or a pipe.

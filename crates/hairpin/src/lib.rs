@@ -5,9 +5,13 @@
 
 pub mod claims;
 pub mod cli;
-pub mod interrupt;
+#[cfg(target_os = "linux")]
+mod linux;
 pub mod measure;
 pub mod progress;
 mod prove;
 pub mod saved;
 pub mod tool;
+
+#[cfg(target_os = "linux")]
+pub use linux::interrupt;

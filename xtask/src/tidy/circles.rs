@@ -110,7 +110,10 @@ fn resolve(path: &Module, module: &Module, known: &BTreeSet<Module>) -> Option<M
         _ if below(&path[0]) => [&module[..], path].concat(),
         _ => return None,
     };
-    (0..=whole.len()).rev().map(|length| whole[..length].to_vec()).find(|part| known.contains(part))
+    // A crate's root shows what stands in its folder `linux` as its own.
+    let in_folder = |part: &[String]| [&["linux".to_owned()], part].concat();
+    let places = (0..=whole.len()).rev().flat_map(|length| [whole[..length].to_vec(), in_folder(&whole[..length])]);
+    places.filter(|place| *place != ["linux"]).find(|place| known.contains(place))
 }
 
 /// Modules that reach each other, as paths with `/`, one list for each ring.
@@ -162,6 +165,13 @@ mod tests {
             ("b.rs", "use std::fmt;\nfn g() -> crate::a::inner::T { todo }\n"),
         ];
         assert_eq!(found(&circle), ["crates/c: a circle of imports: a/inner, b"]);
+        let shown = [
+            ("lib.rs", "mod linux;\nmod b;\npub use linux::a;\n"),
+            ("linux/mod.rs", "pub mod a;\n"),
+            ("linux/a.rs", "use crate::b::B;\n"),
+            ("b.rs", "use crate::a::A;\n"),
+        ];
+        assert_eq!(found(&shown), ["crates/c: a circle of imports: b, linux/a"]);
         let parent = [("a/mod.rs", "mod inner;\nuse inner::T;\n"), ("a/inner.rs", "use super::Shared;\n")];
         assert_eq!(found(&parent), ["crates/c: a circle of imports: a, a/inner"]);
     }

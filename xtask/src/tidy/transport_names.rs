@@ -15,7 +15,11 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &[],
         "runs saved without cards get those of the transports that were",
     ),
-    ("crates/hairpin-engine/src/links/guest.rs", &["tcp", "tcp6", "udp", "udp6"], "they are files of /proc/net"),
+    (
+        "crates/hairpin-engine/src/linux/links/guest.rs",
+        &["tcp", "tcp6", "udp", "udp6"],
+        "they are files of /proc/net",
+    ),
     ("crates/hairpin-report/src/html/facts.rs", &["memory"], "it is the machine's"),
 ];
 
@@ -113,6 +117,6 @@ mod tests {
         }
         let more = "const TRANSPORTS: &[&str] = &[\"tcp\"];\nconst OTHER: &[&str] = &[\"shm\"];";
         assert_eq!(found("crates/hairpin-experiments/src/experiments/b.rs", more).len(), 1);
-        assert_eq!(found("crates/hairpin-engine/src/links/guest.rs", "[\"tcp\", \"shm\"]").len(), 1);
+        assert_eq!(found("crates/hairpin-engine/src/linux/links/guest.rs", "[\"tcp\", \"shm\"]").len(), 1);
     }
 }

@@ -4,7 +4,6 @@
 //! end does not know: a thread of this process, a child process, another host. Nothing that comes over it is trusted: a
 //! message has a limit of size and of time, and a peer that breaks one is a failure with a kind.
 
-pub mod channel;
 pub(crate) mod patience;
 
 use std::io;
@@ -14,9 +13,11 @@ use hairpin_model::round::{EndReport, Failure};
 use serde::{Deserialize, Serialize};
 
 use crate::ends::EndOrder;
+#[cfg(target_os = "linux")]
+pub use crate::linux::channel;
 
 /// The version of these messages. Both ends say theirs first, and only the same speak to each other.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 1;
 
 /// The largest message that a server takes: an order.
 pub const MOST_BYTES_OF_AN_ORDER: usize = 1 << 20;

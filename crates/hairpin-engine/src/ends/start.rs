@@ -3,7 +3,6 @@
 //! The process is this program, started again with a hidden command. It can never be left behind: the kernel kills it when the
 //! thread that started it ends, and it leaves when its control channel closes.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -243,9 +242,9 @@ fn in_a_process(program: &Path, host: &Host) -> Result<(Channel, Runs), Failure>
         cause: format!("cannot start the server {}: {error}", program.display()),
         hint: limit(&error).to_owned(),
     })?;
-    let output = OwnedFd::from(child.stdin.take().expect("its standard input is piped"));
-    let input = OwnedFd::from(child.stdout.take().expect("its standard output is piped"));
-    Ok((Channel::new(input, output, MOST_BYTES_OF_A_REPORT), Runs::Process(child)))
+    let output = child.stdin.take().expect("its standard input is piped");
+    let input = child.stdout.take().expect("its standard output is piped");
+    Ok((Channel::new(input.into(), output.into(), MOST_BYTES_OF_A_REPORT), Runs::Process(child)))
 }
 
 fn in_a_thread(host: Host) -> Result<(Channel, Runs), Failure> {
@@ -271,8 +270,6 @@ pub fn serve_as_process(parent: u32, host: &str) -> Result<(), String> {
     process::ignore_interrupts();
     let host: Host = serde_json::from_str(host).map_err(|error| format!("cannot read the host: {error}"))?;
     let unusable = |error: std::io::Error| format!("cannot use the standard streams: {error}");
-    let input = std::io::stdin().as_fd().try_clone_to_owned().map_err(unusable)?;
-    let output = std::io::stdout().as_fd().try_clone_to_owned().map_err(unusable)?;
-    server::run(&mut Channel::new(input, output, MOST_BYTES_OF_AN_ORDER), &host);
+    server::run(&mut Channel::of_this_process(MOST_BYTES_OF_AN_ORDER).map_err(unusable)?, &host);
     Ok(())
 }

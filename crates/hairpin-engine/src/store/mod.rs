@@ -9,7 +9,6 @@
 mod columns;
 mod error;
 mod evidence;
-mod folder;
 mod histograms;
 mod limits;
 mod pages;
@@ -18,9 +17,12 @@ mod run_folder;
 #[cfg(test)]
 mod tests;
 
+#[cfg(target_os = "linux")]
+use crate::linux::folder;
 pub use columns::{Row, Rows};
 pub use error::StoreError;
 pub use evidence::Evidence;
+
 pub use folder::{Folder, write_named};
 pub use limits::Memory;
 pub use run_folder::RunFolder;

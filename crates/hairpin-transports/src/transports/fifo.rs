@@ -2,7 +2,7 @@
 
 use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 
-use crate::system::pipe::{Access, open_of_process, two_fifos};
+use crate::system::pipe::{Access, open_own, two_fifos};
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
@@ -33,8 +33,7 @@ impl Transport for Fifo {
             hint: "set TMPDIR to a folder on a writable file system that allows named pipes".to_owned(),
         };
         let [(read_end, _write_end), _] = two_fifos().map_err(why_not)?;
-        let number = std::os::fd::AsRawFd::as_raw_fd(&read_end);
-        open_of_process(std::process::id(), number, Access::Read).map_err(why_not)?;
+        open_own(&read_end, Access::Read).map_err(why_not)?;
         Ok(Receipt { detail: format!("named pipes in {}", folder.display()) })
     }
 

@@ -3,8 +3,6 @@
 //! An end that has closed answers what still comes with no reset, so its peer learns of it by receiving, not by
 //! sending. A congestion control that the kernel does not have is refused once there is a connection, not before.
 
-use std::os::fd::AsFd;
-
 use hairpin_model::card::{self, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRoundTrip, WhyNot};
 use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
@@ -66,7 +64,7 @@ impl Transport for Mptcp {
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         Socket::new(socket2::Domain::IPV4, Type::STREAM, KIND.protocol).map_err(|error| refused(&error))?;
         let socket = bound(&KIND, &trial()).map_err(|error| no_loopback(KIND.family, &error))?;
-        let congestion = sockopt::get_text(socket.as_fd(), sockopt::CONGESTION);
+        let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
         let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
         Ok(Receipt { detail: format!("{}{control}", loopback_detail("IPv4")) })
     }

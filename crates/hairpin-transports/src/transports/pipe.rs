@@ -2,7 +2,7 @@
 
 use hairpin_model::card::{Card, Receipt, RoughRoundTrip, WhyNot};
 
-use crate::system::pipe::{Access, capacity_bytes, open_of_process, pipe};
+use crate::system::pipe::{Access, capacity_bytes, open_own, pipe};
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
 use crate::wires::pipe::{PipeListener, connect};
 use crate::wires::{check, failed};
@@ -32,9 +32,8 @@ impl Transport for Pipe {
             hint: "mount /proc, and allow more open files (ulimit -n)".to_owned(),
         };
         let (read_end, _write_end) = pipe().map_err(why_not)?;
-        let number = std::os::fd::AsRawFd::as_raw_fd(&read_end);
-        open_of_process(std::process::id(), number, Access::Read).map_err(why_not)?;
-        let bytes = capacity_bytes(std::os::fd::AsFd::as_fd(&read_end)).map_err(why_not)?;
+        open_own(&read_end, Access::Read).map_err(why_not)?;
+        let bytes = capacity_bytes(&read_end).map_err(why_not)?;
         Ok(Receipt { detail: format!("a pipe holds {bytes} bytes") })
     }
 

@@ -14,7 +14,7 @@ use hairpin_model::fact_names;
 use crate::system::alarm::Alarm;
 use crate::system::futex::{self, Awake};
 use crate::system::map::Map;
-use crate::system::pipe::{Access, memory_file, open_of_process, path_of, sealed_length};
+use crate::system::pipe::{Access, memory_file, open_of_process, open_own, path_of, sealed_length};
 use crate::system::process::Process;
 use crate::wire::{Connection, Listener, Setup, Transport, TransportError, Wire, WireError};
 use crate::wires::one_wire::OneWire;
@@ -50,7 +50,7 @@ impl Transport for Shm {
         };
         let file = memory_file(Layout::SLOTS).map_err(why_not)?;
         Map::new(file.as_fd(), Layout::SLOTS).map_err(why_not)?;
-        open_of_process(std::process::id(), file.as_raw_fd(), Access::Both).map_err(why_not)?;
+        open_own(&file, Access::Both).map_err(why_not)?;
         Ok(Receipt { detail: "sealed memory file".to_owned() })
     }
 

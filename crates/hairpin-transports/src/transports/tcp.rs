@@ -74,7 +74,7 @@ impl Transport for Tcp {
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         let socket = bound(&self.kind(), &trial()).map_err(|error| no_loopback(self.family, &error))?;
-        let congestion = sockopt::get_text(std::os::fd::AsFd::as_fd(&socket), sockopt::CONGESTION);
+        let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
         let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
         let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
         Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })

@@ -1,24 +1,10 @@
 //! What several transports share: one way to wait on a descriptor, and the checks before anything is opened.
 
 #[cfg(target_os = "linux")]
-pub(crate) mod descriptor;
-#[cfg(target_os = "linux")]
-pub(crate) mod hello;
-#[cfg(target_os = "linux")]
 pub(crate) mod internet;
 pub(crate) mod one_wire;
 #[cfg(target_os = "linux")]
-pub(crate) mod parts;
-#[cfg(target_os = "linux")]
-pub(crate) mod pipe;
-#[cfg(target_os = "linux")]
 pub(crate) mod ring;
-#[cfg(target_os = "linux")]
-pub(crate) mod socket;
-#[cfg(target_os = "linux")]
-pub(crate) mod stamping;
-#[cfg(target_os = "linux")]
-pub(crate) mod unix;
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -26,6 +12,8 @@ use std::time::{Duration, Instant};
 use hairpin_model::card::{Card, Reach, WhyNot};
 
 use crate::giving_up::has_given_up;
+#[cfg(target_os = "linux")]
+pub(crate) use crate::linux::wires::{descriptor, hello, pipe, socket, unix};
 use crate::wire::{Setup, TransportError, Unsupported, WireError};
 
 /// Refuses what the card does not promise, before anything is opened.

@@ -1,7 +1,6 @@
 //! What runs at the far end of a link while a program runs at the near end.
 
 use std::io::{BufRead, BufReader, Read};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use hairpin_model::round::Failure;
 
 use super::account::Addresses;
 use crate::interrupt::Signals;
+use crate::linux::streams::to_standard_error;
 
 /// How long a command of the user's may take until something listens.
 const UNTIL_IT_LISTENS: Duration = Duration::from_secs(2);
@@ -134,14 +134,5 @@ fn start(command: &mut Command, namespace: &Path, name: &str) -> Result<Guest, F
             cause: format!("cannot start {name} at the far end: {error}"),
             hint: "is a limit on processes (ulimit -u) reached?".to_owned(),
         },
-    })
-}
-
-/// Standard error, to be the standard output of a program.
-pub(super) fn to_standard_error() -> Result<Stdio, Failure> {
-    let copy = std::io::stderr().as_fd().try_clone_to_owned();
-    copy.map(Stdio::from).map_err(|error| Failure {
-        cause: format!("cannot copy the descriptor of standard error: {error}"),
-        hint: "is it open?".to_owned(),
     })
 }

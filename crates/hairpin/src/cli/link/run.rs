@@ -4,8 +4,6 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::fd::RawFd;
-use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
@@ -24,8 +22,9 @@ use super::super::measure::drawn_seed;
 use super::super::output;
 use super::account::{self, Addresses};
 use super::asked::Asked;
-use super::far::{Far, Readiness, to_standard_error};
+use super::far::{Far, Readiness};
 use crate::interrupt::Signals;
+use crate::linux::streams::{own_stream, signal_of, to_standard_error};
 
 /// How long the command may take to end when the link has failed.
 const TO_END: Duration = Duration::from_secs(1);
@@ -224,24 +223,6 @@ impl Wish {
     }
 }
 
-/// The number of this process's own stream that a path means, where it means one. To open the path would not do: that
-/// gives a place of its own in the file behind the stream, and loses what was there.
-fn own_stream(path: &Path) -> Option<RawFd> {
-    const FOLDERS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
-    match path.to_str()? {
-        "-" | "/dev/stdout" => Some(1),
-        "/dev/stderr" => Some(2),
-        text => {
-            let number = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
-            match number {
-                Some(number) => number.parse().ok().filter(|number| *number >= 0),
-                // A link to one of them means it too.
-                None => own_stream(&fs::read_link(path).ok()?),
-            }
-        }
-    }
-}
-
 /// Where the log goes; refuses one that cannot be kept. The link makes a file, once there is something to write: one from
 /// before stays as it is until then.
 fn may_log(path: &Path) -> Result<LogTo, Stopped> {
@@ -303,7 +284,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
 /// The exit code that stands for how the command ended.
 fn code(status: ExitStatus) -> u8 {
     let code = status.code().and_then(|code| u8::try_from(code).ok());
-    code.or_else(|| status.signal().map(signalled)).unwrap_or(u8::MAX)
+    code.or_else(|| signal_of(status).map(signalled)).unwrap_or(u8::MAX)
 }
 
 /// The exit code that stands for the end by that signal, as the shell has it.

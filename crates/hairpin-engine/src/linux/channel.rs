@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::patience::{Waited, wait};
-use super::{Control, ControlError, Message};
+use crate::control::patience::{Waited, wait};
+use crate::control::{Control, ControlError, Message};
 use crate::system::process;
 
 /// How long a message may take to be sent.
@@ -36,6 +36,16 @@ impl Channel {
     #[must_use]
     pub fn new(input: OwnedFd, output: OwnedFd, most_bytes: usize) -> Self {
         Self { input: File::from(input), output: File::from(output), pending: Vec::new(), most_bytes }
+    }
+
+    /// Over the standard streams of this process.
+    ///
+    /// # Errors
+    /// The system refuses copies of their descriptors.
+    pub fn of_this_process(most_bytes: usize) -> io::Result<Self> {
+        let input = io::stdin().as_fd().try_clone_to_owned()?;
+        let output = io::stdout().as_fd().try_clone_to_owned()?;
+        Ok(Self::new(input, output, most_bytes))
     }
 
     /// Two ends of one channel within this process, for the client and the server.
@@ -159,7 +169,7 @@ mod tests {
     #[test]
     fn messages_of_any_size_come_whole_and_in_order_over_sockets() {
         let [mut one, mut other] = Channel::pair([1 << 22; 2]).unwrap();
-        let sent = [Message::Ready, failed(3 << 20), Message::Progress(super::super::Progress::default())];
+        let sent = [Message::Ready, failed(3 << 20), Message::Progress(crate::control::Progress::default())];
         let expected = sent.clone();
         let sender = std::thread::spawn(move || sent.iter().try_for_each(|message| one.send(message)));
         for message in expected {

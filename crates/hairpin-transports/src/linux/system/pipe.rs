@@ -23,7 +23,7 @@ pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// How many bytes the pipe holds.
-pub(crate) fn capacity_bytes(of: BorrowedFd<'_>) -> io::Result<usize> {
+pub(crate) fn capacity_bytes(of: &impl AsRawFd) -> io::Result<usize> {
     // SAFETY: F_GETPIPE_SZ takes no argument.
     counted(unsafe { libc::fcntl(of.as_raw_fd(), libc::F_GETPIPE_SZ) } as isize)
 }
@@ -91,6 +91,11 @@ pub(crate) fn open_of_process(pid: u32, number: i32, access: Access) -> io::Resu
     }
     super::descriptor::set_nonblocking(std::os::fd::AsFd::as_fd(&file), false)?;
     Ok(file.into())
+}
+
+/// Opens anew what a descriptor of this process stands for: as another process would.
+pub(crate) fn open_own(descriptor: &impl AsRawFd, access: Access) -> io::Result<OwnedFd> {
+    open_of_process(std::process::id(), descriptor.as_raw_fd(), access)
 }
 
 /// Where the kernel shows descriptor `number` of process `pid`.

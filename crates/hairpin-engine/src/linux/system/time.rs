@@ -38,3 +38,9 @@ pub(crate) fn ticks() -> u64 {
 pub(crate) fn ticks() -> u64 {
     monotonic_ns()
 }
+
+/// What the kernel takes the time from: `tsc`, for instance.
+pub(crate) fn kernel_source() -> String {
+    std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+        .map_or_else(|_| "unknown".to_owned(), |text| text.trim().to_owned())
+}

@@ -17,7 +17,8 @@ pub mod traces;
 mod wiring;
 
 use std::collections::BTreeMap;
-use std::os::fd::RawFd;
+use std::fs::File;
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::PathBuf;
 
 use hairpin_model::link::LinkRecord;
@@ -64,6 +65,11 @@ pub enum LogTo {
 }
 
 impl LogTo {
+    /// A file that is open here, and its name for users.
+    pub(crate) fn opened(file: &File, name: String) -> Self {
+        Self::Opened(file.as_raw_fd(), name)
+    }
+
     /// Whether a log may be written to what is open under that number.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::{offset_of, size_of};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
@@ -46,9 +46,9 @@ pub(crate) fn set_text(on: BorrowedFd<'_>, place: Place, value: &str) -> io::Res
 }
 
 /// Reads an option that is a text of at most 16 bytes, as congestion control's names are.
-pub(crate) fn get_text(on: BorrowedFd<'_>, place: Place) -> io::Result<String> {
+pub(crate) fn get_text(on: impl AsFd, place: Place) -> io::Result<String> {
     let mut value = [0_u8; 16];
-    let length = get_bytes(on, place, &mut value)?;
+    let length = get_bytes(on.as_fd(), place, &mut value)?;
     let text = &value[..length.min(value.len())];
     let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
     Ok(String::from_utf8_lossy(text).into_owned())

@@ -45,8 +45,8 @@ pub(crate) fn leave_session() {
 }
 
 /// Waits until `file` can be read, for at most `at_most_ms` or until a signal comes; says whether it can.
-pub(crate) fn readable(file: BorrowedFd<'_>, at_most_ms: i32) -> io::Result<bool> {
-    poll(file, libc::POLLIN, at_most_ms)
+pub(crate) fn readable(file: impl AsFd, at_most_ms: i32) -> io::Result<bool> {
+    poll(file.as_fd(), libc::POLLIN, at_most_ms)
 }
 
 /// The same until it can be written to.

@@ -5,8 +5,8 @@ use hairpin_model::card::{Receipt, WhyNot};
 use socket2::{SockAddr, Socket};
 
 use super::socket::Kind;
-use super::{bad_address, failed, trial};
 use crate::wire::{Setup, TransportError};
+use crate::wires::{bad_address, failed, trial};
 
 /// A new socket with a name that the kernel chose ("autobind"), so that it cannot be in use.
 pub(crate) fn named(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {

@@ -74,20 +74,27 @@ impl Direction {
         Self { zero: syn.wrapping_add(1).wrapping_add(hello_bytes), end: 0, closed_at: None }
     }
 
-    /// The byte with that sequence number, 0 within the hello: of all that wrap to it, the one nearest to where the direction has got.
+    /// The byte with that sequence number, 0 within the hello.
     fn byte(&self, sequence: u32) -> u64 {
+        self.bounded(self.place(sequence))
+    }
+
+    /// Of all places that wrap to that sequence number, the one nearest to where the direction has got; below 0 within the
+    /// hello.
+    fn place(&self, sequence: u32) -> i128 {
         #[expect(clippy::cast_possible_truncation, reason = "sequence numbers are the low 32 bits")]
         let here = self.zero.wrapping_add(self.end as u32);
-        let byte = self.end.saturating_add_signed(i64::from(sequence.wrapping_sub(here).cast_signed()));
-        byte.min(self.closed_at.unwrap_or(u64::MAX))
+        i128::from(self.end) + i128::from(sequence.wrapping_sub(here).cast_signed())
+    }
+
+    fn bounded(&self, place: i128) -> u64 {
+        u64::try_from(place.max(0)).unwrap_or(u64::MAX).min(self.closed_at.unwrap_or(u64::MAX))
     }
 
     /// First byte and end of the segment's payload.
     fn range(&mut self, segment: &Segment) -> (u64, u64) {
-        let sequence = segment.sequence.wrapping_add(u32::from(segment.syn));
-        let first = self.byte(sequence);
-        #[expect(clippy::cast_possible_truncation, reason = "a packet has less than 64 KiB")]
-        let end = self.byte(sequence.wrapping_add(segment.payload_bytes as u32));
+        let place = self.place(segment.sequence.wrapping_add(u32::from(segment.syn)));
+        let (first, end) = (self.bounded(place), self.bounded(place + segment.payload_bytes as i128));
         // A reset may carry any sequence number.
         if !segment.rst {
             self.end = self.end.max(end);

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use socket2::{SockAddr, Socket};
 
-use super::{Deadline, failed, left_to_accept, unreached};
 use crate::system::descriptor::{READABLE, poll, poll_all};
 use crate::system::{random, socket};
 use crate::wire::{Cookie, TransportError};
+use crate::wires::{Deadline, failed, left_to_accept, unreached};
 
 /// What a hello is, in its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,11 +11,11 @@ use hairpin_model::options::{OptionName, ValueKind};
 
 use super::parts::{MOST_PARTS, rest_of};
 use super::stamping::Stamping;
-use super::{Deadline, LOOK, slice};
 use crate::batch::{Batch, send_each};
 use crate::system::alarm::Alarm;
 use crate::system::descriptor::{ERROR, READABLE, WRITABLE, poll, poll_events};
 use crate::wire::{Descriptors, KernelStamps, RawStamp, Segments, Stream, Wire, WireError};
+use crate::wires::{Deadline, LOOK, slice};
 
 /// What a transport adds to [`DescriptorWire`]: one attempt each way, one system call each.
 pub(crate) trait Port: Send {

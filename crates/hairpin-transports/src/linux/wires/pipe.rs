@@ -12,11 +12,11 @@ use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 
 use super::descriptor::{DescriptorWire, Miss, Port};
-use super::one_wire::OneWire;
-use super::{Deadline, bad_address, failed, left_to_accept, second_connection};
 use crate::system::descriptor::{READABLE, poll, read, set_nonblocking, write, write_vectored};
 use crate::system::pipe::{Access, capacity_bytes, open_of_process};
 use crate::wire::{Connection, Listener, Setup, TransportError};
+use crate::wires::one_wire::OneWire;
+use crate::wires::{Deadline, bad_address, failed, left_to_accept, second_connection};
 
 /// What the client writes first, so that the server knows that its spare descriptors are no longer needed.
 const HELLO: u8 = 0x68;
@@ -206,7 +206,7 @@ impl Port for PipePort {
     }
 
     fn facts(&self) -> Vec<Fact> {
-        capacity_bytes(self.to.as_fd())
+        capacity_bytes(&self.to)
             .map(|bytes| Fact::number(fact_names::PIPE_CAPACITY_BYTES, bytes as f64))
             .into_iter()
             .collect()

@@ -6,7 +6,7 @@
 //! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, without needing that call, which sandboxes refuse.
 //! The folder itself is opened by the path that the user gave, which may be a link.
 //!
-//! This file is the Unix part of the store: another system needs another file with the same functions.
+//! This file is the part of the store that is Linux only: another system needs another file with the same functions.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -26,7 +26,7 @@ const BY_UMASK: Mode = Mode::from_raw_mode(0o666);
 
 /// Why a name in a folder is not opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Refusal {
+pub(crate) enum Refusal {
     /// The name leads out of the folder.
     #[error("the name leads out of the folder")]
     LeadsOut,
@@ -43,7 +43,7 @@ pub(super) enum Refusal {
 
 impl Refusal {
     /// What would help.
-    pub(super) fn hint(&self) -> &'static str {
+    pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::LeadsOut | Self::Link(_) => {
                 "a run's files stand in its own folder; was it edited, or is it from somebody else?"
@@ -97,14 +97,14 @@ impl Folder {
     }
 
     /// Opens a regular file of at most `limit` bytes. Anything else is an error at once and is never waited for.
-    pub(super) fn file(&self, name: &str, limit: u64) -> io::Result<File> {
+    pub(crate) fn file(&self, name: &str, limit: u64) -> io::Result<File> {
         let (parent, file) = self.parent(name)?;
         let file = open_regular(parent.as_fd(), file, OFlags::RDONLY)?;
         if file.metadata()?.len() > limit { Err(Refusal::TooLarge(limit).into()) } else { Ok(file) }
     }
 
     /// All bytes of a regular file of at most `limit` bytes, also where it grows meanwhile.
-    pub(super) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, name: &str, limit: u64) -> io::Result<Vec<u8>> {
         let file = self.file(name, limit)?;
         let mut bytes = Vec::new();
         file.take(limit + 1).read_to_end(&mut bytes)?;
@@ -120,7 +120,7 @@ impl Folder {
     }
 
     /// As [`Folder::replace`], for what is written piece by piece.
-    pub(super) fn write<E: From<io::Error>>(
+    pub(crate) fn write<E: From<io::Error>>(
         &self,
         name: &str,
         write: impl FnOnce(&mut File) -> Result<(), E>,
@@ -156,7 +156,7 @@ impl Folder {
     }
 
     /// Appends all of `bytes` to a file that is there, or nothing: what a full disk cut short is taken back.
-    pub(super) fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    pub(crate) fn append(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         append_whole(&mut open_regular(parent.as_fd(), name, OFlags::WRONLY | OFlags::APPEND)?, bytes)
     }
@@ -171,13 +171,13 @@ impl Folder {
     }
 
     /// Removes a file.
-    pub(super) fn remove(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::empty())?)
     }
 
     /// Removes a folder in it, if nothing is in that.
-    pub(super) fn remove_folder(&self, name: &str) -> io::Result<()> {
+    pub(crate) fn remove_folder(&self, name: &str) -> io::Result<()> {
         let (parent, name) = self.parent(name)?;
         Ok(rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR)?)
     }
@@ -204,7 +204,7 @@ impl Folder {
 }
 
 /// Makes a folder and those above it: the user's alone, as far as they were not there.
-pub(super) fn make_private(path: &Path) -> io::Result<()> {
+pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new().recursive(true).mode(PRIVATE_FOLDER.bits()).create(path)
 }
@@ -227,7 +227,7 @@ pub fn write_named(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Appends all of `bytes` or nothing.
-pub(super) fn append_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn append_whole(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     let before = file.metadata()?.len();
     file.write_all(bytes).inspect_err(|_| drop(file.set_len(before)))
 }

@@ -11,14 +11,14 @@ use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
 use super::descriptor::{DescriptorWire, Miss, Port, Taken};
 use super::hello::{self, Unheard};
-use super::one_wire::OneWire;
 use super::stamping::Stamping;
-use super::{Deadline, failed, second_connection, slice, unreached};
 use crate::batch::Batch;
 use crate::options::{self, Family, Moment};
 use crate::system::descriptor::{WRITABLE, poll};
 use crate::system::{socket, sockopt};
 use crate::wire::{Connection, Cookie, Handed, Listener, Segments, Setup, TransportError};
+use crate::wires::one_wire::OneWire;
+use crate::wires::{Deadline, failed, second_connection, slice, unreached};
 
 /// What a transport says about its sockets.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,14 @@
+//! What only Linux has: its system calls, and what stands on descriptors, `/proc`, `/sys` and namespaces.
+
+pub mod capture;
+pub mod channel;
+pub(crate) mod child;
+pub mod environment;
+pub(crate) mod folder;
+pub mod keep_awake;
+pub mod links;
+pub(crate) mod netstat;
+pub mod noise;
+pub(crate) mod sysctl;
+pub(crate) mod system;
+pub mod usage;

@@ -1,0 +1,95 @@
+//! Options as they are asked of a socket, and as the kernel grants them: the system calls.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use hairpin_model::fact::Fact;
+use hairpin_model::options::{OptionName, Options};
+
+use crate::options::{Family, Moment};
+use crate::system::sockopt::{self, Place};
+use crate::wire::TransportError;
+
+/// Asks the kernel for every option. They are asked in the order of [`OptionName::ALL`], and it matters: setting
+/// the type of service also sets the priority (ip(7)), so the priority comes after it.
+///
+/// # Errors
+/// [`TransportError::Option`] with the first refusal.
+pub(crate) fn apply(
+    on: BorrowedFd<'_>,
+    family: Family,
+    options: &Options,
+    moment: Moment,
+) -> Result<(), TransportError> {
+    let later = |name| name == OptionName::Quickack && moment == Moment::Opened;
+    for (name, asked) in options.iter().filter(|(name, _)| !later(*name)) {
+        set(on, family, name, asked).map_err(|source| TransportError::Option {
+            name,
+            asked: asked.to_owned(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
+/// `option.NAME` for every one of `names`, as the kernel says now, in the words of [`Options::parse`].
+pub(crate) fn effective(on: BorrowedFd<'_>, family: Family, names: &[OptionName]) -> Vec<Fact> {
+    names
+        .iter()
+        .filter_map(|name| {
+            let value = get(on, family, *name).ok()?;
+            Some(Fact::word(&format!("option.{name}"), value))
+        })
+        .collect()
+}
+
+/// Sets a switch, by one system call.
+pub(crate) fn switch(on: BorrowedFd<'_>, family: Family, name: OptionName, value: bool) -> io::Result<()> {
+    sockopt::set(on, place(family, name), value.into())
+}
+
+fn set(on: BorrowedFd<'_>, family: Family, name: OptionName, asked: &str) -> io::Result<()> {
+    if name == OptionName::Congestion {
+        return sockopt::set_text(on, sockopt::CONGESTION, asked);
+    }
+    let asked = match asked {
+        "on" => 1,
+        "off" => 0,
+        number => number.parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?,
+    };
+    // The lower two bits of the byte are ECN's (RFC 3168).
+    let asked = if name == OptionName::Dscp { asked << 2 } else { asked };
+    sockopt::set(on, place(family, name), asked)
+}
+
+fn get(on: BorrowedFd<'_>, family: Family, name: OptionName) -> io::Result<String> {
+    if name == OptionName::Congestion {
+        return sockopt::get_text(on, sockopt::CONGESTION);
+    }
+    let value = sockopt::get(on, place(family, name))?;
+    Ok(match name {
+        OptionName::Nodelay | OptionName::Cork | OptionName::Quickack => {
+            if value == 0 { "off" } else { "on" }.to_owned()
+        }
+        OptionName::Dscp => (value >> 2).to_string(),
+        // It is unsigned in the kernel: the default is all bits set.
+        OptionName::NotsentLowat => value.cast_unsigned().to_string(),
+        _ => value.to_string(),
+    })
+}
+
+fn place(family: Family, name: OptionName) -> Place {
+    match name {
+        OptionName::Nodelay => sockopt::NODELAY,
+        OptionName::Cork => sockopt::CORK,
+        OptionName::Quickack => sockopt::QUICKACK,
+        OptionName::Sndbuf => sockopt::SNDBUF,
+        OptionName::Rcvbuf => sockopt::RCVBUF,
+        OptionName::BusyPoll => sockopt::BUSY_POLL,
+        OptionName::Tos | OptionName::Dscp if family == Family::V6 => sockopt::TRAFFIC_CLASS,
+        OptionName::Tos | OptionName::Dscp => sockopt::TOS,
+        OptionName::Congestion => sockopt::CONGESTION,
+        OptionName::NotsentLowat => sockopt::NOTSENT_LOWAT,
+        OptionName::Priority => sockopt::PRIORITY,
+    }
+}

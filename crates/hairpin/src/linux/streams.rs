@@ -1,0 +1,41 @@
+//! The standard streams of this process as descriptors, and the signal that ended a program.
+
+use std::fs;
+use std::os::fd::{AsFd, RawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+
+use hairpin_model::round::Failure;
+
+/// The number of this process's own stream that a path means, where it means one. To open the path would not do: that
+/// gives a place of its own in the file behind the stream, and loses what was there.
+pub(crate) fn own_stream(path: &Path) -> Option<RawFd> {
+    const FOLDERS: [&str; 3] = ["/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/"];
+    match path.to_str()? {
+        "-" | "/dev/stdout" => Some(1),
+        "/dev/stderr" => Some(2),
+        text => {
+            let number = FOLDERS.iter().find_map(|folder| text.strip_prefix(folder));
+            match number {
+                Some(number) => number.parse().ok().filter(|number| *number >= 0),
+                // A link to one of them means it too.
+                None => own_stream(&fs::read_link(path).ok()?),
+            }
+        }
+    }
+}
+
+/// Standard error, to be the standard output of a program.
+pub(crate) fn to_standard_error() -> Result<Stdio, Failure> {
+    let copy = std::io::stderr().as_fd().try_clone_to_owned();
+    copy.map(Stdio::from).map_err(|error| Failure {
+        cause: format!("cannot copy the descriptor of standard error: {error}"),
+        hint: "is it open?".to_owned(),
+    })
+}
+
+/// The signal that ended a program, where one did.
+pub(crate) fn signal_of(status: ExitStatus) -> Option<i32> {
+    status.signal()
+}

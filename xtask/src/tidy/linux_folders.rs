@@ -1,0 +1,125 @@
+//! The rule that what only Linux has stands in folders named `linux`: another system is then another folder, no edit.
+
+use crate::source::{self, Source};
+
+/// Paths in code that Linux (or Unix) alone has.
+const PATHS: &[&str] = &["libc", "rustix", "std::os", "os::fd", "os::linux", "os::unix"];
+/// What file names begin with that Linux alone has.
+const FILES: &[&str] = &["/proc/", "/sys/"];
+
+/// Code that serves tests only.
+const FOR_TESTS: &[&str] = &["crates/hairpin-testing/"];
+
+/// Files that may have them elsewhere, and why.
+const EXCEPTIONS: &[(&str, &str)] = &[
+    (
+        "crates/hairpin-transports/src/transports/icmp.rs",
+        "its wire is a socket with a header of its own, and shows the descriptor",
+    ),
+    (
+        "crates/hairpin-transports/src/transports/mptcp.rs",
+        "it tells apart by which error the kernel refuses its protocol",
+    ),
+    ("crates/hairpin-transports/src/transports/shm.rs", "it holds a memory file, and refuses as a socket does"),
+];
+
+/// No production code outside the folders has one, and no exception is left that nothing needs.
+pub(super) fn linux_folders(sources: &[Source]) -> Vec<String> {
+    check(sources, EXCEPTIONS)
+}
+
+fn check(sources: &[Source], exceptions: &[(&str, &str)]) -> Vec<String> {
+    let is_excepted = |source: &Source| exceptions.iter().any(|(path, _)| *path == source.path);
+    let outside = sources.iter().filter(|source| is_production(&source.path));
+    let (excepted, others): (Vec<&Source>, Vec<&Source>) = outside.partition(|source| is_excepted(source));
+    let mut faults: Vec<String> = others.into_iter().flat_map(faults).collect();
+    let is_needed =
+        |path: &str| excepted.iter().any(|source| source.path == path && !self::faults(source).is_empty());
+    faults.extend(exceptions.iter().filter(|(path, _)| !is_needed(path)).map(|(path, _)| {
+        format!("{path}: nothing in it is for Linux only (hint: remove the exception from xtask/src/tidy/linux_folders.rs)")
+    }));
+    faults
+}
+
+fn is_production(path: &str) -> bool {
+    let in_source = path.strip_prefix("crates/").is_some_and(|path| path.contains("/src/") && path.ends_with(".rs"));
+    let for_tests = FOR_TESTS.iter().any(|folder| path.starts_with(folder));
+    in_source && !for_tests && !path.split(['/', '.']).any(|part| part == "linux" || part == "tests")
+}
+
+fn faults(source: &Source) -> Vec<String> {
+    let (code, texts) = (source::production(&source.text, true), source::production(&source.text, false));
+    let paths = PATHS.iter().flat_map(|path| source::words(&code, path).map(move |at| (at, *path)));
+    let files = FILES.iter().flat_map(|name| texts.match_indices(name).map(|(at, _)| (at, *name)));
+    let mut found: Vec<(usize, &str)> =
+        paths.chain(files).map(|(at, what)| (source::line_of(&code, at), what)).collect();
+    found.sort_by_key(|(line, _)| *line);
+    found.dedup_by_key(|(line, _)| *line);
+    let hint = "(hint: put it into a folder named `linux` behind a function)";
+    found
+        .into_iter()
+        .map(|(line, what)| format!("{}:{line}: `{what}` is for Linux only {hint}", source.path))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str, exceptions: &[(&str, &str)]) -> Vec<String> {
+        check(&[Source { path: path.to_owned(), text: text.to_owned() }], exceptions)
+    }
+
+    #[test]
+    fn what_only_linux_has_is_found_outside_the_folders() {
+        for (text, what) in [
+            ("use std::os::fd::AsFd;", "std::os"),
+            ("use std::{io, os::unix::fs::symlink};", "os::unix"),
+            ("let fd = std::os::fd::AsRawFd::as_raw_fd(&file);", "std::os"),
+            ("match error { Some(libc::EPERM) => 1 }", "libc"),
+            ("use libc::EPERM;", "libc"),
+            ("rustix::fs::openat(a)", "rustix"),
+            ("read(\"/proc/stat\")", "/proc/"),
+            ("format!(\"/sys/devices/{cpu}\")", "/sys/"),
+        ] {
+            let text = format!("//! What.\n{text}\n");
+            let hint = "(hint: put it into a folder named `linux` behind a function)";
+            let expected = format!("crates/a/src/b.rs:2: `{what}` is for Linux only {hint}");
+            assert_eq!(found("crates/a/src/b.rs", &text, &[]), [expected], "{text}");
+        }
+    }
+
+    #[test]
+    fn the_folders_tests_comments_and_longer_names_may_have_it() {
+        let text = "fn f() { libc::getpid(); }\n";
+        for path in [
+            "crates/a/src/linux/b.rs",
+            "crates/a/src/c/linux/b.rs",
+            "crates/a/src/b/tests.rs",
+            "crates/a/tests/b.rs",
+            "crates/hairpin-testing/src/b.rs",
+            "xtask/src/b.rs",
+        ] {
+            assert_eq!(found(path, text, &[]), [""; 0], "{path}");
+        }
+        for text in [
+            "// libc::getpid, /proc/stat",
+            "#[cfg(test)]\nmod tests { use std::os::fd::AsFd; const A: &str = \"/proc/\"; }",
+            "let text = \"libc::getpid and std::os::fd, if /proc is mounted\";",
+            "my_libc::f(); std::ost::f();",
+        ] {
+            assert_eq!(found("crates/a/src/b.rs", text, &[]), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn an_exception_holds_for_its_file_and_only_as_long_as_it_is_needed() {
+        let exceptions = [("crates/a/src/b.rs", "why")];
+        assert_eq!(found("crates/a/src/b.rs", "use libc::EPERM;", &exceptions), [""; 0]);
+        let remove = "(hint: remove the exception from xtask/src/tidy/linux_folders.rs)";
+        let unneeded = format!("crates/a/src/b.rs: nothing in it is for Linux only {remove}");
+        assert_eq!(found("crates/a/src/b.rs", "fn f() {}", &exceptions), std::slice::from_ref(&unneeded));
+        let other = found("crates/a/src/c.rs", "use libc::EPERM;", &exceptions);
+        assert_eq!((other.len(), &other[1]), (2, &unneeded), "its file is gone, and another has it");
+    }
+}
