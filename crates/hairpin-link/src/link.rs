@@ -128,11 +128,7 @@ impl Link {
             packets,
             up: direction(&self.up),
             down: direction(&self.down),
-            traces: std::collections::BTreeMap::new(),
-            relay: None,
-            samples_began_ns: None,
-            log_file: None,
-            log_problem: None,
+            ..LinkRecord::default()
         }
     }
 }

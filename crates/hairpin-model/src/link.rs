@@ -20,7 +20,7 @@ words! {
 }
 
 /// The link of one round (or of one `link run`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// The seed of every random choice.
     pub seed: u64,

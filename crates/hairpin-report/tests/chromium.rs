@@ -186,8 +186,7 @@ fn links_show_their_path_their_queue_and_their_drops_in_a_browser() {
         let surface = [0, 1, 2].map(|channel| {
             let (below, above) = (f64::from(paper[channel]), f64::from(depth[channel]));
             // Between two colours.
-            let mixed = (below + 0.28 * (above - below)).round() as u8;
-            mixed
+            (below + 0.28 * (above - below)).round() as u8
         });
         assert!(pixels(surface) > 5000, "depth at {width}: {} pixels of {surface:?}", pixels(surface));
         let (drops, out) = (named_colour(&page, "s1", dark), named_colour(&page, "accent", dark));

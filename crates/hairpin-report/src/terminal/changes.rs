@@ -6,7 +6,7 @@ use hairpin_model::summary::Verdict;
 
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
-use crate::comparison::{ComparisonReport, ComparisonRow, InvalidCase};
+use crate::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase};
 use crate::trust;
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
@@ -94,26 +94,15 @@ fn why_invalid(page: &mut Page, report: &ComparisonReport) {
 }
 
 fn unlike(page: &mut Page, report: &ComparisonReport) {
-    if report.unlike.is_empty() && report.only_in.is_empty() {
-        return;
-    }
-    page.heading("Unlike", "differences between the figures may come from these");
-    for unlike in &report.unlike {
-        page.item("  ", BAD, &format!("{}: {} against {}", unlike.what, unlike.baseline, unlike.candidate));
-    }
-    for (case, run) in &report.only_in {
-        page.item("  ", DIM, &format!("{case}: only in {run}"));
-    }
+    let unlike = report.unlike.iter();
+    let unlike = unlike.map(|one| (BAD, format!("{}: {} against {}", one.what, one.baseline, one.candidate)));
+    let only_in = report.only_in.iter().map(|(case, run)| (DIM, format!("{case}: only in {run}")));
+    page.section("Unlike", "differences between the figures may come from these", unlike.chain(only_in));
 }
 
 fn cautions(page: &mut Page, report: &ComparisonReport) {
-    if report.cautions.is_empty() {
-        return;
-    }
-    page.heading("Caution", "these may be the cause of differences and of budgets that were not kept");
-    for caution in &report.cautions {
-        page.item("  ", WARN, &format!("{}: {}: {}", caution.run, caution.code, caution.summary));
-    }
+    let told = report.cautions.iter().map(|one| (WARN, format!("{}: {}: {}", one.run, one.code, one.summary)));
+    page.section("Caution", "these may be the cause of differences and of budgets that were not kept", told);
 }
 
 fn figures(page: &mut Page, report: &ComparisonReport) {
@@ -162,11 +151,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
 }
 
 fn budgets(page: &mut Page, report: &ComparisonReport) {
-    if report.budgets.is_empty() {
-        return;
-    }
-    page.heading("Budgets", "");
-    for budget in &report.budgets {
+    let told = |budget: &BudgetResult| {
         let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
             (_, Some(sides)) => (BAD, format!("NOT kept: no figure of {sides} may be used")),
             (Some(true), _) => (GOOD, "kept".to_owned()),
@@ -176,7 +161,7 @@ fn budgets(page: &mut Page, report: &ComparisonReport) {
         let allowed = quantities::change(1.0 + budget.allowed_share);
         let changed =
             budget.ratio.map_or_else(|| "no such figure in both runs".to_owned(), quantities::change_figure);
-        let text = format!("{} {}: {changed}, {allowed} allowed: {word}", budget.case, budget.figure);
-        page.item("  ", style, &text);
-    }
+        (style, format!("{} {}: {changed}, {allowed} allowed: {word}", budget.case, budget.figure))
+    };
+    page.section("Budgets", "", report.budgets.iter().map(told));
 }

@@ -240,25 +240,13 @@ fn one_finding(page: &mut Page, finding: &Finding) {
 }
 
 fn failures(page: &mut Page, run: &Run) {
-    let failures = wording::failures(run);
-    if failures.is_empty() {
-        return;
-    }
-    page.heading("Failed rounds", "");
-    for (label, times, cause) in failures {
-        page.item("  ", page::PLAIN, &format!("{label}: {} failed: {cause}", counted(times, "round")));
-    }
+    let told = |(label, times, cause)| format!("{label}: {} failed: {cause}", counted(times, "round"));
+    page.section("Failed rounds", "", wording::failures(run).into_iter().map(|failure| (page::PLAIN, told(failure))));
 }
 
 fn skipped(page: &mut Page, run: &Run) {
-    let skipped = wording::skipped(run);
-    if skipped.is_empty() {
-        return;
-    }
-    page.heading("Skipped", "");
-    for (names, reason) in skipped {
-        page.item("  ", page::PLAIN, &format!("{}: {reason}", names.join(", ")));
-    }
+    let told = |(names, reason): (Vec<String>, String)| (page::PLAIN, format!("{}: {reason}", names.join(", ")));
+    page.section("Skipped", "", wording::skipped(run).into_iter().map(told));
 }
 
 fn footer(page: &mut Page, run: &Run) {

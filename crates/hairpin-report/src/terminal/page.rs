@@ -69,6 +69,16 @@ impl Page {
         }
     }
 
+    /// A heading with a list below it; nothing where the list is empty.
+    pub(super) fn section(&mut self, title: &str, remark: &str, items: impl Iterator<Item = (Style, String)>) {
+        for (place, (style, text)) in items.enumerate() {
+            if place == 0 {
+                self.heading(title, remark);
+            }
+            self.item("  ", style, &text);
+        }
+    }
+
     /// A tag in a style, and the rest of its line.
     pub(super) fn titled(&mut self, style: Style, tag: &str, rest: &str) {
         let (tag, rest) = (self.painted(style, tag), self.painted(LEAD, &clean(rest)));
