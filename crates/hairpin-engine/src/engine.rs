@@ -43,7 +43,7 @@ pub struct Engine {
     /// The CPUs for the two ends.
     pub cpus: Cpus,
     /// The program that is started as the server.
-    pub echo_program: PathBuf,
+    pub server_program: PathBuf,
     /// When the run began, on the clock.
     pub started_ns: u64,
     /// Raised when the user ends the run: the round in flight stops early.
@@ -59,12 +59,12 @@ impl Engine {
     ///
     /// # Errors
     /// The kernel does not tell which CPUs are allowed.
-    pub fn new(echo_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
+    pub fn new(server_program: PathBuf, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let clock = RealClock::calibrated();
         Ok(Self {
             clock,
             cpus: Cpus::choose()?,
-            echo_program,
+            server_program,
             started_ns: clock.now_ns(),
             stop,
             traces: Traces::default(),
@@ -84,7 +84,7 @@ impl Engine {
             link_logs: self.link_logs.as_ref(),
             clock: self.clock,
             cpus: &self.cpus,
-            echo_program: &self.echo_program,
+            server_program: &self.server_program,
         }
     }
 
@@ -170,7 +170,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,
-        AnsweredBy::Server => Some(Server::start(&engine.echo_program, order, &host(server))?),
+        AnsweredBy::Server => Some(Server::start(&engine.server_program, order, &host(server))?),
     };
     cpu::sharpen_timers();
     let client = Client {

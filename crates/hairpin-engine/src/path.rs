@@ -31,7 +31,7 @@ pub(crate) struct LinkSetup<'a> {
     pub(crate) link_logs: Option<&'a Folder>,
     pub(crate) clock: RealClock,
     pub(crate) cpus: &'a Cpus,
-    pub(crate) echo_program: &'a Path,
+    pub(crate) server_program: &'a Path,
 }
 
 /// A link between the ends of a round.
@@ -81,7 +81,7 @@ impl Link {
                 .then(|| numbered(case.flow().load.size_bytes(), case.flow().load.reply_size_bytes())),
             log: log.as_ref().zip(shown).map(|(file, name)| LogTo::opened(file, name)),
         };
-        let running = RunningLink::start(setup.echo_program, &link_order)?;
+        let running = RunningLink::start(setup.server_program, &link_order)?;
         Ok(Some(Self { running, profile, traces: digests, log_file }))
     }
 

@@ -113,7 +113,7 @@ struct RoundProcess<'e> {
 
 impl<'e> RoundProcess<'e> {
     fn start(engine: &'e Engine, job: &Job) -> Result<Self, Failure> {
-        let program = &engine.echo_program;
+        let program = &engine.server_program;
         let failed = |operation: &str, error: &io::Error| Failure {
             cause: format!("cannot {operation} the round's process {}: {error}", program.display()),
             hint: limit(error).to_owned(),
@@ -123,8 +123,14 @@ impl<'e> RoundProcess<'e> {
         let mut child = command.spawn().map_err(|error| failed("start", &error))?;
         let output = child.stdout.take().expect("its standard output is piped");
         let process = Process::with_id(child.id()).map_err(|error| failed("watch", &error))?;
-        let answer =
-            BufReader::new(Answer { output, process, stop: &engine.stop, is_prepared: false, is_asked: false });
+        let answer = BufReader::new(Answer {
+            output,
+            process,
+            stop: &engine.stop,
+            is_prepared: false,
+            is_asked: false,
+            deadline: deadline_of(&job.order),
+        });
         let mut this = Self { child, answer };
         let mut line = serde_json::to_string(job).expect("a job has only string keys");
         line.push('\n');
@@ -144,7 +150,7 @@ impl<'e> RoundProcess<'e> {
             }
         }
         let cause = match error.kind() {
-            io::ErrorKind::TimedOut => "the round did not end after it was asked to".to_owned(),
+            io::ErrorKind::TimedOut => "the round did not end in time".to_owned(),
             _ if how.is_empty() => format!("the round's process cannot be read: {error}"),
             _ => format!("the round's process cannot be read: {how}"),
         };
@@ -175,6 +181,15 @@ struct Answer<'e> {
     is_prepared: bool,
     /// It has been asked to end.
     is_asked: bool,
+    /// When the round's own deadline has passed for long; none for one without a deadline.
+    deadline: Option<Instant>,
+}
+
+/// A round ends by its own deadline; one that is stopped (SIGSTOP) cannot, and is ended after this time.
+fn deadline_of(order: &RoundOrder) -> Option<Instant> {
+    let longest = Duration::from_nanos(order.deadline_ns)
+        .saturating_add(Duration::from_nanos(order.timeout_ns).saturating_mul(10));
+    Instant::now().checked_add(longest.saturating_add(Duration::from_secs(60)))
 }
 
 impl Read for Answer<'_> {
@@ -189,6 +204,9 @@ impl Read for Answer<'_> {
             if self.is_prepared && !self.is_asked && self.stop.load(Ordering::Relaxed) {
                 self.process.ask_to_end()?;
                 self.is_asked = true;
+            }
+            if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                return Err(io::ErrorKind::TimedOut.into());
             }
             if has_given_up() && given_up_at.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -217,7 +235,7 @@ pub fn serve_as_process(parent: u32) -> Result<(), String> {
     let link_logs = link_logs.map(|path| Folder::open(&path)).transpose();
     let link_logs = link_logs.map_err(|error| format!("cannot open the run folder: {error}"))?;
     let traces = traces.map_or_else(Traces::default, |(line, named)| Traces::with(line, named));
-    let engine = Engine { clock, cpus, echo_program: program, started_ns, stop, traces, link_logs };
+    let engine = Engine { clock, cpus, server_program: program, started_ns, stop, traces, link_logs };
     let finished = engine.run(number, &order);
     write_finished(&mut output, &finished).and_then(|()| output.flush()).map_err(unread)
 }

@@ -25,6 +25,9 @@ pub const UNKNOWN: RoughRoundTrip = RoughRoundTrip { blocking_ns: 15_000, spinni
 /// A byte is copied in about so long, there and back.
 const BYTE_NS: u64 = 1;
 
+/// A connection takes about so long to be made, beside its way there and back.
+const CONNECTION_NS: u64 = 20_000;
+
 /// A write of a stream takes about so long, beside its bytes.
 const WRITE_NS: u64 = 1_000;
 
@@ -57,7 +60,9 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     // Saturates, and an estimate needs no more.
     let each_ns = match case.flow().load {
         Load::Paced { rate_per_s, .. } => (SECOND_NS as f64 / rate_per_s) as u64,
-        Load::Stream { .. } => WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)),
+        Load::Stream { .. } => {
+            WRITE_NS.saturating_add(bytes.saturating_mul(BYTE_NS)).saturating_mul(case.flow().wires())
+        }
         Load::PingPong { .. } | Load::Exchange { .. } => round_trip_ns,
     };
     let takes_ns = |extent: Extent| match extent {
@@ -67,7 +72,8 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     // The connection takes a way there and back too, and so does its end.
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
-    OVERHEAD_NS.saturating_add(link_ns).saturating_add(messages_ns)
+    let connections_ns = CONNECTION_NS.saturating_mul(u64::from(case.flow().connections));
+    OVERHEAD_NS.saturating_add(connections_ns).saturating_add(link_ns).saturating_add(messages_ns)
 }
 
 impl Planned {

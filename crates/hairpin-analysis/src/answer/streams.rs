@@ -5,7 +5,7 @@ use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
 use hairpin_model::names::joined;
 use hairpin_model::path;
-use hairpin_model::quantities::{byte_rate, byte_rate_bounds, counted, share};
+use hairpin_model::quantities::{self, byte_rate, byte_rate_bounds, counted, share};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 
@@ -61,6 +61,9 @@ fn highest(rows: &[&CaseSummary], says_the_path: bool) -> String {
     let is_below = |row: &CaseSummary| interval(first).zip(interval(row)).is_some_and(|(first, row)| row.1 < first.0);
     let told = |row: &&CaseSummary| format!("{} at {}", words::name(row), goodput(row));
     let tied: Vec<String> = rows.iter().filter(|row| row.id == first.id || !is_below(row)).map(told).collect();
+    if interval(first).is_none() && rows.len() > 1 {
+        return format!("{} had the highest goodput. Without an interval no difference can be told.", told(&first));
+    }
     let over = path::over(&first.case).filter(|_| says_the_path || first.case.is_emulated());
     let over = over.map(|over| format!(" {over}")).unwrap_or_default();
     match tied.as_slice() {
@@ -81,14 +84,10 @@ fn loss(row: &CaseSummary) -> Option<String> {
     if missing == 0 || ledger.sent == 0 {
         return None;
     }
-    let causes: Vec<String> = ledger.lost.iter().map(|(cause, count)| format!("{cause} {count}")).collect();
+    let causes: Vec<String> =
+        ledger.lost.iter().map(|(cause, count)| format!("{cause} {}", quantities::count(*count))).collect();
     let unexplained = (ledger.unexplained != 0).then(|| format!("unexplained {}", ledger.unexplained));
     let causes: Vec<String> = causes.into_iter().chain(unexplained).collect();
     let of_sent = share(missing as f64 / ledger.sent as f64);
-    Some(format!(
-        "{}: {of_sent} of {} were lost: {}.",
-        words::name(row),
-        counted(ledger.sent, "message"),
-        joined(&causes)
-    ))
+    Some(format!("{}: {of_sent} of {} lost: {}.", words::name(row), counted(ledger.sent, "message"), joined(&causes)))
 }

@@ -46,6 +46,8 @@ pub enum Message {
     Progress(Progress),
     /// The end that sends a one-way load: it has ended, and has sent so much.
     Sent(Progress),
+    /// The client: it has all that was sent.
+    Complete,
     /// The client: the load is over.
     Stop,
     /// The server: what it used and saw.
@@ -68,6 +70,7 @@ impl Message {
             Self::Measuring => "measuring",
             Self::Progress(_) => "progress",
             Self::Sent(_) => "sent",
+            Self::Complete => "complete",
             Self::Stop => "stop",
             Self::Report(_) => "report",
             Self::Failed(_) => "failed",

@@ -105,7 +105,7 @@ impl Client<'_> {
         let Ran { streamed, usage, interrupted, .. } = load.run(&mut wires, &mut ServerOfRound(server), pinned)?;
         // A server that receives ends by itself, when all has come; one that sends keeps its wires open until it is told.
         if order.case.flow().direction == Direction::Down {
-            server.tell(&Message::Stop)?;
+            server.tell(&Message::Complete)?;
         }
         let mut server = server.report()?;
         let noise = before.until(&Reading::now(), clock.now_ns() - begin_ns);
@@ -115,7 +115,7 @@ impl Client<'_> {
         let options = effective(card, &opening::asked(&order.case, End::Client), &options, &facts);
         let probe_ns = probing.end(clock);
         let report = EndReport { options, facts: counters(facts), probe_ns, waking_ns, ..usage };
-        let of_server = server.streamed.pop().unwrap_or_default();
+        let of_server = one_way::of_server(&mut server, order)?;
         Ok(OneWayEnd { setup_ns, report, noise, server, streamed: [streamed, of_server], interrupted, link })
     }
 

@@ -18,6 +18,7 @@ use hairpin_transports::giving_up::has_given_up;
 use super::opening::{facts, name};
 use crate::clock::{Clock, RealClock};
 use crate::control::{ControlError, Message, Progress};
+use crate::loads::driver::time_line::MOST as MOST_INTERVALS;
 use crate::loads::driver::{Amount, Counts, Ended, Marks, Outcome, Receiving, Sending, Tally, Totals};
 use crate::usage::Usage;
 
@@ -27,6 +28,10 @@ const QUIET_NS: u64 = 100_000_000;
 const READ_BYTES: (usize, usize) = (64 << 10, 1 << 20);
 /// The largest write of a stream, in bytes: an end has room for one.
 const LARGEST_WRITE_BYTES: u64 = 16 << 20;
+/// More than any round counts, so that sums of counts do not overflow.
+const MOST_COUNTED: u64 = 1 << 50;
+/// The most messages that one look takes.
+const MOST_HEARD: usize = 64;
 /// The most wires of a flow.
 const MOST_WIRES: u64 = 4096;
 
@@ -74,6 +79,29 @@ pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
         return Ok(());
     };
     Err(Failure { cause, hint: "give smaller writes or fewer connections".to_owned() })
+}
+
+/// What the server counted, as its report says: what one server can have counted of one flow, and no more.
+///
+/// # Errors
+/// It is something else.
+pub(super) fn of_server(report: &mut EndReport, order: &RoundOrder) -> Result<Streamed, Failure> {
+    let receives = order.case.flow().direction == Direction::Up;
+    let mut streamed = std::mem::take(&mut report.streamed);
+    let is_sound = |one: &Streamed| {
+        let of_arrivals = one.arrivals.as_ref();
+        let counts = [one.sent, one.received, one.duplicated, one.warm_up_sent, one.warm_up_received];
+        of_arrivals.is_some() == receives
+            && of_arrivals.is_none_or(|arrivals| arrivals.interval_bytes.len() <= MOST_INTERVALS)
+            && counts.iter().all(|count| *count <= MOST_COUNTED)
+    };
+    match (streamed.pop().filter(is_sound), streamed.is_empty()) {
+        (Some(one), true) => Ok(one),
+        _ => Err(Failure {
+            cause: "the server: its report of the load is not what such a load can give".to_owned(),
+            hint: "use the same version of Hairpin at both ends".to_owned(),
+        }),
+    }
 }
 
 /// The facts of the first wire, with the drops of all.
@@ -296,7 +324,9 @@ impl Told<'_> {
             self.tells_of_the_user = false;
             self.peer.tell(&Message::Stop)?;
         }
-        while let Some(message) = self.peer.heard()? {
+        // A peer that says more is heard at the next look.
+        for _ in 0..MOST_HEARD {
+            let Some(message) = self.peer.heard()? else { return Ok(()) };
             match message {
                 Message::Progress(_) => {}
                 Message::Sent(all) => {

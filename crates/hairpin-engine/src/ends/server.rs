@@ -2,7 +2,7 @@
 //! client, and nothing else.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
@@ -152,10 +152,10 @@ fn one_way(
     // A server has no user: it stops when it is told.
     let stop = AtomicBool::new(false);
     let load = OneWay { clock: &host.clock, order: round, card, end: End::Server, stop: &stop };
-    let ran = load.run(&mut wires, &mut ClientOfRound(control), pinned)?;
+    let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {
         // What was sent may still be on its way: the wires stay open until the client has it.
-        wait_for_stop(control).map_err(|error| error.failure("the client"))?;
+        wait_for_the_client(control).map_err(|error| error.failure("the client"))?;
     }
     let facts = one_way::facts_of_all(round, card, &wires);
     Ok(EndReport {
@@ -168,11 +168,12 @@ fn one_way(
 }
 
 /// Waits until the client has all that was sent, or is gone.
-fn wait_for_stop(control: &mut dyn Control) -> Result<(), ControlError> {
+fn wait_for_the_client(control: &mut dyn Control) -> Result<(), ControlError> {
+    let deadline = Instant::now() + PATIENCE;
     loop {
-        match control.receive(PATIENCE) {
-            Ok(Message::Stop) | Err(ControlError::Closed) => return Ok(()),
-            Ok(Message::Progress(_)) => {}
+        match control.receive(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Message::Complete) | Err(ControlError::Closed) => return Ok(()),
+            Ok(Message::Progress(_) | Message::Stop) => {}
             Ok(other) => return Err(ControlError::Unexpected(other.name())),
             Err(error) => return Err(error),
         }
@@ -187,20 +188,27 @@ fn several_flows(count: usize) -> Failure {
 }
 
 /// The client of a one-way load, as its server sees it.
-struct ClientOfRound<'c>(&'c mut dyn Control);
+struct ClientOfRound<'c> {
+    control: &'c mut dyn Control,
+    /// It has closed its end, which says so again and again.
+    is_gone: bool,
+}
 
 impl Peer for ClientOfRound<'_> {
     fn tell(&mut self, message: &Message) -> Result<(), Failure> {
-        tell(self.0, message)
+        tell(self.control, message)
     }
 
     fn heard(&mut self) -> Result<Option<Message>, Failure> {
-        if !self.0.is_ready() {
+        if self.is_gone || !self.control.is_ready() {
             return Ok(None);
         }
-        match self.0.receive(PART) {
+        match self.control.receive(PART) {
             Ok(message) => Ok(Some(message)),
-            Err(ControlError::Closed) => Ok(Some(Message::Stop)),
+            Err(ControlError::Closed) => {
+                self.is_gone = true;
+                Ok(Some(Message::Stop))
+            }
             Err(error) => Err(error.failure(self.name())),
         }
     }

@@ -113,11 +113,12 @@ impl Server {
     /// # Errors
     /// It failed meanwhile, or is gone.
     pub fn report(&mut self) -> Result<EndReport, Failure> {
+        let deadline = Instant::now() + self.patience;
         loop {
-            match self.receive()? {
+            match self.receive_within(deadline.saturating_duration_since(Instant::now()))? {
                 Message::Report(report) => return Ok(*report),
                 // It began to measure when the client had given up waiting for that.
-                Message::Measuring | Message::Progress(_) => {}
+                Message::Measuring | Message::Progress(_) | Message::Sent(_) => {}
                 other => return Err(unexpected(&other)),
             }
         }
@@ -169,7 +170,12 @@ impl Server {
         let deadline = Instant::now() + OWN_CAUSE;
         while Instant::now() < deadline {
             if self.is_ready() {
-                return self.receive_within(OWN_CAUSE).err();
+                match self.receive_within(OWN_CAUSE) {
+                    // What it said before it failed.
+                    Ok(Message::Measuring | Message::Progress(_) | Message::Sent(_)) => continue,
+                    Ok(_) => return None,
+                    Err(failure) => return Some(failure),
+                }
             }
             std::thread::sleep(Duration::from_millis(1));
         }

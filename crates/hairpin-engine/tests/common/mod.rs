@@ -33,7 +33,7 @@ pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder
     }
 }
 
-/// An engine that starts `echo_program` where the ends are processes.
-pub(crate) fn engine(echo_program: PathBuf) -> Engine {
-    Engine::new(echo_program, Arc::new(AtomicBool::new(false))).expect("the CPUs are known")
+/// An engine that starts `server_program` where the ends are processes.
+pub(crate) fn engine(server_program: PathBuf) -> Engine {
+    Engine::new(server_program, Arc::new(AtomicBool::new(false))).expect("the CPUs are known")
 }

@@ -89,7 +89,12 @@ const KNOBS: &[Knob] = &[
     )
     .or(&[AUTO]),
     shared::SEED,
-    shared::TIMEOUT,
+    Knob::new(
+        "timeout",
+        "TIME",
+        shared::TIMEOUT.kind,
+        "How long the load may stand still, and the server may take to answer; default: 2s, more over a link",
+    ),
     shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
     shared::PORT,

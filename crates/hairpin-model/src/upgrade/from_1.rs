@@ -45,23 +45,23 @@ pub(super) fn run(run: &mut Value) {
         let environment = run.remove("environment").unwrap_or_default();
         run.insert("hosts".to_owned(), json!([{ "role": "client", "environment": environment }]));
     }
-    for case in items(&mut run["plan"]["cases"]) {
-        lift_case(case);
-    }
-    for knob in items(&mut run["plan"]["knobs"]) {
-        lift_knob(knob);
+    if let Some(plan) = run.get_mut("plan") {
+        items(plan, "cases").for_each(lift_case);
+        items(plan, "knobs").for_each(lift_knob);
     }
     let mut ids = BTreeMap::new();
-    for summary in items(&mut run["cases"]) {
+    for summary in items(run, "cases") {
         lift_summary(summary, &mut ids);
     }
     for (list, keys) in [("comparisons", &["baseline", "candidate"][..]), ("findings", &["cases"])] {
-        items(&mut run[list]).for_each(|item| keys.iter().for_each(|key| replace_ids(&mut item[*key], &ids)));
+        for item in items(run, list) {
+            keys.iter().filter_map(|key| Some(replace_ids(item.get_mut(*key)?, &ids))).for_each(drop);
+        }
     }
-    for finding in items(&mut run["findings"]) {
+    for finding in items(run, "findings") {
         let Some(experiment) = finding.get_mut("counter_experiment").filter(|one| one.is_object()) else { continue };
-        items(&mut experiment["pair"]).for_each(lift_case);
-        if let Value::String(command) = &mut experiment["command"] {
+        items(experiment, "pair").for_each(lift_case);
+        if let Some(Value::String(command)) = experiment.get_mut("command") {
             ARGUMENTS.iter().for_each(|(old, new)| *command = command.replace(old, new));
         }
     }
@@ -73,25 +73,27 @@ pub(super) fn run(run: &mut Value) {
 
 /// A line of `rounds.jsonl`. It may be lifted already: `analyse` writes the rounds before it writes the run.
 pub(super) fn round(record: &mut Value) {
-    if record["order"]["case"].get("flows").is_some() {
-        return;
+    let Some(case) = record.pointer_mut("/order/case").filter(|case| case.get("flows").is_none()) else { return };
+    rename(case);
+    lift_case(case);
+    let id = id_of(case);
+    if let (Some(id), Some(record)) = (id, record.as_object_mut()) {
+        record.insert("case_id".to_owned(), id.into());
     }
-    rename(record);
-    lift_case(&mut record["order"]["case"]);
-    if let Some(id) = id_of(&record["order"]["case"]) {
-        record["case_id"] = id.into();
+    let outcome = record.get_mut("outcome").filter(|outcome| outcome["kind"] == "measured");
+    if let Some(outcome) = outcome {
+        rename(outcome);
     }
-    if record["outcome"]["kind"] == "measured"
-        && let Some(measured) = record["outcome"].as_object_mut()
-    {
+    let outcome = record.get_mut("outcome").filter(|outcome| outcome["kind"] == "measured");
+    if let Some(measured) = outcome.and_then(Value::as_object_mut) {
         let names =
             ["figures", "ledger", "setup_ns", "first_message_ns", "samples_file", "samples_kept", "exchange_counts"];
         let flow = taken(measured, &names);
         measured.insert("flows".to_owned(), json!([flow]));
         let ends = [("client", "client"), ("server", "echo")].into_iter().filter_map(|(role, name)| {
             let mut end = measured.remove(name).filter(Value::is_object)?;
-            end["role"] = role.into();
-            end["host"] = 0.into();
+            let fields = end.as_object_mut()?;
+            fields.extend([("role".to_owned(), role.into()), ("host".to_owned(), 0.into())]);
             Some(end)
         });
         let ends: Vec<Value> = ends.collect();
@@ -135,17 +137,16 @@ fn lift_case(case: &mut Value) {
 }
 
 fn lift_summary(summary: &mut Value, ids: &mut BTreeMap<String, String>) {
-    lift_case(&mut summary["case"]);
-    let case: Option<Case> = serde_json::from_value(summary["case"].clone()).ok();
-    if let Some(case) = case {
-        if let Some(old) = summary["id"].as_str() {
-            ids.insert(old.to_owned(), case.id());
-        }
-        summary["id"] = case.id().into();
-        summary["label"] = case.label().into();
-    }
-    let settings = summary["case"].clone();
     let Some(old) = summary.as_object_mut() else { return };
+    let Some(settings) = old.get_mut("case") else { return };
+    lift_case(settings);
+    let settings = settings.clone();
+    if let Ok(case) = serde_json::from_value::<Case>(settings.clone()) {
+        if let Some(id) = old.get("id").and_then(Value::as_str) {
+            ids.insert(id.to_owned(), case.id());
+        }
+        old.extend([("id".to_owned(), case.id().into()), ("label".to_owned(), case.label().into())]);
+    }
     let names = [
         "samples",
         "latency_ns",
@@ -188,26 +189,25 @@ fn lift_summary(summary: &mut Value, ids: &mut BTreeMap<String, String>) {
     });
     let ends: Vec<Value> = ends.collect();
     old.insert("ends".to_owned(), ends.into());
-    let mut path = settings["path"].clone();
-    if let Some(relay) = old.remove("link") {
-        path["relay"] = relay;
-    }
-    old.insert("path".to_owned(), path);
+    let mut path = settings["path"].as_object().cloned().unwrap_or_default();
+    path.extend(old.remove("link").map(|relay| ("relay".to_owned(), relay)));
+    old.insert("path".to_owned(), path.into());
 }
 
 /// A knob of the plan: its name and its values.
 fn lift_knob(knob: &mut Value) {
-    let name = knob[0].as_str().unwrap_or_default().to_owned();
-    for value in items(&mut knob[1]) {
-        let of_knob = WORDS.iter().filter(|(field, ..)| *field == name);
-        if let Some((_, _, new)) = of_knob.clone().find(|(_, old, _)| value == old) {
+    let Some([Value::String(name), Value::Array(values)]) = knob.as_array_mut().map(Vec::as_mut_slice) else {
+        return;
+    };
+    for value in values {
+        let renamed = WORDS.iter().find(|(field, old, _)| field == name && value == old);
+        if let Some((_, _, new)) = renamed {
             *value = (*new).into();
         }
     }
-    for (old, new) in [("plant", "injected-fault"), ("twins", "replicate"), ("plant-twin", "replicate-fault")] {
-        if name == old {
-            knob[0] = new.into();
-        }
+    let names = [("plant", "injected-fault"), ("twins", "replicate"), ("plant-twin", "replicate-fault")];
+    if let Some((_, new)) = names.iter().find(|(old, _)| old == name) {
+        (*new).clone_into(name);
     }
 }
 
@@ -262,7 +262,7 @@ fn list(value: Value) -> Value {
     if value.is_null() { json!([]) } else { value }
 }
 
-/// The entries of a list; none where it is none.
-fn items(list: &mut Value) -> impl Iterator<Item = &mut Value> {
-    list.as_array_mut().into_iter().flatten()
+/// The entries of the list at that name; none where there is no list.
+fn items<'v>(parent: &'v mut Value, name: &str) -> impl Iterator<Item = &'v mut Value> {
+    parent.get_mut(name).and_then(Value::as_array_mut).into_iter().flatten()
 }

@@ -125,6 +125,49 @@ mod tests {
         assert_eq!(load(&json.to_string()).unwrap().0.cards, own);
     }
 
+    /// Calls `check` with the value once for each place in it and each of these kinds of thing in its place.
+    fn each_mutation(whole: &Value, check: impl Fn(&Value)) {
+        fn places(value: &Value, place: String, into: &mut Vec<String>) {
+            match value {
+                Value::Array(list) => {
+                    list.iter().take(2).enumerate().for_each(|(at, one)| places(one, format!("{place}/{at}"), into));
+                }
+                Value::Object(fields) => fields.iter().for_each(|(name, one)| {
+                    places(one, format!("{place}/{}", name.replace('/', "~1")), into);
+                }),
+                _ => {}
+            }
+            into.push(place);
+        }
+        let mut all = Vec::new();
+        places(whole, String::new(), &mut all);
+        assert!(all.len() > 50, "{all:?}");
+        for place in all {
+            for other in [
+                Value::Null,
+                5.into(),
+                "x".into(),
+                serde_json::json!([]),
+                serde_json::json!(["x"]),
+                serde_json::json!({}),
+            ] {
+                let mut mutated = whole.clone();
+                *mutated.pointer_mut(&place).expect("it is there") = other;
+                check(&mutated);
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_wrong_in_a_run_of_format_1_is_an_error_or_none_and_no_panic() {
+        let run = include_str!("../../../hairpin/tests/formats/1/run.json");
+        each_mutation(&serde_json::from_str(run).unwrap(), |mutated| drop(load(&mutated.to_string())));
+        let rounds = include_str!("../../../hairpin/tests/formats/1-small-writes/rounds.jsonl");
+        let line = rounds.lines().next().unwrap();
+        assert!(round(line.as_bytes(), 1).is_ok());
+        each_mutation(&serde_json::from_str(line).unwrap(), |mutated| drop(round(mutated.to_string().as_bytes(), 1)));
+    }
+
     #[test]
     fn what_is_no_run_is_refused_with_the_cause() {
         assert!(matches!(load("{"), Err(LoadError::Json(_))));

@@ -130,7 +130,7 @@ struct StreamListener {
 }
 
 /// Connections that the kernel keeps until they are accepted.
-const BACKLOG: i32 = 16;
+const BACKLOG: i32 = 4096;
 
 /// Listens on a bound socket.
 pub(crate) fn listen(socket: Socket, kind: &Kind, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
