@@ -55,7 +55,9 @@ pub(super) fn run(run: &mut Value) {
     }
     for (list, keys) in [("comparisons", &["baseline", "candidate"][..]), ("findings", &["cases"])] {
         for item in items(run, list) {
-            keys.iter().filter_map(|key| Some(replace_ids(item.get_mut(*key)?, &ids))).for_each(drop);
+            for key in keys {
+                item.get_mut(*key).into_iter().for_each(|value| replace_ids(value, &ids));
+            }
         }
     }
     for finding in items(run, "findings") {
