@@ -155,18 +155,22 @@ fn transports() -> impl Iterator<Item = &'static dyn Transport> {
     })
 }
 
-/// Everything that was sent on each wire has come, once, and warm-up and measurement are told apart.
+/// Everything that was sent on each wire has come, once, and warm-up and measurement are told apart. The warm-up of a wire that
+/// has measured nothing may still be on its way at the end: MPTCP in Linux 6.18 can stall a connection for 200 ms.
 fn assert_whole(what: &str, sent: &Outcome, received: &Outcome) {
     assert!(matches!(sent.ended, Ended::Complete), "{what}: {:?}", sent.ended);
     assert!(matches!(received.ended, Ended::Complete), "{what}: {:?} {:?}", received.ended, received.total);
     for (wire, (sent, received)) in sent.wires.iter().zip(&received.wires).enumerate() {
-        for (sent, received) in [(sent.measured, received.measured), (sent.warm_up, received.warm_up)] {
-            let expected = Counts {
-                messages_received: sent.messages_sent,
-                bytes_received: sent.bytes_sent,
-                ..Counts::default()
-            };
-            assert_eq!(received, expected, "{what}: wire {wire}");
+        let of = |sent: Counts| Counts {
+            messages_received: sent.messages_sent,
+            bytes_received: sent.bytes_sent,
+            ..Counts::default()
+        };
+        assert_eq!(received.measured, of(sent.measured), "{what}: wire {wire}");
+        if sent.measured.messages_sent > 0 {
+            assert_eq!(received.warm_up, of(sent.warm_up), "{what}: wire {wire}, warm-up");
+        } else {
+            assert!(received.warm_up.bytes_received <= sent.warm_up.bytes_sent, "{what}: wire {wire}, warm-up");
         }
     }
     let sum = |of: fn(&Tally) -> u64| received.wires.iter().map(of).sum::<u64>();
