@@ -21,6 +21,7 @@ use hairpin_transports::Transport;
 use hairpin_transports::giving_up::has_given_up;
 
 use crate::clock::{Clock, RealClock};
+use crate::control::Control;
 use crate::ends::client::{Client, ClientEnd, OneWayEnd};
 use crate::ends::start::Server;
 use crate::ends::{Host, opening};
@@ -107,9 +108,22 @@ impl Engine {
     /// every call on a descriptor (`fdget`, fs/file.c), which costs a blocking round trip on one CPU 2 to 5 %.
     #[must_use]
     pub fn run(&self, number: u32, order: &RoundOrder) -> Finished {
+        self.run_with(number, order, |host| Server::start(&self.server_program, order, host))
+    }
+
+    /// As [`Engine::run`], with the server that waits for its order behind `control`, wherever that runs.
+    #[must_use]
+    pub fn run_over(&self, number: u32, order: &RoundOrder, control: Box<dyn Control>) -> Finished {
+        self.run_with(number, order, |_| Ok(Server::behind(control, order)))
+    }
+
+    fn run_with<Start>(&self, number: u32, order: &RoundOrder, start: Start) -> Finished
+    where
+        Start: FnOnce(&Host) -> Result<Server, Failure>,
+    {
         self.wait_until(order.not_before_ns);
         let started_ns = self.elapsed_ns();
-        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order)));
+        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order, start)));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
         // Freed again: what happens between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
@@ -156,7 +170,10 @@ struct Done {
 type Traced = (RoundTrace, Option<Vec<u8>>);
 
 /// One round: fresh ends, a fresh connection, then the client's load.
-fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Failure> {
+fn attempt<Start>(engine: &Engine, number: u32, order: &RoundOrder, start: Start) -> Result<Done, Failure>
+where
+    Start: FnOnce(&Host) -> Result<Server, Failure>,
+{
     let transport = opening::transport(&order.case.flow().transport)?;
     let card = transport.card();
     let awake = match order.case.ends.cpu_idle {
@@ -170,7 +187,7 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder) -> Result<Done, Fai
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,
-        AnsweredBy::Server => Some(Server::start(&engine.server_program, order, &host(server))?),
+        AnsweredBy::Server => Some(start(&host(server))?),
     };
     cpu::sharpen_timers();
     let client = Client {

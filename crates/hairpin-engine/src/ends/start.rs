@@ -1,4 +1,5 @@
-//! Starting a server on this machine: as a thread of this process, or as a process of its own.
+//! A server as its client sees it. On this machine it is started, as a thread of this process or as a process of its own; one
+//! that runs elsewhere is behind a control channel that somebody else made.
 //!
 //! The process is this program, started again with a hidden command. It can never be left behind: the kernel kills it when the
 //! thread that started it ends, and it leaves when its control channel closes.
@@ -27,10 +28,10 @@ const LEAVE: Duration = Duration::from_millis(20);
 /// A server that failed has said why within this time after its wire broke.
 const OWN_CAUSE: Duration = Duration::from_millis(100);
 
-/// A server on this machine, as its client sees it. Dropping it ends it.
+/// A server as its client sees it. Dropping it ends it.
 pub struct Server {
     /// Closed when it is taken.
-    channel: Option<Channel>,
+    channel: Option<Box<dyn Control>>,
     runs: Runs,
     /// How long its next message may take.
     patience: Duration,
@@ -41,6 +42,8 @@ pub struct Server {
 enum Runs {
     Process(Child),
     Thread(Option<JoinHandle<()>>),
+    /// Wherever it runs, it ends when its channel closes.
+    Elsewhere,
 }
 
 impl Server {
@@ -53,7 +56,17 @@ impl Server {
             EndKind::Processes => in_a_process(program, host)?,
             EndKind::Threads => in_a_thread(host.clone())?,
         };
-        Ok(Self { channel: Some(channel), runs, patience: patience(order), has_failed: false })
+        Ok(Self::new(Box::new(channel), runs, order))
+    }
+
+    /// A server that waits for its order behind `control`.
+    #[must_use]
+    pub fn behind(control: Box<dyn Control>, order: &RoundOrder) -> Self {
+        Self::new(control, Runs::Elsewhere, order)
+    }
+
+    fn new(channel: Box<dyn Control>, runs: Runs, order: &RoundOrder) -> Self {
+        Self { channel: Some(channel), runs, patience: patience(order), has_failed: false }
     }
 
     /// The process's id, where it is one.
@@ -61,7 +74,7 @@ impl Server {
     pub fn id(&self) -> Option<u32> {
         match &self.runs {
             Runs::Process(child) => Some(child.id()),
-            Runs::Thread(_) => None,
+            Runs::Thread(_) | Runs::Elsewhere => None,
         }
     }
 
@@ -124,8 +137,11 @@ impl Server {
         }
     }
 
-    fn channel(&mut self) -> Result<&mut Channel, Failure> {
-        self.channel.as_mut().ok_or_else(|| ControlError::Closed.failure("the server"))
+    fn channel(&mut self) -> Result<&mut dyn Control, Failure> {
+        match &mut self.channel {
+            Some(channel) => Ok(&mut **channel),
+            None => Err(ControlError::Closed.failure("the server")),
+        }
     }
 
     /// Tells it something.
@@ -159,7 +175,7 @@ impl Server {
 
     /// Whether [`Server::receive`] would not wait.
     pub fn is_ready(&mut self) -> bool {
-        self.channel.as_mut().is_none_or(Control::is_ready)
+        self.channel.as_mut().is_none_or(|channel| channel.is_ready())
     }
 
     /// Why it ended, if it has ended with a cause of its own: that explains the client's broken wire.
@@ -229,6 +245,7 @@ impl Drop for Server {
             }
             // Its wire is closed or times out, so it ends; a panic there has already been reported as a failure.
             Runs::Thread(thread) => drop(thread.take().map(JoinHandle::join)),
+            Runs::Elsewhere => {}
         }
     }
 }
