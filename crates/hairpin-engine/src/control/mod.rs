@@ -7,7 +7,7 @@
 pub(crate) mod patience;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hairpin_model::round::{EndReport, Failure};
 use serde::{Deserialize, Serialize};
@@ -118,6 +118,9 @@ pub enum ControlError {
     /// Nothing whole came, or was taken, in time.
     #[error("no message for {} ms", .0.as_millis())]
     TimedOut(Duration),
+    /// Messages came, and not the one that was due.
+    #[error("nothing but progress for {} ms", .0.as_millis())]
+    OnlyProgress(Duration),
     /// The user ended the program meanwhile.
     #[error("the program was ended meanwhile")]
     GivenUp,
@@ -150,7 +153,7 @@ impl ControlError {
     fn hint(&self) -> &'static str {
         match self {
             Self::Closed | Self::System(_) => "was it ended from outside?",
-            Self::TimedOut(_) => "is its machine overloaded, or was it stopped?",
+            Self::TimedOut(_) | Self::OnlyProgress(_) => "is its machine overloaded, or was it stopped?",
             Self::GivenUp => "after SIGINT the current round has 2 s to finish",
             Self::OtherVersion { .. } => "use the same version of Hairpin at both ends",
             Self::TooLarge { .. } | Self::Unreadable(_) | Self::Unexpected(_) => "is it a Hairpin of this version?",
@@ -174,5 +177,61 @@ pub fn agree(control: &mut dyn Control, within: Duration) -> Result<(), ControlE
         Message::Version(VERSION) => Ok(()),
         Message::Version(theirs) => Err(ControlError::OtherVersion { theirs }),
         other => Err(ControlError::Unexpected(other.name())),
+    }
+}
+
+/// Its next message that is not passed over, within so long however many it sends of the others.
+///
+/// # Errors
+/// As [`Control::receive`], and [`ControlError::OnlyProgress`].
+pub(crate) fn receive_past(
+    control: &mut dyn Control,
+    within: Duration,
+    is_passed_over: impl Fn(&Message) -> bool,
+) -> Result<Message, ControlError> {
+    let deadline = Instant::now() + within;
+    let mut passed_over = false;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        match control.receive(left) {
+            Ok(message) if !is_passed_over(&message) => return Ok(message),
+            // What is there is taken even where no time is left, so a peer that never stops must not be heard for ever.
+            Ok(_) if left.is_zero() => return Err(ControlError::OnlyProgress(within)),
+            Ok(_) => passed_over = true,
+            Err(ControlError::TimedOut(_)) if passed_over => return Err(ControlError::OnlyProgress(within)),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A peer that says this again and again.
+    struct Repeats(Message);
+
+    impl Control for Repeats {
+        fn send(&mut self, _: &Message) -> Result<(), ControlError> {
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Duration) -> Result<Message, ControlError> {
+            Ok(self.0.clone())
+        }
+
+        fn is_ready(&mut self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_peer_that_only_tells_its_progress_is_not_heard_for_ever() {
+        let within = Duration::from_millis(20);
+        let is_progress = |message: &Message| matches!(message, Message::Progress(_));
+        let progress = Message::Progress(Progress::default());
+        let error = receive_past(&mut Repeats(progress), within, is_progress).unwrap_err();
+        assert_eq!(error.failure("the server").cause, "the server: nothing but progress for 20 ms");
+        assert_eq!(receive_past(&mut Repeats(Message::Stop), within, is_progress).unwrap(), Message::Stop);
     }
 }

@@ -2,7 +2,7 @@
 //! client, and nothing else.
 
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hairpin_model::card::Card;
 use hairpin_model::fact::Fact;
@@ -14,7 +14,7 @@ use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 use super::one_way::{self, OneWay, Peer};
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
-use crate::control::{Control, ControlError, Message, agree};
+use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
 use crate::loads::undamaged::{Undamaged, may_be_damaged};
@@ -169,14 +169,11 @@ fn one_way(
 
 /// Waits until the client has all that was sent, or is gone.
 fn wait_for_the_client(control: &mut dyn Control) -> Result<(), ControlError> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        match control.receive(deadline.saturating_duration_since(Instant::now())) {
-            Ok(Message::Complete) | Err(ControlError::Closed) => return Ok(()),
-            Ok(Message::Progress(_) | Message::Stop) => {}
-            Ok(other) => return Err(ControlError::Unexpected(other.name())),
-            Err(error) => return Err(error),
-        }
+    let is_passed_over = |message: &Message| matches!(message, Message::Progress(_) | Message::Stop);
+    match receive_past(control, PATIENCE, is_passed_over) {
+        Ok(Message::Complete) | Err(ControlError::Closed) => Ok(()),
+        Ok(other) => Err(ControlError::Unexpected(other.name())),
+        Err(error) => Err(error),
     }
 }
 

@@ -17,7 +17,9 @@ use super::{EndOrder, Host, PINGS, UNCOUNTED_PINGS, server};
 use crate::child::limit;
 use crate::clock::Clock;
 use crate::control::channel::Channel;
-use crate::control::{Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message, agree};
+use crate::control::{
+    Control, ControlError, MOST_BYTES_OF_A_REPORT, MOST_BYTES_OF_AN_ORDER, Message, agree, receive_past,
+};
 use crate::system::process;
 
 /// The hidden command that makes the program a server of one round.
@@ -126,14 +128,12 @@ impl Server {
     /// # Errors
     /// It failed meanwhile, or is gone.
     pub fn report(&mut self) -> Result<EndReport, Failure> {
-        let deadline = Instant::now() + self.patience;
-        loop {
-            match self.receive_within(deadline.saturating_duration_since(Instant::now()))? {
-                Message::Report(report) => return Ok(*report),
-                // It began to measure when the client had given up waiting for that.
-                Message::Measuring | Message::Progress(_) | Message::Sent(_) => {}
-                other => return Err(unexpected(&other)),
-            }
+        let patience = self.patience;
+        // It may have begun to measure when the client had given up waiting for that.
+        let heard = receive_past(self.channel()?, patience, is_of_the_load);
+        match self.said(heard)? {
+            Message::Report(report) => Ok(*report),
+            other => Err(unexpected(&other)),
         }
     }
 
@@ -163,11 +163,14 @@ impl Server {
     }
 
     fn receive_within(&mut self, patience: Duration) -> Result<Message, Failure> {
-        match self.channel()?.receive(patience) {
-            Ok(Message::Failed(failure)) => {
-                self.has_failed = true;
-                Err(failure)
-            }
+        let heard = self.channel()?.receive(patience);
+        self.said(heard)
+    }
+
+    fn said(&mut self, heard: Result<Message, ControlError>) -> Result<Message, Failure> {
+        self.has_failed = matches!(&heard, Ok(Message::Failed(_)));
+        match heard {
+            Ok(Message::Failed(failure)) => Err(failure),
             Ok(message) => Ok(message),
             Err(error) => Err(self.explained(&error)),
         }
@@ -188,7 +191,7 @@ impl Server {
             if self.is_ready() {
                 match self.receive_within(OWN_CAUSE) {
                     // What it said before it failed.
-                    Ok(Message::Measuring | Message::Progress(_) | Message::Sent(_)) => continue,
+                    Ok(message) if is_of_the_load(&message) => continue,
                     Ok(_) => return None,
                     Err(failure) => return Some(failure),
                 }
@@ -209,6 +212,10 @@ impl Server {
             _ => failure,
         }
     }
+}
+
+fn is_of_the_load(message: &Message) -> bool {
+    matches!(message, Message::Measuring | Message::Progress(_) | Message::Sent(_))
 }
 
 fn unexpected(message: &Message) -> Failure {
