@@ -37,7 +37,7 @@ pub struct Server {
     runs: Runs,
     /// How long its next message may take.
     patience: Duration,
-    /// It has said why it failed; after that only its end can follow, which explains nothing.
+    /// It has said why it failed, or cannot be heard any more: nothing that explains more can follow.
     has_failed: bool,
 }
 
@@ -168,7 +168,11 @@ impl Server {
     }
 
     fn said(&mut self, heard: Result<Message, ControlError>) -> Result<Message, Failure> {
-        self.has_failed = matches!(&heard, Ok(Message::Failed(_)));
+        // What it says is in order, so after the cause of its failure, or a message that cannot be read, comes none.
+        self.has_failed |= match &heard {
+            Ok(message) => matches!(message, Message::Failed(_)),
+            Err(error) => !matches!(error, ControlError::TimedOut(_) | ControlError::OnlyProgress(_)),
+        };
         match heard {
             Ok(Message::Failed(failure)) => Err(failure),
             Ok(message) => Ok(message),
@@ -193,7 +197,8 @@ impl Server {
                     // What it said before it failed.
                     Ok(message) if is_of_the_load(&message) => continue,
                     Ok(_) => return None,
-                    Err(failure) => return Some(failure),
+                    // That it says nothing now either explains nothing.
+                    Err(failure) => return self.has_failed.then_some(failure),
                 }
             }
             std::thread::sleep(Duration::from_millis(1));
