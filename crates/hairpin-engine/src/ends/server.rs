@@ -14,6 +14,7 @@ use hairpin_transports::{Cookie, Listener, TransportError, Wire};
 use super::one_way::{self, OneWay, Peer};
 use super::opening::{self, check_options, counters, effective, facts, setup, unopened};
 use super::{EndOrder, Host, PINGS, is_woken};
+use crate::clock::{Clock, RealClock};
 use crate::control::{Control, ControlError, Message, agree, receive_past};
 use crate::loads::echo::Echo;
 use crate::loads::marks::{ServerMarks, Told};
@@ -70,7 +71,10 @@ fn attempt(control: &mut dyn Control, host: &Host) -> Result<EndReport, Failure>
     if is_woken(case) {
         answer_pings(control).map_err(|error| error.failure("the client"))?;
     }
-    let mut marks = Marks { control, usage: Usage::now(), told: Told::Nothing };
+    // The deadline passes at the client first, which says more.
+    let within_ns = round.deadline_ns.saturating_add(round.timeout_ns.saturating_mul(2));
+    let until_ns = host.clock.now_ns().saturating_add(within_ns);
+    let mut marks = Marks { control, clock: &host.clock, until_ns, usage: Usage::now(), told: Told::Nothing };
     let echo = Echo {
         clock: &host.clock,
         case,
@@ -248,6 +252,9 @@ fn answer_pings(control: &mut dyn Control) -> Result<(), ControlError> {
 /// The marks of the loop, over control.
 struct Marks<'c> {
     control: &'c mut dyn Control,
+    clock: &'c RealClock,
+    /// When a client that says nothing any more is no longer served.
+    until_ns: u64,
     /// Since the last mark.
     usage: Usage,
     told: Told,
@@ -268,7 +275,16 @@ impl Marks<'_> {
 impl ServerMarks for Marks<'_> {
     fn look(&mut self) -> Result<Told, Failure> {
         // One that was not acted on yet is told again.
-        if self.told == Told::Nothing && self.control.is_ready() { self.hear(PART) } else { Ok(self.told) }
+        if self.told == Told::Nothing && self.control.is_ready() {
+            return self.hear(PART);
+        }
+        if self.clock.now_ns() > self.until_ns {
+            return Err(Failure {
+                cause: "the client did not end the round before its deadline".to_owned(),
+                hint: "was it stopped?".to_owned(),
+            });
+        }
+        Ok(self.told)
     }
 
     fn wait(&mut self) -> Result<Told, Failure> {
