@@ -3,7 +3,6 @@
 mod allocations;
 mod capture;
 mod common;
-mod control;
 mod driver;
 mod server_end;
 mod small_writes;

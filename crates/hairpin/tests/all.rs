@@ -9,6 +9,7 @@ mod claims;
 mod claims_ledger;
 mod cli;
 mod comparing;
+mod control;
 mod faults;
 mod formats;
 mod hostile_folders;

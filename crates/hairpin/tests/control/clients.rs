@@ -1,0 +1,147 @@
+//! Clients that are none of ours: each does the steps of a script and then says nothing more, and leaves control open. The server
+//! must end by itself, and say why.
+
+use hairpin_engine::control::{Control, Message, agree};
+use hairpin_engine::ends::{EndOrder, opening};
+use hairpin_model::flow::Direction;
+use hairpin_model::round::{Extent, Failure, RoundOrder};
+use hairpin_model::trace;
+use hairpin_transports::{Cookie, Wire};
+use std::time::Duration;
+
+use super::carriers::{CARRIERS, Carrier, End, Limited};
+use super::{Server, ends, engine, order, thread_name};
+
+const COOKIE: [u8; 16] = [7; 16];
+/// Only a hang comes near it.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a client does.
+enum Step {
+    Agrees,
+    /// It gives the order, and hears the address.
+    Orders,
+    /// It connects, and hears that the server is ready.
+    Connects,
+    Says(Message),
+}
+
+struct Script {
+    order: RoundOrder,
+    steps: Vec<Step>,
+    cause: &'static str,
+}
+
+/// A round whose time-out and deadline pass soon.
+fn short(direction: Direction, extent: Extent) -> RoundOrder {
+    let short = RoundOrder { timeout_ns: 100_000_000, deadline_ns: 200_000_000, extent, ..order(direction) };
+    RoundOrder { warm_up: Extent::Count(3), ..short }
+}
+
+fn scripts() -> Vec<Script> {
+    use Step::{Agrees, Connects, Orders, Says};
+    let plain = || order(Direction::RoundTrip);
+    let own = Failure { cause: "the client: no such CPU".to_owned(), hint: "choose another".to_owned() };
+    let several = {
+        let mut order = plain();
+        order.case.flows.push(order.case.flow().clone());
+        order
+    };
+    let mut wide = order(Direction::Up);
+    wide.case.flow_mut().connections = 5000;
+    let script = |order, steps, cause| Script { order, steps, cause };
+    vec![
+        script(plain(), vec![Says(Message::Measure)], "the client: unexpected control message `measure`"),
+        script(plain(), vec![Agrees, Says(Message::Stop)], "the client: unexpected control message `stop`"),
+        script(several, vec![Agrees, Orders], "the server: the case has 2 flows, and this version carries one"),
+        script(wide, vec![Agrees, Orders], "cannot stream over 5000 wires: 1 to 4096 can be open"),
+        script(plain(), vec![Agrees, Orders, Says(Message::Stop)], "the client ended the round before it connected"),
+        script(plain(), vec![Agrees, Orders, Says(Message::Failed(own))], "the client: no such CPU"),
+        script(plain(), vec![Agrees, Orders, Says(Message::Ready)], "the client: unexpected control message `ready`"),
+        script(
+            plain(),
+            vec![Agrees, Orders, Connects, Says(Message::Ready)],
+            "the client: unexpected control message `ready`",
+        ),
+        // It says nothing more on its wire either.
+        script(
+            short(Direction::RoundTrip, Extent::Count(5)),
+            vec![Agrees, Orders, Connects],
+            "the client did not end the round before its deadline",
+        ),
+        script(
+            short(Direction::RoundTrip, Extent::Count(5)),
+            vec![Agrees, Orders, Connects, Says(Message::Measure)],
+            "the client did not end the round before its deadline",
+        ),
+        script(
+            short(Direction::Up, Extent::Count(5)),
+            vec![Agrees, Orders, Connects],
+            "timed out: the load made no progress for 100 ms",
+        ),
+        script(
+            RoundOrder { deadline_ns: u64::MAX, ..short(Direction::Down, Extent::Count(u64::MAX)) },
+            vec![Agrees, Orders, Connects],
+            "timed out: the load made no progress for 100 ms",
+        ),
+    ]
+}
+
+/// Does the steps; answers the wire, which stays open, and the failure if the server tells one before they are done.
+fn play(script: &Script, control: &mut Limited) -> (Option<Box<dyn Wire>>, Option<Message>) {
+    let (mut wire, mut address) = (None, String::new());
+    for step in &script.steps {
+        match step {
+            Step::Agrees => agree(control, LIMIT).expect("both speak this version"),
+            Step::Orders => {
+                let order = EndOrder { round: script.order.clone(), cookie: COOKIE };
+                control.send(&Message::Order(Box::new(order))).expect("it listens");
+                match control.receive(LIMIT).expect("it answers") {
+                    Message::Listening(at) => address = at,
+                    other => return (wire, Some(other)),
+                }
+            }
+            Step::Connects => {
+                let transport = opening::transport("tcp").expect("it is built");
+                let setup = opening::setup(&script.order, trace::End::Client, Cookie(COOKIE));
+                let connected = transport.connect(&address, &setup).and_then(|mut connection| connection.open());
+                wire = Some(connected.expect("it listens"));
+                assert_eq!(control.receive(LIMIT).expect("it has accepted"), Message::Ready);
+            }
+            Step::Says(message) => {
+                control.send(message).expect("it listens");
+            }
+        }
+    }
+    (wire, None)
+}
+
+/// What the server says last.
+fn last_word(script: &Script, control: &mut Limited) -> Message {
+    let (_wire, early) = play(script, control);
+    let mut word = early;
+    while !matches!(word, Some(Message::Failed(_) | Message::Report(_))) {
+        word = Some(control.receive(LIMIT).expect("it says how it ended"));
+    }
+    word.expect("it is one of these")
+}
+
+#[test]
+fn a_server_ends_by_itself_whatever_its_client_says_or_does_not_say() {
+    for carrier in CARRIERS {
+        for script in scripts() {
+            let (mut server, mut control) = served(carrier);
+            match last_word(&script, &mut control) {
+                Message::Failed(failure) => assert_eq!(failure.cause, script.cause, "{}", carrier.name),
+                other => panic!("{}: `{}`, not {}", carrier.name, other.name(), script.cause),
+            }
+            assert!(ends(|| server.has_ended()), "{}: it goes on after: {}", carrier.name, script.cause);
+        }
+    }
+}
+
+/// A server, and the control that its client has of it.
+fn served(carrier: &Carrier) -> (Server, Limited) {
+    let (server, other) = Server::start(carrier, &engine(), &thread_name(), false);
+    (server, Limited::new(other, End::Client, false))
+}

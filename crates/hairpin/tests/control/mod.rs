@@ -1,0 +1,485 @@
+//! Whole rounds over every carrier of `Control`: late, spoilt, silent or hostile, both ends end and say why.
+//!
+//! Between the two ends stands a relay that spoils one frame. The end that was to receive it must name the cause, the other must
+//! end too, and no thread may stay. Nothing here waits for a time that an end does not itself set.
+
+mod carriers;
+mod clients;
+
+use std::collections::BTreeMap;
+use std::fs::{File, Permissions};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hairpin_engine::Engine;
+use hairpin_engine::control::{Control, ControlError, Message, VERSION};
+use hairpin_engine::ends::{Host, server, start};
+use hairpin_model::case::{Case, Waiting};
+use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::round::{EndReport, Extent, Failure, Finished, Measured, Outcome, Purpose, RoundOrder};
+
+use crate::support::PROGRAM;
+use carriers::{CARRIERS, Carrier, End, Fault, IMPATIENT, Limited, Pace, Relay, Spoilt, framed, join};
+
+/// Messages of a load.
+const COUNT: u64 = 5;
+/// Looks at an end that has not ended, 10 ms apart: only a hang comes near them.
+const MOST_LOOKS: u32 = 6000;
+/// Rounds that run beside each other: most of them wait.
+const BESIDE: usize = 16;
+
+/// What a round does, and the messages of control that it cannot do without, each with who sends it.
+struct Kind {
+    name: &'static str,
+    direction: Direction,
+    messages: &'static [(End, &'static str)],
+}
+
+const KINDS: &[Kind] = &[
+    Kind {
+        name: "ping-pong",
+        direction: Direction::RoundTrip,
+        messages: &[
+            (End::Client, "version"),
+            (End::Client, "order"),
+            (End::Client, "measure"),
+            (End::Server, "version"),
+            (End::Server, "listening"),
+            (End::Server, "ready"),
+            (End::Server, "measuring"),
+            (End::Server, "report"),
+        ],
+    },
+    Kind {
+        name: "stream up",
+        direction: Direction::Up,
+        messages: &[
+            (End::Client, "version"),
+            (End::Client, "order"),
+            (End::Client, "sent"),
+            (End::Server, "version"),
+            (End::Server, "listening"),
+            (End::Server, "ready"),
+            (End::Server, "report"),
+        ],
+    },
+    Kind {
+        name: "stream down",
+        direction: Direction::Down,
+        messages: &[
+            (End::Client, "version"),
+            (End::Client, "order"),
+            (End::Client, "complete"),
+            (End::Server, "version"),
+            (End::Server, "listening"),
+            (End::Server, "ready"),
+            (End::Server, "sent"),
+            (End::Server, "report"),
+        ],
+    },
+];
+
+fn order(direction: Direction) -> RoundOrder {
+    let flow = match direction {
+        Direction::RoundTrip => Flow::ping_pong("tcp"),
+        one_way => Flow::stream("tcp", 100, one_way),
+    };
+    let waiting = if direction == Direction::RoundTrip { Waiting::Block } else { Waiting::Poll };
+    RoundOrder {
+        case: Case::of(flow).with(|case| case.ends.waiting = waiting),
+        purpose: Purpose::Timed,
+        block: 0,
+        extent: Extent::Count(COUNT),
+        warm_up: Extent::Count(0),
+        timeout_ns: 500_000_000,
+        deadline_ns: 20_000_000_000,
+        keep_samples: 100,
+        allow_unmet_options: false,
+        port: 0,
+        not_before_ns: 0,
+        link_seed: 0,
+    }
+}
+
+/// One for all rounds: it takes a while to calibrate its clock.
+fn engine() -> Engine {
+    static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
+        Engine::new(PathBuf::from(PROGRAM), Arc::new(AtomicBool::new(false))).expect("the CPUs are known")
+    });
+    ENGINE.clone()
+}
+
+/// A server behind a carrier.
+enum Server {
+    Thread(JoinHandle<()>),
+    Process(Child),
+}
+
+impl Server {
+    /// Serves one round over that end of the carrier; answers what is on its other side.
+    fn start(carrier: &Carrier, engine: &Engine, name: &str, is_impatient: bool) -> (Self, [OwnedFd; 2]) {
+        let host = Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace: None };
+        if carrier.is_a_process {
+            let host = serde_json::to_string(&host).expect("a host has only string keys");
+            let mut command = Command::new(PROGRAM);
+            command.args([start::COMMAND, &std::process::id().to_string(), &host]);
+            let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it can be started");
+            let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+            return (Self::Process(child), [output.into(), input.into()]);
+        }
+        let (own, other) = join(carrier);
+        let serve = move || server::run(&mut Limited::new(own, End::Server, is_impatient), &host);
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(serve);
+        (Self::Thread(thread.expect("a thread can be started")), other)
+    }
+
+    fn has_ended(&mut self) -> bool {
+        match self {
+            Self::Thread(thread) => thread.is_finished(),
+            Self::Process(child) => child.try_wait().expect("it is our child").is_some(),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A thread that hangs fails the test, and ends with it.
+        if let Self::Process(child) = self {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// Whether something ends before a hang would be one.
+fn ends(mut has_ended: impl FnMut() -> bool) -> bool {
+    (0..MOST_LOOKS).any(|_| {
+        let ended = has_ended();
+        if !ended {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        ended
+    })
+}
+
+/// What came of a round at both ends, and what each said.
+struct Ended {
+    client: Result<Measured, Failure>,
+    server: Result<Box<EndReport>, Failure>,
+    said: [Vec<Message>; 2],
+}
+
+/// The end that is made impatient, as it is to notice that nothing comes: the one that reads. A server in a process of its own has
+/// a minute, so there the client notices that it does not answer.
+fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<End> {
+    match fault {
+        // What is missing is missed by the load itself.
+        Fault::Silent(0) if message == "sent" => None,
+        // The server has ended, which closes its channel.
+        Fault::Silent(_) if message == "report" => None,
+        Fault::Silent(_) | Fault::Slow if carrier.is_a_process => Some(End::Client),
+        Fault::Silent(_) | Fault::Slow => Some(by.other()),
+        _ => None,
+    }
+}
+
+/// Runs a round over that carrier, with a frame spoilt.
+fn round(carrier: &Carrier, direction: Direction, pace: Pace, spoilt: Option<Spoilt>) -> Result<Ended, String> {
+    round_of(carrier, order(direction), pace, spoilt, None)
+}
+
+/// The same with another order, and the client's sign that the user ends the run.
+fn round_of(
+    carrier: &Carrier,
+    order: RoundOrder,
+    pace: Pace,
+    spoilt: Option<Spoilt>,
+    stop: Option<Arc<AtomicBool>>,
+) -> Result<Ended, String> {
+    let mut engine = engine();
+    let noticing = spoilt.and_then(|spoilt| noticing(carrier, spoilt));
+    let name = thread_name();
+    let (mut server, server_side) = Server::start(carrier, &engine, &name, noticing == Some(End::Server));
+    let (own, client_side) = join(carrier);
+    let relay = Relay::start(client_side, server_side, pace, spoilt);
+    let mut control = Limited::new(own, End::Client, noticing == Some(End::Client));
+    if let Some(stop) = stop {
+        engine.stop = Arc::clone(&stop);
+        control = control.stopping(stop);
+    }
+    let run = move || engine.run_over(0, &order, Box::new(control));
+    let client = std::thread::Builder::new().name(name.clone()).spawn(run).expect("a thread can be started");
+    for (what, ended) in [
+        ("client", ends(|| client.is_finished())),
+        ("server", ends(|| server.has_ended())),
+        ("relay", ends(|| relay.has_ended())),
+    ] {
+        if !ended {
+            return Err(format!("the {what} does not end"));
+        }
+    }
+    let Finished { record, .. } = client.join().map_err(|_| "the client panicked".to_owned())?;
+    drop(server);
+    if !ends(|| !has_thread(&name)) {
+        return Err("a thread of an end is left".to_owned());
+    }
+    let said = relay.end();
+    Ok(Ended {
+        client: match record.outcome {
+            Outcome::Measured(measured) => Ok(*measured),
+            Outcome::Failed(failure) => Err(failure),
+        },
+        server: match said[1].last() {
+            Some(Message::Report(report)) => Ok(report.clone()),
+            Some(Message::Failed(failure)) => Err(failure.clone()),
+            other => return Err(format!("the server does not say how it ended: {other:?}")),
+        },
+        said,
+    })
+}
+
+/// A name for the threads of a round. What these start has it too: a thread inherits the name of the one that starts it.
+fn thread_name() -> String {
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    format!("control-{}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+fn has_thread(name: &str) -> bool {
+    let threads = std::fs::read_dir("/proc/self/task").expect("a process has threads");
+    let names = threads.filter_map(|thread| std::fs::read_to_string(thread.ok()?.path().join("comm")).ok());
+    names.into_iter().any(|own| own.trim_end() == name)
+}
+
+#[test]
+fn a_round_is_whole_over_every_carrier_also_byte_by_byte_and_late() {
+    for carrier in CARRIERS {
+        for (kind, pace) in KINDS.iter().flat_map(|kind| [(kind, Pace::AtOnce), (kind, Pace::Late)]) {
+            let what = format!("{} over {}, {pace:?}", kind.name, carrier.name);
+            let ended = round(carrier, kind.direction, pace, None).unwrap_or_else(|why| panic!("{what}: {why}"));
+            let (client, server) = (ended.client, ended.server.expect("it reports"));
+            let client = client.unwrap_or_else(|failure| panic!("{what}: {failure:?}"));
+            let ledger = &client.flows[0].ledger;
+            assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (COUNT, COUNT, 0), "{what}");
+            assert_eq!(client.ends.len(), 2, "{what}");
+            match kind.direction {
+                Direction::RoundTrip => {
+                    let echoed: u64 = server.turnaround.expect("it stamps").counts.iter().sum();
+                    assert_eq!(echoed, COUNT, "{what}");
+                }
+                Direction::Up => assert_eq!(server.streamed[0].received, COUNT, "{what}"),
+                Direction::Down => assert_eq!(server.streamed[0].sent, COUNT, "{what}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_measured_until_ctrl_c_is_reported_over_every_carrier() {
+    for (carrier, kind) in CARRIERS.iter().flat_map(|carrier| KINDS.iter().map(move |kind| (carrier, kind))) {
+        let endless = RoundOrder { extent: Extent::DurationNs(3_600_000_000_000), ..order(kind.direction) };
+        let stop = Some(Arc::new(AtomicBool::new(false)));
+        let what = format!("{} over {}", kind.name, carrier.name);
+        let ended =
+            round_of(carrier, endless, Pace::AtOnce, None, stop).unwrap_or_else(|why| panic!("{what}: {why}"));
+        let client = ended.client.unwrap_or_else(|failure| panic!("{what}: {failure:?}"));
+        let ledger = &client.flows[0].ledger;
+        assert!(client.interrupted && ended.server.is_ok(), "{what}: {:?}", ended.server);
+        assert_eq!((ledger.received, ledger.unexplained), (ledger.sent, 0), "{what}");
+    }
+}
+
+/// Programs that are started as the server and are none, and the cause of the round.
+const NO_SERVERS: &[(&str, &str)] = &[
+    ("exit 0", "the server ended early (exit status: 0)"),
+    ("kill -9 $$", "the server ended early (signal: 9 (SIGKILL))"),
+    (
+        "echo 'Usage: cat [FILE]'; exec sleep 60",
+        "the server: a control message of 1734439765 bytes, more than the 67108864 that are accepted",
+    ),
+    (r#"printf '\013\0\0\0{"version'; exit 0"#, "the server ended early (exit status: 0)"),
+    (
+        r#"printf '\015\0\0\0{"version":2}'; exec sleep 60"#,
+        "the server: version 2 of the control messages; this Hairpin has version 1",
+    ),
+    (r#"printf '\015\0\0\0{"version":1}'; exec sleep 60"#, "the server: no message for 5200 ms"),
+];
+
+#[test]
+fn a_program_that_is_no_server_is_found_out() {
+    for (script, cause) in NO_SERVERS {
+        let folder = tempfile::tempdir().expect("a folder for temporary files can be written to");
+        let [written, program] = ["written", "server"].map(|name| folder.path().join(name));
+        std::fs::write(&written, format!("#!/bin/sh\n{script}\n")).expect("the folder is new");
+        std::fs::set_permissions(&written, Permissions::from_mode(0o700)).expect("it is ours");
+        // What this process has written may still be open in a child of another test, and such a file cannot be run.
+        let copied = Command::new("cp").arg("--preserve=mode").args([&written, &program]).status();
+        assert!(copied.expect("cp can be run").success());
+        let engine = Engine { server_program: program, ..engine() };
+        let short = RoundOrder { timeout_ns: 100_000_000, ..order(Direction::RoundTrip) };
+        match engine.run(0, &short).record.outcome {
+            Outcome::Failed(failure) => assert_eq!(failure.cause, *cause, "{script}"),
+            other => panic!("{script}: {other:?}"),
+        }
+    }
+}
+
+/// A round with a frame spoilt.
+struct Row {
+    carrier: &'static Carrier,
+    kind: &'static Kind,
+    spoilt: Spoilt,
+}
+
+impl std::fmt::Display for Row {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Spoilt { by, message, fault } = self.spoilt;
+        write!(out, "{} over {}, `{message}` of {}: {fault:?}", self.kind.name, self.carrier.name, by.name())
+    }
+}
+
+impl Row {
+    /// Why the end fails that reads the frame; none where the frame tells it only that it is done, which its end tells too.
+    fn cause(&self) -> Option<String> {
+        let Spoilt { by, message, fault } = self.spoilt;
+        let ends_the_load = matches!(message, "measure" | "sent" | "complete");
+        let problem = match fault {
+            Fault::Cut(_) if by == End::Client && ends_the_load => return None,
+            // Nothing is waited for but the load itself, which stands still.
+            Fault::Silent(0) | Fault::OnlyProgress if message == "sent" => {
+                return Some("timed out: the load made no progress for 500 ms".to_owned());
+            }
+            Fault::Silent(_) if message == "report" => "it closed the control channel".to_owned(),
+            Fault::Cut(_) => "it closed the control channel".to_owned(),
+            Fault::Silent(_) | Fault::Slow => format!("no message for {} ms", IMPATIENT.as_millis()),
+            Fault::Garbage(_) => "a control message that cannot be read: ".to_owned(),
+            Fault::Noise(_) => "a control message of ".to_owned(),
+            Fault::TooLarge => {
+                let most = by.other().most_bytes();
+                format!("a control message of {} bytes, more than the {most} that are accepted", most + 1)
+            }
+            Fault::Newer => {
+                format!("version {} of the control messages; this Hairpin has version {VERSION}", VERSION + 1)
+            }
+            // Twice the time-out and 5 s.
+            Fault::OnlyProgress if message == "report" => "nothing but progress for 6000 ms".to_owned(),
+            Fault::OnlyProgress => "unexpected control message `progress`".to_owned(),
+        };
+        Some(format!("{}: {problem}", by.name()))
+    }
+
+    fn is_silent(&self) -> bool {
+        matches!(self.spoilt.fault, Fault::Silent(_))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Self { carrier, kind, spoilt } = *self;
+        let reader = spoilt.by.other();
+        let Ended { client, server, .. } = round(carrier, kind.direction, Pace::AtOnce, Some(spoilt))?;
+        let (client, server) = (client.err(), server.err());
+        let is = |told: &Option<Failure>, cause: &str| {
+            let rest = told.as_ref().and_then(|told| told.cause.strip_prefix(cause));
+            // What cannot be read is told in the words of the library that reads it. A server that was given up may end meanwhile.
+            let ended = "; the server: it closed the control channel";
+            rest.is_some_and(|rest| rest.is_empty() || cause.ends_with(' ') || self.is_silent() && rest == ended)
+        };
+        let gone = "the client: it closed the control channel";
+        let is_right = match (self.cause(), reader) {
+            // The server hears that the client is gone, in whatever it did.
+            (Some(cause), End::Client) => {
+                let wire = "server: wire 0: the other end closed the connection or is gone";
+                is(&client, &cause) && (server.is_none() || is(&server, gone) || is(&server, wire))
+            }
+            (Some(_), End::Server) if noticing(carrier, spoilt) == Some(End::Client) => {
+                is(&client, "the server: no message for 300 ms") && (server.is_none() || is(&server, gone))
+            }
+            // The server tells the client.
+            (Some(cause), End::Server) => is(&server, &cause) && client == server,
+            (None, _) => server.is_none(),
+        };
+        let is_hinted = [&client, &server].into_iter().flatten().all(|told| !told.hint.is_empty());
+        if is_right && is_hinted { Ok(()) } else { Err(format!("client: {client:?}, server: {server:?}")) }
+    }
+}
+
+/// The places at which a frame is cut: over TCP all in its first bytes, and some in the rest.
+fn places(carrier: &Carrier, bytes: usize) -> impl Iterator<Item = usize> {
+    let all = if carrier.name == "TCP" { 20 } else { 1 };
+    (0..bytes)
+        .filter(move |place| *place < all || [3, 4, 9].contains(place) || place % 211 == 0 || place + 1 == bytes)
+}
+
+fn faults(carrier: &Carrier, by: End, message: &str, bytes: usize) -> Vec<Fault> {
+    let mut faults: Vec<Fault> = places(carrier, bytes).map(Fault::Cut).collect();
+    faults.extend([Fault::Silent(0), Fault::Silent(7), Fault::TooLarge]);
+    faults.extend((1..=3).flat_map(|seed| [Fault::Garbage(seed), Fault::Noise(seed)]));
+    // A byte at a time is no fault to one that has a minute.
+    faults.extend((!carrier.is_a_process || by == End::Server).then_some(Fault::Slow));
+    faults.extend((message == "version").then_some(Fault::Newer));
+    // The server has a minute to hear that all has come: `receive_past` has a test of its own.
+    faults.extend((message != "complete").then_some(Fault::OnlyProgress));
+    faults
+}
+
+/// Runs the rows beside each other; what is wrong with any.
+fn checked(rows: &[Row]) -> Vec<String> {
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..BESIDE {
+            scope.spawn(|| {
+                while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(why) = row.check() {
+                        wrong.lock().expect("nobody panics").push(format!("{row}: {why}"));
+                    }
+                }
+            });
+        }
+    });
+    wrong.into_inner().expect("nobody panics")
+}
+
+#[test]
+fn a_spoilt_frame_ends_both_ends_and_the_one_that_reads_it_says_why() {
+    let mut rows = Vec::new();
+    for carrier in CARRIERS {
+        for kind in KINDS {
+            let whole = round(carrier, kind.direction, Pace::AtOnce, None).expect("it ends");
+            for (by, message) in kind.messages {
+                let said = whole.said[*by as usize].iter().find(|said| said.name() == *message);
+                let bytes = framed(said.expect("it says that in such a round")).len();
+                let row = |fault| Row { carrier, kind, spoilt: Spoilt { by: *by, message, fault } };
+                rows.extend(faults(carrier, *by, message, bytes).into_iter().map(row));
+            }
+        }
+    }
+    let wrong = checked(&rows);
+    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
+}
+
+/// Cut at whatever byte, a message is none, and nothing of it is taken.
+#[test]
+fn a_message_that_is_cut_short_is_none_over_any_carrier() {
+    let wholes = KINDS.iter().map(|kind| round(&CARRIERS[0], kind.direction, Pace::AtOnce, None).expect("it ends"));
+    // Each once: that of another load differs in its figures.
+    let said = wholes.flat_map(|whole| whole.said).flatten().map(|message| (message.name(), message));
+    let frames: BTreeMap<&str, Vec<u8>> = said.map(|(name, message)| (name, framed(&message))).collect();
+    assert!(frames.len() >= 9, "{:?}", frames.keys());
+    for (carrier, (name, frame)) in
+        CARRIERS.iter().flat_map(|carrier| frames.iter().map(move |frame| (carrier, frame)))
+    {
+        for place in 0..frame.len() {
+            let ([reads, writes], [_, other_writes]) = join(carrier);
+            let mut channel = Limited::new([reads, writes], End::Client, false);
+            File::from(other_writes).write_all(&frame[..place]).expect("it is open");
+            let heard = channel.receive(Duration::from_secs(60));
+            let what = format!("`{name}` cut at {place} over {}", carrier.name);
+            assert!(matches!(heard, Err(ControlError::Closed)), "{what}: {heard:?}");
+        }
+    }
+}
