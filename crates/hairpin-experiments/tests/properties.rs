@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use hairpin_experiments::Done;
 
-use crate::common::{Plan, SATELLITE, capabilities, measured, plan_on, running, turned};
-use hairpin_experiments::experiments::ALL;
+use crate::common::{Plan, SATELLITE, capabilities, every, measured, plan_on, running, turned};
 use hairpin_experiments::sequence::permutation;
 use hairpin_experiments::{Knob, KnobKind};
 use hairpin_model::capabilities::HostCapabilities;
@@ -134,8 +133,8 @@ fn fitting(kind: KnobKind) -> Vec<&'static str> {
 
 /// Some knobs of an experiment turned: nearly always to what fits, now and then to anything at all.
 fn flags() -> impl Strategy<Value = (usize, Vec<(&'static str, String)>)> {
-    (0..ALL.len()).prop_flat_map(|which| {
-        let knobs = ALL[which].knobs;
+    (0..every().len()).prop_flat_map(|which| {
+        let knobs = every()[which].knobs;
         let turned = prop::sample::subsequence(knobs.to_vec(), 0..knobs.len().min(7));
         let texts = turned.prop_flat_map(|turned| {
             let text = |knob: &Knob| {
@@ -172,19 +171,20 @@ fn some_capabilities() -> impl Strategy<Value = HostCapabilities> {
 /// Plans the flags with all host capabilities and checks what comes out; says whether it was accepted.
 fn plan_and_check(which: usize, flags: &[(&str, String)], capabilities: &HostCapabilities) -> bool {
     let flags: Vec<(&str, &str)> = flags.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    match plan_on(capabilities, &ALL[which], &flags) {
+    let experiment = every()[which];
+    match plan_on(capabilities, &experiment, &flags) {
         Ok(plan) => {
             assert_consistent(&plan, capabilities);
-            let knobs = turned(&ALL[which], &flags).unwrap();
+            let knobs = turned(&experiment, &flags).unwrap();
             let done = measured(&plan.rounds);
             if let Some(evidence) = running(
-                ALL[which].next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) }).unwrap(),
+                experiment.next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) }).unwrap(),
             ) {
                 assert_evidence(&plan, &evidence, capabilities);
                 let done = [done, measured(&evidence.rounds)].concat();
                 assert_eq!(
                     running(
-                        ALL[which]
+                        experiment
                             .next(&knobs, capabilities, &Done { rounds: &done, half_width: Some(0.0) })
                             .unwrap()
                     ),

@@ -9,6 +9,8 @@ use hairpin_model::case::Waiting;
 use hairpin_model::options::Options;
 use hairpin_model::round::Extent;
 
+use crate::common::every;
+
 #[test]
 fn every_file_in_the_folder_is_in_the_list() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/experiments");
@@ -30,7 +32,7 @@ fn an_experiment_is_found_by_name_or_the_nearest_is_named() {
 
 #[test]
 fn every_question_is_one() {
-    for experiment in ALL {
+    for experiment in every() {
         let question = experiment.question;
         assert!(question.ends_with('?') && question.len() <= 100, "{question}");
     }
@@ -39,7 +41,7 @@ fn every_question_is_one() {
 /// The rule for help: one line of at most 110 characters, a capital first, no full stop at the end.
 #[test]
 fn every_knob_keeps_the_rules() {
-    for experiment in ALL {
+    for experiment in every() {
         let mut names = BTreeSet::new();
         for knob in experiment.knobs {
             let Knob { name, help, .. } = *knob;

@@ -10,6 +10,7 @@ mod claims_ledger;
 mod cli;
 mod comparing;
 mod control;
+mod experiment_double;
 mod faults;
 mod formats;
 mod hostile_folders;

@@ -1,6 +1,8 @@
 //! Capabilities to plan on: cards like the real ones, all of which can run unless a test says otherwise.
 #![allow(unreachable_pub, reason = "a module of tests")]
 
+mod one_way;
+
 use hairpin_experiments::{Done, Experiment, Forecast, Knobs, Refused, Step, experiments};
 use hairpin_model::capabilities::{Candidate, HostCapabilities, KnownLink, LinkCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, IPV6_MTU_BYTES, Protocol, Reach, Receipt, RoughRoundTrip, WhyNot};
@@ -8,6 +10,14 @@ use hairpin_model::case::{Case, Waiting};
 use hairpin_model::options::OptionName;
 use hairpin_model::round::{Failure, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::Skipped;
+
+/// Experiments that only tests have. They keep the rules of all others.
+const DOUBLES: &[Experiment] = &[one_way::ONE_WAY];
+
+/// Every experiment, and the doubles.
+pub fn every() -> Vec<Experiment> {
+    [experiments::ALL, DOUBLES].concat()
+}
 
 const GIB: u64 = 1 << 30;
 const BUFFERS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];

@@ -1,0 +1,38 @@
+//! An experiment that only tests have: a few writes one way. It shows what a new one takes: this file and a line in a list.
+#![allow(unreachable_pub, reason = "a module of tests")]
+
+use hairpin_experiments::experiment::Planning;
+use hairpin_experiments::sequence::Planned;
+use hairpin_experiments::shared::{self, Circumstances};
+use hairpin_experiments::{Experiment, Knob, KnobKind, Knobs, Refused, budget, selection};
+use hairpin_model::capabilities::HostCapabilities;
+use hairpin_model::card::Card;
+use hairpin_model::case::{Case, Waiting};
+use hairpin_model::flow::{Direction, Flow};
+use hairpin_model::round::Extent;
+
+/// The experiment.
+pub const ONE_WAY: Experiment =
+    Experiment { name: "one-way", question: "Does all arrive that the server sends?", knobs: KNOBS, plan };
+
+const KNOBS: &[Knob] = &[
+    Knob::new("transport", "NAME", KnobKind::Transport, "Transports, or all; default: all that can run here").many(),
+    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS), "How both ends wait: poll, spin, or all")
+        .many()
+        .or(&["poll"]),
+    shared::PLACEMENT,
+    shared::ENDS,
+    shared::LINK,
+    budget::ROUNDS,
+    shared::SEED,
+];
+
+fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
+    let circumstances = Circumstances::read(knobs, capabilities, |_| true)?;
+    let candidates = selection::candidates(knobs, capabilities)?;
+    let planned = |case| Planned::of(case, Extent::Count(2), Extent::Count(20), knobs, capabilities);
+    selection::sieved(&candidates, capabilities, |card: &Card| {
+        let case = Case::of(Flow::stream(card.name, 100, Direction::Down));
+        circumstances.at_their_places(&[case], card).into_iter().map(planned).collect()
+    })
+}
