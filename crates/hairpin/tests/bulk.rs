@@ -89,16 +89,16 @@ fn a_stopped_server_times_out() {
 
 #[test]
 fn what_was_streamed_until_ctrl_c_is_reported() {
-    for direction in ["up", "down"] {
+    for (direction, ends) in [("up", "processes"), ("down", "processes"), ("up", "threads"), ("down", "threads")] {
         let place = Place::new();
-        let plan =
-            ["bulk", "--transport", "tcp", "--direction", direction, "--placement", "same-cpu", "--rounds", "1"];
+        let flow = ["bulk", "--transport", "tcp", "--direction", direction];
+        let plan = [&flow[..], &["--ends", ends, "--placement", "same-cpu", "--rounds", "1"]].concat();
         let mut running = place.start(&[&plan[..], &["--warmup", "1", "--duration", "3600s", "--json"]].concat());
-        running.busy_server();
+        running.busy_client();
         signal("INT", running.id());
         let run = running.end().with_code(130).json();
         let ledger = &run["cases"][0]["ledger"];
-        assert!(number(&ledger["sent"]) > 0 && ledger["unexplained"] == 0, "{direction}: {run}");
+        assert!(number(&ledger["sent"]) > 0 && ledger["unexplained"] == 0, "{direction}, {ends}: {run}");
         place.assert_nothing_left();
     }
 }

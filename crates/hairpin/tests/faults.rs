@@ -104,14 +104,21 @@ fn a_read_only_disk_is_refused_before_anything_is_measured() {
 
 #[test]
 fn a_full_disk_loses_nothing_of_what_was_measured() {
+    for ends in ["processes", "threads"] {
+        or_skip!(a_full_disk(ends));
+    }
+}
+
+fn a_full_disk(ends: &str) -> Result<(), String> {
     let place = Place::new();
     // About 100 kB a round: the disk is full halfway.
-    let plan =
-        "round-trip --placement same-cpu --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run";
+    let plan = format!(
+        "round-trip --placement same-cpu --ends {ends} --transport pipe,unix-stream --rounds 10 --count 4000 --json --out disk/run"
+    );
     let script = format!(
         "\"$0\" {plan}; code=$?; \"$0\" report disk/run --json >report.json; cp -r disk/run saved; exit $code"
     );
-    let ran = or_skip!(with_disk(&place, "size=1M", &script)).with_code(3);
+    let ran = with_disk(&place, "size=1M", &script)?.with_code(3);
     let run = ran.json();
     assert_eq!(run["state"], "complete");
     for transport in ["pipe", "unix-stream"] {
@@ -134,6 +141,7 @@ fn a_full_disk_loses_nothing_of_what_was_measured() {
     let report = std::fs::read_to_string(place.path("report.json")).expect("it was reported");
     assert!(serde_json::from_str::<Value>(&report).is_ok_and(|report| report["format"] == 2), "{report}");
     place.assert_nothing_left();
+    Ok(())
 }
 
 /// Each folder and file of a run folder, as a path from it.
@@ -231,6 +239,25 @@ fn a_killed_server_fails_its_round_only() {
 }
 
 #[test]
+fn a_killed_client_fails_its_round_only() {
+    for (experiment, ends) in
+        [("round-trip", "processes"), ("round-trip", "threads"), ("bulk", "processes"), ("bulk", "threads")]
+    {
+        let place = Place::new();
+        let plan = [experiment, "--placement", "same-cpu", "--transport", "tcp", "--ends", ends, "--rounds", "2"];
+        let mut running = place.start(&[&plan[..], &["--duration", "500ms", "--json"]].concat());
+        signal("KILL", running.busy_client());
+        let run = running.end().with_code(3).json();
+        let case = case(&run, "tcp");
+        let failed = causes(case);
+        assert_eq!((failed.len(), &case["rounds"]), (1, &json!(1)), "{experiment}, {ends}: {case}");
+        let cause = "the round's process cannot be read: it ended early (signal: 9 (SIGKILL))";
+        assert!(failed[0].contains(cause), "{experiment}, {ends}: {failed:?}");
+        place.assert_nothing_left();
+    }
+}
+
+#[test]
 fn a_stopped_server_times_out() {
     for transport in ["tcp", "unix-datagram", "pipe", "shm"] {
         let place = Place::new();
@@ -304,12 +331,12 @@ fn an_alarm_that_somebody_sends_fails_no_round() {
         "1s",
     ];
     let mut running = place.start(&[&plan[..], &["--json"]].concat());
-    let echo = running.busy_server();
+    let server = running.busy_server();
     for _ in 0..20 {
         signal("ALRM", running.id());
     }
-    signal("ALRM", echo);
-    running.busy_server_after(echo);
+    signal("ALRM", server);
+    running.busy_server_after(server);
     for _ in 0..20 {
         signal("ALRM", running.id());
     }

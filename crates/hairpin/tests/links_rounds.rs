@@ -372,9 +372,9 @@ fn a_killed_run_leaves_no_link_that_is_stopped() {
         "run",
     ];
     let mut running = place.start(&plan);
-    let echo = running.busy_server();
+    let server = running.busy_server();
     let link = running.child(|words| words.contains(" __link ")).expect("a link is a process of its own");
-    for id in [link, echo] {
+    for id in [link, server] {
         signal("STOP", id);
     }
     signal("KILL", running.id());

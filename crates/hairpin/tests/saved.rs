@@ -11,12 +11,14 @@ use crate::support::{
 
 #[test]
 fn ctrl_c_ends_the_round_saves_and_reports() {
-    for name in ["INT", "TERM"] {
+    for (name, ends) in [("INT", "processes"), ("TERM", "processes"), ("INT", "threads")] {
         let place = Place::new();
         let plan = [
             "round-trip",
             "--placement",
             "same-cpu",
+            "--ends",
+            ends,
             "--transport",
             "tcp",
             "--rounds",
@@ -28,7 +30,7 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         ];
         let mut running = place.start(&plan);
         until("a round is saved", || saved_rounds(&place.path("run")) > 0);
-        running.busy_server();
+        running.busy_client();
         signal(name, running.id());
         let ran = running.end().with_code(130);
         assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "SIG{name}: {ran:#?}");

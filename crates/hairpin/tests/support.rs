@@ -122,15 +122,24 @@ impl Running {
 
     /// The same, of a later round than that of the server `last`.
     pub(crate) fn busy_server_after(&mut self, last: u32) -> u32 {
+        self.busy_after("__server", last)
+    }
+
+    /// The process of its client, once that is as busy. Where the ends are threads it holds the server too.
+    pub(crate) fn busy_client(&mut self) -> u32 {
+        self.busy_after("__round", 0)
+    }
+
+    fn busy_after(&mut self, command: &str, last: u32) -> u32 {
         const IN_THE_MIDDLE: u64 = 300;
         let mut found = None;
-        until("a server is busy", || {
+        until("an end is busy", || {
             assert!(
                 self.child.try_wait().expect("it is our child").is_none(),
                 "it ended before a round was under way"
             );
-            let mut servers = descendants(self.id()).into_iter().filter(|id| *id != last && is_server(*id));
-            found = servers.find(|id| {
+            let mut ends = descendants(self.id()).into_iter().filter(|id| *id != last && is_a(command, *id));
+            found = ends.find(|id| {
                 let times = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"].map(|name| status(*id, name));
                 times.into_iter().flatten().sum::<u64>() > IN_THE_MIDDLE
             });
@@ -247,8 +256,8 @@ fn children(id: u32) -> Vec<u32> {
 }
 
 /// Whether it is one already: between fork and exec a child still looks like its parent.
-fn is_server(id: u32) -> bool {
-    command_line(id).split(' ').any(|word| word == "__server")
+fn is_a(command: &str, id: u32) -> bool {
+    command_line(id).split(' ').any(|word| word == command)
 }
 
 /// The words of a process, apart by blanks; nothing where it has gone.
