@@ -21,6 +21,8 @@ use hairpin_model::round::{Extent, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, Setup, Wire};
 
+use crate::common::order_of;
+
 const COOKIE: Cookie = Cookie([7; 16]);
 /// Only a hang comes near it.
 const LIMIT_NS: u64 = 60_000_000_000;
@@ -60,21 +62,8 @@ fn allocations_of<T>(work: impl FnOnce() -> T) -> u64 {
 
 /// How often the client and the server allocate in a round of `count` messages.
 fn allocations(case: &Case, count: u64) -> [u64; 2] {
-    let order = RoundOrder {
-        case: case.clone(),
-        purpose: hairpin_model::round::Purpose::Timed,
-        block: 0,
-        extent: Extent::Count(count),
-        warm_up: Extent::Count(10),
-        timeout_ns: u64::try_from(Duration::from_secs(20).as_nanos()).expect("short"),
-        deadline_ns: u64::MAX,
-        // Fewer than are sent, so that the histogram of what is not kept is filled in the loop too.
-        keep_samples: 500,
-        allow_unmet_options: false,
-        port: 0,
-        not_before_ns: 0,
-        link_seed: 0,
-    };
+    // Fewer are kept than are sent, so that the histogram of what is not kept is filled in the loop too.
+    let order = RoundOrder { warm_up: Extent::Count(10), keep_samples: 500, ..order_of(case.clone(), count) };
     let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
     let transport = opening::transport(&case.flow().transport).expect("it is known");
     let card = transport.card();

@@ -1,4 +1,4 @@
-//! A far end that is not Hairpin's: it answers garbage, another length, nothing, or closes. The client must name
+//! A server that is not Hairpin's: it answers garbage, another length, nothing, or closes. The client must name
 //! the cause, in bounded time, over the real transports.
 
 use std::io::{Read, Write};
@@ -13,9 +13,11 @@ use hairpin_engine::loads::marks::Alone;
 use hairpin_engine::loads::{Client, Journey, run_client};
 use hairpin_model::case::{Case, Waiting};
 use hairpin_model::flow::Load;
-use hairpin_model::round::{Extent, Failure, RoundOrder};
+use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::trace::End;
 use hairpin_transports::{Cookie, HELLO_BYTES, is_hello};
+
+use crate::common::order_of;
 
 /// Bytes of a message and of its answer.
 const SIZE: usize = 12;
@@ -30,7 +32,7 @@ fn loads() -> [Load; 2] {
     [Load::PLAIN, Load::PLAIN.paced(1000.0)]
 }
 
-/// What a far end answers to the first message.
+/// What a server answers to the first message.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     /// As many bytes as it should, but others.
@@ -70,20 +72,8 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<Journey
             case.flow_mut().load.set_sizes(size, size);
         });
         assert_eq!(case.ends.waiting, Waiting::Block);
-        let order = RoundOrder {
-            case,
-            purpose: hairpin_model::round::Purpose::Timed,
-            block: 0,
-            extent: Extent::Count(COUNT),
-            warm_up: Extent::Count(0),
-            timeout_ns: u64::try_from(TIMEOUT.as_nanos()).expect("short"),
-            deadline_ns: u64::MAX,
-            keep_samples: 100,
-            allow_unmet_options: false,
-            port: 0,
-            not_before_ns: 0,
-            link_seed: 0,
-        };
+        let timeout_ns = u64::try_from(TIMEOUT.as_nanos()).expect("short");
+        let order = RoundOrder { timeout_ns, ..order_of(case, COUNT) };
         let transport = opening::transport(transport).expect("it is known");
         let card = transport.card();
         let (clock, stop) = (RealClock::calibrated(), AtomicBool::new(false));
@@ -97,7 +87,7 @@ fn travel(transport: &'static str, address: &str, load: &Load) -> Result<Journey
         // The test may have given up.
         drop(tell.send(journey));
     });
-    end.recv_timeout(LIMIT).expect("a round ends, whatever the far end does")
+    end.recv_timeout(LIMIT).expect("a round ends, whatever the server does")
 }
 
 fn cause(transport: &'static str, address: &str, load: &Load) -> String {

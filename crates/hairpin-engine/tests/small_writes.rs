@@ -108,9 +108,9 @@ fn nodelay_is_asked_of_both_ends_and_a_cork_of_the_client_only() {
         let measured = run(&order).expect("it runs");
         assert_eq!(option(measured.client(), OptionName::Nodelay), nodelay, "{remedy}");
         assert_eq!(option(measured.client(), OptionName::Cork), cork, "{remedy}");
-        let echo = measured.server().expect("it has a server");
-        assert_eq!(option(echo, OptionName::Nodelay), nodelay, "{remedy}");
-        assert_eq!(option(echo, OptionName::Cork), off, "{remedy}");
+        let server = measured.server().expect("it has a server");
+        assert_eq!(option(server, OptionName::Nodelay), nodelay, "{remedy}");
+        assert_eq!(option(server, OptionName::Cork), off, "{remedy}");
     }
 }
 
@@ -147,7 +147,7 @@ fn the_cases_own_options_stay_with_the_remedys() {
     let measured =
         run(&RoundOrder { case: order.case.clone().with(|changed| changed.flow_mut().options = options), ..order })
             .expect("it runs");
-    let echo = measured.server().expect("it has a server");
-    assert_eq!(option(echo, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
+    let server = measured.server().expect("it has a server");
+    assert_eq!(option(server, OptionName::Nodelay).0, Some("on"), "the case asks it of both ends");
     assert_eq!(option(measured.client(), OptionName::Sndbuf).0, Some("65536"));
 }

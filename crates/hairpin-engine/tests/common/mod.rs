@@ -1,4 +1,4 @@
-//! Rounds of exchanges between two threads, for the tests that need real sockets.
+//! Rounds for the tests that need real sockets.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,15 +14,14 @@ pub(crate) const COUNT: u64 = 20;
 /// Exchanges of the warm-up.
 pub(crate) const WARM_UP: u64 = 2;
 
-/// A timed round.
-pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
-    let exchange = Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, remedy };
+/// A timed round of so many messages.
+pub(crate) fn order_of(case: Case, count: u64) -> RoundOrder {
     RoundOrder {
-        case: Case::small_writes(transport, exchange).with(|changed| changed.ends.kind = EndKind::Threads),
+        case,
         purpose: Purpose::Timed,
         block: 0,
-        extent: Extent::Count(COUNT),
-        warm_up: Extent::Count(WARM_UP),
+        extent: Extent::Count(count),
+        warm_up: Extent::Count(0),
         timeout_ns: 20_000_000_000,
         deadline_ns: u64::MAX,
         keep_samples: 1000,
@@ -31,6 +30,13 @@ pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder
         not_before_ns: 0,
         link_seed: 0,
     }
+}
+
+/// A timed round of exchanges.
+pub(crate) fn order(transport: &str, writes: &str, remedy: Remedy) -> RoundOrder {
+    let exchange = Exchange { writes: writes.parse().expect("writes"), gap_ns: 0, pipeline: 1, remedy };
+    let case = Case::small_writes(transport, exchange).with(|changed| changed.ends.kind = EndKind::Threads);
+    RoundOrder { warm_up: Extent::Count(WARM_UP), ..order_of(case, COUNT) }
 }
 
 /// An engine that starts `server_program` where the ends are processes.
