@@ -21,7 +21,7 @@ use std::time::Duration;
 use hairpin_engine::Engine;
 use hairpin_engine::control::{Control, ControlError, Message, VERSION};
 use hairpin_engine::ends::{Host, server, start};
-use hairpin_model::case::{Case, Waiting};
+use hairpin_model::case::{Case, Placement, Waiting};
 use hairpin_model::flow::{Direction, Flow};
 use hairpin_model::round::{EndReport, Extent, Failure, Finished, Measured, Outcome, Purpose, RoundOrder};
 
@@ -39,6 +39,7 @@ const BESIDE: usize = 16;
 struct Kind {
     name: &'static str,
     direction: Direction,
+    placement: Placement,
     messages: &'static [(End, &'static str)],
 }
 
@@ -46,6 +47,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "ping-pong",
         direction: Direction::RoundTrip,
+        placement: Placement::SameCpu,
         messages: &[
             (End::Client, "version"),
             (End::Client, "order"),
@@ -57,9 +59,17 @@ const KINDS: &[Kind] = &[
             (End::Server, "report"),
         ],
     },
+    // Where a message may have to wake another CPU, pings tell how long that takes.
+    Kind {
+        name: "ping-pong on any CPU",
+        direction: Direction::RoundTrip,
+        placement: Placement::Unpinned,
+        messages: &[(End::Client, "ping"), (End::Server, "ping")],
+    },
     Kind {
         name: "stream up",
         direction: Direction::Up,
+        placement: Placement::SameCpu,
         messages: &[
             (End::Client, "version"),
             (End::Client, "order"),
@@ -73,6 +83,7 @@ const KINDS: &[Kind] = &[
     Kind {
         name: "stream down",
         direction: Direction::Down,
+        placement: Placement::SameCpu,
         messages: &[
             (End::Client, "version"),
             (End::Client, "order"),
@@ -85,6 +96,14 @@ const KINDS: &[Kind] = &[
         ],
     },
 ];
+
+impl Kind {
+    fn order(&self) -> RoundOrder {
+        let mut order = order(self.direction);
+        order.case.ends.placement = self.placement;
+        order
+    }
+}
 
 fn order(direction: Direction) -> RoundOrder {
     let flow = match direction {
@@ -191,8 +210,8 @@ fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<
 }
 
 /// Runs a round over that carrier, with a frame spoilt.
-fn round(carrier: &Carrier, direction: Direction, pace: Pace, spoilt: Option<Spoilt>) -> Result<Ended, String> {
-    round_of(carrier, order(direction), pace, spoilt, None)
+fn round(carrier: &Carrier, kind: &Kind, pace: Pace, spoilt: Option<Spoilt>) -> Result<Ended, String> {
+    round_of(carrier, kind.order(), pace, spoilt, None)
 }
 
 /// The same with another order, and the client's sign that the user ends the run.
@@ -262,7 +281,7 @@ fn a_round_is_whole_over_every_carrier_also_byte_by_byte_and_late() {
     for carrier in CARRIERS {
         for (kind, pace) in KINDS.iter().flat_map(|kind| [(kind, Pace::AtOnce), (kind, Pace::Late)]) {
             let what = format!("{} over {}, {pace:?}", kind.name, carrier.name);
-            let ended = round(carrier, kind.direction, pace, None).unwrap_or_else(|why| panic!("{what}: {why}"));
+            let ended = round(carrier, kind, pace, None).unwrap_or_else(|why| panic!("{what}: {why}"));
             let (client, server) = (ended.client, ended.server.expect("it reports"));
             let client = client.unwrap_or_else(|failure| panic!("{what}: {failure:?}"));
             let ledger = &client.flows[0].ledger;
@@ -283,7 +302,7 @@ fn a_round_is_whole_over_every_carrier_also_byte_by_byte_and_late() {
 #[test]
 fn what_was_measured_until_ctrl_c_is_reported_over_every_carrier() {
     for (carrier, kind) in CARRIERS.iter().flat_map(|carrier| KINDS.iter().map(move |kind| (carrier, kind))) {
-        let endless = RoundOrder { extent: Extent::DurationNs(3_600_000_000_000), ..order(kind.direction) };
+        let endless = RoundOrder { extent: Extent::DurationNs(3_600_000_000_000), ..kind.order() };
         let stop = Some(Arc::new(AtomicBool::new(false)));
         let what = format!("{} over {}", kind.name, carrier.name);
         let ended =
@@ -381,7 +400,7 @@ impl Row {
     fn check(&self) -> Result<(), String> {
         let Self { carrier, kind, spoilt } = *self;
         let reader = spoilt.by.other();
-        let Ended { client, server, .. } = round(carrier, kind.direction, Pace::AtOnce, Some(spoilt))?;
+        let Ended { client, server, .. } = round(carrier, kind, Pace::AtOnce, Some(spoilt))?;
         let (client, server) = (client.err(), server.err());
         let is = |told: &Option<Failure>, cause: &str| {
             let rest = told.as_ref().and_then(|told| told.cause.strip_prefix(cause));
@@ -449,7 +468,7 @@ fn a_spoilt_frame_ends_both_ends_and_the_one_that_reads_it_says_why() {
     let mut rows = Vec::new();
     for carrier in CARRIERS {
         for kind in KINDS {
-            let whole = round(carrier, kind.direction, Pace::AtOnce, None).expect("it ends");
+            let whole = round(carrier, kind, Pace::AtOnce, None).expect("it ends");
             for (by, message) in kind.messages {
                 let said = whole.said[*by as usize].iter().find(|said| said.name() == *message);
                 let bytes = framed(said.expect("it says that in such a round")).len();
@@ -465,7 +484,7 @@ fn a_spoilt_frame_ends_both_ends_and_the_one_that_reads_it_says_why() {
 /// Cut at whatever byte, a message is none, and nothing of it is taken.
 #[test]
 fn a_message_that_is_cut_short_is_none_over_any_carrier() {
-    let wholes = KINDS.iter().map(|kind| round(&CARRIERS[0], kind.direction, Pace::AtOnce, None).expect("it ends"));
+    let wholes = KINDS.iter().map(|kind| round(&CARRIERS[0], kind, Pace::AtOnce, None).expect("it ends"));
     // Each once: that of another load differs in its figures.
     let said = wholes.flat_map(|whole| whole.said).flatten().map(|message| (message.name(), message));
     let frames: BTreeMap<&str, Vec<u8>> = said.map(|(name, message)| (name, framed(&message))).collect();
