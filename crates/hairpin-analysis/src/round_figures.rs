@@ -109,14 +109,11 @@ fn median_of(values: &mut [u64]) -> Option<f64> {
     Some(lower.midpoint(upper))
 }
 
-/// Fills in the figures of a stream from what its receiver counted; other flows stay as they are.
-pub fn stream_figures(flow: &mut FlowRecord) {
+/// Fills in the figures of a stream of writes of this size from what its receiver counted; other flows stay as they are.
+pub fn stream_figures(flow: &mut FlowRecord, write_size_bytes: u64) {
     let Some(received) = &flow.received else { return };
     flow.figures.samples = flow.ledger.received;
-    // Each message is as long as the next.
-    let share = received.bytes_after_first as f64 / received.bytes.max(1) as f64;
-    let seconds = received.over_ns as f64 / 1e9;
-    flow.figures.rate_per_s = if seconds > 0.0 { flow.ledger.received as f64 * share / seconds } else { 0.0 };
+    flow.figures.rate_per_s = received.goodput_bytes_per_s().unwrap_or(0.0) / write_size_bytes.max(1) as f64;
 }
 
 #[cfg(test)]

@@ -72,8 +72,10 @@ pub fn round_ns(case: &Case, extents: [Extent; 2], capabilities: &HostCapabiliti
     // The connection takes a way there and back too, and so does its end.
     let link_ns = if case.is_emulated() { links::START_NS.saturating_add(travel_ns.saturating_mul(2)) } else { 0 };
     let messages_ns = extents.map(takes_ns).into_iter().fold(0, u64::saturating_add);
+    let drain_ns =
+        if matches!(case.flow().load, Load::Stream { .. }) { links::drain_ns(case, capabilities) } else { 0 };
     let connections_ns = CONNECTION_NS.saturating_mul(u64::from(case.flow().connections));
-    OVERHEAD_NS.saturating_add(connections_ns).saturating_add(link_ns).saturating_add(messages_ns)
+    [connections_ns, link_ns, messages_ns, drain_ns].into_iter().fold(OVERHEAD_NS, u64::saturating_add)
 }
 
 impl Planned {

@@ -8,6 +8,7 @@
 
 use hairpin_model::capabilities::{HostCapabilities, KnownLink};
 use hairpin_model::case::{Case, LOOPBACK};
+use hairpin_model::flow::Direction;
 use hairpin_model::refused::Refused;
 
 use crate::knobs::Knobs;
@@ -66,6 +67,21 @@ pub fn between(case: &Case, capabilities: &HostCapabilities) -> Option<KnownLink
 #[must_use]
 pub fn travel_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
     between(case, capabilities).map_or(0, |link| on_the_way_ns(case, &link))
+}
+
+/// What the kernel takes of one connection of a stream before it has no room, in bytes; used for estimates only.
+const SEND_BUFFER_BYTES: u64 = 128 << 10;
+
+/// How long a link takes for what a stream still has in its send buffers when it ends, in ns. 0 on the loopback.
+#[must_use]
+pub fn drain_ns(case: &Case, capabilities: &HostCapabilities) -> u64 {
+    let flow = case.flow();
+    let way = usize::from(flow.direction == Direction::Down);
+    let rate = between(case, capabilities).and_then(|link| link.bits_per_s[way]);
+    rate.map_or(0, |bits_per_s| {
+        let bytes = u128::from(flow.wires()) * u128::from(SEND_BUFFER_BYTES.max(flow.load.size_bytes()));
+        saturated(bytes * 8 * u128::from(SECOND_NS) / u128::from(bits_per_s.max(1)))
+    })
 }
 
 fn on_the_way_ns(case: &Case, link: &KnownLink) -> u64 {

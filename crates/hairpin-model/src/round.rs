@@ -166,17 +166,18 @@ pub struct FlowRecord {
 /// What the receiver of a stream counted after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Received {
-    /// Bytes that arrived.
+    /// Measured bytes that arrived.
     pub bytes: u64,
-    /// Bytes that arrived after the first arrival, so that `bytes_after_first / over_ns` is a rate.
+    /// Bytes that arrived after the first measured arrival, those of connections that were still warming up among them, so
+    /// that `bytes_after_first / over_ns` is a rate.
     pub bytes_after_first: u64,
-    /// From the first arrival to the last, in ns.
+    /// From the first measured arrival to the last, in ns.
     pub over_ns: u64,
     /// Messages that overtook an earlier one.
     pub reordered: u64,
     /// Width of the intervals of the time line, in ns.
     pub interval_ns: u64,
-    /// Bytes that arrived in each interval from the first arrival on.
+    /// Bytes that arrived in each interval from the first measured arrival on.
     pub interval_bytes: Vec<u64>,
 }
 

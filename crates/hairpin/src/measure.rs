@@ -162,7 +162,8 @@ pub(crate) fn figure(
         measured.flow_mut().figures = figures;
     }
     if let Outcome::Measured(measured) = &mut record.outcome {
-        measured.flows.iter_mut().for_each(stream_figures);
+        let flows = measured.flows.iter_mut().zip(&record.order.case.flows);
+        flows.for_each(|(measured, flow)| stream_figures(measured, flow.load.size_bytes()));
     }
     if let Some(trace) = trace {
         traced(record, trace);

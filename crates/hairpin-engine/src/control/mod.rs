@@ -40,7 +40,7 @@ pub enum Message {
     Ping,
     /// The client: the warm-up is over, measure from the next message on.
     Measure,
-    /// The server: it has read its counters, and measures.
+    /// The server: it has read its counters, and measures. Also the end that sends a one-way load: its warm-up is over.
     Measuring,
     /// Either end, now and then during a load: how far it is.
     Progress(Progress),

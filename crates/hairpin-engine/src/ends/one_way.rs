@@ -1,7 +1,7 @@
 //! The load of a one-way flow: one end sends, the other receives, whichever of them is the client.
 //!
-//! The sender tells over control how much it has sent once it has ended, so that the receiver knows what is still to come. The
-//! receiver ends when all has come or, where messages may be lost, when nothing came for a while. A receiver whose user ends
+//! The sender tells over control when its warm-up is over, from when on the receiver times what arrives, and how much it has sent
+//! once it has ended, so that the receiver knows what is still to come. The receiver ends when all has come or, where messages may be lost, when nothing came for a while. A receiver whose user ends
 //! the run tells the sender to stop, and takes what is on its way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,15 +104,20 @@ pub(super) fn of_server(report: &mut EndReport, order: &RoundOrder) -> Result<St
     }
 }
 
-/// The facts of the first wire, with the drops of all.
+/// The facts of the first wire, with the events that the others counted.
 pub(super) fn facts_of_all(order: &RoundOrder, card: &Card, wires: &[Box<dyn Wire>]) -> Vec<Fact> {
     let Some((first, others)) = wires.split_first() else { return Vec::new() };
     let mut all = facts(&order.case, card, &**first);
-    let drops = |facts: &[Fact]| fact::number(facts, fact_names::SOCKET_DROPS).unwrap_or(0.0);
-    let of_others: f64 = others.iter().map(|wire| drops(&wire.effective())).sum();
-    let own = all.iter_mut().find(|fact| fact.name == fact_names::SOCKET_DROPS);
-    if let Some(own) = own {
-        *own = Fact::number(fact_names::SOCKET_DROPS, drops(std::slice::from_ref(own)) + of_others);
+    let events = others.iter().flat_map(|wire| wire.effective());
+    for event in events.filter(|fact| fact_names::EVENTS.contains(&fact.name.as_str())) {
+        let Some(count) = fact::number(std::slice::from_ref(&event), &event.name) else { continue };
+        match all.iter_mut().find(|own| own.name == event.name) {
+            Some(own) => {
+                let so_far = fact::number(std::slice::from_ref(own), &event.name).unwrap_or(0.0);
+                *own = Fact::number(&event.name, so_far + count);
+            }
+            None => all.push(event),
+        }
     }
     all
 }
@@ -140,7 +145,9 @@ impl OneWay<'_> {
             ended: &ended,
             tells_of_the_user: is_client && !self.sends(),
             stops_with_the_user: is_client && self.sends(),
+            tells_of_the_begin: self.sends(),
             usage: Usage::now(),
+            measures: false,
             sent: None,
             failure: None,
             stalled: Stalled {
@@ -158,7 +165,7 @@ impl OneWay<'_> {
         }
         let outcome = outcome?;
         if self.sends() {
-            marks.peer.tell(&Message::Sent(progress(&outcome.total.measured)))?;
+            marks.peer.tell(&Message::Sent(progress(&outcome.total.all())))?;
         }
         Ok(Ran { interrupted: self.stop.load(Ordering::Relaxed), streamed: self.streamed(&outcome), usage })
     }
@@ -273,8 +280,12 @@ struct Told<'a> {
     tells_of_the_user: bool,
     /// This end sends and is the user's.
     stops_with_the_user: bool,
+    /// This end sends: it tells when its warm-up is over.
+    tells_of_the_begin: bool,
     /// From the first measured message on.
     usage: Usage,
+    /// The sender's warm-up is over.
+    measures: bool,
     sent: Option<Totals>,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
@@ -329,6 +340,7 @@ impl Told<'_> {
             let Some(message) = self.peer.heard()? else { return Ok(()) };
             match message {
                 Message::Progress(_) => {}
+                Message::Measuring => self.measures = true,
                 Message::Sent(all) => {
                     self.sent = Some(Totals { messages: all.messages_sent, bytes: all.bytes_sent });
                 }
@@ -342,7 +354,16 @@ impl Told<'_> {
 
 impl Marks for Told<'_> {
     fn begin(&mut self) {
+        if self.tells_of_the_begin
+            && let Err(failure) = self.peer.tell(&Message::Measuring)
+        {
+            self.fail(failure);
+        }
         self.usage = Usage::now();
+    }
+
+    fn measures(&mut self) -> bool {
+        self.measures
     }
 
     fn progress(&mut self, so_far: &Tally) {

@@ -6,7 +6,7 @@
 //!
 //! Defaults and why:
 //! - writes of 64 KiB, as programs that move files make them; of 1400 B where a write is a message, which fits a packet.
-//! - 200 ms a round after a warm-up of 100 ms, in which TCP opens its window.
+//! - 200 ms a round after a warm-up of 100 ms, in which TCP opens its window; over a link both last 20 round trips, 1 s at most.
 //! - waiting by `poll`, as one end waits for all of its wires at once; what cannot be polled is skipped unless `--waiting spin`.
 
 use hairpin_model::capabilities::HostCapabilities;
@@ -20,6 +20,7 @@ use crate::budget;
 use crate::experiment::{Experiment, Planning};
 use crate::knob::{Knob, KnobKind};
 use crate::knobs::Knobs;
+use crate::links;
 use crate::quantity::MOST_MESSAGES;
 use crate::selection;
 use crate::sequence::Planned;
@@ -77,7 +78,12 @@ const KNOBS: &[Knob] = &[
         KnobKind::Whole { min: 1, max: MOST_MESSAGES },
         "Writes measured on each connection in each round, instead of --duration",
     ),
-    Knob::new("duration", "TIME", shared::LASTS, "How long each round measures; 200ms unless --count is given"),
+    Knob::new(
+        "duration",
+        "TIME",
+        shared::LASTS,
+        "How long each round measures; default: 200ms, up to 1s over a link",
+    ),
     budget::ROUNDS,
     budget::OVER,
     budget::QUICK,
@@ -85,7 +91,7 @@ const KNOBS: &[Knob] = &[
         "warmup",
         "EXTENT",
         KnobKind::ExtentOr(AUTO),
-        "Unmeasured start of each round, writes or a time; auto is 100ms",
+        "Unmeasured start of each round, writes or a time; auto is 100ms, up to 1s over a link",
     )
     .or(&[AUTO]),
     shared::SEED,
@@ -105,7 +111,14 @@ fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refu
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
     asked.refuse_too_many(candidates.len())?;
-    let planned = |case| Planned::of(case, asked.warm_up, asked.extent, knobs, capabilities);
+    let planned = |case: Case| {
+        let travel_ns = links::travel_ns(&case, capabilities);
+        let lasts = |asked: Option<Extent>, least_ns| {
+            asked.unwrap_or(Extent::DurationNs(links::duration_ns(least_ns, travel_ns)))
+        };
+        let (warm_up, extent) = (lasts(asked.warm_up, WARM_UP_NS), lasts(asked.extent, DURATION_NS));
+        Planned::of(case, warm_up, extent, knobs, capabilities)
+    };
     selection::sieved(&candidates, capabilities, |card| asked.cases(card).into_iter().map(planned).collect())
 }
 
@@ -115,8 +128,8 @@ struct Asked {
     directions: Vec<Direction>,
     write_sizes: Vec<u64>,
     connections: Vec<u32>,
-    extent: Extent,
-    warm_up: Extent,
+    extent: Option<Extent>,
+    warm_up: Option<Extent>,
 }
 
 impl Asked {
@@ -128,8 +141,8 @@ impl Asked {
             directions: knobs.choices("direction", Direction::ONE_WAY),
             write_sizes: knobs.values("write-size"),
             connections: connections.collect(),
-            extent: shared::extent(knobs, "count")?.unwrap_or(Extent::DurationNs(DURATION_NS)),
-            warm_up: knobs.value("warmup").unwrap_or(Extent::DurationNs(WARM_UP_NS)),
+            extent: shared::extent(knobs, "count")?,
+            warm_up: knobs.value("warmup"),
         })
     }
 

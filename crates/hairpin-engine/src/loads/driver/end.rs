@@ -80,17 +80,24 @@ impl<'a, C: Clock> End<'a, C> {
         self.now_ns = self.clock.now_ns();
     }
 
-    /// Counts what a call on a wire did; measured bytes moved now.
+    /// Times what moves from now on, whether it is measured or not.
+    pub(super) fn begin(&mut self) {
+        self.total.first_ns.get_or_insert(self.now_ns);
+        self.time_line.note(self.now_ns, 0);
+    }
+
+    /// Counts what a call on a wire did; its bytes moved now.
     pub(super) fn count(&mut self, wire: usize, is_measured: bool, counts: Counts) {
         self.set.made_progress();
         let bytes = counts.bytes_sent + counts.bytes_received;
+        let is_timed = bytes > 0 && (is_measured || self.total.first_ns.is_some());
         for tally in [&mut self.wires[wire], &mut self.total] {
             tally.count(is_measured, counts);
-            if is_measured && bytes > 0 {
+            if is_timed {
                 tally.moved(self.now_ns, bytes);
             }
         }
-        if is_measured && bytes > 0 {
+        if is_timed {
             self.time_line.note(self.now_ns, bytes);
         }
     }

@@ -69,16 +69,18 @@ pub struct Tally {
     pub measured: Counts,
     /// Of the warm-up.
     pub warm_up: Counts,
-    /// When the first measured bytes had been sent or received, in ns of this end's clock.
+    /// When the first measured bytes had been sent or received, or the receiver heard that they were sent, in ns of this end's
+    /// clock.
     pub first_ns: Option<u64>,
-    /// When the last had.
+    /// When the last bytes had.
     pub last_ns: Option<u64>,
-    /// Measured bytes without those of the first call, which came before `first_ns`.
+    /// All bytes after `first_ns`: also those of wires that still warm up, which take a share of the path. Without those of the
+    /// call that gave the first, since the time that they took is not known.
     pub bytes_after_first: u64,
 }
 
 impl Tally {
-    /// Measured bytes that were sent or received by then.
+    /// Bytes that were sent or received by then, from the first measured ones on.
     fn moved(&mut self, at_ns: u64, bytes: u64) {
         if self.first_ns.is_some() {
             self.bytes_after_first += bytes;
@@ -99,6 +101,14 @@ impl Tally {
     fn count(&mut self, is_measured: bool, counts: Counts) {
         if is_measured { &mut self.measured } else { &mut self.warm_up }.add(counts);
     }
+
+    /// Warm-up and measurement together.
+    #[must_use]
+    pub fn all(&self) -> Counts {
+        let mut all = self.measured;
+        all.add(self.warm_up);
+        all
+    }
 }
 
 /// What an end brings home.
@@ -108,7 +118,7 @@ pub struct Outcome {
     pub wires: Vec<Tally>,
     /// Of all wires.
     pub total: Tally,
-    /// Measured bytes over time, of all wires.
+    /// Bytes over time, of all wires, from the first measured ones on.
     pub time_line: TimeLine,
     /// System calls of waiting; those of sending and receiving are counted by the wires.
     pub waits: u64,
@@ -161,10 +171,10 @@ pub enum DriverError {
     },
 }
 
-/// What was sent, in sum over all wires.
+/// What was sent, in sum over all wires and with the warm-up: a connection can still be warming up when others have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Measured messages.
+    /// Messages.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -172,8 +182,14 @@ pub struct Totals {
 
 /// What an end tells and hears meanwhile, beside the wires. Nothing in it may wait.
 pub trait Marks {
-    /// The first measured message is about to be sent; the first has come.
+    /// The first measured message is about to be sent; the receiver times what comes from now on.
     fn begin(&mut self) {}
+
+    /// Whether the sender's warm-up is over. Asked of the receiver's marks, as [`Marks::sent`] is and after it: what is on
+    /// its way by then may be the warm-up of seconds, and takes the path from what is measured.
+    fn measures(&mut self) -> bool {
+        false
+    }
 
     /// Every [`PROGRESS_NS`]: what all wires carried so far.
     fn progress(&mut self, _so_far: &Tally) {}

@@ -108,7 +108,11 @@ impl<C: Clock> Run<'_, C> {
                 self.last_news_ns = self.end.now_ns;
             }
         }
-        let came = self.end.total.measured;
+        if marks.measures() && !self.has_begun {
+            self.begin(marks);
+            self.end.begin();
+        }
+        let came = self.end.total.all();
         let all = |sent: Totals| came.messages_received >= sent.messages && came.bytes_received >= sent.bytes;
         if self.sent.is_some_and(all) {
             return Some(Ended::Complete);
