@@ -73,6 +73,7 @@ const KINDS: &[Kind] = &[
         messages: &[
             (End::Client, "version"),
             (End::Client, "order"),
+            (End::Client, "measuring"),
             (End::Client, "sent"),
             (End::Server, "version"),
             (End::Server, "listening"),
@@ -91,6 +92,7 @@ const KINDS: &[Kind] = &[
             (End::Server, "version"),
             (End::Server, "listening"),
             (End::Server, "ready"),
+            (End::Server, "measuring"),
             (End::Server, "sent"),
             (End::Server, "report"),
         ],
@@ -200,7 +202,7 @@ struct Ended {
 fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<End> {
     match fault {
         // What is missing is missed by the load itself.
-        Fault::Silent(0) if message == "sent" => None,
+        Fault::Silent(0) if message == "sent" || message == "measuring" && by == End::Client => None,
         // The server has ended, which closes its channel.
         Fault::Silent(_) if message == "report" => None,
         Fault::Silent(_) | Fault::Slow if carrier.is_a_process => Some(End::Client),
@@ -208,6 +210,9 @@ fn noticing(carrier: &Carrier, Spoilt { by, message, fault }: Spoilt) -> Option<
         _ => None,
     }
 }
+
+/// The cause of a server that ended and whose last message is lost.
+const LOST: &str = "lost";
 
 /// Runs a round over that carrier, with a frame spoilt.
 fn round(carrier: &Carrier, kind: &Kind, pace: Pace, spoilt: Option<Spoilt>) -> Result<Ended, String> {
@@ -224,6 +229,7 @@ fn round_of(
 ) -> Result<Ended, String> {
     let mut engine = engine();
     let noticing = spoilt.and_then(|spoilt| noticing(carrier, spoilt));
+    let is_flooded = spoilt.is_some_and(|spoilt| spoilt.fault == Fault::OnlyProgress && carrier.name == "TCP");
     let name = thread_name();
     let (mut server, server_side) = Server::start(carrier, &engine, &name, noticing == Some(End::Server));
     let (own, client_side) = join(carrier);
@@ -258,6 +264,8 @@ fn round_of(
         server: match said[1].last() {
             Some(Message::Report(report)) => Ok(report.clone()),
             Some(Message::Failed(failure)) => Err(failure.clone()),
+            // Closed with a flood unread, TCP may discard what was said last.
+            _ if is_flooded => Err(Failure { cause: LOST.to_owned(), hint: LOST.to_owned() }),
             other => return Err(format!("the server does not say how it ended: {other:?}")),
         },
         said,
@@ -367,11 +375,13 @@ impl Row {
     /// Why the end fails that reads the frame; none where the frame tells it only that it is done, which its end tells too.
     fn cause(&self) -> Option<String> {
         let Spoilt { by, message, fault } = self.spoilt;
-        let ends_the_load = matches!(message, "measure" | "sent" | "complete");
+        let ends_the_load = matches!(message, "measure" | "measuring" | "sent" | "complete");
+        let is_of_a_stream =
+            message == "sent" || message == "measuring" && self.kind.direction != Direction::RoundTrip;
         let problem = match fault {
             Fault::Cut(_) if by == End::Client && ends_the_load => return None,
             // Nothing is waited for but the load itself, which stands still.
-            Fault::Silent(0) | Fault::OnlyProgress if message == "sent" => {
+            Fault::Silent(0) | Fault::OnlyProgress if is_of_a_stream => {
                 return Some("timed out: the load made no progress for 500 ms".to_owned());
             }
             Fault::Silent(_) if message == "report" => "it closed the control channel".to_owned(),
@@ -418,8 +428,12 @@ impl Row {
             (Some(_), End::Server) if noticing(carrier, spoilt) == Some(End::Client) => {
                 is(&client, "the server: no message for 300 ms") && (server.is_none() || is(&server, gone))
             }
-            // The server tells the client.
-            (Some(cause), End::Server) => is(&server, &cause) && client == server,
+            (Some(_), End::Server) if is(&server, LOST) => client.is_some(),
+            // The server tells the client, which may have seen its wire break before.
+            (Some(cause), End::Server) => {
+                let told = client.as_ref().zip(server.as_ref());
+                is(&server, &cause) && told.is_some_and(|(client, server)| client.cause.ends_with(&server.cause))
+            }
             (None, _) => server.is_none(),
         };
         let is_hinted = [&client, &server].into_iter().flatten().all(|told| !told.hint.is_empty());
