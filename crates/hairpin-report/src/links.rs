@@ -118,13 +118,7 @@ pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
         0 => "none dropped".to_owned(),
         all => format!("dropped {} ({})", count(all), by_name(&packets.dropped)),
     });
-    let others = [
-        (packets.duplicated, "duplicated"),
-        (packets.reordered, "reordered"),
-        (packets.corrupted, "corrupted"),
-        (packets.inside, "still inside"),
-    ];
-    parts.extend(others.iter().filter(|(of, _)| *of > 0).map(|(of, what)| format!("{} {what}", count(*of))));
+    parts.extend(packets.others().map(|(what, of)| format!("{} {what}", count(of))));
     match packets.unexplained() {
         0 => {}
         missing @ 1.. => parts.push(format!("{missing} missing without a cause")),
