@@ -9,6 +9,7 @@ pub mod capabilities;
 pub mod card;
 pub mod case;
 pub mod claim;
+pub mod comparison;
 pub mod digest;
 pub mod environment;
 pub mod exchange;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Placement, Waiting};
+use hairpin_model::comparison::DifferentLinks;
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
 use hairpin_model::words;
 
-use super::keys::{DifferentLinks, Keys};
+use super::keys::Keys;
 use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;

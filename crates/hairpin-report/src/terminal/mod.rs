@@ -19,8 +19,8 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::chains::{self, Step, chains};
-use crate::comparison::ComparisonReport;
 use crate::{exchanges, findings, links, trust, wording};
+use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
 pub use look::Look;
