@@ -245,7 +245,7 @@ fn failures(page: &mut Page, run: &Run) {
 }
 
 fn skipped(page: &mut Page, run: &Run) {
-    let told = |(names, reason): (Vec<String>, String)| (page::PLAIN, format!("{}: {reason}", names.join(", ")));
+    let told = |(reason, names): (String, Vec<String>)| (page::PLAIN, format!("{}: {reason}", names.join(", ")));
     page.section("Skipped", "", wording::skipped(run).into_iter().map(told));
 }
 
