@@ -4,11 +4,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::{Case, Path, Placement, Waiting};
 use crate::fact::Fact;
+use crate::fields::at_least_one;
 use crate::figure::Figure;
 use crate::flow::Flow;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
-use crate::lists::at_least_one;
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
 use crate::trace::End;
