@@ -158,19 +158,30 @@ impl Circumstances {
         })
     }
 
-    /// How many combinations there are on one transport, at most.
-    #[must_use]
-    pub fn combinations(&self) -> u64 {
-        let option_sets = self.option_sets.len() + self.trials.len();
-        product(&[
+    /// Refuses a plan before its cases are written out one by one, so that no list of lists fills the memory. `own` is how
+    /// many values there are of each thing that only the experiment combines.
+    ///
+    /// # Errors
+    /// [`Refused`] where there would be more than [`MOST_CASES`].
+    pub fn refuse_too_many(&self, own: &[usize]) -> Result<(), Refused> {
+        let shared = [
             self.waitings.len(),
             self.placements.len(),
             self.ends.len(),
             self.links.len(),
-            option_sets,
+            self.option_sets.len() + self.trials.len(),
             self.cpu_idles.len(),
             self.replicates.len(),
-        ])
+        ];
+        let lengths = own.iter().chain(&shared).map(|length| *length as u64);
+        let combinations = lengths.fold(1, u64::saturating_mul);
+        if combinations <= MOST_CASES {
+            return Ok(());
+        }
+        Err(Refused::new(
+            format!("the knobs combine to {combinations} cases, more than {MOST_CASES}"),
+            "sweep fewer values at once",
+        ))
     }
 
     /// The options asked for in so many words, in every set.
@@ -229,26 +240,6 @@ pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) 
         case
     };
     cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect()
-}
-
-/// The product of some lengths, as great as it may be.
-#[must_use]
-pub fn product(lengths: &[usize]) -> u64 {
-    lengths.iter().fold(1_u64, |product, length| product.saturating_mul(*length as u64))
-}
-
-/// Refuses a plan before its cases are written out one by one, so that no list of lists fills the memory.
-///
-/// # Errors
-/// [`Refused`] where there would be more than [`MOST_CASES`].
-pub fn refuse_too_many(combinations: u64) -> Result<(), Refused> {
-    if combinations <= MOST_CASES {
-        return Ok(());
-    }
-    Err(Refused::new(
-        format!("the knobs combine to {combinations} cases, more than {MOST_CASES}"),
-        "sweep fewer values at once",
-    ))
 }
 
 /// How much a round measures, by the knob `count` or by `duration`, where one of them is given.

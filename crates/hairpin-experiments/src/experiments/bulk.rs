@@ -83,7 +83,8 @@ const KNOBS: &[Knob] = &[
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
-    asked.refuse_too_many(candidates.len())?;
+    let own = [candidates.len(), asked.directions.len(), asked.write_sizes.len().max(1), asked.connections.len()];
+    asked.circumstances.refuse_too_many(&own)?;
     let planned = |case| Planned::of(case, asked.warm_up, asked.extent, knobs, capabilities);
     selection::sieved(&candidates, capabilities, |card| asked.cases(card).into_iter().map(planned).collect())
 }
@@ -110,11 +111,6 @@ impl Asked {
             extent: shared::extent(knobs, "count")?.unwrap_or(Extent::DurationNs(DURATION_NS)),
             warm_up: knobs.value("warmup").unwrap_or(Extent::DurationNs(WARM_UP_NS)),
         })
-    }
-
-    fn refuse_too_many(&self, transports: usize) -> Result<(), Refused> {
-        let own = [transports, self.directions.len(), self.write_sizes.len().max(1), self.connections.len()];
-        shared::refuse_too_many(shared::product(&own).saturating_mul(self.circumstances.combinations()))
     }
 
     /// Every combination on one transport, impossible ones among them.

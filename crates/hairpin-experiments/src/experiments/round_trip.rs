@@ -82,7 +82,8 @@ const DEFAULT_COUNT: u64 = 1250;
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
-    asked.refuse_too_many(candidates.len())?;
+    let (replies, rates) = (asked.reply_sizes.len().max(1), asked.rates_per_s.len().max(1));
+    asked.circumstances.refuse_too_many(&[candidates.len(), asked.sizes.len(), replies, rates])?;
     selection::sieved(&candidates, capabilities, |card| {
         asked.cases(card).into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
     })
@@ -112,16 +113,6 @@ impl Asked {
             extent,
             warm_up: knobs.value("warmup"),
         })
-    }
-
-    fn refuse_too_many(&self, transports: usize) -> Result<(), Refused> {
-        let own = shared::product(&[
-            transports,
-            self.sizes.len(),
-            self.reply_sizes.len().max(1),
-            self.rates_per_s.len().max(1),
-        ]);
-        shared::refuse_too_many(own.saturating_mul(self.circumstances.combinations()))
     }
 
     /// Every combination on one transport, impossible ones among them.
