@@ -2,9 +2,9 @@
 //! than with default options.
 
 use hairpin_model::case::Case;
-use hairpin_model::exchange::{Exchange, Remedy};
+use hairpin_model::exchange::Remedy;
 use hairpin_model::figure::Figure;
-use hairpin_model::flow::{Flow, Load};
+use hairpin_model::flow::Flow;
 use hairpin_model::round::ExchangeCounts;
 use hairpin_model::summary::{CaseSummary, EARLY_EXCHANGES, ExchangeFigures, LatencyFigures};
 
@@ -50,7 +50,7 @@ pub(crate) fn fill_speed_ups(cases: &mut [CaseSummary], alpha: f64) {
 
 fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Figure> {
     let own = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != Remedy::Default)?;
-    let sibling = with_remedy(&case.case.without_replicate(), own, Remedy::Default);
+    let sibling = with_remedy(&case.case.without_replicate(), Remedy::Default);
     // A remedy that merges writes leaves out pauses of `gap`, and its rate against `default` would be that of the pauses.
     if own.pauses_left().is_some() {
         return None;
@@ -65,10 +65,11 @@ fn speed_up(case: &CaseSummary, cases: &[CaseSummary], alpha: f64) -> Option<Fig
 }
 
 /// The same case with another remedy.
-pub(crate) fn with_remedy(case: &Case, exchange: &Exchange, remedy: Remedy) -> Case {
+pub(crate) fn with_remedy(case: &Case, remedy: Remedy) -> Case {
     case.clone().with(|changed| {
-        changed.flow_mut().load =
-            Load::Exchange { exchange: Exchange { remedy, ..exchange.clone() }, reply_size_bytes: 4 }
+        if let Some(exchange) = changed.flow_mut().load.exchange_mut() {
+            exchange.remedy = remedy;
+        }
     })
 }
 
@@ -124,6 +125,22 @@ mod tests {
                 |case: &CaseSummary| case.flow().exchanges.as_ref().unwrap().speed_up_against_default.is_some();
             assert_eq!(fixture.run().cases[1..].iter().map(speed_up).collect::<Vec<_>>(), fair, "{gap_ns}");
         }
+    }
+
+    #[test]
+    fn the_speed_up_is_against_the_same_exchange_whatever_its_sizes() {
+        let answered = |remedy: &str, reply_size_bytes| {
+            small_writes(remedy).with(|case| case.flow_mut().load.set_sizes(0, reply_size_bytes))
+        };
+        let mut fixture = Fixture::new();
+        for (reply_size_bytes, slow) in [(1, 44_000_000), (4, 10_000_000), (8, 80_000_000)] {
+            fixture.rounds_of(&answered("default", reply_size_bytes), &[slow; 6]);
+            fixture.rounds_of(&answered("nodelay", reply_size_bytes), &[1_000_000; 6]);
+        }
+        let run = fixture.run();
+        let speed_up = |case: &CaseSummary| Some(case.speed_up()?.value.round());
+        let speed_ups: Vec<Option<f64>> = run.cases.iter().map(speed_up).collect();
+        assert_eq!(speed_ups, [None, Some(44.0), None, Some(10.0), None, Some(80.0)]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ const SETTINGS: &[&str] = &[
     "kernel/numa_balancing",
 ];
 
-/// Reads everything that DESIGN's rule 5 asks for; what this kernel does not tell is left out. Whether the network
+/// Reads what METHODOLOGY says is recorded of the machine; what this kernel does not tell is left out. Whether the network
 /// namespace is the original one is known to who left it.
 #[must_use]
 pub fn read(engine: &Engine) -> Environment {

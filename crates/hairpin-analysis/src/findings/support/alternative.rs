@@ -57,7 +57,7 @@ pub(in crate::findings) fn other_remedy(
     check: &str,
 ) -> Option<Alternative> {
     let exchange = case.case.flow().load.exchange().filter(|exchange| exchange.remedy != remedy)?;
-    let sibling = with_remedy(&case.case, exchange, remedy);
+    let sibling = with_remedy(&case.case, remedy);
     let values = [exchange.remedy, remedy].map(|remedy| remedy.to_string());
     let experiment = counter_experiment(words, &[&case.case], "remedy", &values);
     Some(Alternative::new(run, case, sibling, experiment, check))
