@@ -55,9 +55,9 @@ impl Queue {
 
     fn add(&mut self, stage: &StageRecord, of: &DirectionRecord) {
         self.figures.clone_from(&stage.figures);
-        self.entered += stage.entered;
-        self.out += stage.out;
-        self.dropped += stage.dropped.values().sum::<u64>();
+        self.entered += stage.packets.entered;
+        self.out += stage.packets.out;
+        self.dropped += stage.packets.dropped.values().sum::<u64>();
         self.time_inside_ns += stage.time_inside_ns;
         let most = |values: fn(&hairpin_model::link::LinkTimeline) -> &Vec<u64>| {
             of.timeline.as_ref().and_then(|timeline| values(timeline).iter().max().copied()).unwrap_or(0)
@@ -189,7 +189,7 @@ mod tests {
         let stage = link.up.stages.last_mut().unwrap();
         stage.figures = "1 Mbit/s, 64 KiB may wait, tail drop".to_owned();
         stage.time_inside_ns = 100 * each_ns;
-        stage.dropped = if dropped > 0 { [("full".to_owned(), dropped)].into() } else { Default::default() };
+        stage.packets.dropped = if dropped > 0 { [("full".to_owned(), dropped)].into() } else { Default::default() };
         link.up.timeline = Some(LinkTimeline {
             queue_packets_max: vec![1, 44, 3],
             queue_bytes_max: vec![60, 65_000, 180],
