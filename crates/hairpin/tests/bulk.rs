@@ -68,6 +68,18 @@ fn what_the_warm_up_buffered_does_not_hide_how_fast_a_link_is() {
     let goodput = flow["goodput_bytes_per_s"]["value"].as_f64().expect("something was received");
     assert!((1_250_000.0..2_500_000.0).contains(&goodput), "{goodput} bytes/s of 2 500 000");
     assert_eq!((&flow["ledger"]["sent"], &flow["ledger"]["unexplained"]), (&flow["ledger"]["received"], &0.into()));
+    let said = run["findings"].to_string();
+    assert!(!said.contains("of the mean latency"), "a stream has no latency: {said}");
+    place.assert_nothing_left();
+}
+
+/// A stream is written in parts of 16 MiB at most; a message and its answer may be larger.
+#[test]
+fn a_round_trip_may_be_larger_than_a_write_of_a_stream() {
+    let place = Place::new();
+    let plan = "round-trip --transport tcp --placement same-cpu --size 17MiB --rounds 1 --count 1 --warmup 1 --out run --json";
+    let run = place.hairpin(&plan.split_whitespace().collect::<Vec<_>>()).with_code(0).json();
+    assert_eq!(run["cases"][0]["flows"][0]["samples"], 1, "{run}");
     place.assert_nothing_left();
 }
 
