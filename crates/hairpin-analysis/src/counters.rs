@@ -2,6 +2,7 @@
 
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::fact_names;
+use hairpin_model::names::grouped;
 
 use crate::statistics::location::median;
 
@@ -15,13 +16,7 @@ pub fn counts_events(name: &str) -> bool {
 /// over rounds, words as the last round had them.
 #[must_use]
 pub fn merged<'r>(rounds: impl Iterator<Item = &'r [Fact]>) -> Vec<Fact> {
-    let mut by_name: Vec<(&str, Vec<&FactValue>)> = Vec::new();
-    for fact in rounds.flatten() {
-        match by_name.iter_mut().find(|(name, _)| *name == fact.name) {
-            Some((_, values)) => values.push(&fact.value),
-            None => by_name.push((&fact.name, vec![&fact.value])),
-        }
-    }
+    let by_name = grouped(rounds.flatten().map(|fact| (fact.name.as_str(), &fact.value)));
     by_name.into_iter().filter_map(|(name, values)| merged_one(name, &values)).collect()
 }
 

@@ -30,7 +30,7 @@ mod summary;
 pub mod trace;
 
 pub use answer::answer;
-pub use compare::budget::{Budget, BudgetOutcome};
+pub use compare::budget::Budget;
 pub use compare::cases::comparisons;
 pub use compare::runs::{RunComparison, compare_runs};
 pub use compare::unlike::{Difference, unlike};

@@ -3,6 +3,7 @@
 use hairpin_model::case::Case;
 use hairpin_model::flow::{Direction, Flow};
 use hairpin_model::ledger::Ledger;
+use hairpin_model::names::distinct;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::rounded;
 use hairpin_model::round::{Measured, Outcome, Purpose, RoundRecord};
@@ -209,22 +210,16 @@ fn links_not_as_told(rounds: &[&RoundRecord], measured: &[&Measured]) -> Option<
 }
 
 fn unmet_options(measured: &[&Measured]) -> Vec<String> {
-    let mut reasons = Vec::new();
-    for measured in measured {
-        let echo = measured.server().into_iter().flat_map(|end| &end.options).map(|option| ("server", option));
-        let all = measured.client().options.iter().map(|option| ("client", option)).chain(echo);
-        for (end, option) in all.filter(|(_, option)| !option.met) {
-            let asked = option.asked.as_deref().unwrap_or("nothing");
-            let reason = format!(
-                "option {} at the {end}: asked for {asked}, the kernel granted {}",
-                option.name, option.before
-            );
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
-            }
-        }
-    }
-    reasons
+    let of = |measured: &Measured| {
+        let server = measured.server().into_iter().flat_map(|end| &end.options).map(|option| ("server", option));
+        let all = measured.client().options.iter().map(|option| ("client", option)).chain(server);
+        let told = |(end, option): (&str, &Effective)| {
+            let (name, asked) = (option.name, option.asked.as_deref().unwrap_or("nothing"));
+            format!("option {name} at the {end}: asked for {asked}, the kernel granted {}", option.before)
+        };
+        all.filter(|(_, option)| !option.met).map(told).collect::<Vec<_>>()
+    };
+    distinct(measured.iter().flat_map(|measured| of(measured)))
 }
 
 /// The percentile curve: six quantiles for each power of ten that remains above them (0, 0.25, 0.5, 0.65, 0.75, 0.85,

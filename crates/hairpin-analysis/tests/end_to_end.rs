@@ -3,6 +3,7 @@
 use crate::support::{Fixture, apart, at_rate, back_to_back, paced};
 use hairpin_analysis::{Budget, compare_runs, findings, unlike};
 use hairpin_model::case::{Case, CpuIdle, Waiting};
+use hairpin_model::comparison::BudgetResult;
 use hairpin_model::fact::Fact;
 use hairpin_model::fact_names;
 use hairpin_model::figure::Figure;
@@ -159,7 +160,8 @@ fn the_same_run_twice_is_alike_and_one_fifth_slower_breaks_its_budget() {
     let broken = |compared: &hairpin_analysis::RunComparison| -> Vec<usize> {
         let exceeded = |budget: &Budget| {
             let outcomes = budget.check(compared);
-            outcomes.iter().filter(|outcome| outcome.kept.word() == "exceeded").count()
+            let usable = |outcome: &&BudgetResult| outcome.baseline_usable && outcome.candidate_usable;
+            outcomes.iter().filter(usable).filter(|outcome| outcome.kept == Some(false)).count()
         };
         budgets.iter().map(exceeded).collect()
     };

@@ -36,33 +36,21 @@ const LOOKS: [u64; 4] = [1, 2, 4, 6];
 pub const ALPHA_OF_A_LOOK: f64 = 0.0182;
 
 /// Rounds of each case, in so many words.
-pub const ROUNDS: Knob = Knob::new(
-    "rounds",
-    "NUMBER",
-    KnobKind::Whole { min: 1, max: 10_000 },
-    "Rounds of each case, with fresh ends each; default: as many as fit 10s, at least 8",
-);
+pub const ROUNDS: Knob = Knob::new("rounds", "NUMBER", KnobKind::Whole { min: 1, max: 10_000 })
+    .help("Rounds of each case, with fresh ends each; default: as many as fit 10s, at least 8");
 
 /// The time over which rounds are spread.
-pub const OVER: Knob = Knob::new(
-    "over",
-    "TIME",
-    LASTS,
-    "Add rounds to fill this time, never fewer than 8 of each case; --rounds sets their number",
-);
+pub const OVER: Knob = Knob::new("over", "TIME", LASTS)
+    .help("Add rounds to fill this time, never fewer than 8 of each case; --rounds sets their number");
 
 /// Ends when intervals are narrow enough.
-pub const UNTIL: Knob = Knob::new(
-    "until",
-    "SHARE",
-    KnobKind::Share,
-    "Go on until half the interval of each p50 is at most this share of it, for instance 2%; see --at-most",
-);
+pub const UNTIL: Knob = Knob::new("until", "SHARE", KnobKind::Share)
+    .help("Go on until half the interval of each p50 is at most this share of it, for instance 2%; see --at-most");
 
 /// When to stop all the same.
-pub const AT_MOST: Knob =
-    Knob::new("at-most", "TIME", LASTS, "With --until: the longest time; its intervals are looked at four times")
-        .or(&["60s"]);
+pub const AT_MOST: Knob = Knob::new("at-most", "TIME", LASTS)
+    .help("With --until: the longest time; its intervals are looked at four times")
+    .or(&["60s"]);
 
 /// Less of everything.
 pub const QUICK: Knob = Knob::switch(

@@ -116,16 +116,23 @@ impl KnobKind {
 }
 
 impl Knob {
-    /// A visible knob with one value and no default.
+    /// A visible knob with one value, no default and no help.
     #[must_use]
-    pub const fn new(name: &'static str, value_name: &'static str, kind: KnobKind, help: &'static str) -> Self {
-        Self { name, value_name, default: &[], help, kind, many: false, repeat: false, hidden: false }
+    pub const fn new(name: &'static str, value_name: &'static str, kind: KnobKind) -> Self {
+        Self { name, value_name, default: &[], help: "", kind, many: false, repeat: false, hidden: false }
     }
 
     /// A switch: off where it is not given.
     #[must_use]
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
-        Self::new(name, "", KnobKind::Switch, help)
+        Self::new(name, "", KnobKind::Switch).help(help)
+    }
+
+    /// The same knob with the sentence that the help has for it.
+    #[must_use]
+    pub const fn help(mut self, help: &'static str) -> Self {
+        self.help = help;
+        self
     }
 
     /// The same knob with its values where none are given.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use hairpin_model::capabilities::{Candidate, HostCapabilities};
 use hairpin_model::card::{AnsweredBy, Card, Reach, WhyNot};
 use hairpin_model::case::{Case, EndKind};
-use hairpin_model::names;
+use hairpin_model::names::{self, grouped};
 use hairpin_model::refused::Refused;
 use hairpin_model::run::Skipped;
 
@@ -110,7 +110,7 @@ impl<'g> Sieve<'g> {
             return Err(self.nothing_left());
         }
         let mut skipped: Vec<Skipped> = self.cannot_run.iter().map(|(name, why)| whole(name, why)).collect();
-        for (transport, why, cases) in self.groups() {
+        for ((transport, why), cases) in self.groups() {
             let still_runs = self.kept.iter().any(|planned| planned.case.flow().transport == transport);
             let case = still_runs.then(|| several(&cases));
             skipped.push(Skipped { case, ..whole(transport, why) });
@@ -119,21 +119,13 @@ impl<'g> Sieve<'g> {
     }
 
     /// Impossible cases by transport and reason, in the order in which they first came.
-    fn groups(&self) -> Vec<(&str, &WhyNot, Vec<&Case>)> {
-        let mut groups: Vec<(&str, &WhyNot, Vec<&Case>)> = Vec::new();
-        for (case, why) in &self.turned_away {
-            match groups.iter_mut().find(|(transport, other, _)| *transport == case.flow().transport && *other == why)
-            {
-                Some((_, _, cases)) => cases.push(case),
-                None => groups.push((&case.flow().transport, why, vec![case])),
-            }
-        }
-        groups
+    fn groups(&self) -> Vec<((&str, &WhyNot), Vec<&Case>)> {
+        grouped(self.turned_away.iter().map(|(case, why)| ((case.flow().transport.as_str(), why), case)))
     }
 
     fn nothing_left(&self) -> Refused {
         let of_transports = self.cannot_run.iter().map(|(name, why)| ((*name).to_owned(), why));
-        let of_cases = self.groups().into_iter().map(|(_, why, cases)| (several(&cases), why));
+        let of_cases = self.groups().into_iter().map(|((_, why), cases)| (several(&cases), why));
         let reasons: Vec<(String, &WhyNot)> = of_transports.chain(of_cases).collect();
         match reasons.as_slice() {
             [] => Refused::new("there is no transport to measure", "`hairpin list` shows what can run here"),

@@ -23,89 +23,60 @@ pub const SIZE: KnobKind = KnobKind::Bytes { min: 1, max: 1 << 30 };
 pub const LASTS: KnobKind = KnobKind::Duration { min_ns: 1, max_ns: DAY_NS };
 
 /// How both ends wait.
-pub const WAITING: Knob =
-    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS), "How both ends wait: block, poll, spin, or all")
-        .many()
-        .or(&["block"]);
+pub const WAITING: Knob = Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
+    .help("How both ends wait: block, poll, spin, or all")
+    .many()
+    .or(&["block"]);
 
 /// Where they run.
-pub const PLACEMENT: Knob = Knob::new(
-    "placement",
-    "WHERE",
-    KnobKind::Words(Placement::WORDS),
-    "Where they run: same-cpu, cross-cpu, unpinned, or all; default: one CPU and two, over a link one",
-)
-.many()
-.or(&["same-cpu", "cross-cpu"]);
+pub const PLACEMENT: Knob = Knob::new("placement", "WHERE", KnobKind::Words(Placement::WORDS))
+    .help("Where they run: same-cpu, cross-cpu, unpinned, or all; default: one CPU and two, over a link one")
+    .many()
+    .or(&["same-cpu", "cross-cpu"]);
 
 /// What they are.
-pub const ENDS: Knob =
-    Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS), "What they are: processes, threads, or all")
-        .many()
-        .or(&["processes"]);
+pub const ENDS: Knob = Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS))
+    .help("What they are: processes, threads, or all")
+    .many()
+    .or(&["processes"]);
 
 /// What is asked of the sockets.
-pub const OPTION: Knob = Knob::new(
-    "option",
-    "SET",
-    KnobKind::OptionSet,
-    "Socket options, for instance congestion=cubic,sndbuf=4096; repeat it to compare sets; none, or all one by one",
-)
+pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("Socket options, for instance congestion=cubic,sndbuf=4096; repeat it to compare sets; none, or all one by one")
 .repeat();
 
 /// The path between the ends.
-pub const LINK: Knob = Knob::new(
-    "link",
-    "PROFILE",
-    KnobKind::Link,
-    "The path between the ends: a profile such as home-uplink, its figures, or all; repeat it to compare several",
-)
-.repeat()
-.or(&[LOOPBACK]);
+pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
+    .help(
+        "The path between the ends: a profile such as home-uplink, its figures, or all; repeat it to compare several",
+    )
+    .repeat()
+    .or(&[LOOPBACK]);
 
 /// How deep idle CPUs may sleep.
-pub const CPU_IDLE: Knob = Knob::new(
-    "cpu-idle",
-    "DEPTH",
-    KnobKind::Words(CpuIdle::WORDS),
-    "How deep idle CPUs may sleep: deep, shallow, or all",
-)
-.many()
-.or(&["deep"]);
+pub const CPU_IDLE: Knob = Knob::new("cpu-idle", "DEPTH", KnobKind::Words(CpuIdle::WORDS))
+    .help("How deep idle CPUs may sleep: deep, shallow, or all")
+    .many()
+    .or(&["deep"]);
 
 /// The seed of every random choice. The binary always passes one, drawn by itself where the user gives none.
-pub const SEED: Knob = Knob::new(
-    "seed",
-    "NUMBER",
-    KnobKind::Whole { min: 0, max: u64::MAX },
-    "Seed of the rounds' order and of resampling; without it one is drawn and recorded",
-);
+pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max: u64::MAX })
+    .help("Seed of the rounds' order and of resampling; without it one is drawn and recorded");
 
 /// How long an answer may take.
-pub const TIMEOUT: Knob = Knob::new(
-    "timeout",
-    "TIME",
-    KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS },
-    "How long an answer may take; without it 2s, and if more over a link 10 round trips, its full queue and 1s",
-);
+pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS })
+    .help(
+        "How long an answer may take; without it 2s, and if more over a link 10 round trips, its full queue and 1s",
+    );
 
 /// Whether cases are traced in evidence rounds.
-pub const TRACE: Knob = Knob::new(
-    "trace",
-    "ON_OFF",
-    KnobKind::OnOff,
-    "Trace a little of each TCP case that may stall, in rounds of their own after the timed ones: on or off",
-)
-.or(&["on"]);
+pub const TRACE: Knob = Knob::new("trace", "ON_OFF", KnobKind::OnOff)
+    .help("Trace a little of each TCP case that may stall, in rounds of their own after the timed ones: on or off")
+    .or(&["on"]);
 
 /// Raw samples kept.
-pub const KEEP_SAMPLES: Knob = Knob::new(
-    "keep-samples",
-    "NUMBER",
-    KnobKind::Whole { min: 0, max: 10_000_000 },
-    "Raw samples kept of each round, at most; a histogram holds all",
-)
-.or(&["100000"]);
+pub const KEEP_SAMPLES: Knob = Knob::new("keep-samples", "NUMBER", KnobKind::Whole { min: 0, max: 10_000_000 })
+    .help("Raw samples kept of each round, at most; a histogram holds all")
+    .or(&["100000"]);
 
 /// The log of the relay.
 pub const KEEP_LINK_LOG: Knob = Knob::switch(
@@ -118,30 +89,22 @@ pub const ALLOW_UNMET_OPTIONS: Knob =
     Knob::switch("allow-unmet-options", "Go on although an option was not granted as asked");
 
 /// The port of the server.
-pub const PORT: Knob = Knob::new(
-    "port",
-    "NUMBER",
-    KnobKind::Whole { min: 0, max: 65_535 },
-    "Port to listen on; 0 lets the kernel choose",
-)
-.or(&["0"]);
+pub const PORT: Knob = Knob::new("port", "NUMBER", KnobKind::Whole { min: 0, max: 65_535 })
+    .help("Port to listen on; 0 lets the kernel choose")
+    .or(&["0"]);
 
 /// An A/A pair of each case.
 pub const REPLICATE: Knob = Knob::switch("replicate", "Measure each case twice, as an A/A pair").hidden();
 
 /// A fault injected in the server of every case: the canary.
-pub const INJECTED_FAULT: Knob = Knob::new(
-    "injected-fault",
-    "FAULT",
-    KnobKind::InjectedFault,
-    "Stall the server, for instance sleep=5ms/100 or busy=1300ns",
-)
-.hidden();
+pub const INJECTED_FAULT: Knob = Knob::new("injected-fault", "FAULT", KnobKind::InjectedFault)
+    .help("Stall the server, for instance sleep=5ms/100 or busy=1300ns")
+    .hidden();
 
 /// A fault injected in the server of the second of each A/A pair: the calibration of "slower".
-pub const FAULT_IN_REPLICATE: Knob =
-    Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault, "The same, in the second of each A/A pair only")
-        .hidden();
+pub const FAULT_IN_REPLICATE: Knob = Knob::new("replicate-fault", "FAULT", KnobKind::InjectedFault)
+    .help("The same, in the second of each A/A pair only")
+    .hidden();
 
 /// Everything of a case but what is sent when: every combination of these is measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,19 +158,30 @@ impl Circumstances {
         })
     }
 
-    /// How many combinations there are on one transport, at most.
-    #[must_use]
-    pub fn combinations(&self) -> u64 {
-        let option_sets = self.option_sets.len() + self.trials.len();
-        product(&[
+    /// Refuses a plan before its cases are written out one by one, so that no list of lists fills the memory. `own` is how
+    /// many values there are of each thing that only the experiment combines.
+    ///
+    /// # Errors
+    /// [`Refused`] where there would be more than [`MOST_CASES`].
+    pub fn refuse_too_many(&self, own: &[usize]) -> Result<(), Refused> {
+        let shared = [
             self.waitings.len(),
             self.placements.len(),
             self.ends.len(),
             self.links.len(),
-            option_sets,
+            self.option_sets.len() + self.trials.len(),
             self.cpu_idles.len(),
             self.replicates.len(),
-        ])
+        ];
+        let lengths = own.iter().chain(&shared).map(|length| *length as u64);
+        let combinations = lengths.fold(1, u64::saturating_mul);
+        if combinations <= MOST_CASES {
+            return Ok(());
+        }
+        Err(Refused::new(
+            format!("the knobs combine to {combinations} cases, more than {MOST_CASES}"),
+            "sweep fewer values at once",
+        ))
     }
 
     /// The options asked for in so many words, in every set.
@@ -266,26 +240,6 @@ pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) 
         case
     };
     cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect()
-}
-
-/// The product of some lengths, as great as it may be.
-#[must_use]
-pub fn product(lengths: &[usize]) -> u64 {
-    lengths.iter().fold(1_u64, |product, length| product.saturating_mul(*length as u64))
-}
-
-/// Refuses a plan before its cases are written out one by one, so that no list of lists fills the memory.
-///
-/// # Errors
-/// [`Refused`] where there would be more than [`MOST_CASES`].
-pub fn refuse_too_many(combinations: u64) -> Result<(), Refused> {
-    if combinations <= MOST_CASES {
-        return Ok(());
-    }
-    Err(Refused::new(
-        format!("the knobs combine to {combinations} cases, more than {MOST_CASES}"),
-        "sweep fewer values at once",
-    ))
 }
 
 /// How much a round measures, by the knob `count` or by `duration`, where one of them is given.

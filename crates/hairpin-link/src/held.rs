@@ -12,33 +12,10 @@ const ROOM: usize = 4096;
 /// Packets by the time at which they are due; those due at one time in the order in which they came.
 #[derive(Debug)]
 pub(crate) struct HeldPackets {
-    heap: BinaryHeap<Reverse<(u64, u64, Entry)>>,
+    /// When it is due, how many came before, which no two have in common, and the packet.
+    heap: BinaryHeap<Reverse<(u64, u64, InFlight)>>,
     came: u64,
     bytes: u64,
-}
-
-/// A packet in the heap. The key before it decides the order, and no two keys are equal.
-#[derive(Clone, Copy, Debug)]
-struct Entry(InFlight);
-
-impl PartialEq for Entry {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, _: &Self) -> std::cmp::Ordering {
-        std::cmp::Ordering::Equal
-    }
 }
 
 impl HeldPackets {
@@ -47,7 +24,7 @@ impl HeldPackets {
     }
 
     pub(crate) fn hold(&mut self, packet: InFlight, until_ns: u64) {
-        self.heap.push(Reverse((until_ns, self.came, Entry(packet))));
+        self.heap.push(Reverse((until_ns, self.came, packet)));
         self.came += 1;
         self.bytes += u64::from(packet.packet.size_bytes);
     }
@@ -59,13 +36,13 @@ impl HeldPackets {
     /// The first packet that is due by now.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<InFlight> {
         self.next_ns().filter(|due_ns| *due_ns <= now_ns)?;
-        let Reverse((_, _, Entry(packet))) = self.heap.pop()?;
+        let Reverse((_, _, packet)) = self.heap.pop()?;
         self.bytes -= u64::from(packet.packet.size_bytes);
         Some(packet)
     }
 
     pub(crate) fn each(&self, tell: &mut dyn FnMut(&InFlight, Option<u64>)) {
-        self.heap.iter().for_each(|Reverse((due_ns, _, Entry(packet)))| tell(packet, Some(*due_ns)));
+        self.heap.iter().for_each(|Reverse((due_ns, _, packet))| tell(packet, Some(*due_ns)));
     }
 
     pub(crate) fn holds(&self) -> Held {

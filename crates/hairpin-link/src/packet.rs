@@ -3,7 +3,7 @@
 use hairpin_model::link::Direction;
 
 /// A packet as it comes to the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Packet {
     /// Its number in order of arrival in its direction, from 0. Random choices are made by it.
     pub number: u64,
@@ -14,7 +14,7 @@ pub struct Packet {
 }
 
 /// A packet, or its copy, between two stages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InFlight {
     /// The packet.
     pub packet: Packet,

@@ -1,7 +1,5 @@
 //! One direction of a link: a row of stages, run in the exact order of time.
 
-use std::collections::BTreeMap;
-
 use hairpin_model::link::{Direction, DirectionRecord, DroppedPacket, PacketCounts, StageRecord};
 
 use crate::figures::PathProfile;
@@ -295,13 +293,15 @@ impl Station {
         StageRecord {
             stage: self.name.to_owned(),
             figures: self.figures.clone(),
-            entered: self.ledger.entered,
-            out: self.ledger.out,
-            dropped: dropped.map(|(reason, count)| ((*reason).to_owned(), *count)).collect::<BTreeMap<_, _>>(),
-            duplicated: self.ledger.duplicated,
-            reordered: self.ledger.reordered,
-            corrupted: self.ledger.corrupted,
-            inside: self.stage.holds().packets,
+            packets: PacketCounts {
+                entered: self.ledger.entered,
+                out: self.ledger.out,
+                dropped: dropped.map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
+                duplicated: self.ledger.duplicated,
+                reordered: self.ledger.reordered,
+                corrupted: self.ledger.corrupted,
+                inside: self.stage.holds().packets,
+            },
             time_inside_ns: self.ledger.time_inside_ns,
             line_without: None,
         }

@@ -138,11 +138,3 @@ pub struct Card {
     /// The stage itself; null where the figures ask for none.
     pub build: fn(&PathProfile, &Site<'_>) -> Option<Box<dyn Stage>>,
 }
-
-impl Card {
-    /// The stage's name.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        self.name
-    }
-}

@@ -23,12 +23,12 @@ fn assert_closed(record: &LinkRecord) {
     for direction in [&record.up, &record.down] {
         assert_eq!(direction.packets.unexplained(), 0);
         for stage in &direction.stages {
-            assert_eq!(stage.unexplained(), 0, "{stage:?}");
+            assert_eq!(stage.packets.unexplained(), 0, "{stage:?}");
         }
         let mut entered = direction.packets.entered;
         for stage in &direction.stages {
-            assert_eq!(stage.entered, entered, "what leaves a stage enters the next");
-            entered = stage.out;
+            assert_eq!(stage.packets.entered, entered, "what leaves a stage enters the next");
+            entered = stage.packets.out;
         }
         assert_eq!(entered, direction.packets.out);
         let timeline = direction.timeline.as_ref().unwrap();
@@ -281,7 +281,10 @@ fn a_copy_right_behind_its_packet_is_duplicated_and_not_reordered() {
     let _ = simulate(&mut link, &[Arrival { at_ns: 0, direction: Direction::Up, packet }]);
     let record = link.record(None);
     let stage = record.up.stages.iter().find(|stage| stage.stage == "duplicate").unwrap();
-    assert_eq!((stage.entered, stage.duplicated, stage.out, stage.reordered), (1, 1, 2, 0));
+    assert_eq!(
+        (stage.packets.entered, stage.packets.duplicated, stage.packets.out, stage.packets.reordered),
+        (1, 1, 2, 0)
+    );
     assert_eq!((record.packets.duplicated, record.packets.out, record.packets.reordered), (1, 2, 0));
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::digest;
 use crate::exchange::Exchange;
+use crate::fields::{at_least_one, is_default};
 use crate::flow::Flow;
-use crate::lists::at_least_one;
 use crate::quantities::{duration_argument, exact_duration};
 use crate::words;
 
@@ -123,13 +123,8 @@ pub struct Case {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub injected_fault: Option<InjectedFault>,
     /// 0, or 1 for the second of an A/A pair: the same case, measured as if it were another.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub replicate: u8,
-}
-
-// By reference, as serde's skip_serializing_if passes one.
-fn is_zero(value: &u8) -> bool {
-    *value == 0
 }
 
 impl Case {

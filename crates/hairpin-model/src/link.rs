@@ -236,6 +236,17 @@ impl PacketCounts {
             - i128::from(self.inside)
     }
 
+    /// What else became of packets and how many, in the order in which it is told; only what there was.
+    pub fn others(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let others = [
+            ("duplicated", self.duplicated),
+            ("reordered", self.reordered),
+            ("corrupted", self.corrupted),
+            ("still inside", self.inside),
+        ];
+        others.into_iter().filter(|(_, count)| *count > 0)
+    }
+
     /// The two ledgers as one.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
@@ -275,21 +286,9 @@ pub struct StageRecord {
     pub stage: String,
     /// Its figures in words, for instance `5.5 Mbit/s, 64 KiB may wait, tail drop`.
     pub figures: String,
-    /// Packets and copies that came in.
-    #[serde(rename = "in")]
-    pub entered: u64,
-    /// Packets and copies that left.
-    pub out: u64,
-    /// Packets and copies dropped, by reason; only reasons that occurred.
-    pub dropped: BTreeMap<String, u64>,
-    /// Copies that it made.
-    pub duplicated: u64,
-    /// Those that left it after one that had entered it later.
-    pub reordered: u64,
-    /// Packets in which it flipped a bit.
-    pub corrupted: u64,
-    /// Packets and copies that it held when the record was made.
-    pub inside: u64,
+    /// What became of its packets; what it dropped by reason, and only reasons that dropped any.
+    #[serde(flatten)]
+    pub packets: PacketCounts,
     /// How long those that left had been in it, in ns, all together.
     #[serde(default)]
     pub time_inside_ns: u64,
@@ -297,18 +296,6 @@ pub struct StageRecord {
     /// is on every path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line_without: Option<String>,
-}
-
-impl StageRecord {
-    /// What the stage's ledger does not explain; 0 when it closes, positive when packets are missing.
-    #[must_use]
-    pub fn unexplained(&self) -> i128 {
-        let dropped: i128 = self.dropped.values().map(|count| i128::from(*count)).sum();
-        i128::from(self.entered) + i128::from(self.duplicated)
-            - i128::from(self.out)
-            - dropped
-            - i128::from(self.inside)
-    }
 }
 
 /// A direction over time: equal intervals from the link's start, all lists of one length.
@@ -387,6 +374,15 @@ mod tests {
         let mut older = json;
         older["backend"] = "relay".into();
         assert_eq!(serde_json::from_value::<LinkRecord>(older).unwrap(), record);
+    }
+
+    #[test]
+    fn the_counts_of_a_stage_stand_beside_its_name() {
+        let packets = PacketCounts { entered: 5, out: 4, inside: 1, ..PacketCounts::default() };
+        let record = StageRecord { stage: "delay".to_owned(), packets, time_inside_ns: 9, ..StageRecord::default() };
+        let text = r#"{"stage":"delay","figures":"","in":5,"out":4,"dropped":{},"duplicated":0,"reordered":0,"corrupted":0,"inside":1,"time_inside_ns":9}"#;
+        assert_eq!(serde_json::to_string(&record).unwrap(), text);
+        assert_eq!(serde_json::from_str::<StageRecord>(text).unwrap(), record);
     }
 
     #[test]

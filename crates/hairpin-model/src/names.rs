@@ -95,6 +95,18 @@ pub fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     distinct
 }
 
+/// The values of each key, the keys in the order in which they first come.
+pub fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in pairs {
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, values)) => values.push(value),
+            None => groups.push((key, vec![value])),
+        }
+    }
+    groups
+}
+
 /// All of some names in a sentence: `a, b and c`.
 #[must_use]
 pub fn joined(names: &[impl AsRef<str>]) -> String {
@@ -204,5 +216,12 @@ mod tests {
     fn a_name_near_to_nothing_gets_the_list() {
         let unknown = find("transport", "zzz", &["tcp", "udp"]).unwrap_err();
         assert_eq!(unknown.to_string(), "unknown transport `zzz` (hint: one of tcp, udp)");
+    }
+
+    #[test]
+    fn values_are_grouped_by_their_key_in_order() {
+        let pairs = [("b", 1), ("a", 2), ("b", 3)];
+        assert_eq!(grouped(pairs), [("b", vec![1, 3]), ("a", vec![2])]);
+        assert_eq!(grouped::<u8, u8>([]), []);
     }
 }

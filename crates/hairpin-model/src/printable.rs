@@ -20,13 +20,13 @@ pub fn steers(letter: char) -> bool {
 /// The text on one line: what [`steers`] stands as `\u{1b}`, line breaks and tabs too.
 #[must_use]
 pub fn line(text: &str) -> Cow<'_, str> {
-    escaped(text, |_| false)
+    escaped(text, |_| false, as_in_rust)
 }
 
 /// The text with its own line breaks and tabs: everything else that [`steers`] stands as `\u{1b}`.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |letter| matches!(letter, '\n' | '\t'))
+    escaped(text, |letter| matches!(letter, '\n' | '\t'), as_in_rust)
 }
 
 /// As [`lines`], and what sets a style (`ESC [ 1 ; 31 m`) stays too.
@@ -59,34 +59,32 @@ fn style_length(text: &str) -> Option<usize> {
 /// values only.
 #[must_use]
 pub fn json(text: &str) -> Cow<'_, str> {
-    let stays = |letter: char| !steers(letter) || letter == '\n';
-    if text.chars().all(stays) {
-        return Cow::Borrowed(text);
-    }
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        if stays(letter) {
-            safe.push(letter);
-        } else {
+    escaped(
+        text,
+        |letter| letter == '\n',
+        |safe, letter| {
             write!(safe, "\\u{:04x}", u32::from(letter)).expect("a String takes any text");
-        }
-    }
-    Cow::Owned(safe)
+        },
+    )
 }
 
-fn escaped(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escaped(text: &str, stays: impl Fn(char) -> bool, escape: impl Fn(&mut String, char)) -> Cow<'_, str> {
     if !text.chars().any(|letter| steers(letter) && !stays(letter)) {
         return Cow::Borrowed(text);
     }
     let mut safe = String::with_capacity(text.len() + 8);
     for letter in text.chars() {
         if steers(letter) && !stays(letter) {
-            safe.extend(letter.escape_unicode());
+            escape(&mut safe, letter);
         } else {
             safe.push(letter);
         }
     }
     Cow::Owned(safe)
+}
+
+fn as_in_rust(safe: &mut String, letter: char) {
+    safe.extend(letter.escape_unicode());
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::case::Case;
 use crate::fact::Fact;
+use crate::fields::{at_least_one, is_default};
 use crate::hint::Hint;
 use crate::ledger::Ledger;
 use crate::link::LinkRecord;
-use crate::lists::at_least_one;
 use crate::options::Effective;
 use crate::samples::Samples;
 use crate::summary::RoundFigures;
@@ -27,24 +27,15 @@ pub enum Extent {
 
 words! {
     /// What a round is for.
+    #[derive(Default)]
     pub enum Purpose: "purpose" {
         /// Its figures are the answer.
+        #[default]
         Timed = "timed",
         /// It is traced: its figures are no answer, its trace is evidence.
         Traced = "traced",
         /// As a traced one, without the tracing: what the observer costs is the difference.
         Untraced = "untraced",
-    }
-}
-
-impl Purpose {
-    fn timed() -> Self {
-        Self::Timed
-    }
-
-    // By reference, as serde's skip_serializing_if passes one.
-    fn is_timed(&self) -> bool {
-        *self == Self::Timed
     }
 }
 
@@ -54,7 +45,7 @@ pub struct RoundOrder {
     /// The case.
     pub case: Case,
     /// What the round is for.
-    #[serde(default = "Purpose::timed", skip_serializing_if = "Purpose::is_timed")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub purpose: Purpose,
     /// Which repetition of the whole set of cases this round belongs to, from 0. Rounds of one block are neighbours
     /// in time, so a comparison may pair them.
@@ -77,17 +68,12 @@ pub struct RoundOrder {
     pub port: u16,
     /// The round does not begin before so many ns of the run are over, so that the rounds of a case stand apart in time.
     /// 0 begins it at once.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub not_before_ns: u64,
     /// The seed of the link's random choices: the run's plus the block's number, so that all cases of a block meet the
     /// same chances and no two blocks do. 0 on the loopback.
     #[serde(default)]
     pub link_seed: u64,
-}
-
-// By reference, as serde's skip_serializing_if passes one.
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 fn never() -> u64 {

@@ -4,11 +4,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::{Case, Path, Placement, Waiting};
 use crate::fact::Fact;
+use crate::fields::at_least_one;
 use crate::figure::Figure;
 use crate::flow::Flow;
 use crate::ledger::Ledger;
 use crate::link::LinkSummary;
-use crate::lists::at_least_one;
 use crate::options::Effective;
 use crate::time_sequence::TraceSummary;
 use crate::trace::End;
@@ -64,22 +64,29 @@ pub struct DropFigures {
 /// How many exchanges of a connection are shown apart from its steady state.
 pub const EARLY_EXCHANGES: usize = 8;
 
-/// Percentiles of one round, in ns.
+/// What is told of a distribution of times: a number of ns for one round, a figure with its interval for a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
+pub struct Distribution<T> {
     /// Median.
-    pub p50: f64,
+    pub p50: T,
     /// 90th percentile.
-    pub p90: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// 99.9th percentile.
-    pub p999: f64,
-    /// Greatest.
-    pub max: f64,
+    pub p90: T,
+    /// 99th percentile; of a case it needs 1 000 samples.
+    pub p99: T,
+    /// 99.9th percentile; of a case it needs 10 000 samples.
+    pub p999: T,
+    /// Greatest; of a case that of all rounds, and low and high are the smallest and the greatest of the rounds' greatest.
+    pub max: T,
     /// Arithmetic mean.
-    pub mean: f64,
+    pub mean: T,
 }
+
+/// Percentiles of one round, in ns.
+pub type Percentiles = Distribution<f64>;
+
+/// The figures of a case under `latency_ns`: each the median over its rounds of theirs, null where the samples do not
+/// suffice.
+pub type LatencyFigures = Distribution<Option<Figure>>;
 
 /// The start of a connection against its steady state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,23 +106,6 @@ pub struct Mode {
     pub latency_ns: f64,
     /// Its share of the messages, 0 to 1.
     pub share: f64,
-}
-
-/// The figures of a case under `latency_ns`: each over its rounds, null where the samples do not suffice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LatencyFigures {
-    /// Median over rounds of the rounds' medians.
-    pub p50: Option<Figure>,
-    /// The same of the 90th percentiles.
-    pub p90: Option<Figure>,
-    /// The same of the 99th; needs 1 000 samples of the case.
-    pub p99: Option<Figure>,
-    /// The same of the 99.9th; needs 10 000 samples of the case.
-    pub p999: Option<Figure>,
-    /// The greatest of all rounds; low and high are the smallest and the greatest of the rounds' greatest.
-    pub max: Option<Figure>,
-    /// Median over rounds of the rounds' means.
-    pub mean: Option<Figure>,
 }
 
 /// The state that the figures of a case stand for.

@@ -3,10 +3,9 @@
 //! The names are those of `hairpin_model::run::Run`; docs/run-format.md lists them with their units. Numbers that
 //! are not finite become null, as JSON has no words for them.
 
+use hairpin_model::comparison::ComparisonReport;
 use hairpin_model::judged_claim::ClaimsReport;
 use hairpin_model::run::Run;
-
-use crate::comparison::ComparisonReport;
 
 /// The run as indented JSON with a newline at its end. Rounds are not in it: they stand in `rounds.jsonl`.
 ///

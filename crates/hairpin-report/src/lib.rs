@@ -13,7 +13,6 @@ pub mod json;
 pub mod terminal;
 
 pub mod charts;
-pub mod comparison;
 pub mod time_sequence;
 
 mod chains;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::link::{LatenessNs, LinkSummary, PacketCounts};
+use hairpin_model::names::grouped;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::{path, quantities};
@@ -19,15 +20,9 @@ pub(crate) struct Link<'r> {
 
 /// The emulated links, in the order of the plan.
 pub(crate) fn of(run: &Run) -> Vec<Link<'_>> {
-    let mut links: Vec<Link<'_>> = Vec::new();
-    for row in run.cases.iter().filter(|row| row.case.is_emulated()) {
-        let case = &row.case;
-        match links.iter_mut().find(|link| link.line == case.path.link) {
-            Some(link) => link.rows.push(row),
-            None => links.push(Link { name: path::name(case), line: &case.path.link, rows: vec![row] }),
-        }
-    }
-    links
+    let emulated = run.cases.iter().filter(|row| row.case.is_emulated());
+    let by_line = grouped(emulated.map(|row| (row.case.path.link.as_str(), row)));
+    by_line.into_iter().map(|(line, rows)| Link { name: path::name(&rows[0].case), line, rows }).collect()
 }
 
 /// The link that all cases share, in a sentence; null where there are several, and on the loopback.
@@ -118,13 +113,7 @@ pub(crate) fn counts(packets: &PacketCounts) -> Vec<String> {
         0 => "none dropped".to_owned(),
         all => format!("dropped {} ({})", count(all), by_name(&packets.dropped)),
     });
-    let others = [
-        (packets.duplicated, "duplicated"),
-        (packets.reordered, "reordered"),
-        (packets.corrupted, "corrupted"),
-        (packets.inside, "still inside"),
-    ];
-    parts.extend(others.iter().filter(|(of, _)| *of > 0).map(|(of, what)| format!("{} {what}", count(*of))));
+    parts.extend(packets.others().map(|(what, of)| format!("{} {what}", count(of))));
     match packets.unexplained() {
         0 => {}
         missing @ 1.. => parts.push(format!("{missing} missing without a cause")),

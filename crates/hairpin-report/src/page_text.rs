@@ -26,3 +26,18 @@ pub(crate) fn tied(text: &str) -> String {
 pub(crate) fn words(command: &str) -> Vec<String> {
     command.split(' ').map(str::to_owned).collect()
 }
+/// The words on lines of at most so many letters; a longer word has a line of its own.
+pub(crate) fn filled(words: impl IntoIterator<Item: AsRef<str>>, letters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words {
+        let word = word.as_ref();
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= letters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

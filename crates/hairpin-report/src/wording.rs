@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use hairpin_model::environment::Environment;
 use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::round::Purpose;
-use hairpin_model::run::{Plan, Run, State, Tool};
+use hairpin_model::run::{Plan, Run, Skipped, State, Tool};
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::links;
@@ -121,17 +122,10 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
     }
 }
 
-/// What was skipped, those with one reason together: the names and the reason.
-pub(crate) fn skipped(run: &Run) -> Vec<(Vec<String>, String)> {
-    let mut reasons: Vec<(Vec<String>, String)> = Vec::new();
-    for skip in &run.skipped {
-        let name = skip.case.clone().unwrap_or_else(|| skip.transport.clone());
-        match reasons.iter_mut().find(|(_, reason)| *reason == skip.reason) {
-            Some((names, _)) => names.push(name),
-            None => reasons.push((vec![name], skip.reason.clone())),
-        }
-    }
-    reasons
+/// What was skipped, those with one reason together: the reason and the names.
+pub(crate) fn skipped(run: &Run) -> Vec<(String, Vec<String>)> {
+    let name = |skip: &Skipped| skip.case.clone().unwrap_or_else(|| skip.transport.clone());
+    grouped(run.skipped.iter().map(|skip| (skip.reason.clone(), name(skip))))
 }
 
 /// Failed rounds: the case, how often, and the cause; causes of a case that differ in numbers only together, by the first.

@@ -1,10 +1,10 @@
 //! The text of runs compared.
 
-use hairpin_model::figure::{Figure, NoInterval};
-use hairpin_model::summary::Verdict;
-use hairpin_report::comparison::{
+use hairpin_model::comparison::{
     BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
 };
+use hairpin_model::figure::{Figure, NoInterval};
+use hairpin_model::summary::Verdict;
 use hairpin_report::terminal::{Look, render_comparison};
 
 fn plain(width: usize) -> Look {

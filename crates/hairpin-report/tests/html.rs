@@ -398,7 +398,7 @@ fn hostile() -> Run {
     let up = &mut link.shown.as_mut().expect("a round is shown").up;
     let timeline = up.timeline.as_mut().expect("it was seen");
     timeline.dropped.insert(EVIL.to_owned(), vec![1; 9]);
-    up.stages[1].dropped.insert(EVIL.to_owned(), 1);
+    up.stages[1].packets.dropped.insert(EVIL.to_owned(), 1);
     (up.stages[2].stage, up.stages[2].figures) = (EVIL.to_owned(), EVIL.to_owned());
     (up.drops[0].stage, up.drops[0].reason) = (EVIL.to_owned(), EVIL.to_owned());
     run.skipped[0].reason = EVIL.to_owned();

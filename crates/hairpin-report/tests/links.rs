@@ -155,7 +155,7 @@ fn the_made_up_ledgers_close() {
         for direction in [&shown.up, &shown.down] {
             assert_eq!(direction.packets.unexplained(), 0);
             for stage in &direction.stages {
-                assert_eq!(stage.unexplained(), 0, "{}", stage.stage);
+                assert_eq!(stage.packets.unexplained(), 0, "{}", stage.stage);
             }
         }
     }

@@ -9,6 +9,7 @@ use hairpin_experiments::{Done, Experiment, Knobs, Refused, Step};
 use hairpin_model::capabilities::HostCapabilities;
 use hairpin_model::card::SavedCards;
 use hairpin_model::case::Case;
+use hairpin_model::names::distinct;
 use hairpin_model::round::{Failure, Finished, Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::{Plan, Run, State};
 use hairpin_model::samples::Samples;
@@ -183,13 +184,8 @@ pub(crate) fn conclude(run: &mut Run, digest: &Digest) {
 
 /// The cases in the order of the plan; a killed run's plan stands in its head too.
 fn plan_order(run: &Run) -> Vec<Case> {
-    let mut order = run.plan.cases.clone();
-    for record in &run.rounds {
-        if !order.contains(&record.order.case) {
-            order.push(record.order.case.clone());
-        }
-    }
-    order
+    let measured = run.rounds.iter().map(|record| &record.order.case);
+    distinct(run.plan.cases.iter().chain(measured)).into_iter().cloned().collect()
 }
 
 /// Writes the head of a run that is still running, so that a killed one can be reported.

@@ -41,8 +41,7 @@ fn the_list_as_json_has_each_profile_by_its_stages_and_the_relay_with_what_would
         assert!(!text(&profile["because"]).is_empty() && !text(&profile["summary"]).is_empty(), "{profile}");
         for direction in ["up", "down"] {
             let stages: Vec<&str> = list(&profile[direction]).iter().map(|stage| text(&stage["stage"])).collect();
-            let known =
-                hairpin_link::stages::ALL.iter().map(|stage| stage.name()).filter(|name| stages.contains(name));
+            let known = hairpin_link::stages::ALL.iter().map(|stage| stage.name).filter(|name| stages.contains(name));
             assert_eq!(stages, known.collect::<Vec<_>>(), "in the order of the path: {profile}");
             assert_eq!(stages.is_empty(), read.is_loopback(), "{profile}");
             assert!(list(&profile[direction]).iter().all(|stage| !text(&stage["figures"]).is_empty()), "{profile}");

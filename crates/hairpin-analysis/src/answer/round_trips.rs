@@ -3,7 +3,7 @@
 use hairpin_model::answer::{Answer, Pair};
 use hairpin_model::case::EndKind;
 use hairpin_model::flow::Load;
-use hairpin_model::names::{joined, shortened};
+use hairpin_model::names::{grouped, joined, shortened};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::{path, quantities};
@@ -87,15 +87,9 @@ fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> 
 
 /// The fastest over each path; null where the run has not at least two.
 fn over_each_path(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> {
-    let mut paths: Vec<Vec<&CaseSummary>> = Vec::new();
-    for row in spoken {
-        match paths.iter_mut().find(|rows| path::alike(&rows[0].case, &row.case)) {
-            Some(rows) => rows.push(row),
-            None => paths.push(vec![row]),
-        }
-    }
+    let paths = grouped(spoken.iter().map(|row| (&row.case.path.link, *row)));
     let fastest: Vec<(&CaseSummary, &[&CaseSummary])> =
-        paths.iter().filter_map(|rows| Some((fastest(rows)?, rows.as_slice()))).collect();
+        paths.iter().filter_map(|(_, rows)| Some((fastest(rows)?, rows.as_slice()))).collect();
     let (first, _) = fastest.first().filter(|_| fastest.len() > 1)?;
     let who = words::name(first);
     let one_for_all = fastest.iter().all(|(row, _)| words::name(row) == who);

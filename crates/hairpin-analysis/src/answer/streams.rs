@@ -3,7 +3,7 @@
 use hairpin_model::answer::Answer;
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
-use hairpin_model::names::joined;
+use hairpin_model::names::{grouped, joined};
 use hairpin_model::path;
 use hairpin_model::quantities::{self, byte_rate, byte_rate_bounds, counted, share};
 use hairpin_model::run::Run;
@@ -22,17 +22,11 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
             && Kind::of(&row.case) == Kind::Streams
             && row.goodput_bytes_per_s().is_some()
     };
-    let rows: Vec<&CaseSummary> = run.cases.iter().filter(speaks).collect();
-    let mut by_path: Vec<Vec<&CaseSummary>> = Vec::new();
-    for row in rows {
-        match by_path.iter_mut().find(|rows| path::alike(&rows[0].case, &row.case)) {
-            Some(rows) => rows.push(row),
-            None => by_path.push(vec![row]),
-        }
-    }
-    let mut sentences = by_path.iter().map(|rows| highest(rows, by_path.len() > 1));
+    let rows = run.cases.iter().filter(speaks);
+    let by_path = grouped(rows.map(|row| (&row.case.path.link, row)));
+    let mut sentences = by_path.iter().map(|(_, rows)| highest(rows, by_path.len() > 1));
     let headline = sentences.next()?;
-    let losses = by_path.iter().flatten().filter_map(|row| loss(row));
+    let losses = by_path.iter().flat_map(|(_, rows)| rows).filter_map(|row| loss(row));
     Some(Answer { headline, sentences: sentences.chain(losses).collect(), ..Answer::default() })
 }
 

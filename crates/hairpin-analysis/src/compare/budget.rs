@@ -2,17 +2,15 @@
 
 use std::str::FromStr;
 
-use hairpin_model::figure::Figure;
+use hairpin_model::comparison::BudgetResult;
 use hairpin_model::names::UnknownName;
 use hairpin_model::parse;
 use hairpin_model::refused::Refused;
-use hairpin_model::words;
-use serde::Serialize;
 
 use super::runs::{Change, Compared, FigureComparison, RunComparison};
 
 /// How much worse one figure may become, from a text such as `p99=+5%`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     /// The figure.
     pub figure: Compared,
@@ -47,75 +45,46 @@ impl FromStr for Budget {
     }
 }
 
-words! {
-    /// Whether a budget was kept.
-    pub enum Kept: "outcome" {
-        /// The whole interval is within the budget; where there is none, all batches by more than their own range.
-        Within = "within",
-        /// The same, beyond the budget.
-        Exceeded = "exceeded",
-        /// Neither, or the runs were in different states of the machine.
-        CannotTell = "cannot-tell",
-    }
-}
-
-/// A budget checked on one case.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct BudgetOutcome {
-    /// The budget.
-    pub budget: Budget,
-    /// The case's identity.
-    pub case: String,
-    /// The case in words.
-    pub label: String,
-    /// candidate / baseline; null where either has no such figure.
-    pub ratio: Option<Figure>,
-    /// Whether the baseline's figure may be used: its case is valid.
-    pub baseline_usable: bool,
-    /// Whether the candidate's may: its case is valid, and it has the figure where the baseline has it.
-    pub candidate_usable: bool,
-    /// Whether it was kept; cannot tell where either is not usable.
-    pub kept: Kept,
-}
-
 impl Budget {
     /// Checks every case that both runs have.
     #[must_use]
-    pub fn check(&self, compared: &RunComparison) -> Vec<BudgetOutcome> {
+    pub fn check(&self, compared: &RunComparison) -> Vec<BudgetResult> {
         let outcome = |case: &super::runs::CaseComparison| {
             let figure = case.figures.iter().find(|figure| figure.figure == self.figure);
             let ratio = figure.and_then(FigureComparison::ratio);
             let is_lost = figure.is_some_and(|figure| figure.baseline.is_some() && figure.candidate.is_none());
             let baseline_usable = case.baseline_why_invalid.is_empty();
             let candidate_usable = case.candidate_why_invalid.is_empty() && !is_lost;
-            BudgetOutcome {
-                budget: *self,
-                case: case.id.clone(),
-                label: case.label.clone(),
+            BudgetResult {
+                case: case.label.clone(),
+                figure: self.figure.to_string(),
+                allowed_share: self.share,
                 ratio,
+                kept: match (baseline_usable && candidate_usable, case.is_alike) {
+                    (false, _) => Some(false),
+                    (true, false) => None,
+                    (true, true) => self.kept(figure.and_then(|figure| figure.change.as_ref())),
+                },
                 baseline_usable,
                 candidate_usable,
-                kept: if baseline_usable && candidate_usable && case.is_alike {
-                    self.kept(figure.and_then(|figure| figure.change.as_ref()))
-                } else {
-                    Kept::CannotTell
-                },
             }
         };
         compared.cases.iter().map(outcome).collect()
     }
 
-    fn kept(&self, change: Option<&Change>) -> Kept {
-        let Some((low, high)) = change.and_then(Change::bounds) else { return Kept::CannotTell };
+    /// Whether the whole interval is within the budget, or beyond it; without an interval, whether all batches are by more
+    /// than their own range. Null where neither is so.
+    fn kept(&self, change: Option<&Change>) -> Option<bool> {
+        let (low, high) = change.and_then(Change::bounds)?;
         // Above 0: worse than the budget allows.
         let (best, worst) = match self.figure {
             Compared::Rate => ((-self.share).ln_1p() - high, (-self.share).ln_1p() - low),
             _ => (low - self.share.ln_1p(), high - self.share.ln_1p()),
         };
         match (best > 0.0, worst > 0.0) {
-            (true, _) => Kept::Exceeded,
-            (false, false) => Kept::Within,
-            (false, true) => Kept::CannotTell,
+            (true, _) => Some(false),
+            (false, false) => Some(true),
+            (false, true) => None,
         }
     }
 }
@@ -146,12 +115,12 @@ mod tests {
             (outcome.baseline_usable, outcome.candidate_usable, outcome.kept)
         };
         let (fine, spoiled, none) = (run(true, true), run(false, true), run(true, false));
-        assert_eq!(checked(&fine, &fine), (true, true, Kept::Within));
-        assert_eq!(checked(&spoiled, &fine), (false, true, Kept::CannotTell));
-        assert_eq!(checked(&fine, &spoiled), (true, false, Kept::CannotTell));
-        assert_eq!(checked(&spoiled, &spoiled), (false, false, Kept::CannotTell));
-        assert_eq!(checked(&fine, &none), (true, false, Kept::CannotTell), "lost");
-        assert_eq!(checked(&none, &fine), (true, true, Kept::CannotTell), "gained");
+        assert_eq!(checked(&fine, &fine), (true, true, Some(true)));
+        assert_eq!(checked(&spoiled, &fine), (false, true, Some(false)));
+        assert_eq!(checked(&fine, &spoiled), (true, false, Some(false)));
+        assert_eq!(checked(&spoiled, &spoiled), (false, false, Some(false)));
+        assert_eq!(checked(&fine, &none), (true, false, Some(false)), "lost");
+        assert_eq!(checked(&none, &fine), (true, true, None), "gained");
     }
 
     #[test]
@@ -181,15 +150,15 @@ mod tests {
     fn only_a_whole_interval_beyond_the_edge_exceeds() {
         let around = |ratio: f64, by: f64| change(&[-1.0, 1.0, 0.0, 1.0, -1.0, 0.0].map(|k| ratio * (1.0 + k * by)));
         let budget: Budget = "p99=+5%".parse().unwrap();
-        assert_eq!(budget.kept(Some(&around(1.2, 0.01))), Kept::Exceeded);
-        assert_eq!(budget.kept(Some(&around(1.2, 0.3))), Kept::CannotTell);
-        assert_eq!(budget.kept(Some(&around(1.0, 0.01))), Kept::Within);
-        assert_eq!(budget.kept(Some(&change(&[2.0; 3]))), Kept::CannotTell, "too few rounds");
-        assert_eq!(budget.kept(None), Kept::CannotTell);
+        assert_eq!(budget.kept(Some(&around(1.2, 0.01))), Some(false));
+        assert_eq!(budget.kept(Some(&around(1.2, 0.3))), None);
+        assert_eq!(budget.kept(Some(&around(1.0, 0.01))), Some(true));
+        assert_eq!(budget.kept(Some(&change(&[2.0; 3]))), None, "too few rounds");
+        assert_eq!(budget.kept(None), None);
         let rate: Budget = "rate=5%".parse().unwrap();
-        assert_eq!(rate.kept(Some(&around(0.8, 0.01))), Kept::Exceeded);
-        assert_eq!(rate.kept(Some(&around(1.5, 0.01))), Kept::Within);
-        assert_eq!(rate.kept(Some(&around(0.95, 0.03))), Kept::CannotTell);
+        assert_eq!(rate.kept(Some(&around(0.8, 0.01))), Some(false));
+        assert_eq!(rate.kept(Some(&around(1.5, 0.01))), Some(true));
+        assert_eq!(rate.kept(Some(&around(0.95, 0.03))), None);
     }
 
     #[test]
@@ -200,10 +169,10 @@ mod tests {
             change(&(0..32).map(|k| from * step.powi(k)).collect::<Vec<_>>())
         };
         assert!(rising(1.4, 1.5).ratio().low.is_none(), "it rises");
-        assert_eq!(budget.kept(Some(&rising(1.4, 1.5))), Kept::Exceeded);
-        assert_eq!(budget.kept(Some(&rising(1.06, 1.5))), Kept::CannotTell, "not by more than their range");
-        assert_eq!(budget.kept(Some(&rising(0.8, 0.85))), Kept::Within);
+        assert_eq!(budget.kept(Some(&rising(1.4, 1.5))), Some(false));
+        assert_eq!(budget.kept(Some(&rising(1.06, 1.5))), None, "not by more than their range");
+        assert_eq!(budget.kept(Some(&rising(0.8, 0.85))), Some(true));
         let coarse = Change { step: 0.5, ..rising(1.4, 1.5) };
-        assert_eq!(budget.kept(Some(&coarse)), Kept::CannotTell, "the machine may have changed as much");
+        assert_eq!(budget.kept(Some(&coarse)), None, "the machine may have changed as much");
     }
 }

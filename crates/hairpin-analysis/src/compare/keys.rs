@@ -1,18 +1,9 @@
 //! Which case of one run is which case of another.
 
 use hairpin_model::case::Case;
+use hairpin_model::comparison::DifferentLinks;
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
-use serde::Serialize;
-
-/// The links of two runs of which each went over one throughout, and not over the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct DifferentLinks {
-    /// The baseline's: its name, or its line where it has none or where both are called the same.
-    pub baseline: String,
-    /// The candidate's.
-    pub candidate: String,
-}
 
 /// How the cases of two runs find each other: by their identity, and where the runs have [`DifferentLinks`] by what it
 /// would be without the link.

@@ -2,7 +2,7 @@
 
 pub mod budget;
 pub mod cases;
-pub mod keys;
+mod keys;
 mod pairs;
 pub mod runs;
 pub mod unlike;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use hairpin_model::case::{Placement, Waiting};
+use hairpin_model::comparison::DifferentLinks;
 use hairpin_model::figure::Figure;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
-use hairpin_model::summary::{CaseSummary, Verdict};
+use hairpin_model::summary::{CaseSummary, Distribution, Verdict};
 use hairpin_model::words;
 
-use super::keys::{DifferentLinks, Keys};
+use super::keys::Keys;
 use super::{as_ratio, step_share, verdict, widened};
 use crate::counted;
 use crate::states::APART;
@@ -40,6 +41,17 @@ impl Compared {
     #[must_use]
     pub fn has_verdict(self) -> bool {
         matches!(self, Self::P50 | Self::P90 | Self::P99)
+    }
+
+    fn of<T: Copy>(self, latency: &Distribution<T>, rate: T) -> T {
+        match self {
+            Self::P50 => latency.p50,
+            Self::P90 => latency.p90,
+            Self::P99 => latency.p99,
+            Self::P999 => latency.p999,
+            Self::Mean => latency.mean,
+            Self::Rate => rate,
+        }
     }
 }
 
@@ -225,15 +237,7 @@ struct Side<'r> {
 
 impl Side<'_> {
     fn figure(&self, which: Compared) -> Option<Figure> {
-        let latency = &self.summary.flow().latency_ns;
-        match which {
-            Compared::P50 => latency.p50,
-            Compared::P90 => latency.p90,
-            Compared::P99 => latency.p99,
-            Compared::P999 => latency.p999,
-            Compared::Mean => latency.mean,
-            Compared::Rate => self.summary.flow().rate_per_s,
-        }
+        which.of(&self.summary.flow().latency_ns, self.summary.flow().rate_per_s)
     }
 
     fn why_invalid(&self) -> Vec<String> {
@@ -285,7 +289,10 @@ impl Side<'_> {
             .filter_map(|point| match (which, self.measured.get(&point.number)) {
                 // A round without an answer has percentiles of nothing.
                 (_, Some(measured)) if which != Compared::Rate && measured.flow().figures.samples == 0 => None,
-                (_, Some(measured)) => Some(of_round(measured, which)),
+                (_, Some(measured)) => {
+                    let figures = &measured.flow().figures;
+                    Some(which.of(&figures.latency_ns, figures.rate_per_s))
+                }
                 (Compared::P50, None) => Some(point.p50_ns),
                 (Compared::P90, None) => point.p90_ns,
                 (Compared::P99, None) => Some(point.p99_ns),
@@ -295,18 +302,6 @@ impl Side<'_> {
             .filter(|value| *value > 0.0)
             .collect();
         Estimate::of_logarithms(&values, Over::seconds(span * within.len() as f64 / points.len() as f64))
-    }
-}
-
-fn of_round(measured: &Measured, which: Compared) -> f64 {
-    let latency = &measured.flow().figures.latency_ns;
-    match which {
-        Compared::P50 => latency.p50,
-        Compared::P90 => latency.p90,
-        Compared::P99 => latency.p99,
-        Compared::P999 => latency.p999,
-        Compared::Mean => latency.mean,
-        Compared::Rate => measured.flow().figures.rate_per_s,
     }
 }
 

@@ -55,9 +55,9 @@ impl Queue {
 
     fn add(&mut self, stage: &StageRecord, of: &DirectionRecord) {
         self.figures.clone_from(&stage.figures);
-        self.entered += stage.entered;
-        self.out += stage.out;
-        self.dropped += stage.dropped.values().sum::<u64>();
+        self.entered += stage.packets.entered;
+        self.out += stage.packets.out;
+        self.dropped += stage.packets.dropped.values().sum::<u64>();
         self.time_inside_ns += stage.time_inside_ns;
         let most = |values: fn(&hairpin_model::link::LinkTimeline) -> &Vec<u64>| {
             of.timeline.as_ref().and_then(|timeline| values(timeline).iter().max().copied()).unwrap_or(0)
@@ -70,8 +70,8 @@ impl Queue {
 struct Saturated {
     /// The direction that explains more.
     worst: Queue,
-    /// The part of the mean latency that both queues are.
-    share_of_latency: f64,
+    /// The part of the mean latency that both queues are; null of a load without answers.
+    share_of_latency: Option<f64>,
 }
 
 fn detect(run: &Run) -> Vec<Finding> {
@@ -107,13 +107,15 @@ fn summary(first: &Hit<'_, Saturated>) -> String {
             quantities::share(worst.share_dropped())
         ),
     };
+    let of_latency = share_of_latency
+        .map(|part| format!("; both ways that is {} of the mean latency", quantities::share(part)))
+        .unwrap_or_default();
     format!(
-        "{}: the link's rate is the limit. On the way {way} a packet is {} in the queue and being sent ({}); both ways \
-         that is {} of the mean latency. The queue held up to {} packets. {dropped}",
+        "{}: the link's rate is the limit. On the way {way} a packet is {} in the queue and being sent ({}){of_latency}. \
+         The queue held up to {} packets. {dropped}",
         first.case.label,
         quantities::duration(worst.wait_ns()),
         worst.figures,
-        quantities::share(*share_of_latency),
         quantities::count(worst.most_packets)
     )
 }
@@ -129,12 +131,9 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
         of("most bytes in the queue", worst.most_bytes as f64, "bytes"),
         of("packets that came to the queue", worst.entered as f64, "count"),
         of("packets that the queue dropped", worst.dropped as f64, "count"),
-        evidence(
-            format!("time in both queues over the mean latency, {label}"),
-            Figure::bare(*share_of_latency),
-            "share",
-        ),
     ];
+    let of_latency = format!("time in both queues over the mean latency, {label}");
+    all.extend(share_of_latency.map(|part| evidence(of_latency, Figure::bare(part), "share")));
     all.extend(first.case.flow().latency_ns.mean.map(|mean| evidence(format!("mean latency, {label}"), mean, "ns")));
     all
 }
@@ -155,15 +154,16 @@ fn saturated(run: &Run, case: &CaseSummary) -> Option<(f64, Saturated)> {
         }
     }
     let waited_ns: f64 = queues.iter().map(Queue::wait_ns).sum();
-    let mean_ns = case.flow().latency_ns.mean.map_or(0.0, |mean| mean.value);
-    let share_of_latency = if mean_ns > 0.0 { (waited_ns / mean_ns).min(1.0) } else { 0.0 };
-    let part_of_latency = |queue: &Queue| if mean_ns > 0.0 { queue.wait_ns() / mean_ns } else { 0.0 };
+    let mean_ns = case.flow().latency_ns.mean.map(|mean| mean.value).filter(|mean_ns| *mean_ns > 0.0);
+    let share_of_latency = mean_ns.map(|mean_ns| (waited_ns / mean_ns).min(1.0));
+    let part_of_latency = |queue: &Queue| mean_ns.map_or(0.0, |mean_ns| queue.wait_ns() / mean_ns);
     let explains = |queue: &Queue| part_of_latency(queue).max(queue.share_dropped());
     let [up, down] = queues;
     let worst = if explains(&down) > explains(&up) { down } else { up };
     let dropped = worst.share_dropped();
-    let shapes = share_of_latency >= LEAST || dropped >= LEAST_DROPPED;
-    (worst.entered > 0 && shapes).then(|| (share_of_latency.max(dropped), Saturated { worst, share_of_latency }))
+    let part = share_of_latency.unwrap_or(0.0);
+    let shapes = part >= LEAST || dropped >= LEAST_DROPPED;
+    (worst.entered > 0 && shapes).then(|| (part.max(dropped), Saturated { worst, share_of_latency }))
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
         let stage = link.up.stages.last_mut().unwrap();
         stage.figures = "1 Mbit/s, 64 KiB may wait, tail drop".to_owned();
         stage.time_inside_ns = 100 * each_ns;
-        stage.dropped = if dropped > 0 { [("full".to_owned(), dropped)].into() } else { Default::default() };
+        stage.packets.dropped = if dropped > 0 { [("full".to_owned(), dropped)].into() } else { Default::default() };
         link.up.timeline = Some(LinkTimeline {
             queue_packets_max: vec![1, 44, 3],
             queue_bytes_max: vec![60, 65_000, 180],

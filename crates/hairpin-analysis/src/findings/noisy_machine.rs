@@ -11,6 +11,7 @@
 use hairpin_model::case::Placement;
 use hairpin_model::figure::Figure;
 use hairpin_model::finding::{About, Evidence, Finding, FindingCard, Severity};
+use hairpin_model::names::distinct;
 use hairpin_model::quantities;
 use hairpin_model::round::{Measured, RoundRecord};
 use hairpin_model::run::Run;
@@ -112,13 +113,8 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
 }
 
 fn affected_cases(rounds: &[(&RoundRecord, &Measured, Signs)]) -> Vec<String> {
-    let mut ids: Vec<String> = Vec::new();
-    for (round, _, _) in rounds.iter().filter(|(_, _, signs)| signs.any()) {
-        if !ids.contains(&round.case_id) {
-            ids.push(round.case_id.clone());
-        }
-    }
-    ids
+    let affected = rounds.iter().filter(|(_, _, signs)| signs.any());
+    distinct(affected.map(|(round, _, _)| round.case_id.clone()))
 }
 
 /// The p50 of noisy rounds over that of quiet ones, each relative to the median of its case; null without either.

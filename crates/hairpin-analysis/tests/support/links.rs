@@ -62,9 +62,12 @@ pub fn dropping(stage: &str, times_ns: &[u64]) -> LinkRecord {
     }
     link.up.stages.push(StageRecord {
         stage: stage.to_owned(),
-        entered: 100 + count,
-        out: 100,
-        dropped: [("random".to_owned(), count)].into(),
+        packets: PacketCounts {
+            entered: 100 + count,
+            out: 100,
+            dropped: [("random".to_owned(), count)].into(),
+            ..PacketCounts::default()
+        },
         line_without: Some("delay=10ms".to_owned()),
         ..StageRecord::default()
     });

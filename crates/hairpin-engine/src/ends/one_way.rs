@@ -69,12 +69,15 @@ pub(super) struct Ran {
 /// # Errors
 /// Too many wires, or too large writes.
 pub(super) fn check(flow: &Flow, card: &Card) -> Result<(), Failure> {
-    let most_bytes = LARGEST_WRITE_BYTES.min(card.max_message_bytes);
+    let most_bytes = match flow.direction {
+        Direction::RoundTrip => card.max_message_bytes,
+        Direction::Up | Direction::Down => LARGEST_WRITE_BYTES.min(card.max_message_bytes),
+    };
     let (bytes, wires) = (flow.load.size_bytes(), flow.wires());
     let cause = if bytes == 0 || bytes > most_bytes {
-        format!("cannot stream in writes of {bytes} bytes: 1 to {most_bytes} can be sent over {}", card.name)
+        format!("cannot send {bytes} bytes at once: 1 to {most_bytes} can be sent over {}", card.name)
     } else if !(1..=MOST_WIRES).contains(&wires) {
-        format!("cannot stream over {wires} wires: 1 to {MOST_WIRES} can be open")
+        format!("cannot open {wires} connections: 1 to {MOST_WIRES} can be open")
     } else {
         return Ok(());
     };

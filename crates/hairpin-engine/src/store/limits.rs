@@ -125,7 +125,7 @@ pub(super) fn cases(run: &Run) -> Result<(), String> {
 
 fn most_entries(link: &LinkRecord) -> usize {
     let of_direction = |direction: &DirectionRecord| {
-        let stages = direction.stages.iter().map(|stage| stage.dropped.len());
+        let stages = direction.stages.iter().map(|stage| stage.packets.dropped.len());
         let timeline = direction.timeline.iter().map(|timeline| timeline.dropped.len());
         stages.chain(timeline).chain([direction.packets.dropped.len(), direction.stages.len()]).max()
     };

@@ -40,31 +40,22 @@ const DURATION_NS: u64 = 200_000_000;
 const WARM_UP_NS: u64 = 100_000_000;
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport, "Transports, or all; default: all that can run here").many(),
-    Knob::new(
-        "direction",
-        "WAY",
-        KnobKind::Words(Direction::WORDS.split_at(2).0),
-        "Which way: up (client to server), down, or all",
-    )
-    .many()
-    .or(&["up"]),
-    Knob::new(
-        "write-size",
-        "BYTES",
-        KnobKind::Bytes { min: 1, max: 16 << 20 },
-        "Size of each write, 1 B to 16 MiB; default: 64KiB, or 1400B where a write is a message",
-    )
-    .many(),
-    Knob::new(
-        "connections",
-        "NUMBER",
-        KnobKind::Whole { min: 1, max: 1000 },
-        "Connections that share the load, each in the same case",
-    )
-    .many()
-    .or(&["1"]),
-    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS), "How both ends wait: poll, spin, or all")
+    Knob::new("transport", "NAME", KnobKind::Transport)
+        .help("Transports, or all; default: all that can run here")
+        .many(),
+    Knob::new("direction", "WAY", KnobKind::Words(Direction::WORDS.split_at(2).0))
+        .help("Which way: up (client to server), down, or all")
+        .many()
+        .or(&["up"]),
+    Knob::new("write-size", "BYTES", KnobKind::Bytes { min: 1, max: 16 << 20 })
+        .help("Size of each write, 1 B to 16 MiB; default: 64KiB, or 1400B where a write is a message")
+        .many(),
+    Knob::new("connections", "NUMBER", KnobKind::Whole { min: 1, max: 1000 })
+        .help("Connections that share the load, each in the same case")
+        .many()
+        .or(&["1"]),
+    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
+        .help("How both ends wait: poll, spin, or all")
         .many()
         .or(&["poll"]),
     shared::PLACEMENT,
@@ -72,35 +63,19 @@ const KNOBS: &[Knob] = &[
     shared::OPTION,
     shared::LINK,
     shared::CPU_IDLE,
-    Knob::new(
-        "count",
-        "WRITES",
-        KnobKind::Whole { min: 1, max: MOST_MESSAGES },
-        "Writes measured on each connection in each round, instead of --duration",
-    ),
-    Knob::new(
-        "duration",
-        "TIME",
-        shared::LASTS,
-        "How long each round measures; default: 200ms, up to 1s over a link",
-    ),
+    Knob::new("count", "WRITES", KnobKind::Whole { min: 1, max: MOST_MESSAGES })
+        .help("Writes measured on each connection in each round, instead of --duration"),
+    Knob::new("duration", "TIME", shared::LASTS)
+        .help("How long each round measures; default: 200ms, up to 1s over a link"),
     budget::ROUNDS,
     budget::OVER,
     budget::QUICK,
-    Knob::new(
-        "warmup",
-        "EXTENT",
-        KnobKind::ExtentOr(AUTO),
-        "Unmeasured start of each round, writes or a time; auto is 100ms, up to 1s over a link",
-    )
-    .or(&[AUTO]),
+    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO))
+        .help("Unmeasured start of each round, writes or a time; auto is 100ms, up to 1s over a link")
+        .or(&[AUTO]),
     shared::SEED,
-    Knob::new(
-        "timeout",
-        "TIME",
-        shared::TIMEOUT.kind,
-        "How long the load may stand still, and the server may take to answer; default: 2s, more over a link",
-    ),
+    Knob::new("timeout", "TIME", shared::TIMEOUT.kind)
+        .help("How long the load may stand still, and the server may take to answer; default: 2s, more over a link"),
     shared::KEEP_LINK_LOG,
     shared::ALLOW_UNMET_OPTIONS,
     shared::PORT,
@@ -110,7 +85,8 @@ const KNOBS: &[Knob] = &[
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
-    asked.refuse_too_many(candidates.len())?;
+    let own = [candidates.len(), asked.directions.len(), asked.write_sizes.len().max(1), asked.connections.len()];
+    asked.circumstances.refuse_too_many(&own)?;
     let planned = |case: Case| {
         let travel_ns = links::travel_ns(&case, capabilities);
         let lasts = |asked: Option<Extent>, least_ns| {
@@ -144,11 +120,6 @@ impl Asked {
             extent: shared::extent(knobs, "count")?,
             warm_up: knobs.value("warmup"),
         })
-    }
-
-    fn refuse_too_many(&self, transports: usize) -> Result<(), Refused> {
-        let own = [transports, self.directions.len(), self.write_sizes.len().max(1), self.connections.len()];
-        shared::refuse_too_many(shared::product(&own).saturating_mul(self.circumstances.combinations()))
     }
 
     /// Every combination on one transport, impossible ones among them.

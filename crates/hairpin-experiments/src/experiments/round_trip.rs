@@ -43,41 +43,26 @@ pub const WARM_UP_MESSAGES: u64 = 500;
 const LARGE_BYTES: u64 = 64 << 10;
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport, "Transports, or all; without it all that can run here")
+    Knob::new("transport", "NAME", KnobKind::Transport).help("Transports, or all; without it all that can run here")
         .many(),
     shared::WAITING,
     shared::PLACEMENT,
     shared::ENDS,
-    Knob::new("size", "BYTES", shared::SIZE, "Size of each message, 1 B to 1 GiB").many().or(&["4"]),
-    Knob::new("reply-size", "BYTES", shared::SIZE, "Size of each answer; without it that of the message").many(),
-    Knob::new(
-        "rate",
-        "PER_S",
-        KnobKind::Rate { max_per_s: 10_000_000.0 },
-        "Messages a second, each timed from when it was due; without it the next leaves when the last is answered",
-    )
+    Knob::new("size", "BYTES", shared::SIZE).help("Size of each message, 1 B to 1 GiB").many().or(&["4"]),
+    Knob::new("reply-size", "BYTES", shared::SIZE).help("Size of each answer; without it that of the message").many(),
+    Knob::new("rate", "PER_S", KnobKind::Rate { max_per_s: 10_000_000.0 }).help("Messages a second, each timed from when it was due; without it the next leaves when the last is answered")
     .many(),
     shared::OPTION,
     shared::LINK,
     shared::CPU_IDLE,
-    Knob::new(
-        "count",
-        "MESSAGES",
-        KnobKind::Whole { min: 1, max: MOST_MESSAGES },
-        "Messages measured in each round; 1250, over a link as many as fit 1s, unless --duration is given",
-    ),
-    Knob::new("duration", "TIME", shared::LASTS, "How long each round measures, instead of --count"),
+    Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Messages measured in each round; 1250, over a link as many as fit 1s, unless --duration is given"),
+    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),
     budget::ROUNDS,
     budget::OVER,
     budget::UNTIL,
     budget::AT_MOST,
     budget::QUICK,
-    Knob::new(
-        "warmup",
-        "EXTENT",
-        KnobKind::ExtentOr(AUTO),
-        "Unmeasured start of each round, messages or a time; auto is 40ms where CPUs may sleep, else 500 messages",
-    )
+    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Unmeasured start of each round, messages or a time; auto is 40ms where CPUs may sleep, else 500 messages")
     .or(&[AUTO]),
     shared::TRACE,
     shared::SEED,
@@ -97,7 +82,8 @@ const DEFAULT_COUNT: u64 = 1250;
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
-    asked.refuse_too_many(candidates.len())?;
+    let (replies, rates) = (asked.reply_sizes.len().max(1), asked.rates_per_s.len().max(1));
+    asked.circumstances.refuse_too_many(&[candidates.len(), asked.sizes.len(), replies, rates])?;
     selection::sieved(&candidates, capabilities, |card| {
         asked.cases(card).into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()
     })
@@ -127,16 +113,6 @@ impl Asked {
             extent,
             warm_up: knobs.value("warmup"),
         })
-    }
-
-    fn refuse_too_many(&self, transports: usize) -> Result<(), Refused> {
-        let own = shared::product(&[
-            transports,
-            self.sizes.len(),
-            self.reply_sizes.len().max(1),
-            self.rates_per_s.len().max(1),
-        ]);
-        shared::refuse_too_many(own.saturating_mul(self.circumstances.combinations()))
     }
 
     /// Every combination on one transport, impossible ones among them.

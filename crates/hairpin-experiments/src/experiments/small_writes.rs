@@ -49,51 +49,25 @@ pub const DURATION_NS: u64 = 40_000_000;
 pub const BATCH: Remedy = Remedy::Batch(10);
 /// What a control runs where `--remedy` is not given: as many writes as TCP without a remedy, and one.
 pub const CONTROL_REMEDIES: &[Remedy] = &[Remedy::Default, Remedy::OneWrite];
-/// The options that remedies set, so that `--option` may not.
 /// The transports that it measures unless told otherwise.
 const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
-
+/// The options that remedies set, so that `--option` may not.
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[Knob] = &[
-    Knob::new(
-        "transport",
-        "NAME",
-        KnobKind::Transport,
-        "Byte streams, or all; those without Nagle are controls and run default and one-write unless asked",
-    )
+    Knob::new("transport", "NAME", KnobKind::Transport).help("Byte streams, or all; those without Nagle are controls and run default and one-write unless asked")
     .many()
     .or(TRANSPORTS),
-    Knob::new(
-        "writes",
-        "SIZES",
-        KnobKind::Writes,
-        "The writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two; repeat it to compare several",
-    )
+    Knob::new("writes", "SIZES", KnobKind::Writes).help("The writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two; repeat it to compare several")
     .repeat()
     .or(&["100x2"]),
-    Knob::new(
-        "remedy",
-        "NAME",
-        KnobKind::Remedy,
-        "Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)",
-    )
+    Knob::new("remedy", "NAME", KnobKind::Remedy).help("Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)")
     .many()
     .or(&["all"]),
-    Knob::new(
-        "gap",
-        "TIME",
-        KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS },
-        "Pause between two writes, so one-write and writev have none: work needed anyhow is missing in their figures",
-    )
+    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS }).help("Pause between two writes, so one-write and writev have none: work needed anyhow is missing in their figures")
     .or(&["0ms"]),
-    Knob::new("reply", "BYTES", shared::SIZE, "Size of each answer, 1 B to 1 GiB").or(&["4"]),
-    Knob::new(
-        "pipeline",
-        "REQUESTS",
-        KnobKind::Whole { min: 1, max: 1024 },
-        "Requests written before the first of their answers is read",
-    )
+    Knob::new("reply", "BYTES", shared::SIZE).help("Size of each answer, 1 B to 1 GiB").or(&["4"]),
+    Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first of their answers is read")
     .or(&["1"]),
     shared::WAITING,
     shared::PLACEMENT,
@@ -101,29 +75,14 @@ const KNOBS: &[Knob] = &[
     shared::OPTION,
     shared::LINK,
     shared::CPU_IDLE,
-    Knob::new(
-        "exchanges",
-        "NUMBER",
-        KnobKind::Whole { min: 1, max: MOST_MESSAGES },
-        "Exchanges measured in each round, instead of --duration",
-    ),
-    Knob::new(
-        "duration",
-        "TIME",
-        shared::LASTS,
-        "How long each round measures, at least one exchange; 40ms, over a link up to 1s, unless --exchanges is given",
-    ),
+    Knob::new("exchanges", "NUMBER", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Exchanges measured in each round, instead of --duration"),
+    Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, at least one exchange; 40ms, over a link up to 1s, unless --exchanges is given"),
     budget::ROUNDS,
     budget::OVER,
     budget::UNTIL,
     budget::AT_MOST,
     budget::QUICK,
-    Knob::new(
-        "warmup",
-        "EXTENT",
-        KnobKind::ExtentOr(AUTO),
-        "Unmeasured start of each round, exchanges or a time; auto is 1 to 200 exchanges, few where they stall",
-    )
+    Knob::new("warmup", "EXTENT", KnobKind::ExtentOr(AUTO)).help("Unmeasured start of each round, exchanges or a time; auto is 1 to 200 exchanges, few where they stall")
     .or(&[AUTO]),
     shared::TRACE,
     shared::SEED,
@@ -140,8 +99,7 @@ const KNOBS: &[Knob] = &[
 fn plan(knobs: &Knobs, capabilities: &HostCapabilities) -> Result<Planning, Refused> {
     let asked = Asked::read(knobs, capabilities)?;
     let candidates = selection::candidates(knobs, capabilities)?;
-    let own = shared::product(&[candidates.len(), asked.writes.len(), asked.remedies.len()]);
-    shared::refuse_too_many(own.saturating_mul(asked.circumstances.combinations()))?;
+    asked.circumstances.refuse_too_many(&[candidates.len(), asked.writes.len(), asked.remedies.len()])?;
     let (planned, skipped) = selection::sieved(&candidates, capabilities, |card| {
         let cases = asked.cases(card, &asked.remedies_for(card, knobs));
         cases.into_iter().map(|case| asked.planned(case, card, knobs, capabilities)).collect()

@@ -130,7 +130,7 @@ mod tests {
         let _ = simulate(&mut link, &stream(COUNT, GAP_NS));
         let record = link.record(None);
         let expected = u64::try_from(overtaken.count()).unwrap();
-        assert_eq!((record.packets.reordered, record.up.stages[1].reordered), (expected, expected));
+        assert_eq!((record.packets.reordered, record.up.stages[1].packets.reordered), (expected, expected));
         assert!(link.path(Direction::Up).inside() == 0 && expected > 5000);
     }
 }

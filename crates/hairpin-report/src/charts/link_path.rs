@@ -35,14 +35,19 @@ fn one(stage: &StageRecord) -> String {
         escape(&stage.stage),
         escape(&stage.figures)
     );
-    if stage.time_inside_ns > 0 && stage.out > 0 {
-        let mean_ns = stage.time_inside_ns as f64 / stage.out as f64;
+    if stage.time_inside_ns > 0 && stage.packets.out > 0 {
+        let mean_ns = stage.time_inside_ns as f64 / stage.packets.out as f64;
         let _ = write!(html, "<small>inside for {} (mean)</small>", tied(&quantities::duration(mean_ns)));
     }
-    if !stage.dropped.is_empty() {
-        let _ = write!(html, "<small class=\"bad\">dropped: {}</small>", escape(&links::by_name(&stage.dropped)));
+    if !stage.packets.dropped.is_empty() {
+        let _ =
+            write!(html, "<small class=\"bad\">dropped: {}</small>", escape(&links::by_name(&stage.packets.dropped)));
     }
-    let others = [(stage.duplicated, "duplicated"), (stage.reordered, "reordered"), (stage.corrupted, "corrupted")];
+    let others = [
+        (stage.packets.duplicated, "duplicated"),
+        (stage.packets.reordered, "reordered"),
+        (stage.packets.corrupted, "corrupted"),
+    ];
     for (count, what) in others.iter().filter(|(count, _)| *count > 0) {
         let _ = write!(html, "<small>{what}: {}</small>", quantities::count(*count));
     }

@@ -12,7 +12,7 @@ use hairpin_model::time_sequence::{EventKind, TimeSequence, Wait};
 use hairpin_model::trace::End;
 
 use super::svg::{escape, trimmed};
-use crate::page_text::tied;
+use crate::page_text::{filled, tied};
 use crate::time_sequence::lines::{self, Events, Gap, Line, is_packet};
 use crate::time_sequence::words::{self, Clock};
 
@@ -237,8 +237,11 @@ impl<'s> Drawing<'s> {
 
     fn gap(&mut self, gap: &Gap) {
         let left_out = words::left_out(gap).map(|text| tied(&text));
-        let texts: Vec<(End, Vec<String>)> =
-            gap.waits.iter().map(|wait| (wait.end, broken(&tied(&words::wait(wait, self.sequence))))).collect();
+        let texts: Vec<(End, Vec<String>)> = gap
+            .waits
+            .iter()
+            .map(|wait| (wait.end, filled(tied(&words::wait(wait, self.sequence)).split(' '), LETTERS)))
+            .collect();
         let words: usize =
             texts.iter().map(|(_, lines)| lines.len()).sum::<usize>() + usize::from(left_out.is_some());
         let height = words as f64 * WORDS + AROUND;
@@ -311,19 +314,4 @@ impl<'s> Drawing<'s> {
         }
         html + &self.above
     }
-}
-
-/// The words of a text in lines of at most [`LETTERS`] letters.
-fn broken(text: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= LETTERS => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

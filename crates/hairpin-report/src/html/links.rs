@@ -4,7 +4,7 @@
 use minijinja::{Value, context};
 use serde::Serialize;
 
-use hairpin_model::link::{Direction, DirectionRecord, LinkSummary, PacketCounts, ShownLink, StageRecord};
+use hairpin_model::link::{Direction, DirectionRecord, LinkSummary, PacketCounts, ShownLink};
 use hairpin_model::quantities::{self, DASH};
 use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
@@ -158,40 +158,23 @@ fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSumma
 fn ledger(direction: Direction, record: &DirectionRecord) -> Vec<Value> {
     let count = quantities::count;
     let unexplained = |missing: i128| (missing != 0).then(|| format!("does not close: {missing}"));
-    let of_stage = |stage: &StageRecord| {
-        let dropped = with_names(stage.dropped.values().sum(), &links::by_name(&stage.dropped));
+    let row = |stage: &str, whole: bool, packets: &PacketCounts| {
         context! {
             direction => direction.to_string(),
-            stage => stage.stage.clone(),
-            whole => false,
+            stage,
+            whole,
             cells => vec![
-                count(stage.entered),
-                count(stage.out),
-                dropped,
-                count(stage.duplicated),
-                count(stage.reordered),
-                count(stage.corrupted),
-                count(stage.inside),
+                count(packets.entered),
+                count(packets.out),
+                with_names(all_dropped(packets), &links::by_name(&packets.dropped)),
+                count(packets.duplicated),
+                count(packets.reordered),
+                count(packets.corrupted),
+                count(packets.inside),
             ],
-            unexplained => unexplained(stage.unexplained()),
+            unexplained => unexplained(packets.unexplained()),
         }
     };
-    let PacketCounts { entered, out, duplicated, reordered, corrupted, inside, .. } = record.packets;
-    let dropped = with_names(all_dropped(&record.packets), &links::by_name(&record.packets.dropped));
-    let whole = context! {
-        direction => direction.to_string(),
-        stage => "all".to_owned(),
-        whole => true,
-        cells => vec![
-            count(entered),
-            count(out),
-            dropped,
-            count(duplicated),
-            count(reordered),
-            count(corrupted),
-            count(inside),
-        ],
-        unexplained => unexplained(record.packets.unexplained()),
-    };
-    record.stages.iter().map(of_stage).chain([whole]).collect()
+    let stages = record.stages.iter().map(|stage| row(&stage.stage, false, &stage.packets));
+    stages.chain([row("all", true, &record.packets)]).collect()
 }

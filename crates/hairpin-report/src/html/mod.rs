@@ -102,7 +102,7 @@ fn view(run: &Run) -> Value {
         ledger => wording::ledger_lines(run),
         options => wording::option_notes(run),
         failures => failures(run),
-        skipped => wording::skipped(run).into_iter().map(|(names, reason)| (names.join(", "), reason)).collect::<Value>(),
+        skipped => wording::skipped(run).into_iter().map(|(reason, names)| (names.join(", "), reason)).collect::<Value>(),
         facts => Serde(facts::of(run)),
         command => words(&hairpin_model::shell::command(&run.command_line)),
         repeat => words(&wording::repeat_command(run)),

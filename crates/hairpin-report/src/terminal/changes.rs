@@ -6,8 +6,8 @@ use hairpin_model::summary::Verdict;
 
 use super::page::{BAD, DIM, GOOD, LEAD, PLAIN, Page, WARN, clean};
 use super::tables::Block;
-use crate::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase};
 use crate::trust;
+use hairpin_model::comparison::{BudgetResult, ComparisonReport, ComparisonRow, InvalidCase};
 
 pub(super) fn show(page: &mut Page, report: &ComparisonReport) {
     page.paragraph(0, LEAD, &answer(report));

@@ -19,8 +19,8 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
 use crate::chains::{self, Step, chains};
-use crate::comparison::ComparisonReport;
 use crate::{exchanges, findings, links, trust, wording};
+use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
 pub use look::Look;
@@ -245,7 +245,7 @@ fn failures(page: &mut Page, run: &Run) {
 }
 
 fn skipped(page: &mut Page, run: &Run) {
-    let told = |(names, reason): (Vec<String>, String)| (page::PLAIN, format!("{}: {reason}", names.join(", ")));
+    let told = |(reason, names): (String, Vec<String>)| (page::PLAIN, format!("{}: {reason}", names.join(", ")));
     page.section("Skipped", "", wording::skipped(run).into_iter().map(told));
 }
 

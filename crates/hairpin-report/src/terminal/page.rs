@@ -5,6 +5,7 @@ use hairpin_model::printable;
 use hairpin_model::quantities::{is_thousands, is_unit};
 
 use super::look::Look;
+use crate::page_text::filled;
 
 pub(super) const PLAIN: Style = Style::new();
 pub(super) const LEAD: Style = Style::new().effects(Effects::BOLD);
@@ -153,17 +154,7 @@ pub(super) fn wrapped(text: &str, width: usize) -> Vec<String> {
             _ => words.push(word),
         }
     }
-    let mut lines: Vec<String> = Vec::new();
-    for word in words {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
-                line.push(' ');
-                line.push_str(&word);
-            }
-            _ => lines.push(word),
-        }
-    }
-    lines
+    filled(words, width)
 }
 
 #[cfg(test)]

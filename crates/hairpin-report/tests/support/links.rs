@@ -118,9 +118,12 @@ fn stage(name: &str, figures: &str, entered: u64, dropped: &[(&str, u64)]) -> St
     StageRecord {
         stage: name.to_owned(),
         figures: figures.to_owned(),
-        entered,
-        out: entered - dropped.values().sum::<u64>(),
-        dropped,
+        packets: PacketCounts {
+            entered,
+            out: entered - dropped.values().sum::<u64>(),
+            dropped,
+            ..PacketCounts::default()
+        },
         ..StageRecord::default()
     }
 }
@@ -130,17 +133,23 @@ fn delay(figures: &str, entered: u64, each_ns: u64) -> StageRecord {
     StageRecord { time_inside_ns: entered * each_ns, ..stage("delay", figures, entered, &[]) }
 }
 
+/// The stage with other counts.
+fn with(mut stage: StageRecord, change: impl FnOnce(&mut PacketCounts)) -> StageRecord {
+    change(&mut stage.packets);
+    stage
+}
+
 /// The ledger of the direction that these stages make.
 fn packets(stages: &[StageRecord]) -> PacketCounts {
-    let dropped = stages.iter().map(|stage| (stage.stage.clone(), stage.dropped.values().sum::<u64>()));
+    let dropped = stages.iter().map(|stage| (stage.stage.clone(), stage.packets.dropped.values().sum::<u64>()));
     PacketCounts {
-        entered: stages[0].entered,
-        out: stages[stages.len() - 1].out,
+        entered: stages[0].packets.entered,
+        out: stages[stages.len() - 1].packets.out,
         dropped: dropped.filter(|(_, of)| *of > 0).collect(),
-        duplicated: stages.iter().map(|stage| stage.duplicated).sum(),
-        reordered: stages.iter().map(|stage| stage.reordered).sum(),
-        corrupted: stages.iter().map(|stage| stage.corrupted).sum(),
-        inside: stages.iter().map(|stage| stage.inside).sum(),
+        duplicated: stages.iter().map(|stage| stage.packets.duplicated).sum(),
+        reordered: stages.iter().map(|stage| stage.packets.reordered).sum(),
+        corrupted: stages.iter().map(|stage| stage.packets.corrupted).sum(),
+        inside: stages.iter().map(|stage| stage.packets.inside).sum(),
     }
 }
 
@@ -280,9 +289,13 @@ fn typed() -> ShownLink {
         stage("mtu", MTU, crossed.entered, &[]),
         stage("queue", "5.5mbit/s, 64KiB may wait, tail drop", crossed.entered, &[("full", crossed.full)]),
         stage("loss", "in bursts 1%/20%/100%/0%", through, &[("burst", crossed.lost)]),
-        StageRecord { duplicated: 16, out: left + 16, ..stage("duplicate", "1% of packets sent twice", left, &[]) },
-        StageRecord { inside: 3, out: left + 13, ..delay("23.5ms±1ms uniform, in order", left + 16, 23_900_000) },
-        StageRecord { reordered: 15, ..stage("reorder", "1% of packets held back 5ms", left + 13, &[]) },
+        with(stage("duplicate", "1% of packets sent twice", left, &[]), |packets| {
+            (packets.duplicated, packets.out) = (16, left + 16);
+        }),
+        with(delay("23.5ms±1ms uniform, in order", left + 16, 23_900_000), |packets| {
+            (packets.inside, packets.out) = (3, left + 13);
+        }),
+        with(stage("reorder", "1% of packets held back 5ms", left + 13, &[]), |packets| packets.reordered = 15),
     ];
     let up = DirectionRecord {
         packets: packets(&stages),

@@ -17,10 +17,6 @@ impl Transport for Fifo {
         Card {
             name: NAME,
             summary: "two named pipes, one each way",
-            ordered: true,
-            reliable: true,
-            boundaries: false,
-            max_message_bytes: 1 << 30,
             rough_round_trip: RoughRoundTrip { blocking_ns: 5_000, spinning_ns: 4_000 },
             ..Card::LOCAL
         }

@@ -25,8 +25,6 @@ impl Transport for Memory {
         Card {
             name: NAME,
             summary: "queues inside one process, without the kernel",
-            ordered: true,
-            reliable: true,
             boundaries: true,
             max_message_bytes: 16 << 20,
             reach: Reach::Process,

@@ -34,11 +34,11 @@ pub const ALL: &[&dyn Transport] = &[
     #[cfg(target_os = "linux")]
     &fifo::Fifo,
     #[cfg(target_os = "linux")]
-    &unix_stream::UnixStream,
+    &unix_stream::UNIX_STREAM,
     #[cfg(target_os = "linux")]
-    &unix_seqpacket::UnixSeqpacket,
+    &unix_seqpacket::UNIX_SEQPACKET,
     #[cfg(target_os = "linux")]
-    &unix_datagram::UnixDatagram,
+    &unix_datagram::UNIX_DATAGRAM,
     #[cfg(target_os = "linux")]
     &udp::UDP,
     #[cfg(target_os = "linux")]

@@ -7,13 +7,12 @@ use hairpin_model::card::{self, Card, IPV4_MTU_BYTES, Reach, Receipt, RoughRound
 use hairpin_model::options::OptionName;
 use socket2::{Protocol, Socket, Type};
 
-use super::tcp::bound;
+use super::tcp::{bound, can_run};
 use crate::options::Family;
-use crate::system::sockopt;
 use crate::wire::{Connection, Handed, Listener, Setup, Transport, TransportError};
-use crate::wires::internet::{no_loopback, parse, server_end};
-use crate::wires::socket::{Kind, connect, listen, listen_on, loopback_detail};
-use crate::wires::{check, trial};
+use crate::wires::check;
+use crate::wires::internet::{parse, server_end};
+use crate::wires::socket::{Kind, connect, listen, listen_on};
 
 /// `mptcp`.
 pub(super) struct Mptcp;
@@ -45,10 +44,6 @@ impl Transport for Mptcp {
         Card {
             name: KIND.transport,
             summary: "Multipath TCP over IPv4, through the loopback device",
-            ordered: true,
-            reliable: true,
-            boundaries: false,
-            max_message_bytes: 1 << 30,
             min_mtu_bytes: IPV4_MTU_BYTES,
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
@@ -63,10 +58,7 @@ impl Transport for Mptcp {
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
         Socket::new(socket2::Domain::IPV4, Type::STREAM, KIND.protocol).map_err(|error| refused(&error))?;
-        let socket = bound(&KIND, &trial()).map_err(|error| no_loopback(KIND.family, &error))?;
-        let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
-        let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
-        Ok(Receipt { detail: format!("{}{control}", loopback_detail("IPv4")) })
+        can_run(&KIND)
     }
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {

@@ -31,8 +31,6 @@ impl Transport for Shm {
         Card {
             name: NAME,
             summary: "two rings in memory that both ends share",
-            ordered: true,
-            reliable: true,
             boundaries: true,
             max_message_bytes: 16 << 20,
             cpu_only: true,

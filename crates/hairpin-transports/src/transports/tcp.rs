@@ -52,15 +52,20 @@ pub(super) fn bound(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError
     Ok(socket)
 }
 
+/// Whether a listener of this kind can be opened here, and the congestion control that it would have.
+pub(super) fn can_run(kind: &Kind) -> Result<Receipt, WhyNot> {
+    let socket = bound(kind, &trial()).map_err(|error| no_loopback(kind.family, &error))?;
+    let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
+    let version = if kind.family == Family::V4 { "IPv4" } else { "IPv6" };
+    let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
+    Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })
+}
+
 impl Transport for Tcp {
     fn card(&self) -> Card {
         Card {
             name: self.name,
             summary: self.summary,
-            ordered: true,
-            reliable: true,
-            boundaries: false,
-            max_message_bytes: 1 << 30,
             min_mtu_bytes: self.family.min_mtu_bytes(),
             reach: Reach::Network,
             protocol: card::Protocol::Tcp,
@@ -73,11 +78,7 @@ impl Transport for Tcp {
     }
 
     fn can_run(&self) -> Result<Receipt, WhyNot> {
-        let socket = bound(&self.kind(), &trial()).map_err(|error| no_loopback(self.family, &error))?;
-        let congestion = sockopt::get_text(&socket, sockopt::CONGESTION);
-        let version = if self.family == Family::V4 { "IPv4" } else { "IPv6" };
-        let control = congestion.map_or_else(|_| String::new(), |name| format!(", congestion control {name}"));
-        Ok(Receipt { detail: format!("{}{control}", loopback_detail(version)) })
+        can_run(&self.kind())
     }
 
     fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {

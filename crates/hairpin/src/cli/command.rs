@@ -8,6 +8,7 @@ use hairpin_report::time_sequence;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::flags::{switch, valued};
 use super::link::words;
 
 /// The experiment that `hairpin` without a word runs.
@@ -55,10 +56,11 @@ fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
         .args(knobs)
         .arg(folder("out", "Folder to save the run in; it must not hold one yet [default: hairpin-runs/TIME-NAME]"))
         .args(printing())
-        .arg(Arg::new("prove").long("prove").action(ArgAction::SetTrue).help(
+        .arg(switch(
+            "prove",
             "Run the counter-experiment of each finding that has one, and say whether it is confirmed or refuted",
         ))
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"))
+        .arg(switch("quiet", "Show no progress").short('q'))
 }
 
 fn knob_argument(knob: &'static Knob) -> Arg {
@@ -99,7 +101,7 @@ fn printing() -> [Arg; 3] {
 }
 
 fn folder(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("DIR").value_parser(value_parser!(PathBuf)).help(help)
+    valued(name, "DIR", help).value_parser(value_parser!(PathBuf))
 }
 
 fn saved_run(name: &'static str, help: &'static str) -> Arg {
@@ -109,7 +111,7 @@ fn saved_run(name: &'static str, help: &'static str) -> Arg {
 fn list() -> Command {
     Command::new("list")
         .about("Transports, experiments, remedies, findings and options, with what can run here")
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print them as one JSON object"))
+        .arg(switch("json", "Print them as one JSON object"))
         .arg(Arg::new("markdown").long("markdown").action(ArgAction::SetTrue).hide(true))
 }
 
@@ -119,11 +121,8 @@ fn report() -> Command {
         .arg(saved_run("RUN", "The run folder"))
         .args(printing())
         .arg(
-            Arg::new("html")
-                .long("html")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write the page there instead of into the run folder"),
+            valued("html", "FILE", "Write the page there instead of into the run folder")
+                .value_parser(value_parser!(PathBuf)),
         )
 }
 
@@ -147,12 +146,13 @@ fn compare() -> Command {
                 .num_args(1..),
         )
         .arg(
-            Arg::new("against")
-                .long("against")
-                .value_name("AFTER")
-                .num_args(1..)
-                .value_parser(value_parser!(PathBuf))
-                .help("Run folders to compare with those before; from three a side on, the runs are the sample"),
+            valued(
+                "against",
+                "AFTER",
+                "Run folders to compare with those before; from three a side on, the runs are the sample",
+            )
+            .num_args(1..)
+            .value_parser(value_parser!(PathBuf)),
         )
         .arg(
             Arg::new("budget")
@@ -162,42 +162,36 @@ fn compare() -> Command {
                 .value_delimiter(',')
                 .help("Exit with 1 where a figure got worse by more, for instance p99=+5%; may be repeated"),
         )
-        .arg(
-            Arg::new("allow-unlike")
-                .long("allow-unlike")
-                .action(ArgAction::SetTrue)
-                .help("Compare although machine, settings, tool, plan or link differ"),
-        )
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the comparison as one JSON object"))
+        .arg(switch("allow-unlike", "Compare although machine, settings, tool, plan or link differ"))
+        .arg(switch("json", "Print the comparison as one JSON object"))
 }
 
 fn claims() -> Command {
-    let json = || Arg::new("json").long("json").action(ArgAction::SetTrue);
+    let json = || switch("json", "Print them as one JSON object");
     let ids = || Arg::new("ID").num_args(0..).help("Claims such as B1, or texts by their letter; without it all");
     let no_csv = || {
         let instead = "claims are printed by --json; `hairpin report RUN --csv` prints each of their runs";
         let refuse = UnknownArgumentValueParser::suggest(instead);
         Arg::new("csv").long("csv").num_args(0).value_parser(refuse).hide(true)
     };
-    let seed = Arg::new("seed").long("seed").value_name("NUMBER").value_parser(value_parser!(u64));
-    let rounds =
-        Arg::new("rounds").long("rounds").value_name("NUMBER").value_parser(value_parser!(u64).range(1..=10_000));
+    let seed = valued("seed", "NUMBER", "Seed of every run; without it one is drawn and recorded");
+    let rounds = valued("rounds", "NUMBER", "Rounds of each case instead of those that each run has");
     let run = Command::new("run")
         .about("Test claims here: published against measured, and a verdict on each")
         .after_help(AFTER_HELP)
         .arg(ids())
-        .arg(seed.help("Seed of every run; without it one is drawn and recorded"))
-        .arg(rounds.help("Rounds of each case instead of those that each run has"))
+        .arg(seed.value_parser(value_parser!(u64)))
+        .arg(rounds.value_parser(value_parser!(u64).range(1..=10_000)))
         .arg(folder("out", "Folder for the runs and claims.json [default: hairpin-runs/TIME-claims]"))
-        .arg(json().help("Print them as one JSON object"))
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Show no progress"))
+        .arg(json())
+        .arg(switch("quiet", "Show no progress").short('q'))
         .arg(no_csv());
     Command::new("claims")
         .about("What published texts claim of transports, and what of it can be tested")
         .args_conflicts_with_subcommands(true)
         .arg(ids())
         .arg(no_csv())
-        .arg(json().help("Print them as one JSON object"))
+        .arg(json())
         .subcommand(run)
 }
 

@@ -3,18 +3,15 @@
 use std::path::PathBuf;
 
 use clap::ArgMatches;
-use hairpin_analysis::compare::budget::Kept;
 use hairpin_analysis::compare::runs::CaseComparison;
 use hairpin_analysis::compare::unlike::Kind;
-use hairpin_analysis::{Budget, BudgetOutcome, RunComparison, compare_runs, unlike};
+use hairpin_analysis::{Budget, RunComparison, compare_runs, unlike};
 use hairpin_engine::store::Memory;
+use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::finding::Finding;
 use hairpin_model::names::distinct;
 use hairpin_model::printable;
 use hairpin_model::run::Run;
-use hairpin_report::comparison::{
-    BudgetResult, Caution, ComparisonReport, ComparisonRow, DifferentLinks, InvalidCase, Unlike,
-};
 use hairpin_report::{json, terminal};
 
 use super::exit::{Exit, Stopped};
@@ -44,13 +41,13 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     if !unlike.is_empty() && !matches.get_flag("allow-unlike") {
         return Err(Stopped::usage(refusal(&unlike)));
     }
-    let outcomes: Vec<BudgetOutcome> = budgets.iter().flat_map(|budget| budget.check(&compared)).collect();
+    let budgets = budgets.iter().flat_map(|budget| budget.check(&compared)).collect();
     let names = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
     let (before, after) = (names(&before), names(&after));
     let cautions = before.iter().zip(&baselines).chain(after.iter().zip(&candidates));
     let cautions = cautions.flat_map(|(name, run)| cautions_of(name, run)).collect();
     let report =
-        ComparisonReport { cautions, ..report([before.join(", "), after.join(", ")], &compared, unlike, &outcomes) };
+        ComparisonReport { cautions, ..report([before.join(", "), after.join(", ")], &compared, unlike, budgets) };
     if matches.get_flag("json") {
         output::json(&format!("{}\n", json::render_comparison(&report)));
     } else {
@@ -125,25 +122,6 @@ fn cautions_of(name: &str, run: &Run) -> Vec<Caution> {
     distinct(about.map(caution))
 }
 
-/// A budget and its outcome. Figures that may not be used, or that are gone, must not keep it.
-fn budget(outcome: &BudgetOutcome) -> BudgetResult {
-    let kept = match outcome.kept {
-        _ if !(outcome.baseline_usable && outcome.candidate_usable) => Some(false),
-        Kept::Exceeded => Some(false),
-        Kept::Within => Some(true),
-        Kept::CannotTell => None,
-    };
-    BudgetResult {
-        case: outcome.label.clone(),
-        figure: outcome.budget.figure.to_string(),
-        allowed_share: outcome.budget.share,
-        ratio: outcome.ratio,
-        kept,
-        baseline_usable: outcome.baseline_usable,
-        candidate_usable: outcome.candidate_usable,
-    }
-}
-
 fn invalid(compared: &RunComparison) -> Vec<InvalidCase> {
     let invalid = compared.cases.iter().filter(|case| !case.is_valid());
     let told = |case: &CaseComparison| InvalidCase {
@@ -158,7 +136,7 @@ fn report(
     [baseline, candidate]: [String; 2],
     compared: &RunComparison,
     unlike: Vec<Unlike>,
-    outcomes: &[BudgetOutcome],
+    budgets: Vec<BudgetResult>,
 ) -> ComparisonReport {
     let mut rows = Vec::new();
     for case in &compared.cases {
@@ -188,14 +166,11 @@ fn report(
             .concat(),
         baseline,
         candidate,
-        links: compared
-            .links
-            .clone()
-            .map(|links| DifferentLinks { baseline: links.baseline, candidate: links.candidate }),
+        links: compared.links.clone(),
         invalid: invalid(compared),
         rows,
         unlike,
         cautions: Vec::new(),
-        budgets: outcomes.iter().map(budget).collect(),
+        budgets,
     }
 }

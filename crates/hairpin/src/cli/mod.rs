@@ -5,6 +5,7 @@ pub mod claims;
 pub mod command;
 pub mod compare;
 pub mod exit;
+mod flags;
 pub mod hidden;
 mod lines;
 pub mod link;

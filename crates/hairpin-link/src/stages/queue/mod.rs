@@ -293,7 +293,7 @@ mod tests {
         let record = link.record(None);
         let stages: Vec<_> = record.up.stages.iter().map(|stage| (stage.stage.as_str(), stage)).collect();
         let queue = stages.iter().find(|(name, _)| *name == "queue").unwrap().1;
-        assert_eq!((queue.out, queue.time_inside_ns), (3, 6_000_000));
+        assert_eq!((queue.packets.out, queue.time_inside_ns), (3, 6_000_000));
         assert_eq!(queue.line_without.as_deref(), Some("delay=5ms"));
         let delay = stages.iter().find(|(name, _)| *name == "delay").unwrap().1;
         assert_eq!(

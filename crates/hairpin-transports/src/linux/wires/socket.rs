@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    fn is_datagram(&self) -> bool {
+    pub(crate) fn is_datagram(&self) -> bool {
         self.sort == Type::DGRAM
     }
 

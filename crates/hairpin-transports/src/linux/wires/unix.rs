@@ -1,15 +1,72 @@
 //! Unix domain sockets with names in Linux's abstract space: no file stands for them, and they end with their
 //! process however it ends (unix(7)).
 
-use hairpin_model::card::{Receipt, WhyNot};
-use socket2::{SockAddr, Socket};
+use hairpin_model::card::{Card, Receipt, WhyNot};
+use hairpin_model::options::OptionName;
+use socket2::{SockAddr, Socket, Type};
 
-use super::socket::Kind;
-use crate::wire::{Setup, TransportError};
-use crate::wires::{bad_address, failed, trial};
+use super::socket::{Kind, connect, connect_datagram, listen, listen_datagram};
+use crate::options::Family;
+use crate::wire::{Connection, Listener, Setup, Transport, TransportError};
+use crate::wires::{bad_address, check, failed, trial};
+
+/// `SO_RCVBUF` is granted and read back, but Unix sockets queue by the sender's buffer, and those for datagrams also by
+/// net.unix.max_dgram_qlen (unix(7)).
+pub(crate) const OPTIONS: &[OptionName] = &[OptionName::Sndbuf, OptionName::Rcvbuf];
+
+/// A message must fit in the send buffer less 32 bytes (net/unix/af_unix.c), which is 212 992 bytes unless somebody
+/// changed net.core.wmem_default: this leaves a margin.
+pub(crate) const MAX_MESSAGE_BYTES: u64 = 192 * 1024;
+
+/// A transport over Unix domain sockets of one sort.
+pub(crate) struct UnixSocket {
+    /// What it promises.
+    pub(crate) card: Card,
+    /// The sort of socket: datagrams go without a connection of the kernel's.
+    pub(crate) sort: Type,
+}
+
+impl UnixSocket {
+    fn kind(&self) -> Kind {
+        let Card { name, options, .. } = self.card;
+        Kind { transport: name, family: Family::Unix, sort: self.sort, protocol: None, options }
+    }
+}
+
+impl Transport for UnixSocket {
+    fn card(&self) -> Card {
+        self.card.clone()
+    }
+
+    fn can_run(&self) -> Result<Receipt, WhyNot> {
+        let why_not =
+            |reason: String| WhyNot { reason, hint: "allow Unix domain sockets in this sandbox".to_owned() };
+        let socket = named(&self.kind(), &trial()).map_err(|error| why_not(error.to_string()))?;
+        let bytes = socket.send_buffer_size().map_err(|error| why_not(error.to_string()))?;
+        Ok(Receipt { detail: format!("abstract name, send buffer {bytes} bytes") })
+    }
+
+    fn listen(&self, setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
+        check(&self.card, setup)?;
+        let kind = self.kind();
+        let socket = named(&kind, setup)?;
+        if kind.is_datagram() { Ok(listen_datagram(socket, &kind, setup)) } else { listen(socket, &kind, setup) }
+    }
+
+    fn connect(&self, address: &str, setup: &Setup) -> Result<Box<dyn Connection>, TransportError> {
+        check(&self.card, setup)?;
+        let (kind, to) = (self.kind(), parse(address)?);
+        if kind.is_datagram() {
+            // The client needs a name too, or nobody could answer it.
+            connect_datagram(named(&kind, setup)?, &to, address, &kind, setup)
+        } else {
+            connect(&to, address, &kind, setup)
+        }
+    }
+}
 
 /// A new socket with a name that the kernel chose ("autobind"), so that it cannot be in use.
-pub(crate) fn named(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
+fn named(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError> {
     let socket = kind.open(setup)?;
     SockAddr::unix("")
         .and_then(|any| socket.bind(&any))
@@ -18,18 +75,10 @@ pub(crate) fn named(kind: &Kind, setup: &Setup) -> Result<Socket, TransportError
 }
 
 /// The socket address in a text such as `@0002f`.
-pub(crate) fn parse(address: &str) -> Result<SockAddr, TransportError> {
+fn parse(address: &str) -> Result<SockAddr, TransportError> {
     address
         .strip_prefix('@')
         .filter(|name| !name.is_empty())
         .and_then(|name| SockAddr::unix(format!("\0{name}")).ok())
         .ok_or_else(|| bad_address(address, "@NAME"))
-}
-
-/// Whether such a socket can be named here.
-pub(crate) fn can_run(kind: &Kind) -> Result<Receipt, WhyNot> {
-    let why_not = |reason: String| WhyNot { reason, hint: "allow Unix domain sockets in this sandbox".to_owned() };
-    let socket = named(kind, &trial()).map_err(|error| why_not(error.to_string()))?;
-    let bytes = socket.send_buffer_size().map_err(|error| why_not(error.to_string()))?;
-    Ok(Receipt { detail: format!("abstract name, send buffer {bytes} bytes") })
 }

@@ -83,19 +83,13 @@ fn packets(direction: &DirectionRecord) -> String {
     let mut text = format!("packets in {}, out {}", quantities::count(counts.entered), quantities::count(counts.out));
     let mut tell = |words: String| write!(text, ", {words}").expect("a String takes any text");
     let reasons = direction.stages.iter().flat_map(|stage| {
-        stage.dropped.iter().map(|(reason, count)| (format!("{} ({reason})", stage.stage), *count))
+        stage.packets.dropped.iter().map(|(reason, count)| (format!("{} ({reason})", stage.stage), *count))
     });
     let dropped: Vec<String> = reasons.map(|(by, count)| format!("{} by {by}", quantities::count(count))).collect();
     if !dropped.is_empty() {
         tell(format!("dropped {}", dropped.join(" and ")));
     }
-    let others = [
-        ("duplicated", counts.duplicated),
-        ("reordered", counts.reordered),
-        ("corrupted", counts.corrupted),
-        ("still inside", counts.inside),
-    ];
-    for (what, count) in others.into_iter().filter(|(_, count)| *count > 0) {
+    for (what, count) in counts.others() {
         tell(format!("{what} {}", quantities::count(count)));
     }
     text
@@ -112,7 +106,10 @@ mod tests {
     fn record() -> LinkRecord {
         let stage = |name: &str, reasons: &[(&str, u64)]| StageRecord {
             stage: name.to_owned(),
-            dropped: reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
+            packets: PacketCounts {
+                dropped: reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
+                ..PacketCounts::default()
+            },
             ..StageRecord::default()
         };
         let dropped = BTreeMap::from([("queue".to_owned(), 3), ("loss".to_owned(), 1)]);

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, Command, value_parser};
+
+use crate::cli::flags::{switch, valued};
 
 const PROFILES: &str = "A profile is the name of a built-in one (hairpin link list), words such as `delay=23.5ms±1ms \
      up=5.5mbit queue=64KiB loss=0.1%`, or a name and words that change it. docs/links.md has every word.";
@@ -35,15 +37,11 @@ pub fn command() -> Command {
         .subcommand(run())
 }
 
-fn json(help: &'static str) -> Arg {
-    Arg::new("json").long("json").action(ArgAction::SetTrue).help(help)
-}
-
 fn list() -> Command {
     Command::new("list")
         .about("The built-in profiles, and whether packets can be carried here")
         .after_help(PROFILES)
-        .arg(json("Print them as one JSON object"))
+        .arg(switch("json", "Print them as one JSON object"))
 }
 
 fn show() -> Command {
@@ -56,11 +54,10 @@ fn show() -> Command {
                 .num_args(1..)
                 .help("A name, words, or a name and words that change it"),
         )
-        .arg(json("Print it as one JSON object"))
+        .arg(switch("json", "Print it as one JSON object"))
 }
 
 fn run() -> Command {
-    let path = || value_parser!(PathBuf);
     Command::new("run")
         .about("Run any program across a link: real kernel TCP and UDP at both ends, an emulated path between them")
         .after_help(RUN)
@@ -74,30 +71,19 @@ fn run() -> Command {
              TCP and UDP port 7]",
         ))
         .arg(
-            Arg::new("seed")
-                .long("seed")
-                .value_name("NUMBER")
-                .value_parser(value_parser!(u64))
-                .help("Seed of the link's random choices; without it one is drawn and printed"),
+            valued("seed", "NUMBER", "Seed of the link's random choices; without it one is drawn and printed")
+                .value_parser(value_parser!(u64)),
         )
         .arg(
-            Arg::new("log")
-                .long("log")
-                .value_name("FILE")
-                .value_parser(path())
-                .help("Write a line about each packet: direction, size, arrived, due, released, fate"),
+            valued("log", "FILE", "Write a line about each packet: direction, size, arrived, due, released, fate")
+                .value_parser(value_parser!(PathBuf)),
         )
-        .arg(json(
+        .arg(switch(
+            "json",
             "When COMMAND has ended, print one JSON object with its exit code and what became of the packets; what \
              COMMAND prints goes to standard error then",
         ))
-        .arg(
-            Arg::new("quiet")
-                .long("quiet")
-                .short('q')
-                .action(ArgAction::SetTrue)
-                .help("Print nothing of the link but errors and warnings"),
-        )
+        .arg(switch("quiet", "Print nothing of the link but errors and warnings").short('q'))
         .arg(
             Arg::new("COMMAND")
                 .required(true)

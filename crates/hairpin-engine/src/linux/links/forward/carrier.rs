@@ -326,9 +326,12 @@ fn release(out: u64, refused: u64) -> StageRecord {
     StageRecord {
         stage: messages::RELEASE.to_owned(),
         figures: "the interface at the end of the link".to_owned(),
-        entered: out + refused,
-        out,
-        dropped: BTreeMap::from([(REFUSED.to_owned(), refused)]),
+        packets: PacketCounts {
+            entered: out + refused,
+            out,
+            dropped: BTreeMap::from([(REFUSED.to_owned(), refused)]),
+            ..PacketCounts::default()
+        },
         ..StageRecord::default()
     }
 }

@@ -86,7 +86,7 @@ impl Messages {
     /// None seen yet.
     pub(super) fn new(numbered: Numbered) -> Self {
         let own = [RELEASE, OVERRUN, INSIDE];
-        let causes: Vec<_> = stages::ALL.iter().map(|stage| stage.name()).chain(own).collect();
+        let causes: Vec<_> = stages::ALL.iter().map(|stage| stage.name).chain(own).collect();
         assert!(causes.len() <= usize::from(CAUSE), "every cause has its number");
         let fragmented = || Fragmented { latest: [None; FRAGMENTED], next: 0 };
         Self { numbered, newest: None, states: vec![0; FOLLOWED], causes, fragmented: [fragmented(), fragmented()] }

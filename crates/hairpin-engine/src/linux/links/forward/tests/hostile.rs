@@ -87,7 +87,7 @@ proptest! {
             prop_assert_eq!(counts.unexplained(), 0);
         }
         for stage in left.record.up.stages.iter().chain(&left.record.down.stages) {
-            prop_assert_eq!(stage.unexplained(), 0);
+            prop_assert_eq!(stage.packets.unexplained(), 0);
         }
         prop_assert!(kept as u64 <= left.record.packets.inside, "what is kept is inside");
         if ends_ns > at_ns + 1_000_000_000 {

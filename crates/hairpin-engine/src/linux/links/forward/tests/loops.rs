@@ -175,8 +175,8 @@ fn what_is_refused_is_dropped_by_the_relay_itself_and_the_ledger_closes() {
     }
     assert_eq!(u64::try_from(gone.len()).unwrap(), left.record.packets.out);
     let last = up.stages.last().unwrap();
-    assert_eq!((last.stage.as_str(), last.unexplained(), last.out), ("release", 0, up.packets.out));
-    assert_eq!(last.dropped["refused"], up.packets.dropped["release"]);
+    assert_eq!((last.stage.as_str(), last.packets.unexplained(), last.packets.out), ("release", 0, up.packets.out));
+    assert_eq!(last.packets.dropped["refused"], up.packets.dropped["release"]);
     assert_eq!(left.record.packets.dropped["release"], refused);
 
     let (gone, left) = carried("delay=2ms", None, Fixture::new(stream(Up, 200, 10, 100), SECOND).refusing(|_| true));

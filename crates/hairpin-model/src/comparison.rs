@@ -1,8 +1,9 @@
 //! Two runs compared, as plain data: what `hairpin compare` shows. The facade fills it from the analysis.
 
-use hairpin_model::figure::Figure;
-use hairpin_model::summary::Verdict;
 use serde::Serialize;
+
+use crate::figure::Figure;
+use crate::summary::Verdict;
 
 /// What a comparison of two runs found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -27,12 +28,12 @@ pub struct ComparisonReport {
     pub budgets: Vec<BudgetResult>,
 }
 
-/// The links of two runs that went over different ones: their names, or their figures where they have none.
+/// The links of two runs of which each went over one throughout, and not over the same.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DifferentLinks {
-    /// That of the baseline.
+    /// The baseline's: its name, or its line where it has none or where both are called the same.
     pub baseline: String,
-    /// That of the candidate.
+    /// The candidate's.
     pub candidate: String,
 }
 
