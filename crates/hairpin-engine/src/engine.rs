@@ -117,13 +117,10 @@ impl Engine {
         self.run_with(number, order, |_| Ok(Server::behind(control, order)))
     }
 
-    fn run_with<Start>(&self, number: u32, order: &RoundOrder, start: Start) -> Finished
-    where
-        Start: FnOnce(&Host) -> Result<Server, Failure>,
-    {
+    fn run_with(&self, number: u32, order: &RoundOrder, serve: impl Serve) -> Finished {
         self.wait_until(order.not_before_ns);
         let started_ns = self.elapsed_ns();
-        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order, start)));
+        let attempt = std::panic::catch_unwind(AssertUnwindSafe(|| attempt(self, number, order, serve)));
         let attempt = attempt.unwrap_or_else(|_| Err(panicked()));
         // Freed again: what happens between rounds must not wait for the CPU of one end.
         let freed = place(None, &self.cpus.allowed).map_err(|error| opening::unplaced(None, &error));
@@ -158,6 +155,10 @@ pub fn capabilities() -> io::Result<HostCapabilities> {
     })
 }
 
+/// What gives a round its server, which is to run on that host.
+trait Serve: FnOnce(&Host) -> Result<Server, Failure> {}
+impl<F: FnOnce(&Host) -> Result<Server, Failure>> Serve for F {}
+
 /// A round that ran.
 struct Done {
     measured: Measured,
@@ -170,10 +171,7 @@ struct Done {
 type Traced = (RoundTrace, Option<Vec<u8>>);
 
 /// One round: fresh ends, a fresh connection, then the client's load.
-fn attempt<Start>(engine: &Engine, number: u32, order: &RoundOrder, start: Start) -> Result<Done, Failure>
-where
-    Start: FnOnce(&Host) -> Result<Server, Failure>,
-{
+fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) -> Result<Done, Failure> {
     let transport = opening::transport(&order.case.flow().transport)?;
     let card = transport.card();
     let awake = match order.case.ends.cpu_idle {
@@ -187,7 +185,7 @@ where
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {
         AnsweredBy::Kernel => None,
-        AnsweredBy::Server => Some(start(&host(server))?),
+        AnsweredBy::Server => Some(serve(&host(server))?),
     };
     cpu::sharpen_timers();
     let client = Client {

@@ -138,10 +138,8 @@ impl Server {
     }
 
     fn channel(&mut self) -> Result<&mut dyn Control, Failure> {
-        match &mut self.channel {
-            Some(channel) => Ok(&mut **channel),
-            None => Err(ControlError::Closed.failure("the server")),
-        }
+        let channel = self.channel.as_deref_mut();
+        channel.map(|channel| channel as _).ok_or_else(|| ControlError::Closed.failure("the server"))
     }
 
     /// Tells it something.
