@@ -16,8 +16,11 @@ pub const ONE_WAY: Experiment =
     Experiment { name: "one-way", question: "Does all arrive that the server sends?", knobs: KNOBS, plan };
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport, "Transports, or all; default: all that can run here").many(),
-    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS), "How both ends wait: poll, spin, or all")
+    Knob::new("transport", "NAME", KnobKind::Transport)
+        .help("Transports, or all; default: all that can run here")
+        .many(),
+    Knob::new("waiting", "HOW", KnobKind::Words(Waiting::WORDS))
+        .help("How both ends wait: poll, spin, or all")
         .many()
         .or(&["poll"]),
     shared::PLACEMENT,
