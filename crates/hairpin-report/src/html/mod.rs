@@ -84,6 +84,7 @@ fn view(run: &Run) -> Value {
         ladder_html => ladder_chart::chart(run, &looks),
         shared_link => crate::links::shared(run),
         links => Serde(links::of(run)),
+        has_latency => groups.is_empty() || groups.iter().any(|group| group.kind != ladder::Kind::Streams),
         curves,
         no_curve => tied(&wording::no_curve(run)),
         courses,
