@@ -138,7 +138,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
         })
     };
     let (mut from, mut to): (Wires, Wires) = (0..3).map(pair).unzip();
-    /// What is sent is known from the beginning.
+    /// What is sent on each wire, the warm-up with it, is known from the beginning.
     struct Sent(u64);
     impl Marks for Sent {
         fn sent(&mut self) -> Option<Totals> {
@@ -159,7 +159,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
                 within_ns: LIMIT_NS,
                 stop,
             };
-            allocations_of(|| sending.run(&mut from, &mut Sent(count)).expect("it can begin"))
+            allocations_of(|| sending.run(&mut from, &mut Sent(count + 10)).expect("it can begin"))
         });
         let receiving = Receiving {
             clock: &clock,
@@ -172,7 +172,7 @@ fn one_way_allocations(transport: &str, count: u64) -> [u64; 2] {
             stop: &stop,
         };
         let received = allocations_of(|| {
-            let outcome = receiving.run(&mut to, &mut Sent(count)).expect("it can begin");
+            let outcome = receiving.run(&mut to, &mut Sent(count + 10)).expect("it can begin");
             assert_eq!(outcome.total.measured.messages_received, 3 * count);
             outcome
         });
