@@ -212,11 +212,11 @@ mod tests {
         for (place, round) in fixture.rounds.iter_mut().enumerate() {
             let hairpin_model::round::Outcome::Measured(measured) = &mut round.outcome else { panic!("measured") };
             measured.ends[0].pinned_cpu = Some(0);
-            let echo = &mut measured.ends[1];
-            echo.pinned_cpu = Some(1);
+            let server = &mut measured.ends[1];
+            server.pinned_cpu = Some(1);
             // The second CPU is always slower, and in the last third another tenant makes it slower still.
             let probe = if place >= 16 { 130_000 } else { 100_000 };
-            echo.probe_ns = Some(Probe { before: probe, after: probe });
+            server.probe_ns = Some(Probe { before: probe, after: probe });
         }
         let states = States::of(&fixture.rounds);
         assert_eq!(states.machine().states.iter().map(|state| state.rounds).collect::<Vec<_>>(), [16, 8]);

@@ -15,7 +15,7 @@ pub struct Cpus {
     /// For the client when apart.
     pub client: usize,
     /// For the server when apart, and for both when together; null with a single CPU.
-    pub echo: Option<usize>,
+    pub server: Option<usize>,
     /// Whether those two are threads of one core; null where the kernel does not tell.
     pub share_core: Option<bool>,
 }
@@ -32,9 +32,9 @@ impl Cpus {
     fn among(allowed: &[usize], core: impl Fn(usize) -> Option<u64>) -> Self {
         let client = allowed.first().copied().unwrap_or(0);
         let others = allowed.iter().copied().skip(1);
-        let echo = others.clone().find(|other| core(*other) != core(client)).or_else(|| others.clone().next());
-        let share_core = echo.and_then(|echo| Some(core(echo)? == core(client)?));
-        Self { allowed: allowed.to_vec(), client, echo, share_core }
+        let server = others.clone().find(|other| core(*other) != core(client)).or_else(|| others.clone().next());
+        let share_core = server.and_then(|server| Some(core(server)? == core(client)?));
+        Self { allowed: allowed.to_vec(), client, server, share_core }
     }
 
     /// Where an end is pinned: the client if `is_client`, else the server; `None` leaves it free.
@@ -43,7 +43,7 @@ impl Cpus {
         match placement {
             Placement::Unpinned => None,
             Placement::CrossCpu if is_client => Some(self.client),
-            Placement::CrossCpu | Placement::SameCpu => Some(self.echo.unwrap_or(self.client)),
+            Placement::CrossCpu | Placement::SameCpu => Some(self.server.unwrap_or(self.client)),
         }
     }
 }
@@ -54,8 +54,8 @@ impl Cpus {
     #[must_use]
     pub fn cpu_for_relay(&self, placement: Placement) -> Option<usize> {
         let ends = [true, false].map(|is_client| self.cpu_for(placement, is_client));
-        let [Some(client), Some(echo)] = ends else { return None };
-        Some(self.allowed.iter().copied().find(|cpu| *cpu != client && *cpu != echo).unwrap_or(echo))
+        let [Some(client), Some(server)] = ends else { return None };
+        Some(self.allowed.iter().copied().find(|cpu| *cpu != client && *cpu != server).unwrap_or(server))
     }
 }
 
@@ -78,9 +78,9 @@ mod tests {
     fn different_cores_are_preferred() {
         let siblings = |cpu: usize| Some(cpu as u64 / 2);
         let cpus = Cpus::among(&[0, 1, 2, 3], siblings);
-        assert_eq!((cpus.client, cpus.echo, cpus.share_core), (0, Some(2), Some(false)));
+        assert_eq!((cpus.client, cpus.server, cpus.share_core), (0, Some(2), Some(false)));
         let cpus = Cpus::among(&[4, 5], siblings);
-        assert_eq!((cpus.client, cpus.echo, cpus.share_core), (4, Some(5), Some(true)));
+        assert_eq!((cpus.client, cpus.server, cpus.share_core), (4, Some(5), Some(true)));
     }
 
     #[test]

@@ -23,28 +23,28 @@ pub(crate) fn round_trip_ns() -> u64 {
 
 fn measure() -> std::io::Result<u64> {
     let cpus = Cpus::choose()?;
-    let (mut there, to_echo) = std::io::pipe()?;
+    let (mut there, to_server) = std::io::pipe()?;
     let (to_client, mut back) = std::io::pipe()?;
-    let echo_cpu = cpus.echo;
-    let echo = std::thread::spawn(move || {
+    let server_cpu = cpus.server;
+    let server = std::thread::spawn(move || {
         let mut byte = [0];
-        if place(echo_cpu, &[]).is_ok() {
+        if place(server_cpu, &[]).is_ok() {
             while there.read_exact(&mut byte).and_then(|()| back.write_all(&byte)).is_ok() {}
         }
     });
     place(Some(cpus.client), &cpus.allowed)?;
-    let timed = timed(to_echo, to_client);
+    let timed = timed(to_server, to_client);
     place(None, &cpus.allowed)?;
-    drop(echo.join());
+    drop(server.join());
     timed
 }
 
-fn timed(mut to_echo: PipeWriter, mut to_client: PipeReader) -> std::io::Result<u64> {
+fn timed(mut to_server: PipeWriter, mut to_client: PipeReader) -> std::io::Result<u64> {
     let mut took_ns = Vec::with_capacity(WARM_UP + TIMED);
     let mut byte = [1];
     for _ in 0..WARM_UP + TIMED {
         let began = Instant::now();
-        to_echo.write_all(&byte)?;
+        to_server.write_all(&byte)?;
         to_client.read_exact(&mut byte)?;
         took_ns.push(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }

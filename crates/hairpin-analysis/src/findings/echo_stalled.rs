@@ -98,7 +98,7 @@ fn stalls(run: &Run, case: &CaseSummary) -> Option<(f64, Stalls)> {
     let mut all = Turnaround::default();
     let mut round_trips_ns = 0.0;
     for (_, measured) in &rounds {
-        let Some(turnaround) = measured.server().and_then(|echo| echo.turnaround.as_ref()) else { continue };
+        let Some(turnaround) = measured.server().and_then(|end| end.turnaround.as_ref()) else { continue };
         add(&mut all, turnaround);
         round_trips_ns += round_trip_time_ns(measured);
     }

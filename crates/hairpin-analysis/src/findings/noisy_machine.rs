@@ -89,18 +89,18 @@ fn signs(round: &RoundRecord, measured: &Measured, cpus: usize) -> Signs {
     let noise = &measured.noise;
     let cpus = cpus.max(1) as f64;
     let capacity_ns = noise.wall_ns as f64 * cpus;
-    let echo = measured.server();
+    let server = measured.server();
     // The ends' own time is known of the measured part only; they were as busy while they warmed up.
-    let own = (measured.client().cpu_ns + echo.map_or(0, |end| end.cpu_ns)) as f64;
+    let own = (measured.client().cpu_ns + server.map_or(0, |end| end.cpu_ns)) as f64;
     let own = own * (noise.wall_ns as f64 / measured.duration_ns.max(1) as f64).max(1.0);
     // A link's relay is ours too: its time, its place among what is ready to run, and whom it pushes off a CPU.
     let relay = measured.link.as_ref().and_then(|link| link.relay);
     let own = own + relay.map_or(0.0, |relay| relay.cpu_ns as f64);
-    let ends = [Some(measured.client()), echo];
+    let ends = [Some(measured.client()), server];
     let apart = relay.is_none_or(|relay| {
         relay.pinned_cpu.is_some() && ends.iter().flatten().all(|end| end.pinned_cpu != relay.pinned_cpu)
     });
-    let pushes = measured.client().involuntary_switches + echo.map_or(0, |end| end.involuntary_switches);
+    let pushes = measured.client().involuntary_switches + server.map_or(0, |end| end.involuntary_switches);
     Signs {
         steal: noise.steal_ns > 0 && noise.steal_ns as f64 >= STEAL * capacity_ns,
         others: noise.busy_ns as f64 - own > OTHERS * capacity_ns + RESOLUTION_NS * cpus,

@@ -112,12 +112,12 @@ fn lottery(run: &Run, case: &CaseSummary) -> Option<(f64, Vec<Place>)> {
 
 /// Where the ends were; null without a server, or where either was seen nowhere.
 fn seen(measured: &Measured) -> Option<Seen> {
-    let (client, echo) = (&measured.client().seen_cpus, &measured.server()?.seen_cpus);
-    if client.is_empty() || echo.is_empty() {
+    let (client, server) = (&measured.client().seen_cpus, &measured.server()?.seen_cpus);
+    if client.is_empty() || server.is_empty() {
         return None;
     }
-    let together = client.iter().zip(echo).filter(|(client, echo)| client == echo).count();
-    let compared = client.len().min(echo.len());
+    let together = client.iter().zip(server).filter(|(client, server)| client == server).count();
+    let compared = client.len().min(server.len());
     Some(match together {
         0 => Seen::DifferentCpus,
         all if all == compared => Seen::SameCpu,
@@ -135,10 +135,10 @@ mod tests {
     fn found(placement: Placement, rounds: &[(u64, [usize; 2])]) -> Vec<Finding> {
         let case = Case::ping_pong("udp").with(|changed| changed.ends.placement = placement);
         let mut fixture = Fixture::new();
-        for (block, (latency, echo)) in rounds.iter().enumerate() {
+        for (block, (latency, server)) in rounds.iter().enumerate() {
             fixture.round_with(&case, block as u32, &back_to_back(&[], &[*latency; 100]), |measured| {
                 measured.ends[0].seen_cpus = vec![0, 0];
-                measured.ends[1].seen_cpus = echo.to_vec();
+                measured.ends[1].seen_cpus = server.to_vec();
             });
         }
         fixture.findings("placement-lottery")

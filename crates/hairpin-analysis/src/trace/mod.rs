@@ -28,7 +28,7 @@ use sending::Sending;
 pub(crate) use sending::switch;
 pub(crate) use summary::summary;
 
-/// What the trace of a round says. `client` and `echo` are the options granted to the ends, and `exchange` what the
+/// What the trace of a round says. `client` and `server` are the options granted to the ends, and `exchange` what the
 /// case's exchanges are; null of an
 /// open loop of messages.
 #[must_use]
@@ -36,14 +36,14 @@ pub fn trace_figures(
     trace: &RoundTrace,
     exchange: Option<&Exchange>,
     client: &[Effective],
-    echo: &[Effective],
+    server: &[Effective],
 ) -> TraceFigures {
     let source = source(trace);
     let [mut out, mut back] = [End::Client, End::Server].map(|from| Direction::new(trace, source, from));
     out.settle_acks(&back.segments, trace.clock_error_ns);
     back.settle_acks(&out.segments, trace.clock_error_ns);
     let more = exchange.is_some_and(|exchange| exchange.remedy == Remedy::More).then_some(trace.request_bytes);
-    let sending = [Sending::new(&trace.client.calls, client, more), Sending::new(&trace.server.calls, echo, None)];
+    let sending = [Sending::new(&trace.client.calls, client, more), Sending::new(&trace.server.calls, server, None)];
     let autocorked = autocorked(trace);
     let reading =
         Reading { trace, source, directions: [out, back], sending, autocorked, of_messages: exchange.is_none() };
@@ -56,9 +56,9 @@ pub fn trace_figures(
 /// Fills in what its trace says of a measured round.
 pub fn traced(record: &mut RoundRecord, trace: &RoundTrace) {
     if let Outcome::Measured(measured) = &mut record.outcome {
-        let echo = measured.server().map_or(&[][..], |end| &end.options);
+        let server = measured.server().map_or(&[][..], |end| &end.options);
         let exchange = record.order.case.flow().load.exchange();
-        measured.traced = Some(trace_figures(trace, exchange, &measured.client().options, echo));
+        measured.traced = Some(trace_figures(trace, exchange, &measured.client().options, server));
     }
 }
 

@@ -159,7 +159,8 @@ fn one_way(
     let ran = load.run(&mut wires, &mut ClientOfRound { control, is_gone: false }, pinned)?;
     if round.case.flow().direction == Direction::Down {
         // What was sent may still be on its way: the wires stay open until the client has it.
-        wait_for_the_client(control).map_err(|error| error.failure("the client"))?;
+        let within = PATIENCE.max(Duration::from_nanos(round.deadline_ns));
+        wait_for_the_client(control, within).map_err(|error| error.failure("the client"))?;
     }
     let facts = one_way::facts_of_all(round, card, &wires);
     Ok(EndReport {
@@ -172,9 +173,9 @@ fn one_way(
 }
 
 /// Waits until the client has all that was sent, or is gone.
-fn wait_for_the_client(control: &mut dyn Control) -> Result<(), ControlError> {
+fn wait_for_the_client(control: &mut dyn Control, within: Duration) -> Result<(), ControlError> {
     let is_passed_over = |message: &Message| matches!(message, Message::Progress(_) | Message::Stop);
-    match receive_past(control, PATIENCE, is_passed_over) {
+    match receive_past(control, within, is_passed_over) {
         Ok(Message::Complete) | Err(ControlError::Closed) => Ok(()),
         Ok(other) => Err(ControlError::Unexpected(other.name())),
         Err(error) => Err(error),

@@ -43,7 +43,7 @@ pub fn read(engine: &Engine) -> Environment {
         cpu_model: field(&cpu_info, "model name").unwrap_or_else(|| "unknown".to_owned()),
         cpus_online: cpu_info.lines().filter(|line| line.starts_with("processor")).count().max(1),
         cpus_allowed: engine.cpus.allowed.clone(),
-        cpus_used: [Some(engine.cpus.client), engine.cpus.echo].into_iter().flatten().collect(),
+        cpus_used: [Some(engine.cpus.client), engine.cpus.server].into_iter().flatten().collect(),
         cpus_share_core: engine.cpus.share_core,
         memory_bytes: memory_bytes(),
         hypervisor: hypervisor(&cpu_info),

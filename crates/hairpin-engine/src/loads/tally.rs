@@ -63,7 +63,7 @@ impl Tally {
         &self,
         reliable: bool,
         client: &[Fact],
-        echo: &[Fact],
+        server: &[Fact],
         link_lost: Option<&BTreeMap<String, u64>>,
     ) -> Ledger {
         let warm_up_lost = self.warm_up_received != self.warm_up_sent;
@@ -71,7 +71,7 @@ impl Tally {
         let mut lost = BTreeMap::new();
         if !reliable {
             lost.extend(link_lost.into_iter().flatten().map(|(cause, count)| (cause.clone(), *count)));
-            lost.insert(format!("{OVERFLOW}-server"), overflown(echo));
+            lost.insert(format!("{OVERFLOW}-server"), overflown(server));
             lost.insert(format!("{OVERFLOW}-client"), overflown(client));
             lost.retain(|_, count| *count > 0);
         }
