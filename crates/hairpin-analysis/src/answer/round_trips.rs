@@ -60,7 +60,7 @@ fn placed(row: &CaseSummary) -> String {
 }
 
 /// Below it a ratio is told in percent: a difference of some thousandths must not read as 1.00x.
-const CLIENT: f64 = 1.1;
+const FACTOR: f64 = 1.1;
 
 /// The transport that others are put beside, beside the fastest: with the same waiting and placement where that was
 /// measured, else as it was fastest.
@@ -81,7 +81,7 @@ fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> 
         return None;
     }
     let ratio = other / one;
-    let more = if ratio < CLIENT { quantities::change(ratio) } else { quantities::factor(ratio) };
+    let more = if ratio < FACTOR { quantities::change(ratio) } else { quantities::factor(ratio) };
     Some(format!("{} {how}: {} ({more}).", found.case.flow().transport, quantities::duration(other)))
 }
 
