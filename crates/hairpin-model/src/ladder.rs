@@ -81,6 +81,12 @@ pub struct Group<'r> {
     pub ends: String,
     /// The path alone, where there are several.
     pub path: Option<String>,
+    /// What its rows share beside path, waiting and placement: of exchanges the transport and the request, else nothing.
+    pub subject: String,
+    /// How its ends wait.
+    pub waiting: Waiting,
+    /// Where they are placed.
+    pub placement: Placement,
     /// What its rows measure.
     pub kind: Kind,
     /// The fastest first: round trips by p50, exchanges by bytes a millisecond. Cases without the figure are last, in the
@@ -98,17 +104,15 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
     for summary in cases {
         let case = &summary.case;
         let path = several.then(|| path::over(case).unwrap_or_else(|| "without a link".to_owned()));
-        let ends = match case.flow().load.exchange() {
-            Some(exchange) => {
-                format!(
-                    "{} {}, {}, {}",
-                    case.flow().transport,
-                    request(case, exchange),
-                    case.ends.waiting,
-                    case.ends.placement
-                )
-            }
-            None => format!("{}, {}", case.ends.waiting, case.ends.placement),
+        let (waiting, placement) = (case.ends.waiting, case.ends.placement);
+        let exchange = case.flow().load.exchange();
+        let subject = exchange
+            .map(|exchange| format!("{} {}", case.flow().transport, request(case, exchange)))
+            .unwrap_or_default();
+        let ends = if subject.is_empty() {
+            format!("{waiting}, {placement}")
+        } else {
+            format!("{subject}, {waiting}, {placement}")
         };
         if !paths.contains(&path) {
             paths.push(path.clone());
@@ -118,8 +122,9 @@ pub fn groups(cases: &[CaseSummary]) -> Vec<Group<'_>> {
             None => {
                 let place = paths.iter().position(|known| *known == path).unwrap_or(0);
                 let name = [Some(ends.clone()), path.clone()].into_iter().flatten().collect::<Vec<_>>().join(", ");
-                let group = Group { name, ends, path, kind: Kind::of(case), rows: vec![summary] };
-                groups.push(((place, case.ends.waiting, case.ends.placement), group));
+                let (kind, rows) = (Kind::of(case), vec![summary]);
+                let group = Group { name, ends, path, subject, waiting, placement, kind, rows };
+                groups.push(((place, waiting, placement), group));
             }
         }
     }

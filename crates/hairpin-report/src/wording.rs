@@ -107,19 +107,15 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
         (Some(low), Some(high)) => format!("{} .. {}", quantities::change(low), quantities::change(high)),
         _ => quantities::change(pair.ratio.value),
     };
-    let rests = counted(pair.blocks, "paired round");
-    match pair.verdict {
+    let found = match pair.verdict {
         Verdict::CannotTell if pair.ratio.low.is_none() => {
-            format!("A/A: {name} against itself: difference {difference} ({rests}): too few rounds for an interval")
+            let rounds = counted(pair.blocks, "paired round");
+            format!(": {difference}; {rounds} are too few for an interval")
         }
-        Verdict::CannotTell => {
-            format!("A/A: {name} against itself: no difference found, {difference} ({rests}): calibrated")
-        }
-        verdict => format!(
-            "A/A: {name} against itself is called {verdict}, difference {difference} ({rests}): NOT calibrated, \
-             smaller differences than this mean nothing here"
-        ),
-    }
+        Verdict::CannotTell => format!(": no difference found ({difference})"),
+        verdict => format!(" is called {verdict} ({difference}): smaller differences than this mean nothing here"),
+    };
+    format!("A/A: {name} measured twice{found}")
 }
 
 /// What was skipped, those with one reason together: the reason and the names.

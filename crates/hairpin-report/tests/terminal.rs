@@ -9,7 +9,7 @@ use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::{LatencyFigures, Verdict};
 use hairpin_model::trace::Capture;
-use hairpin_report::terminal::{Look, render};
+use hairpin_report::terminal::{Look, render, render_brief};
 
 use crate::support;
 
@@ -25,6 +25,46 @@ fn a_survey_at_80_columns() {
 #[test]
 fn a_survey_at_100_columns() {
     insta::assert_snapshot!(render(&support::survey(1), &plain(100)));
+}
+
+#[test]
+fn the_first_screen_of_a_survey_at_80_columns() {
+    insta::assert_snapshot!(render_brief(&support::survey(1), &plain(80)));
+}
+
+#[test]
+fn the_first_screen_of_small_writes_at_80_columns() {
+    insta::assert_snapshot!(render_brief(&support::small_writes::run(false), &plain(80)));
+}
+
+/// One screen, whatever the width: no line is longer, and none is cut.
+#[test]
+fn the_first_screen_has_at_most_45_lines() {
+    for run in [support::survey(1), support::small_writes::run(true)] {
+        for width in [60, 80, 100, 120] {
+            let text = render_brief(&run, &plain(width));
+            let widest = text.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(width), "{widest:?} of {width} columns: {text}");
+            assert!(
+                width < 80 || text.lines().count() <= 45,
+                "{} lines at {width} columns: {text}",
+                text.lines().count()
+            );
+        }
+    }
+}
+
+/// What was measured stands on the first screen, but for replicates and the second group of what the kernel answers.
+#[test]
+fn the_first_screen_has_every_case_that_was_measured() {
+    let run = support::survey(1);
+    let text = render_brief(&run, &plain(100));
+    for row in run.cases.iter().filter(|row| row.valid && row.case.replicate == 0 && row.server().is_some()) {
+        let p50 = hairpin_model::quantities::duration(row.p50_ns().expect("it was measured"));
+        let name = hairpin_model::ladder::row_name(row);
+        let has = |line: &str| line.trim_start_matches(['!', ' ']).starts_with(&name) && line.contains(&p50);
+        assert!(text.lines().any(has), "{name} {p50}: {text}");
+    }
 }
 
 #[test]
@@ -355,7 +395,9 @@ fn a_failed_calibration_is_said_aloud() {
     run.comparisons[0].ratio = Figure::new(1.04, 1.02, 1.06);
     let text = render(&run, &plain(120)).replace('\n', " ");
     assert!(
-        text.contains("is called slower, difference +2.0 % .. +6.0 % (10 paired rounds): NOT calibrated"),
+        text.contains(
+            "measured twice is called slower (+2.0 % .. +6.0 %): smaller differences than this mean nothing"
+        ),
         "{text}"
     );
 }
@@ -365,8 +407,8 @@ fn a_pair_without_an_interval_calibrates_nothing() {
     let mut run = support::survey(1);
     run.comparisons[0].ratio = Figure::bare(0.998);
     let text = render(&run, &plain(120)).replace('\n', " ");
-    assert!(text.contains("difference -0.2 % (10 paired rounds): too few rounds for an interval"), "{text}");
-    assert!(!text.contains("calibrated"), "{text}");
+    assert!(text.contains("measured twice: -0.2 %; 10 paired rounds are too few for an interval"), "{text}");
+    assert!(!text.contains("measured twice: no difference found"), "{text}");
     let good = |run: &Run| hairpin_report::html::render(run).contains("class=\"badge good\">A");
     assert!(good(&support::survey(1)) && !good(&run), "the page does not call it good either");
 }

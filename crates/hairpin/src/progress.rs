@@ -1,6 +1,9 @@
 //! The progress bar. It is drawn between rounds only, by the thread that waits for them: nothing is redrawn while
 //! anything is measured.
 
+use std::collections::BTreeMap;
+
+use hairpin_model::quantities;
 use hairpin_model::round::{Outcome, RoundOrder, RoundRecord};
 use hairpin_model::run::Plan;
 use hairpin_report::announcement;
@@ -14,6 +17,8 @@ pub struct Progress {
     bar: ProgressBar,
     failed: u64,
     quiet: bool,
+    /// The p50 of each round so far, in ns, by case.
+    p50_ns: BTreeMap<String, Vec<f64>>,
 }
 
 impl Progress {
@@ -24,7 +29,7 @@ impl Progress {
         let bar = ProgressBar::with_draw_target(Some(0), target);
         let style = ProgressStyle::with_template("{bar:24} {pos}/{len} rounds, {elapsed}, {eta} left  {wide_msg}");
         bar.set_style(style.expect("the template is a constant").progress_chars("=> "));
-        Self { bar, failed: 0, quiet }
+        Self { bar, failed: 0, quiet, p50_ns: BTreeMap::new() }
     }
 
     /// Takes the bar away.
@@ -46,11 +51,27 @@ impl Watch for Progress {
 
     fn next(&mut self, order: &RoundOrder) {
         let failed = if self.failed > 0 { format!(" ({} failed)", self.failed) } else { String::new() };
-        self.bar.set_message(format!("{}{failed}", order.case.label()));
+        let so_far = self.p50_ns.get(&order.case.id()).map_or_else(String::new, |rounds| so_far(rounds));
+        self.bar.set_message(format!("{}{so_far}{failed}", order.case.label()));
     }
 
     fn done(&mut self, record: &RoundRecord) {
         self.failed += u64::from(matches!(record.outcome, Outcome::Failed(_)));
+        let p50_ns = record.measured().map(|measured| measured.flow().figures.latency_ns.p50);
+        if let Some(p50_ns) = p50_ns.filter(|p50_ns| *p50_ns > 0.0) {
+            self.p50_ns.entry(record.case_id.clone()).or_default().push(p50_ns);
+        }
         self.bar.inc(1);
     }
+}
+
+/// `: p50 4.77 us, 4.60-5.12 over 3 rounds`: the median of the rounds, and their range, which is no interval of it.
+fn so_far(rounds_ns: &[f64]) -> String {
+    let mut sorted = rounds_ns.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (median, last) = (sorted[sorted.len() / 2], sorted.len() - 1);
+    let range =
+        if last == 0 { String::new() } else { format!(", {}", quantities::bounds(median, sorted[0], sorted[last])) };
+    let rounds = quantities::counted(sorted.len() as u64, "round");
+    format!(": p50 {}{range} over {rounds}", quantities::duration(median))
 }

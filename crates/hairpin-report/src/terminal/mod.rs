@@ -3,6 +3,8 @@
 //! Lines are never wider than [`Look::width`] but for single words that are (a path in a cause, say). What comes from
 //! the run is shown without its control characters, so that a name cannot steer the terminal.
 
+mod beside;
+mod brief;
 mod changes;
 mod claims;
 mod look;
@@ -23,6 +25,7 @@ use crate::{exchanges, findings, links, trust, wording};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
+pub use brief::render_brief;
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
 

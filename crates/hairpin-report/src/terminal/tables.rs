@@ -25,29 +25,29 @@ struct Sheet {
 }
 
 /// A column of a table.
-struct Shown {
+pub(super) struct Shown {
     /// Its name in the list of columns.
     name: &'static str,
     /// Whether its interval is shown, not its value.
     interval: bool,
     /// The greatest is left out first where the width does not suffice; 0 never.
-    spare: u8,
+    pub(super) spare: u8,
 }
 
-const fn value(name: &'static str, spare: u8) -> Shown {
+pub(super) const fn value(name: &'static str, spare: u8) -> Shown {
     Shown { name, interval: false, spare }
 }
 
-const fn interval(name: &'static str, spare: u8) -> Shown {
+pub(super) const fn interval(name: &'static str, spare: u8) -> Shown {
     Shown { name, interval: true, spare }
 }
 
 impl Shown {
-    fn title(&self) -> &'static str {
+    pub(super) fn title(&self) -> &'static str {
         if self.interval { "95 %" } else { columns::named(self.name).short }
     }
 
-    fn text(&self, row: &CaseSummary) -> String {
+    pub(super) fn text(&self, row: &CaseSummary) -> String {
         let column = columns::named(self.name);
         match column.value {
             _ if self.interval => column.bounds(row).unwrap_or_else(|| DASH.to_owned()),
@@ -215,7 +215,7 @@ const DETAIL: usize = 4;
 
 /// The case's name in lines of at most `room`, but for single words that are longer: its first word, and its details
 /// beside or below it.
-fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
+pub(super) fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
     let mark = if row.valid { "  " } else { "! " };
     let mut words = ladder::row_words(row).into_iter().map(|word| clean(&word));
     let mut lines = vec![format!("{mark}{}", words.next().unwrap_or_default())];

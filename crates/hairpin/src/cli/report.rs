@@ -66,7 +66,8 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
         Some(_) => output::text(&csv_table::summary(run)),
         None => {
             let look = output::look();
-            output::text(&terminal::render(run, &look));
+            let render = if matches.get_flag("all") { terminal::render } else { terminal::render_brief };
+            output::text(&render(run, &look));
             if let Some(which) = matches.get_one::<String>("ladder") {
                 let drawn = terminal::render_time_sequences(run, which, &look).map_err(Stopped::usage)?;
                 output::text(&format!("\n{drawn}"));

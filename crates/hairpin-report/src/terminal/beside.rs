@@ -1,0 +1,271 @@
+//! The table of the first screen: a row for each transport or remedy, and beside each other what was measured on one CPU and on
+//! two, blocking and busy-polling.
+
+use hairpin_model::case::{Placement, Waiting};
+use hairpin_model::ladder::{self, Group, Kind};
+use hairpin_model::names::distinct;
+use hairpin_model::quantities::DASH;
+use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
+
+use super::page::{BAD, DIM, LEAD, PLAIN, Page};
+use super::tables::{GAP, Shown, interval, name_lines, value};
+use crate::links;
+
+/// The columns of a kind of case, for each way of waiting and placement.
+fn columns(kind: Kind) -> &'static [Shown] {
+    const ROUND_TRIPS: &[Shown] = &[
+        value("latency_p50_ns", 0),
+        interval("latency_p50_ns", 1),
+        value("latency_p99_ns", 0),
+        value("latency_p999_ns", 3),
+        value("latency_max_ns", 2),
+        value("cpu_ns_per_message", 4),
+    ];
+    const EXCHANGES: &[Shown] = &[
+        value("latency_p50_ns", 0),
+        interval("latency_p50_ns", 3),
+        value("latency_p99_ns", 4),
+        value("speed_up_against_default", 0),
+        value("segments_per_exchange", 1),
+        value("pure_acks_per_exchange", 1),
+        value("system_calls_per_exchange", 2),
+    ];
+    const STREAMS: &[Shown] = &[
+        value("goodput_bytes_per_s", 0),
+        interval("goodput_bytes_per_s", 1),
+        value("lost_with_unexplained", 2),
+        value("sent", 3),
+    ];
+    match kind {
+        Kind::RoundTrips => ROUND_TRIPS,
+        Kind::Exchanges => EXCHANGES,
+        Kind::Streams => STREAMS,
+    }
+}
+
+/// How the ends wait and where they are.
+type Stand = (Waiting, Placement);
+
+/// The rows that share a path and a subject.
+struct Block<'r> {
+    title: String,
+    rows: Vec<Row<'r>>,
+}
+
+struct Row<'r> {
+    name: String,
+    /// Any of its cases, for its name.
+    any: &'r CaseSummary,
+    /// One for each stand; null where it was not measured.
+    cases: Vec<Option<&'r CaseSummary>>,
+}
+
+/// One table for each kind of case.
+pub(super) fn tables(page: &mut Page, run: &Run) {
+    if let Some(link) = links::shared(run) {
+        page.gap();
+        page.item("Link: ", PLAIN, &link);
+    }
+    let groups = ladder::groups(&run.cases);
+    for kind in Kind::ALL {
+        let groups: Vec<&Group<'_>> = groups.iter().filter(|group| group.kind == kind).collect();
+        if !groups.is_empty() {
+            show(page, kind, &groups);
+        }
+    }
+}
+
+fn show(page: &mut Page, kind: Kind, groups: &[&Group<'_>]) {
+    let of_processes = |group: &&&Group<'_>| !group.rows.iter().all(|row| is_kernels(row));
+    let mut stands: Vec<Stand> = distinct(groups.iter().filter(of_processes).map(stand));
+    if stands.is_empty() {
+        stands = distinct(groups.iter().map(stand));
+    }
+    let blocks = blocks(groups, &stands);
+    let only = |stand: &Stand| format!("{}, {}", placed(stand), waits(stand));
+    page.heading(kind.title(), &if let [stand] = stands.as_slice() { only(stand) } else { String::new() });
+    let columns = columns(kind);
+    let least: usize = columns.iter().filter(|column| column.spare == 0).map(|_| GAP + FIGURE).sum();
+    let name_width = name_width(&blocks, page.width().saturating_sub(least * stands.len()).max(NAME));
+    let at_once = (page.width().saturating_sub(name_width) / least).clamp(1, stands.len());
+    for first in (0..stands.len()).step_by(at_once) {
+        let some = first..(first + at_once).min(stands.len());
+        table(page, columns, &stands[some.clone()], &blocks, some.start, name_width);
+    }
+}
+
+/// Whether the kernel answers, and not a second process.
+fn is_kernels(row: &CaseSummary) -> bool {
+    row.rounds > 0 && row.server().is_none()
+}
+
+/// The width that a figure takes, mostly.
+const FIGURE: usize = 7;
+/// The width that names have at least.
+const NAME: usize = 16;
+
+fn stand(group: &&Group<'_>) -> Stand {
+    (group.waiting, group.placement)
+}
+
+/// By path and subject; rows in the order of the group that has most of them, what the kernel answers last.
+fn blocks<'r>(groups: &[&Group<'r>], stands: &[Stand]) -> Vec<Block<'r>> {
+    let keys = distinct(groups.iter().map(|group| (&group.path, &group.subject)));
+    let of_key = |(path, subject): (&Option<String>, &String)| {
+        let mut own: Vec<&&Group<'r>> =
+            groups.iter().filter(|one| (&one.path, &one.subject) == (path, subject)).collect();
+        own.sort_by_key(|group| std::cmp::Reverse(group.rows.len()));
+        let firsts = own.iter().flat_map(|group| &group.rows).filter(|row| row.case.replicate == 0);
+        let names = distinct(firsts.map(|row| ladder::row_name(row)));
+        let mut rows: Vec<Row<'r>> = names.into_iter().filter_map(|name| row(name, &own, stands)).collect();
+        rows.sort_by_key(|row| is_kernels(row.any));
+        let title: Vec<&str> = [subject.as_str(), path.as_deref().unwrap_or_default()]
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect();
+        Block { title: title.join(", "), rows }
+    };
+    keys.into_iter().map(of_key).filter(|block| !block.rows.is_empty()).collect()
+}
+
+fn row<'r>(name: String, groups: &[&&Group<'r>], stands: &[Stand]) -> Option<Row<'r>> {
+    let case = |at: &Stand| {
+        let group = groups.iter().find(|group| (group.waiting, group.placement) == *at)?;
+        group.rows.iter().copied().find(|row| row.case.replicate == 0 && ladder::row_name(row) == name)
+    };
+    let cases: Vec<Option<&CaseSummary>> = stands.iter().map(case).collect();
+    let any = cases.iter().flatten().next().copied()?;
+    Some(Row { name, any, cases })
+}
+
+/// As wide as the widest name, or what the figures leave; longer names have lines of their own for their details.
+fn name_width(blocks: &[Block<'_>], room: usize) -> usize {
+    let rows = || blocks.iter().flat_map(|block| &block.rows);
+    let lines = |room: usize| rows().flat_map(move |row| name(row, room)).map(|line| line.chars().count()).max();
+    lines(usize::MAX).filter(|widest| *widest <= room).or_else(|| lines(room)).unwrap_or(room)
+}
+
+fn name(row: &Row<'_>, room: usize) -> Vec<String> {
+    let mut lines = name_lines(row.any, room);
+    if is_kernels(row.any) {
+        lines[0].push_str(" (kernel)");
+    }
+    lines
+}
+
+fn table(
+    page: &mut Page,
+    columns: &[Shown],
+    stands: &[Stand],
+    blocks: &[Block<'_>],
+    first: usize,
+    name_width: usize,
+) {
+    let shown = first..first + stands.len();
+    let rows = blocks.iter().flat_map(|block| &block.rows);
+    let cases: Vec<Option<&CaseSummary>> = rows.flat_map(|row| &row.cases[shown.clone()]).copied().collect();
+    let text =
+        |column: &Shown, case: Option<&CaseSummary>| case.map_or_else(|| DASH.to_owned(), |case| column.text(case));
+    let width_of = |column: &Shown| {
+        let texts = cases.iter().map(|case| text(column, *case).chars().count());
+        texts.chain([column.title().chars().count()]).max().unwrap_or(0)
+    };
+    let has_values = |column: &&Shown| column.spare == 0 || cases.iter().any(|case| text(column, *case) != DASH);
+    let chosen: Vec<(&Shown, usize)> =
+        columns.iter().filter(has_values).map(|column| (column, width_of(column))).collect();
+    let room = page.width().saturating_sub(name_width) / stands.len().max(1);
+    let chosen = fitting(chosen, room);
+    let mut line = Line { page, name_width, chosen: &chosen };
+    if stands.len() > 1 {
+        for title in [placed as fn(&Stand) -> &'static str, waits] {
+            line.titles(stands.iter().map(title));
+        }
+    }
+    let titles: Vec<&str> = chosen.iter().map(|(column, _)| column.title()).collect();
+    line.figures(DIM, "", stands.iter().map(|_| titles.iter().map(|title| (*title).to_owned()).collect()));
+    for block in blocks {
+        if !block.title.is_empty() {
+            line.page.paragraph(0, LEAD, &block.title);
+        }
+        for row in &block.rows {
+            let cases = &row.cases[shown.clone()];
+            if cases.iter().all(Option::is_none) {
+                continue;
+            }
+            let is_valid = cases.iter().flatten().all(|case| case.valid);
+            let figures = cases.iter().map(|case| chosen.iter().map(|(column, _)| text(column, *case)).collect());
+            let mut names = name(row, name_width).into_iter();
+            let name = names.next().unwrap_or_default();
+            let name = if is_valid { name } else { format!("!{}", name.get(1..).unwrap_or_default()) };
+            line.figures(if is_valid { PLAIN } else { BAD }, &name, figures);
+            names.for_each(|rest| line.page.line(PLAIN, &rest));
+        }
+    }
+}
+
+/// The columns that fit into `room`; those that are equally spare go together.
+fn fitting(mut chosen: Vec<(&Shown, usize)>, room: usize) -> Vec<(&Shown, usize)> {
+    while chosen.iter().map(|(_, width)| GAP + width).sum::<usize>() > room {
+        let most = chosen.iter().map(|(column, _)| column.spare).max().unwrap_or(0);
+        if most == 0 {
+            break;
+        }
+        chosen.retain(|(column, _)| column.spare != most);
+    }
+    chosen
+}
+
+/// Lines with a name and the figures of each stand.
+struct Line<'p, 's> {
+    page: &'p mut Page,
+    name_width: usize,
+    chosen: &'s [(&'s Shown, usize)],
+}
+
+impl Line<'_, '_> {
+    /// How wide the figures of a stand are; at least as wide as its titles.
+    fn stand_width(&self) -> usize {
+        self.chosen.iter().map(|(_, width)| GAP + width).sum::<usize>().max(GAP + WIDEST_TITLE)
+    }
+
+    fn titles<'t>(&mut self, titles: impl Iterator<Item = &'t str>) {
+        let width = self.stand_width();
+        let titles: String = titles.map(|title| format!("{title:>width$}")).collect();
+        self.page.line(DIM, &format!("{:name$}{titles}", "", name = self.name_width));
+    }
+
+    fn figures(&mut self, style: anstyle::Style, name: &str, stands: impl Iterator<Item = Vec<String>>) {
+        let whole = self.stand_width();
+        let of_stand = |texts: Vec<String>| {
+            let texts: String = texts
+                .iter()
+                .zip(self.chosen)
+                .map(|(text, (_, width))| format!("{text:>width$}", width = GAP + width))
+                .collect();
+            format!("{texts:>whole$}")
+        };
+        let figures: String = stands.map(of_stand).collect();
+        let name_width = self.name_width;
+        self.page.line(style, &format!("{name:name_width$}{figures}"));
+    }
+}
+
+/// `busy-polling`.
+const WIDEST_TITLE: usize = 12;
+
+fn placed((_, placement): &Stand) -> &'static str {
+    match placement {
+        Placement::SameCpu => "one CPU",
+        Placement::CrossCpu => "two CPUs",
+        Placement::Unpinned => "not pinned",
+    }
+}
+
+fn waits((waiting, _): &Stand) -> &'static str {
+    match waiting {
+        Waiting::Block => "blocking",
+        Waiting::Poll => "polling",
+        Waiting::Spin => "busy-polling",
+    }
+}

@@ -1,0 +1,94 @@
+//! The first screen of a run: the answer, one table, the cause that explains most, and what limits trust.
+
+use hairpin_model::finding::{About, Finding, Severity};
+use hairpin_model::quantities;
+use hairpin_model::run::Run;
+
+use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
+use super::{Look, answer, beside};
+use crate::{exchanges, findings, links, trust, wording};
+
+/// The most lines of one sort; further ones are counted.
+const MOST: usize = 2;
+
+/// The run on one screen. The binary adds the paths of the run folder and of the page below it.
+#[must_use]
+pub fn render_brief(run: &Run, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    answer(&mut page, run);
+    beside::tables(&mut page, run);
+    page.gap();
+    top_finding(&mut page, run);
+    limits(&mut page, run);
+    page.finish()
+}
+
+/// The finding that explains most, or the gravest of those about the run, and how many more there are.
+fn top_finding(page: &mut Page, run: &Run) {
+    let speaks = |finding: &&Finding| finding.severity != Severity::Note;
+    let [(_, causes), (_, of_run)] = findings::by_subject(run);
+    let Some(top) = causes.iter().chain(&of_run).copied().find(speaks) else { return };
+    page.item("Cause: ", if top.severity == Severity::Problem { BAD } else { PLAIN }, &cause(top));
+    if !top.advice.is_empty() {
+        page.item("Fix:   ", PLAIN, findings::first_sentence(&top.advice));
+    }
+    if let Some(proved) = &top.proved {
+        let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
+        page.item("Check: ", style, &findings::proof(proved));
+    }
+}
+
+fn cause(finding: &Finding) -> String {
+    let is_cause = finding.about != About::Run && finding.share > 0.0;
+    let share = if is_cause { format!(", {}", quantities::share(finding.share)) } else { String::new() };
+    format!("{} ({}{share})", findings::first_sentence(&finding.summary).trim_end_matches('.'), finding.code)
+}
+
+/// What a reader must know before trusting the figures.
+fn limits(page: &mut Page, run: &Run) {
+    for (calibrated, line) in wording::calibrations(run) {
+        page.paragraph(0, if calibrated { GOOD } else { BAD }, &line);
+    }
+    let invalid = wording::invalid(run).into_iter().map(|(label, why)| format!("{label} {why}"));
+    some(page, "! ", BAD, invalid);
+    let failed = wording::failures(run);
+    some(
+        page,
+        "! ",
+        BAD,
+        failed
+            .into_iter()
+            .map(|(label, times, cause)| format!("{label}: {} failed: {cause}", quantities::counted(times, "round"))),
+    );
+    some(page, "", WARN, trust::without_interval(run).into_iter());
+    some(page, "Link: ", BAD, links::notes(run).into_iter().filter(|(unusable, _)| *unusable).map(|(_, line)| line));
+    some(page, "Ledger: ", WARN, wording::ledger_lines(run).into_iter());
+    some(
+        page,
+        "Capture: ",
+        BAD,
+        exchanges::captures(run).into_iter().filter(|(lost, _)| *lost).map(|(_, line)| line),
+    );
+    some(
+        page,
+        "Options: ",
+        BAD,
+        wording::option_notes(run).into_iter().filter(|(refused, _)| *refused).map(|(_, line)| line),
+    );
+    let skipped: usize = wording::skipped(run).iter().map(|(_, names)| names.len()).sum();
+    if skipped > 0 {
+        let skipped = quantities::counted(skipped as u64, "case");
+        page.paragraph(0, DIM, &format!("Skipped: {skipped} (--all says why)"));
+    }
+}
+
+/// The first of some lines, and how many there are more.
+fn some(page: &mut Page, label: &str, style: anstyle::Style, lines: impl Iterator<Item = String>) {
+    let lines: Vec<String> = lines.collect();
+    for line in lines.iter().take(MOST) {
+        page.item(label, style, line);
+    }
+    if lines.len() > MOST {
+        page.item(label, style, &format!("and {} more: --all shows them", lines.len() - MOST));
+    }
+}
