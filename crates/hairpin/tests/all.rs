@@ -21,6 +21,7 @@ mod link_run;
 mod links;
 mod links_rounds;
 mod lists;
+mod runs;
 mod saved;
 mod small_writes;
 mod support;

@@ -11,6 +11,7 @@ mod error;
 mod evidence;
 mod histograms;
 mod limits;
+mod listing;
 mod pages;
 mod rounds;
 mod run_folder;
@@ -25,4 +26,5 @@ pub use evidence::Evidence;
 
 pub use folder::{Folder, write_named};
 pub use limits::Memory;
+pub use listing::{Listing, SavedRun, Skipped};
 pub use run_folder::RunFolder;

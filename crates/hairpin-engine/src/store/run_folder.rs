@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
 use hairpin_model::run::Run;
@@ -12,18 +13,20 @@ use hairpin_model::upgrade;
 use super::columns::{self, Rows};
 use super::error::{MAKE, StoreError};
 use super::evidence::{self, Evidence};
-use super::folder::{self, Folder};
+use super::folder::{self, Folder, Lock};
 use super::histograms;
 use super::limits::{self, Memory};
 use super::rounds;
 
-const RUN: &str = "run.json";
-const SAMPLES: &str = "samples";
+pub(super) const RUN: &str = "run.json";
+pub(super) const SAMPLES: &str = "samples";
 
 /// An open run folder. Clones are the same one.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     files: Folder,
+    /// Held while the run is written, so that nobody removes it meanwhile; none where the file system has no locks.
+    _lock: Option<Arc<Lock>>,
 }
 
 impl RunFolder {
@@ -38,7 +41,9 @@ impl RunFolder {
         let samples = path.join(SAMPLES);
         let made = folder::make_private(&samples).and_then(|()| Folder::open(path));
         let not_made = |source| StoreError::File { operation: MAKE, path: samples, source };
-        let folder = Self { files: made.map_err(not_made)? };
+        let files = made.map_err(not_made)?;
+        let lock = files.lock().ok().flatten().map(Arc::new);
+        let folder = Self { files, _lock: lock };
         // One that was there may be a link.
         folder.files.make_folder(SAMPLES).map_err(folder.files.error(MAKE, SAMPLES))?;
         rounds::begin(&folder.files)?;
@@ -60,7 +65,7 @@ impl RunFolder {
     /// As [`open`](Self::open), and where it does not fit beside those that were opened before.
     pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(Self, Run), StoreError> {
         let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
-        let folder = Self { files: Folder::open(path).map_err(no_run)? };
+        let folder = Self { files: Folder::open(path).map_err(no_run)?, _lock: None };
         let json = folder.files.read(RUN, limits::RUN_BYTES).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => no_run(source),
             _ => folder.files.error("read", RUN)(source),

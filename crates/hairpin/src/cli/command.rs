@@ -40,6 +40,7 @@ pub fn command() -> Command {
         .subcommand(report())
         .subcommand(analyse())
         .subcommand(compare())
+        .subcommand(runs())
         .subcommand(claims())
         .subcommand(words::command())
         .subcommand(completions())
@@ -166,6 +167,17 @@ fn compare() -> Command {
         )
         .arg(switch("allow-unlike", "Compare although machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))
+}
+
+fn runs() -> Command {
+    Command::new("runs")
+        .about("List saved runs with date, question and answer, the newest first")
+        .arg(
+            Arg::new("FOLDER")
+                .value_parser(value_parser!(PathBuf))
+                .help("The folder that holds the run folders [default: hairpin-runs]"),
+        )
+        .arg(switch("json", "Print them as one JSON object, with what was skipped and why"))
 }
 
 fn claims() -> Command {

@@ -29,6 +29,9 @@ use crate::measure::{Task, carry_out};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
 
+/// Where run folders are made unless the user names one, in the current folder.
+pub(super) const RUNS: &str = "hairpin-runs";
+
 /// Runs an experiment, saves it and reports it.
 ///
 /// # Errors
@@ -280,7 +283,7 @@ pub(super) fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> PathBuf {
     }
     let digits: String = quantities::utc(unix_s).chars().filter(char::is_ascii_digit).collect();
     let stem = format!("{}-{}-{name}", &digits[..8], digits.get(8..14).unwrap_or(&digits[8..]));
-    let parent = Path::new("hairpin-runs");
+    let parent = Path::new(RUNS);
     let candidates = std::iter::once(stem.clone()).chain((2..1000).map(|again| format!("{stem}-{again}")));
     let free = candidates.map(|name| parent.join(name)).find(|path| !path.exists());
     free.unwrap_or_else(|| parent.join(stem))

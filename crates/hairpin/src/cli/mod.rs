@@ -14,6 +14,7 @@ pub mod manual;
 pub mod measure;
 pub mod output;
 pub mod report;
+pub mod runs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -74,6 +75,7 @@ fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stoppe
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
         Some(("compare", matches)) => compare::run(matches),
+        Some(("runs", matches)) => runs::run(matches),
         Some(("claims", matches)) => claims::run(matches, arguments),
         Some(("link", matches)) => link::run(matches),
         Some(("completions", matches)) => manual::completions(matches),
