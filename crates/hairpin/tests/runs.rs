@@ -140,3 +140,131 @@ fn a_place_without_runs_is_told() {
     let ran = place.hairpin(&["runs", "tmp"]).with_code(0);
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", "0 runs, 0 B\n"));
 }
+
+#[test]
+fn runs_are_removed_by_age_size_and_number_and_all_conditions_must_hold() {
+    let place = three_runs();
+    let runs = place.path("hairpin-runs");
+    fs::write(runs.join("notes"), "mine").unwrap();
+    let smallest = names_in(&runs).iter().filter(|name| *name != "notes").map(|name| size(&runs.join(name))).min();
+    let clean = |flags: &[&str]| {
+        let ran = place.hairpin(&[&["runs", "--clean", "--yes"], flags].concat()).with_code(0);
+        (names_in(&runs), ran)
+    };
+    let all = ["middle", "new", "notes", "old"];
+    for flags in [["--older-than", "50d"], ["--larger-than", "1GiB"], ["--keep", "3"]] {
+        let (left, ran) = clean(&flags);
+        assert_eq!((left, ran.stderr.as_str()), (all.map(str::to_owned).to_vec(), "no run to remove\n"), "{flags:?}");
+    }
+    let (left, _) = clean(&["--older-than", "30d", "--larger-than", "1GiB"]);
+    assert_eq!(left, all);
+    let (left, _) = clean(&["--older-than", "5d", "--keep", "3"]);
+    assert_eq!(left, all);
+    let (left, ran) = clean(&["--older-than", "30d"]);
+    assert_eq!(left, ["middle", "new", "notes"]);
+    assert!(ran.stdout.contains("old\n") && !ran.stdout.contains("middle\n"), "{ran:#?}");
+    assert!(ran.stderr.starts_with("removed 1 run, "), "{ran:#?}");
+    let (left, _) = clean(&["--keep", "1"]);
+    assert_eq!(left, ["new", "notes"]);
+    let (left, _) = clean(&["--larger-than", &(smallest.unwrap() - 1).to_string()]);
+    assert_eq!(left, ["notes"]);
+}
+
+#[test]
+fn nothing_is_removed_unless_the_user_says_yes() {
+    let place = three_runs();
+    let runs = place.path("hairpin-runs");
+    let ran = place.hairpin(&["runs", "--clean", "--keep", "0"]).with_code(2);
+    assert!(ran.stderr.contains("standard input is not a terminal (hint: --yes removes them"), "{ran:#?}");
+    for flags in [&["--clean"][..], &["--clean", "--yes"], &["--keep", "1"], &["--yes"], &["--clean", "--keep", "x"]]
+    {
+        place.hairpin(&[&["runs"], flags].concat()).refused();
+    }
+    place.hairpin(&["runs", "--clean", "--older-than", "5"]).refused();
+    assert_eq!(names_in(&runs), ["middle", "new", "old"]);
+
+    // script(1) gives the program a terminal and types what it reads.
+    hairpin_testing::works(&["script", "--version"]).unwrap();
+    let answered = |answer: &str| {
+        let script = format!("printf '{answer}' | script -qec \"$0 runs --clean --keep 1\" /dev/null");
+        Running::start(place.command("sh").args(["-c", &script, crate::support::PROGRAM])).end().with_code(0)
+    };
+    for answer in ["n\\n", "\\n", "yesterday\\n", "\\004"] {
+        let ran = answered(answer);
+        assert!(ran.stdout.contains("Remove 2 runs, ") && ran.stdout.contains("nothing removed"), "{ran:#?}");
+        assert_eq!(names_in(&runs), ["middle", "new", "old"]);
+    }
+    let ran = answered("y\\n");
+    assert!(ran.stdout.contains("removed 2 runs, "), "{ran:#?}");
+    assert_eq!(names_in(&runs), ["new"]);
+}
+
+#[test]
+fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
+    let place = three_runs();
+    let runs = place.path("hairpin-runs");
+    let outside = place.path("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("round-000000.json"), "mine").unwrap();
+    fs::write(outside.join("run.json"), "mine").unwrap();
+    symlink("../outside", runs.join("link-to-folder")).unwrap();
+    symlink("new", runs.join("link-to-run")).unwrap();
+    let with = |name: &str, change: &dyn Fn(&Path)| {
+        let run = runs.join(name);
+        copy(&runs.join("old"), &run);
+        change(&run);
+    };
+    with("with-notes", &|run| fs::write(run.join("notes.txt"), "mine").unwrap());
+    with("with-folder", &|run| fs::create_dir(run.join("mine")).unwrap());
+    with("with-link", &|run| symlink("../../outside/run.json", run.join("report.html.link")).unwrap());
+    with("with-linked-file", &|run| {
+        fs::remove_file(run.join("report.html")).unwrap();
+        symlink("../../outside/run.json", run.join("report.html")).unwrap();
+    });
+    with("with-linked-folder", &|run| symlink("../../outside", run.join("traces")).unwrap());
+    with("with-foreign-sample", &|run| fs::write(run.join("samples/mine.parquet"), "mine").unwrap());
+    with("with-deep-folder", &|run| fs::create_dir(run.join("samples/round-000009.parquet")).unwrap());
+    with("with-file-as-folder", &|run| fs::write(run.join("links"), "mine").unwrap());
+    let before: Vec<_> = names_in(&runs).into_iter().filter(|name| name.starts_with("with-")).collect();
+    let sizes: Vec<u64> = before.iter().map(|name| size(&runs.join(name))).collect();
+    // What a killed process left of a file of the run goes with it.
+    fs::write(runs.join("old/.run.json.77-0.partial"), "{").unwrap();
+    fs::write(runs.join("old/samples/.round-000001.parquet.77-1.partial"), "").unwrap();
+
+    let ran = place.hairpin(&["runs", "--clean", "--yes", "--keep", "0"]).with_code(3);
+    let left = names_in(&runs);
+    assert_eq!(left, [&["link-to-folder".to_owned(), "link-to-run".to_owned()], &before[..]].concat());
+    assert_eq!(
+        before.iter().map(|name| size(&runs.join(name))).collect::<Vec<_>>(),
+        sizes,
+        "nothing of them is gone"
+    );
+    assert_eq!(names_in(&outside), ["round-000000.json", "run.json"]);
+    for (name, what) in [
+        ("with-notes", "notes.txt"),
+        ("with-folder", "mine"),
+        ("with-link", "report.html.link"),
+        ("with-linked-file", "report.html"),
+        ("with-linked-folder", "traces"),
+        ("with-foreign-sample", "samples/mine.parquet"),
+        ("with-deep-folder", "samples/round-000009.parquet"),
+        ("with-file-as-folder", "links"),
+    ] {
+        let told = format!("cannot remove hairpin-runs/{name}: {what} in it is not a file of a run\n");
+        assert!(ran.stderr.contains(&told), "{told} {ran:#?}");
+    }
+    assert!(ran.stderr.contains("removed 3 runs, "), "{ran:#?}");
+}
+
+#[test]
+fn a_run_that_is_being_written_is_not_removed() {
+    let place = Place::new();
+    let mut running =
+        place.start(&["round-trip", "--transport", "pipe", "--rounds", "100", "--duration", "1s", "--out", "runs/a"]);
+    running.busy_client();
+    let clean = || place.hairpin(&["runs", "runs", "--clean", "--yes", "--keep", "0"]).with_code(0);
+    assert_eq!(clean().stderr, "no run to remove\n");
+    drop(running);
+    until("its lock has gone with it", || clean().stderr.starts_with("removed 1 run, "));
+    assert_eq!(names_in(&place.path("runs")), [""; 0]);
+}

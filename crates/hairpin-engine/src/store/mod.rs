@@ -13,6 +13,7 @@ mod histograms;
 mod limits;
 mod listing;
 mod pages;
+mod removal;
 mod rounds;
 mod run_folder;
 #[cfg(test)]
@@ -27,4 +28,6 @@ pub use evidence::Evidence;
 pub use folder::{Folder, write_named};
 pub use limits::Memory;
 pub use listing::{Listing, SavedRun, Skipped};
+pub use removal::NotRemoved;
+
 pub use run_folder::RunFolder;

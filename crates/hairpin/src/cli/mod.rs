@@ -2,6 +2,7 @@
 
 pub mod analyse;
 pub mod claims;
+mod clean;
 pub mod command;
 pub mod compare;
 pub mod exit;

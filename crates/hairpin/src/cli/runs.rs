@@ -1,4 +1,4 @@
-//! `hairpin runs`: the saved runs in a folder, with date, question and answer.
+//! `hairpin runs`: the saved runs in a folder, with date, question and answer; `clean` removes them.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
 use super::measure::RUNS;
-use super::output;
+use super::{clean, output};
 
-/// Lists the runs in a folder.
+/// Lists the runs in a folder, or removes some of them.
 ///
 /// # Errors
-/// The folder cannot be read.
+/// The folder cannot be read, or what is to be removed is not clear.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let path = matches.get_one::<PathBuf>("FOLDER").cloned();
     let listing = Listing::read(path.as_deref().unwrap_or(RUNS.as_ref()));
@@ -26,6 +26,9 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
         }
         _ => Stopped::usage(error),
     })?;
+    if matches.get_flag("clean") {
+        return clean::run(listing, matches);
+    }
     if matches.get_flag("json") {
         output::json(&format!("{:#}\n", as_json(&listing)));
         return Ok(Exit::Fine);
@@ -38,7 +41,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 }
 
 /// Two lines for each run: when, what, how large and where, then the answer.
-fn table(runs: &[SavedRun]) -> String {
+pub(super) fn table(runs: &[SavedRun]) -> String {
     if runs.is_empty() {
         return String::new();
     }
@@ -81,7 +84,7 @@ fn state(run: &SavedRun) -> &'static str {
     }
 }
 
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     quantities::bytes(bytes as f64)
 }
 
