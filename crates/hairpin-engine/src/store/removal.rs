@@ -10,7 +10,7 @@ use super::listing::{ENTRIES, Listing, SavedRun, head};
 use super::run_folder::RUN;
 
 /// The files of a run in its own folder. The first is removed last: what an interrupted removal leaves is still a run.
-const FILES: [&str; 4] = [RUN, "rounds.jsonl", "latency.hlog", "report.html"];
+const FILES: [&str; 5] = [RUN, "rounds.jsonl", "latency.hlog", "samples.parquet", "report.html"];
 /// The folders of a run, and what the names of the files in them end in.
 const FOLDERS: [(&str, &str); 4] =
     [("samples", ".parquet"), ("traces", ".json"), ("captures", ".pcapng"), ("links", ".log")];

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use super::clean::SELECTORS;
 use super::flags::{switch, valued};
 use super::link::words;
+use super::measure::NO_SAMPLES;
 
 /// The experiment that `hairpin` without a word runs.
 pub const WITHOUT_A_WORD: &str = "survey";
@@ -54,8 +55,12 @@ fn experiment_command(experiment: &'static Experiment) -> Command {
 
 fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
     let knobs = experiment.knobs.iter().map(knob_argument);
+    let has_samples = experiment.knobs.iter().any(|knob| knob.name == "keep-samples");
+    let no_samples = switch(NO_SAMPLES, "Keep no raw samples; a histogram holds all (as --keep-samples 0)")
+        .conflicts_with("keep-samples");
     command
         .args(knobs)
+        .args(has_samples.then_some(no_samples))
         .arg(folder("out", "Folder to save the run in; it must not hold one yet [default: hairpin-runs/TIME-NAME]"))
         .args(printing())
         .arg(switch(

@@ -32,6 +32,9 @@ use crate::{interrupt, tool};
 /// Where run folders are made unless the user names one, in the current folder.
 pub(super) const RUNS: &str = "hairpin-runs";
 
+/// Short for `--keep-samples 0`.
+pub(super) const NO_SAMPLES: &str = "no-samples";
+
 /// Runs an experiment, saves it and reports it.
 ///
 /// # Errors
@@ -214,8 +217,16 @@ pub(super) fn measured(
     run.map_err(Stopped::usage)
 }
 
-/// Saves the summary and the page: what fails of the first is noted in the run, what fails of the second is told.
+/// Merges the samples and saves the summary and the page: what fails of the first two is noted in the run, what fails of
+/// the page is told.
 pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
+    // Where something found no room, more room is not asked for.
+    if run.unsaved.is_empty()
+        && let Err(error) = folder.merge_samples(&mut run.rounds)
+    {
+        let cause = format!("the samples stay in one file for each round: {error}");
+        run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
+    }
     if let Err(error) = folder.write_run(run) {
         let cause = format!("the summary was not saved: {error}");
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
@@ -261,6 +272,9 @@ fn knobs(experiment: &'static Experiment, matches: &ArgMatches) -> Result<(Knobs
             _ => matches.get_many::<String>(knob.name).unwrap_or_default().cloned().collect(),
         };
         given.push((knob.name, texts));
+    }
+    if matches.try_get_one(NO_SAMPLES).is_ok_and(|is_given| is_given == Some(&true)) {
+        given.push(("keep-samples", vec!["0".to_owned()]));
     }
     if !given.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed", vec![drawn_seed().to_string()]));
