@@ -22,6 +22,7 @@ mod links;
 mod links_rounds;
 mod lists;
 mod runs;
+mod samples;
 mod saved;
 mod small_writes;
 mod support;

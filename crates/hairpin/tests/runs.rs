@@ -205,6 +205,9 @@ fn a_folder_with_anything_but_a_run_in_it_is_not_removed() {
     let runs = place.path("hairpin-runs");
     let outside = place.path("outside");
     fs::create_dir(&outside).unwrap();
+    // A run that was killed has the samples of each round.
+    fs::create_dir(runs.join("old/samples")).unwrap();
+    fs::write(runs.join("old/samples/round-000000.parquet"), "samples").unwrap();
     fs::write(outside.join("round-000000.json"), "mine").unwrap();
     fs::write(outside.join("run.json"), "mine").unwrap();
     symlink("../outside", runs.join("link-to-folder")).unwrap();

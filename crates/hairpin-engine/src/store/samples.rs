@@ -15,9 +15,15 @@ pub(super) const MERGED: &str = "samples.parquet";
 /// Merges the rounds' files into one. Each step leaves a run that can be read: the records name the rounds' files until
 /// the merged one is complete, and those are removed last.
 pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), StoreError> {
-    let parts: Vec<String> = records.iter().filter_map(|record| file_of(record.measured()?).cloned()).collect();
-    let samples = records.iter().filter_map(RoundRecord::measured).map(|measured| measured.flow().samples_kept);
-    if parts.len() > limits::MERGED_ROUNDS || samples.sum::<u64>() > limits::SAMPLES_OF_A_RUN {
+    let (mut parts, mut kept) = (Vec::new(), 0);
+    for record in records.iter() {
+        // Also a round that the user ended has samples.
+        if let Outcome::Measured(measured) = &record.outcome {
+            parts.extend(file_of(measured).cloned());
+            kept += measured.flow().samples_kept;
+        }
+    }
+    if parts.len() > limits::MERGED_ROUNDS || kept > limits::SAMPLES_OF_A_RUN {
         return Ok(());
     }
     if !parts.is_empty() {

@@ -14,6 +14,8 @@ use hairpin_model::samples::{Fate, Samples};
 use hairpin_model::time_sequence::TraceFigures;
 use hairpin_model::trace::{Capture, RoundTrace};
 
+mod merging;
+
 use super::error::MAKE;
 use super::{Listing, NotRemoved, RunFolder, StoreError, folder, limits, write_named};
 use crate::recorder::{Recorder, Stamps};
