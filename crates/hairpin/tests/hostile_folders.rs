@@ -94,7 +94,7 @@ impl Tried {
     fn new(base: &Place, number: u64) -> Self {
         let place = Place::new();
         // In every other folder each round has a samples file of its own, as in a run that was killed.
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             copy(&base.path("run"), &place.path("run"));
         } else {
             copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/2-small-writes"), &place.path("run"));

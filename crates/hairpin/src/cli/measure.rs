@@ -60,8 +60,8 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
         )),
         Err(error) => output::error(error),
     }
-    for failure in &run.unsaved {
-        output::error(&failure.cause);
+    for cause in each_kind_once(run.unsaved.iter().map(|failure| failure.cause.as_str())) {
+        output::error(&cause);
     }
     printed?;
     Ok(match run.state {
@@ -234,6 +234,23 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
     write_page(run, folder)
 }
 
+/// The causes, those that differ in numbers only as one: a full disk fails every round from then on.
+fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
+    let mut kinds: Vec<(String, &str, u64)> = Vec::new();
+    for cause in causes {
+        let kind = cause.replace(|letter: char| letter.is_ascii_digit(), "");
+        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, _, more)) => *more += 1,
+            None => kinds.push((kind, cause, 0)),
+        }
+    }
+    let told = |(_, first, more): (String, &str, u64)| match more {
+        0 => first.to_owned(),
+        more => format!("{first}; {more} more like this"),
+    };
+    kinds.into_iter().map(told).collect()
+}
+
 /// Seconds since 1970-01-01 UTC.
 pub(super) fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
@@ -301,4 +318,16 @@ pub(super) fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> PathBuf {
     let candidates = std::iter::once(stem.clone()).chain((2..1000).map(|again| format!("{stem}-{again}")));
     let free = candidates.map(|name| parent.join(name)).find(|path| !path.exists());
     free.unwrap_or_else(|| parent.join(stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::each_kind_once;
+
+    #[test]
+    fn causes_that_differ_in_numbers_only_are_told_once() {
+        let causes = ["round 1: x/round-000001 full", "round 2: x/round-000002 full", "summary", "round 3: y"];
+        let told = ["round 1: x/round-000001 full; 1 more like this", "summary", "round 3: y"];
+        assert_eq!(each_kind_once(causes.into_iter()), told);
+    }
 }
