@@ -3,13 +3,13 @@
 use std::io::{BufRead, IsTerminal, stdin};
 
 use clap::ArgMatches;
-use hairpin_engine::store::{Listing, SavedRun};
+use hairpin_engine::store::SavedRun;
 use hairpin_model::{parse, quantities};
 
 use super::exit::{Exit, Stopped};
 use super::measure::now_unix_s;
 use super::output;
-use super::runs::{size, table};
+use super::runs::{listing, size, table};
 
 /// The flags of which at least one says which runs are removed. A run is removed where all that are given say so.
 pub(super) const SELECTORS: [&str; 3] = ["older-than", "larger-than", "keep"];
@@ -48,9 +48,11 @@ impl Selection {
 /// Removes the runs that the flags select, after asking.
 ///
 /// # Errors
-/// A flag cannot be read, or nobody can be asked.
-pub(super) fn run(mut listing: Listing, matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let runs = Selection::read(matches)?.of(std::mem::take(&mut listing.runs));
+/// A flag or the folder cannot be read, or nobody can be asked.
+pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let selection = Selection::read(matches)?;
+    let mut listing = listing(matches)?;
+    let runs = selection.of(std::mem::take(&mut listing.runs));
     if runs.is_empty() {
         output::note("no run to remove");
         return Ok(Exit::Fine);

@@ -2,7 +2,7 @@
 
 pub mod analyse;
 pub mod claims;
-mod clean;
+pub mod clean;
 pub mod command;
 pub mod compare;
 pub mod exit;
@@ -76,6 +76,7 @@ fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stoppe
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
         Some(("compare", matches)) => compare::run(matches),
+        Some(("runs", matches)) if matches.get_flag("clean") => clean::run(matches),
         Some(("runs", matches)) => runs::run(matches),
         Some(("claims", matches)) => claims::run(matches, arguments),
         Some(("link", matches)) => link::run(matches),

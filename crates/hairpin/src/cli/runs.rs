@@ -1,4 +1,4 @@
-//! `hairpin runs`: the saved runs in a folder, with date, question and answer; `clean` removes them.
+//! `hairpin runs`: the saved runs in a folder, with date, question and answer.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -11,24 +11,14 @@ use serde_json::{Value, json};
 
 use super::exit::{Exit, Stopped};
 use super::measure::RUNS;
-use super::{clean, output};
+use super::output;
 
-/// Lists the runs in a folder, or removes some of them.
+/// Lists the runs in a folder.
 ///
 /// # Errors
-/// The folder cannot be read, or what is to be removed is not clear.
+/// The folder cannot be read.
 pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
-    let path = matches.get_one::<PathBuf>("FOLDER").cloned();
-    let listing = Listing::read(path.as_deref().unwrap_or(RUNS.as_ref()));
-    let listing = listing.map_err(|error| match &error {
-        StoreError::File { source, .. } if path.is_none() && source.kind() == ErrorKind::NotFound => {
-            Stopped::usage(format!("{error} (hint: give the folder that holds the run folders: hairpin runs FOLDER)"))
-        }
-        _ => Stopped::usage(error),
-    })?;
-    if matches.get_flag("clean") {
-        return clean::run(listing, matches);
-    }
+    let listing = listing(matches)?;
     if matches.get_flag("json") {
         output::json(&format!("{:#}\n", as_json(&listing)));
         return Ok(Exit::Fine);
@@ -38,6 +28,17 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
     let count = quantities::counted(listing.runs.len() as u64, "run");
     output::note(&format!("{count}, {}{}", size(all), skipped(&listing)));
     Ok(Exit::Fine)
+}
+
+/// What is in the folder that the user names, or else in the one in which runs are made.
+pub(super) fn listing(matches: &ArgMatches) -> Result<Listing, Stopped> {
+    let path = matches.get_one::<PathBuf>("FOLDER");
+    Listing::read(path.map_or(RUNS.as_ref(), PathBuf::as_path)).map_err(|error| match &error {
+        StoreError::File { source, .. } if path.is_none() && source.kind() == ErrorKind::NotFound => {
+            Stopped::usage(format!("{error} (hint: give the folder that holds the run folders: hairpin runs FOLDER)"))
+        }
+        _ => Stopped::usage(error),
+    })
 }
 
 /// Two lines for each run: when, what, how large and where, then the answer.
