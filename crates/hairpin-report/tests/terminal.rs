@@ -101,7 +101,7 @@ fn remedies_stand_in_the_order_of_what_they_move_and_chains_in_that_of_their_p50
     let chain = text.split("Who is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
     let chain = chain.join(" ");
     assert!(chain.contains("one-write ~ writev < more < cork < nodelay"), "p50 has its own order: {chain}");
-    let note = "By bytes a millisecond more and cork are faster than some before them";
+    let note = "By bytes a second more and cork are faster than some before them";
     assert!(chain.contains(note), "and that is said: {chain}");
     assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
 }

@@ -77,9 +77,9 @@ pub fn run(captured: bool) -> Run {
 
 fn answer_of(cases: &[CaseSummary]) -> Answer {
     let sentences = [
-        "By bytes a millisecond no difference found between one-write and writev.",
+        "No difference found between one-write and writev.",
         "Finding nagle-meets-delayed-ack explains up to 99 % of an exchange.",
-        "cork-forgotten (0.212x the bytes a millisecond) is slower than default options.",
+        "cork-forgotten (0.212x as fast) is slower than default options.",
         "The same writes take 102 us over unix-stream and 87.4 us over pipe.",
     ];
     Answer {
