@@ -9,7 +9,7 @@ use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::{LatencyFigures, Verdict};
 use hairpin_model::trace::Capture;
-use hairpin_report::terminal::{Look, render, render_brief};
+use hairpin_report::terminal::{Look, render, render_brief, render_more};
 
 use crate::support;
 
@@ -52,6 +52,21 @@ fn the_first_screen_has_at_most_45_lines() {
             );
         }
     }
+}
+
+#[test]
+fn verbose_has_every_finding_and_note_below_the_same_table() {
+    let run = support::survey(1);
+    let (brief, more, all) =
+        (render_brief(&run, &plain(100)), render_more(&run, &plain(100)), render(&run, &plain(100)));
+    let table = &brief[..brief.find("\nCause: ").expect("a cause")];
+    assert!(more.starts_with(table), "{more}");
+    for finding in &run.findings {
+        assert!(more.contains(&finding.code) && all.contains(&finding.code), "{}: {more}", finding.code);
+    }
+    let notes = all[all.find("\nA/A: ").expect("a pair")..].lines().take(2);
+    notes.for_each(|line| assert!(more.contains(line), "{line}: {more}"));
+    assert!(brief.lines().count() < more.lines().count() && more.lines().count() < all.lines().count());
 }
 
 /// What was measured stands on the first screen, but for replicates and the second group of what the kernel answers.
