@@ -103,6 +103,17 @@ fn text(tested: bool, width: usize) -> String {
 }
 
 #[test]
+fn verdicts_from_a_busy_machine_are_said_to_be() {
+    let mut report = report(true);
+    let shown = |report: &ClaimsReport| render_claims(report, &Look { width: 300, colour: false });
+    assert!(!shown(&report).contains("idle machine"));
+    report.runs[0].warnings = vec!["noisy-machine".to_owned(), "link-late".to_owned()];
+    let caution = "Verdicts of these runs may differ on an idle machine: B-small-writes (noisy-machine, link-late).";
+    assert!(shown(&report).contains(caution), "{}", shown(&report));
+    assert!(html::render_claims(&report).contains("may differ on an idle machine"));
+}
+
+#[test]
 fn a_list_at_60_columns() {
     insta::assert_snapshot!(text(false, 60));
 }
