@@ -360,7 +360,7 @@ impl CaseSummary {
 /// The figures of a case of exchanges, each over its rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeFigures {
-    /// Time of an exchange, from the begin of its first write to the end of its answer: the case's `latency_ns`.
+    /// Time of an exchange, from the beginning of its first write to the end of its answer: the case's `latency_ns`.
     pub exchange_ns: LatencyFigures,
     /// The first exchange of a connection.
     pub first_exchange_ns: Option<Figure>,
