@@ -14,6 +14,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use hairpin_engine::RunFolder;
 use hairpin_model::printable::steers;
 use serde_json::Value;
 
@@ -69,6 +70,7 @@ fn no_run_folder_does_harm() {
         base.path("run/samples.parquet").is_file() && base.path("run/traces").is_dir(),
         "the mutations need them"
     );
+    with_files_of_rounds(&base);
     let mut codes = BTreeMap::new();
     let mut faults = Vec::new();
     for number in 0..count {
@@ -81,6 +83,20 @@ fn no_run_folder_does_harm() {
     writeln!(std::io::stderr(), "{count} hostile run folders: exit codes {codes:?}").unwrap();
     assert!(faults.is_empty(), "{} of {count}:\n{}", faults.len(), faults.join("\n"));
     assert!(codes.contains_key(&0) && codes.contains_key(&2), "some are refused and some are harmless: {codes:?}");
+}
+
+/// Saves the run as `killed`, with a samples file for each round.
+fn with_files_of_rounds(base: &Place) {
+    let (from, run) = RunFolder::open(&base.path("run")).unwrap();
+    let to = RunFolder::create(&base.path("killed")).unwrap();
+    to.write_run(&run).unwrap();
+    let mut samples_of = from.samples().unwrap();
+    for mut record in run.rounds {
+        let samples = samples_of(&record).unwrap();
+        to.append(&mut record, samples.as_ref(), None).unwrap();
+    }
+    copy(&base.path("run/traces"), &base.path("killed/traces"));
+    assert!(base.path("killed/samples/round-000000.parquet").is_file());
 }
 
 /// One hostile folder, and what is done with it.
@@ -97,7 +113,7 @@ impl Tried {
         if number.is_multiple_of(2) {
             copy(&base.path("run"), &place.path("run"));
         } else {
-            copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/2-small-writes"), &place.path("run"));
+            copy(&base.path("killed"), &place.path("run"));
         }
         copy(&base.path("run"), &place.path("other"));
         fs::create_dir(place.path("outside")).unwrap();
