@@ -19,6 +19,7 @@ mod fields;
 pub mod figure;
 pub mod finding;
 pub mod flow;
+pub mod head;
 pub mod hint;
 pub mod judged_claim;
 pub mod ladder;

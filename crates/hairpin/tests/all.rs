@@ -21,6 +21,8 @@ mod link_run;
 mod links;
 mod links_rounds;
 mod lists;
+mod runs;
+mod samples;
 mod saved;
 mod small_writes;
 mod support;

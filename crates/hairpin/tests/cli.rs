@@ -211,7 +211,10 @@ fn standard_output_holds_the_answer_and_standard_error_the_rest() {
         ran.stderr.contains("Run folder  json") && ran.stderr.contains("Report      json/report.html"),
         "{ran:#?}"
     );
-    assert_eq!(names_in(&place.path("json")), ["latency.hlog", "report.html", "rounds.jsonl", "run.json", "samples"]);
+    assert_eq!(
+        names_in(&place.path("json")),
+        ["latency.hlog", "report.html", "rounds.jsonl", "run.json", "samples.parquet"]
+    );
 
     let ran = place.hairpin(QUICK).with_code(0);
     let folders = names_in(&place.path("hairpin-runs"));
