@@ -15,6 +15,7 @@ mod catalog;
 mod ci;
 mod coverage;
 mod diagnose;
+mod dist;
 mod fidelity;
 mod figures;
 mod leaks;
@@ -66,6 +67,8 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// A static binary with manual pages and completions in a tar.gz below target/dist, tried in an empty root
+    Dist,
     /// Hairpin's figures beside those of a bare loop, or of another build
     Fidelity {
         /// Interleaved rounds of each case
@@ -150,6 +153,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
             catalog::run(root, &binary, check).map(says)
         }
+        Chore::Dist => dist::run(root).map(says),
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
         Chore::Coverage { runs, injected, over, transports, out, record } => {
             coverage::run(root, &coverage::Asked { runs, injected, over, transports, out, record })
