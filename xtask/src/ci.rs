@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{arrows, captures, catalog, dist, leftovers, picture, process, readers, smoke, suite, tidy};
+use crate::{arrows, captures, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -71,7 +71,8 @@ const STEPS: &[Step] = &[
         cargo(state, &arguments, &[("RUSTDOCFLAGS", "-D warnings")])
     }),
     ("release build", release_build),
-    ("catalog", |state| catalog::run(&state.root, state.binary()?, true).map(Done::Passed)),
+    ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
+    ("schema", |state| documents::schema(&state.root, true).map(Done::Passed)),
     ("dist", |state| dist::run(&state.root).map(Done::Passed)),
     ("survey", survey),
     ("round trip", |state| {

@@ -65,7 +65,8 @@ fn build(root: &Path) -> Result<(String, PathBuf)> {
     if !command.status().context("cannot start cargo")?.success() {
         bail!("cargo build --release --target {target} failed");
     }
-    let built = process::metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target folder")?;
+    let built =
+        process::metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target folder")?;
     let binary = built.join(&target).join("release/hairpin");
     Ok((target, binary))
 }
@@ -73,7 +74,8 @@ fn build(root: &Path) -> Result<(String, PathBuf)> {
 /// The folder that becomes the archive.
 fn fill(root: &Path, binary: &Path, content: &Path) -> Result<()> {
     for folder in ["man/man1", "completions"] {
-        std::fs::create_dir_all(content.join(folder)).with_context(|| format!("cannot make {}", content.display()))?;
+        std::fs::create_dir_all(content.join(folder))
+            .with_context(|| format!("cannot make {}", content.display()))?;
     }
     let copy = |from: &Path, to: &str| {
         std::fs::copy(from, content.join(to)).with_context(|| format!("cannot copy {}", from.display()))

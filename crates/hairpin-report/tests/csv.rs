@@ -44,7 +44,10 @@ fn a_column_without_a_value_in_the_run_is_omitted() {
         assert!(rows.iter().any(|row| !row[place].is_empty()), "{name} is empty in every row");
     }
     let has = |header: &[String], name: &str| header.iter().any(|known| known == name);
-    assert!(!has(&header, "remedy") && !has(&header, "link_seed") && !has(&header, "goodput_bytes_per_s"), "{header:?}");
+    assert!(
+        !has(&header, "remedy") && !has(&header, "link_seed") && !has(&header, "goodput_bytes_per_s"),
+        "{header:?}"
+    );
     assert!(has(&table(&summary(&support::small_writes::run(true))).0, "remedy"));
 
     // A column with a value in one row alone stands in all.
