@@ -22,5 +22,6 @@ mod links;
 mod links_rounds;
 mod lists;
 mod saved;
+mod scripting;
 mod small_writes;
 mod support;
