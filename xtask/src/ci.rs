@@ -54,7 +54,7 @@ const STEPS: &[Step] = &[
     }),
     ("tests", |state| suite::ordinary(&state.root, &state.scratch, &state.allowed).map(Done::Passed)),
     ("tests with programs", |state| {
-        suite::with_programs(&state.root, &state.scratch, &state.allowed).map(Done::Passed)
+        suite::with_programs(&state.root, &state.target, &state.scratch, &state.allowed).map(Done::Passed)
     }),
     ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),

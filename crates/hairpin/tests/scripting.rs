@@ -72,7 +72,7 @@ fn the_commands_for_pandas_see_each_case() {
     let place = with_run();
     let said = printed(&place, "pandas");
     let [cases, percentiles] = &said[..] else { panic!("two commands: {said:?}") };
-    assert!(cases.contains("latency_p50_ns_low") && cases.contains("unix-stream block same-cpu"), "{cases}");
+    assert!(cases.contains("latency_p50_ns") && cases.contains("unix-stream block same-cpu"), "{cases}");
     let rows = percentiles.lines().filter(|line| line.contains(" 0.50 ") || line.contains(" 0.99 "));
     assert_eq!(rows.count(), 4, "two percentiles of two cases: {percentiles}");
 }
