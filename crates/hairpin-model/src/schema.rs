@@ -29,15 +29,6 @@ fn plain_description(schema: &mut Schema) {
     }
 }
 
-/// What a case with one flow has of that flow, as `CaseSummary` is serialised.
-pub(crate) fn of_the_only_flow(schema: &mut Schema) {
-    let properties = schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
-    for name in ["latency_ns", "rate_per_s", "ledger"] {
-        let reference = format!("#/$defs/FlowSummary/properties/{name}");
-        properties[name] = json!({"description": "That of the flow, where the case has one.", "$ref": reference});
-    }
-}
-
 /// The schema of one of some words.
 #[doc(hidden)]
 #[must_use]

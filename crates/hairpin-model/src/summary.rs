@@ -241,7 +241,7 @@ pub struct PathSummary {
 ///
 /// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow are also saved with the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = crate::schema::of_the_only_flow))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = of_the_only_flow))]
 #[serde(remote = "Self")]
 pub struct CaseSummary {
     /// The case's identity; findings and comparisons refer to it.
@@ -301,6 +301,17 @@ impl Serialize for CaseSummary {
             _ => None,
         };
         Saved { summary: self, of_the_only_flow }.serialize(serializer)
+    }
+}
+
+/// The same in the schema.
+#[cfg(feature = "schema")]
+fn of_the_only_flow(schema: &mut schemars::Schema) {
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
+    for name in ["latency_ns", "rate_per_s", "ledger"] {
+        let reference = format!("#/$defs/FlowSummary/properties/{name}");
+        properties[name] =
+            serde_json::json!({"description": "That of the flow, where the case has one.", "$ref": reference});
     }
 }
 
