@@ -89,6 +89,38 @@ pub struct EndSettings {
     pub cpu_idle: CpuIdle,
 }
 
+impl Placement {
+    /// As people say it: `two CPUs`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::SameCpu => "same CPU",
+            Self::CrossCpu => "two CPUs",
+            Self::Unpinned => "not pinned",
+        }
+    }
+}
+
+impl Waiting {
+    /// As people say it: `busy-polling`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Block => "blocking",
+            Self::Poll => "polling",
+            Self::Spin => "busy-polling",
+        }
+    }
+}
+
+impl EndSettings {
+    /// How they wait and where they are: `busy-polling, two CPUs`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        format!("{}, {}", self.waiting.in_words(), self.placement.in_words())
+    }
+}
+
 /// The path between the ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

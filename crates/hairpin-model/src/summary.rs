@@ -382,7 +382,7 @@ impl CaseSummary {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExchangeFigures {
-    /// Time of an exchange, from the begin of its first write to the end of its answer: the case's `latency_ns`.
+    /// Time of an exchange, from the beginning of its first write to the end of its answer: the case's `latency_ns`.
     pub exchange_ns: LatencyFigures,
     /// The first exchange of a connection.
     pub first_exchange_ns: Option<Figure>,

@@ -85,8 +85,7 @@ pub(crate) fn how(claim: &JudgedClaim) -> String {
 /// What the reader of its figures must know of a row: what stands in, and that it is no part of the claim's verdict.
 pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
-    let beside =
-        row.beside.as_ref().map(|setting| format!("Beside the claim, without a say in its verdict: {setting}"));
+    let beside = row.beside.as_ref().map(|setting| format!("Also measured, not part of the verdict: {setting}"));
     stand_in.into_iter().chain(beside).collect()
 }
 

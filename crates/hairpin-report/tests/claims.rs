@@ -141,7 +141,7 @@ fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once()
     assert!(line("B4 [1]").contains("cannot run"), "{shown}");
     assert!(shown.contains("<b> [1,2]"), "{shown}");
     assert!(line("[1]").contains("Stand-in: a server that sleeps 4 ms"));
-    assert!(line("[2]").contains("Beside the claim, without a say in its verdict: two processes on <two> CPUs."));
+    assert!(line("[2]").contains("Also measured, not part of the verdict: two processes on <two> CPUs."));
     assert!(!line("B1 ").contains('['), "nothing stands in");
     assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
 }
@@ -175,7 +175,7 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
     }
     let stand_in = "<small class=\"note\">Stand-in: a server that sleeps 4\u{a0}ms: these 4\u{a0}ms are set here, not measured.</small>";
     assert_eq!(page.matches(stand_in).count(), 2, "in both rows");
-    assert!(page.contains("without a say in its verdict: two processes on &lt;two&gt; CPUs."));
+    assert!(page.contains("not part of the verdict: two processes on &lt;two&gt; CPUs."));
     assert!(page.contains("What &lt;TCP_CORK&gt; does") && page.contains("its column &lt;b&gt;"));
     assert!(
         page.contains("class=\"verdict does-not-hold\"") && page.contains("href=\"B-small-writes&#x2f;report.html\"")

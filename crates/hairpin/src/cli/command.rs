@@ -80,11 +80,14 @@ fn knob_argument(knob: &'static Knob) -> Arg {
 }
 
 /// How a run is printed on standard output.
-fn printing() -> [Arg; 4] {
+fn printing() -> [Arg; 5] {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).conflicts_with("csv");
     let csv = Arg::new("csv").long("csv").num_args(0..=1).require_equals(true).default_missing_value("summary");
     let ladder = Arg::new("ladder").long("ladder").num_args(0..=1).require_equals(true);
     [
+        switch("verbose", "Print all findings and notes below the table")
+            .short('v')
+            .conflicts_with_all(["json", "csv"]),
         switch("all", "Print all figures, findings and notes, not only the first screen")
             .conflicts_with_all(["json", "csv"]),
         json.help("Print the run as one JSON object instead of a table"),

@@ -66,7 +66,11 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
         Some(_) => output::text(&csv_table::summary(run)),
         None => {
             let look = output::look();
-            let render = if matches.get_flag("all") { terminal::render } else { terminal::render_brief };
+            let render = match (matches.get_flag("all"), matches.get_flag("verbose")) {
+                (true, _) => terminal::render,
+                (_, true) => terminal::render_more,
+                _ => terminal::render_brief,
+            };
             output::text(&render(run, &look));
             if let Some(which) = matches.get_one::<String>("ladder") {
                 let drawn = terminal::render_time_sequences(run, which, &look).map_err(Stopped::usage)?;
