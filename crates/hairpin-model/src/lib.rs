@@ -36,6 +36,8 @@ pub mod refused;
 pub mod round;
 pub mod run;
 pub mod samples;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod selector;
 pub mod shell;
 pub mod summary;

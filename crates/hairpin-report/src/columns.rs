@@ -172,6 +172,7 @@ const CASE: &[Column] = &[
     Column::words("link", |row| row.case.path.link.clone()),
     Column::words("load", |row| row.case.flow().load.kind().to_owned()),
     Column::words("direction", |row| row.case.flow().direction.to_string()),
+    Column::count("connections", |row| u64::from(row.case.flow().connections)),
     Column::number("asked_rate_per_s", Unit::Rate, |row| row.case.flow().load.rate_per_s()),
     Column::words("cpu_idle", |row| row.case.ends.cpu_idle.to_string()),
     Column::count("replicate", |row| u64::from(row.case.replicate)),

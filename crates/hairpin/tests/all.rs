@@ -24,5 +24,6 @@ mod lists;
 mod runs;
 mod samples;
 mod saved;
+mod scripting;
 mod small_writes;
 mod support;
