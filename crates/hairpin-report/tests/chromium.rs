@@ -19,7 +19,7 @@ use crate::support;
 /// How long the browser may take.
 const AT_MOST: Duration = Duration::from_secs(90);
 /// The test moves the three charts here, one below the other, so that it knows where to look.
-const PLACES: [(&str, usize); 3] = [("ladder", 0), ("percentiles", 2500), ("rounds", 4000)];
+const PLACES: [(&str, usize); 3] = [("ranking", 0), ("percentiles", 2500), ("rounds", 4000)];
 const HEIGHT: usize = 7000;
 
 struct Picture {

@@ -123,7 +123,7 @@ fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) 
     let place = |quantile: f64| nines.place(quantile, row.flow().samples);
     let mut wanted: Vec<(f64, String)> =
         nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
-    wanted.push((1.0, "greatest".to_owned()));
+    wanted.push((1.0, "maximum".to_owned()));
     let mut last = None;
     for (quantile, label) in wanted {
         // A point of the curve that is not at the labelled percentile (nor within half a percent of the axis) gets no
@@ -153,7 +153,7 @@ fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) 
     html
 }
 
-/// The legend, the slowest last as in the ladder. With the page's script an entry hides or shows its curve.
+/// The legend, the slowest last as in the ranking. With the page's script an entry hides or shows its curve.
 pub(crate) fn legend(rows: &[&CaseSummary], looks: &BTreeMap<String, Looks>) -> String {
     let mut html = String::from("<ul class=\"legend\">");
     for row in rows {
