@@ -290,6 +290,21 @@ fn figures_of_the_clock_have_few_digits() {
 }
 
 #[test]
+fn at_most_four_curves_of_a_group_are_drawn_at_first() {
+    let run = support::survey(1);
+    let page = render(&run);
+    let mut hidden = 0;
+    for legend in page.split("<ul class=\"legend\">").skip(1).map(|rest| rest.split("</ul>").next().expect("its end"))
+    {
+        let pressed = legend.matches("aria-pressed=\"true\"").count();
+        assert!((1..=4).contains(&pressed), "{pressed}: {legend}");
+        hidden += legend.matches("aria-pressed=\"false\"").count();
+    }
+    assert!(hidden > 0, "the survey has more than four cases in a group");
+    assert_eq!(page.matches(" gone\"").count(), 2 * hidden, "a curve and its marks each");
+}
+
+#[test]
 fn every_tab_has_its_panel() {
     let mut run = support::links::run();
     let row = run.cases[1].clone();

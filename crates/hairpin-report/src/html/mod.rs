@@ -53,7 +53,9 @@ fn view(run: &Run) -> Value {
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
         chart.map(|chart_html| context! { group => &group.name, chart_html })
     };
-    let curves: Value = groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks))).collect();
+    let top_finding = run.findings.first();
+    let curves: Value =
+        groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, top_finding))).collect();
     let courses: Value = groups
         .iter()
         .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
