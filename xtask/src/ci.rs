@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{arrows, captures, catalog, leftovers, picture, process, readers, smoke, suite, tidy};
+use crate::{arrows, captures, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -54,7 +54,7 @@ const STEPS: &[Step] = &[
     }),
     ("tests", |state| suite::ordinary(&state.root, &state.scratch, &state.allowed).map(Done::Passed)),
     ("tests with programs", |state| {
-        suite::with_programs(&state.root, &state.scratch, &state.allowed).map(Done::Passed)
+        suite::with_programs(&state.root, &state.target, &state.scratch, &state.allowed).map(Done::Passed)
     }),
     ("arrows", |state| arrows::run(&state.root).map(Done::Passed)),
     ("tidy", |state| tidy::run(&state.root).map(Done::Passed)),
@@ -71,7 +71,9 @@ const STEPS: &[Step] = &[
         cargo(state, &arguments, &[("RUSTDOCFLAGS", "-D warnings")])
     }),
     ("release build", release_build),
-    ("catalog", |state| catalog::run(&state.root, state.binary()?, true).map(Done::Passed)),
+    ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
+    ("schema", |state| documents::schema(&state.root, true).map(Done::Passed)),
+    ("dist", |state| dist::run(&state.root).map(Done::Passed)),
     ("survey", survey),
     ("round trip", |state| {
         smoke::round_trip(state.binary()?, &state.scratch.join("round-trip"), &state.allowed).map(Done::Passed)
@@ -165,6 +167,9 @@ fn cargo(state: &State, arguments: &[&str], environment: &[(&str, &str)]) -> Res
 fn release_build(state: &mut State) -> Result<Done> {
     let [binary] = process::build_release(&state.root, [("hairpin", "hairpin")])?;
     let bytes = std::fs::metadata(&binary).context("the release build left no binary")?.len();
+    if bytes > dist::LARGEST_BINARY_BYTES {
+        bail!("the release binary has {bytes} bytes; {} are the limit", dist::LARGEST_BINARY_BYTES);
+    }
     state.binary = Some(binary);
     Ok(Done::Passed(format!("{:.1} MB", bytes as f64 / 1e6)))
 }

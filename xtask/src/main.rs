@@ -11,10 +11,11 @@
 
 mod arrows;
 mod captures;
-mod catalog;
 mod ci;
 mod coverage;
 mod diagnose;
+mod dist;
+mod documents;
 mod fidelity;
 mod figures;
 mod leaks;
@@ -66,6 +67,14 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Writes docs/run.schema.json, the JSON schema of run.json, from the types that are saved
+    Schema {
+        /// Only compare, and fail when it is stale
+        #[arg(long)]
+        check: bool,
+    },
+    /// A static binary with manual pages and completions in a tar.gz below target/dist, tried in an empty root
+    Dist,
     /// Hairpin's figures beside those of a bare loop, or of another build
     Fidelity {
         /// Interleaved rounds of each case
@@ -148,8 +157,10 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Arrows => arrows::run(root).map(says),
         Chore::Catalog { check } => {
             let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
-            catalog::run(root, &binary, check).map(says)
+            documents::catalog(root, &binary, check).map(says)
         }
+        Chore::Schema { check } => documents::schema(root, check).map(says),
+        Chore::Dist => dist::run(root).map(says),
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
         Chore::Coverage { runs, injected, over, transports, out, record } => {
             coverage::run(root, &coverage::Asked { runs, injected, over, transports, out, record })

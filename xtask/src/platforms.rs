@@ -46,7 +46,10 @@ pub(crate) fn run(root: &Path) -> Result<Checked> {
 }
 
 /// Whether the standard library of the target is there.
-fn is_installed(target: &str) -> Result<bool> {
+///
+/// # Errors
+/// rustc cannot be started.
+pub(crate) fn is_installed(target: &str) -> Result<bool> {
     let told = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
     let told = told.context("cannot start rustc")?;
     let folder = String::from_utf8_lossy(&told.stdout).trim().to_owned();

@@ -26,23 +26,24 @@ def measured_rounds(folder):
 
 
 def samples_faults(folder, number, flow):
-    """Compares one file of raw samples with what the round says of it."""
+    """Compares the raw samples of one round with what its record says of them."""
     name = flow["samples_file"]
     path = str(folder / name)
     place = f"round {number} ({name})"
-    rows = duckdb.execute("select count(*) from read_parquet(?)", [path]).fetchone()[0]
+    of_round = "from read_parquet(?) where round = ?"
+    rows = duckdb.execute(f"select count(*) {of_round}", [path, number]).fetchone()[0]
     if rows != flow["samples_kept"]:
         return [f"{place}: {rows} rows, {flow['samples_kept']} samples kept"]
     columns = {row[0] for row in duckdb.execute("describe select * from read_parquet(?)", [path]).fetchall()}
-    lacking = {"sequence", "due_ns", "sent_ns", "received_ns", "fate"} - columns
+    lacking = {"label", "sequence", "due_ns", "sent_ns", "received_ns", "fate"} - columns
     if lacking:
         return [f"{place}: no column {', '.join(sorted(lacking))}"]
     # The warm-up stands first; sequence numbers count it too.
     warm_up = rows - flow["ledger"]["sent"]
     if warm_up < 0:
         return []
-    answered = "from read_parquet(?) where received_ns > 0 and sequence >= ?"
-    read = duckdb.execute(f"select count(*) {answered}", [path, warm_up]).fetchone()[0]
+    answered = f"{of_round} and received_ns > 0 and sequence >= ?"
+    read = duckdb.execute(f"select count(*) {answered}", [path, number, warm_up]).fetchone()[0]
     samples = flow["figures"]["samples"]
     faults = []
     if read != samples:
@@ -51,7 +52,7 @@ def samples_faults(folder, number, flow):
     for share, figure in ((0.5, "p50"), (0.9, "p90")):
         around = [max(share - 1 / max(read, 1), 0), min(share + 1 / max(read, 1), 1)]
         query = f"select quantile_disc(received_ns - due_ns, {around}) {answered}"
-        low, high = duckdb.execute(query, [path, warm_up]).fetchone()[0]
+        low, high = duckdb.execute(query, [path, number, warm_up]).fetchone()[0]
         said = flow["figures"]["latency_ns"][figure]
         if not low * (1 - HISTOGRAM_ERROR) - 1 <= said <= high * (1 + HISTOGRAM_ERROR) + 1:
             faults.append(f"{place}: {figure} is {said} ns in rounds.jsonl, {low} to {high} ns in the samples")
@@ -70,11 +71,11 @@ def logged_total(path):
 
 def main(folder):
     run = json.loads((folder / "run.json").read_text())
-    faults, by_case, files = [], {}, 0
+    faults, by_case, with_samples = [], {}, 0
     for number, case, flow in measured_rounds(folder):
         by_case[case] = by_case.get(case, 0) + flow["figures"]["samples"]
         if flow["samples_file"] is not None:
-            files += 1
+            with_samples += 1
             faults += samples_faults(folder, number, flow)
     for case in run["cases"]:
         if by_case.get(case["id"], 0) != case["flows"][0]["samples"]:
@@ -83,9 +84,9 @@ def main(folder):
     total, histograms = logged_total(folder / "latency.hlog")
     if total != samples:
         faults.append(f"latency.hlog: {total} samples in {histograms} histograms, {samples} in run.json")
-    if files == 0:
-        faults.append("no round has a file of raw samples")
-    print("\n".join(faults) if faults else f"{files} files and {histograms} histograms, {samples} samples")
+    if with_samples == 0:
+        faults.append("no round has raw samples")
+    print("\n".join(faults) if faults else f"samples of {with_samples} rounds and {histograms} histograms, {samples} samples")
     return 1 if faults else 0
 
 

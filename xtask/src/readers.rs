@@ -12,7 +12,8 @@ use crate::process;
 const SCRIPT: &str = include_str!("readers.py");
 
 /// Its packages, pinned: a reader that changes under a test explains nothing.
-const PACKAGES: &[&str] = &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0"];
+const PACKAGES: &[&str] =
+    &["duckdb==2.0.0", "hdrhistogram==0.10.8", "pillow==13.0.0", "pandas==3.1.1", "jsonschema==4.26.0"];
 
 /// Python of an environment below `target` with the readers in it, made where it is not there yet.
 ///
@@ -35,7 +36,7 @@ pub(crate) fn environment(target: &Path) -> Result<PathBuf> {
 
 fn has_readers(python: &Path) -> bool {
     let mut command = Command::new(python);
-    command.args(["-c", "import duckdb, hdrh.log, PIL"]);
+    command.args(["-c", "import duckdb, hdrh.log, jsonschema, pandas, PIL"]);
     process::run(&mut command, Duration::from_mins(1)).is_ok_and(|ran| ran.code == Some(0))
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process;
 use crate::skips::{self, AllowedSkips};
+use crate::{process, readers};
 
 /// Names the file in which tests list what could not run (`hairpin-testing`).
 const LIST: &str = "HAIRPIN_SKIPS";
@@ -25,18 +25,20 @@ const NEEDS_PROGRAMS: [&str; 4] = ["--", "--ignored", "--skip", "child_"];
 /// # Errors
 /// Where a test fails, or is skipped and not listed.
 pub(crate) fn ordinary(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
-    run(root, &scratch.join("skips"), allowed, &[])
+    run(root, &scratch.join("skips"), allowed, &[], None)
 }
 
-/// The tests that it leaves out, as they need programs that few machines have.
+/// The tests that it leaves out, as they need programs that few machines have. Their `python3` is that of the readers,
+/// where it can be made.
 ///
 /// # Errors
 /// Where a test fails, or is skipped and not listed.
-pub(crate) fn with_programs(root: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
-    run(root, &scratch.join("skips-with-programs"), allowed, &NEEDS_PROGRAMS)
+pub(crate) fn with_programs(root: &Path, target: &Path, scratch: &Path, allowed: &AllowedSkips) -> Result<String> {
+    let python = readers::environment(target).ok();
+    run(root, &scratch.join("skips-with-programs"), allowed, &NEEDS_PROGRAMS, python.as_deref())
 }
 
-fn run(root: &Path, list: &Path, allowed: &AllowedSkips, more: &[&str]) -> Result<String> {
+fn run(root: &Path, list: &Path, allowed: &AllowedSkips, more: &[&str], python: Option<&Path>) -> Result<String> {
     let readme = std::fs::read_to_string(root.join("README.md")).context("cannot read README.md")?;
     let words = command(&readme)?;
     let mut command = process::cargo(root);
@@ -44,6 +46,11 @@ fn run(root: &Path, list: &Path, allowed: &AllowedSkips, more: &[&str]) -> Resul
     command.args(&words).args(["--locked", "--no-fail-fast"]).args(more).env(LIST, list);
     if std::env::var_os(CASES.0).is_none() {
         command.env(CASES.0, CASES.1);
+    }
+    if let Some(folder) = python.and_then(Path::parent) {
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let all = std::iter::once(folder.to_path_buf()).chain(std::env::split_paths(&others));
+        command.env("PATH", std::env::join_paths(all).context("the path of the readers")?);
     }
     let status = command.status().context("cannot start cargo")?;
     // No skip, no file.

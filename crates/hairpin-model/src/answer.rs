@@ -20,6 +20,7 @@ words! {
 
 /// Two cases that are neighbours by p50, ranked by one figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// Which figure.
     pub figure: RankedBy,
@@ -35,6 +36,7 @@ pub struct Pair {
 
 /// What helps most against stalls of small writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BestRemedy {
     /// The identity of the case that moves most bytes a millisecond with a remedy.
     pub case: String,
@@ -46,6 +48,7 @@ pub struct BestRemedy {
 
 /// The answer. All its texts are ASCII but for the names that its user gave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
     /// One sentence. It names a winner only where a difference was found from every other case.
     pub headline: String,

@@ -31,6 +31,7 @@ pub enum Reach {
 
 /// The protocol that carries the bytes, where they become packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
     /// TCP segments, those of Multipath TCP among them.
@@ -103,6 +104,7 @@ pub struct Card {
 
 /// What a run keeps of a transport's card, so that whoever reads the run need not know the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SavedCard {
     /// As [`Card::protocol`].
     pub protocol: Protocol,
@@ -157,6 +159,7 @@ impl Card {
 
 /// The cards that a run keeps, by the names of the transports.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct SavedCards(BTreeMap<String, SavedCard>);
 

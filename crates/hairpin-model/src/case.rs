@@ -57,6 +57,7 @@ words! {
 
 /// A fault injected in the server, to prove that it is found (canary) or called slower (calibration).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct InjectedFault {
     /// How long the server holds a message back, in nanoseconds.
     pub stall_ns: u64,
@@ -76,6 +77,7 @@ impl fmt::Display for InjectedFault {
 
 /// How both ends of a case are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndSettings {
     /// What they are.
     pub kind: EndKind,
@@ -87,8 +89,41 @@ pub struct EndSettings {
     pub cpu_idle: CpuIdle,
 }
 
+impl Placement {
+    /// As people say it: `two CPUs`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::SameCpu => "same CPU",
+            Self::CrossCpu => "two CPUs",
+            Self::Unpinned => "not pinned",
+        }
+    }
+}
+
+impl Waiting {
+    /// As people say it: `busy-polling`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Block => "blocking",
+            Self::Poll => "polling",
+            Self::Spin => "busy-polling",
+        }
+    }
+}
+
+impl EndSettings {
+    /// How they wait and where they are: `busy-polling, two CPUs`.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        format!("{}, {}", self.waiting.in_words(), self.placement.in_words())
+    }
+}
+
 /// The path between the ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Path {
     /// [`LOOPBACK`], or a link profile in one line.
     pub link: String,
@@ -111,6 +146,7 @@ impl Path {
 
 /// One complete, hashable choice. Two equal cases are the same measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Case {
     /// The traffic, at least one flow. The first is the one that the case is judged by.
     #[serde(deserialize_with = "at_least_one")]

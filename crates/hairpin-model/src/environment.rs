@@ -20,6 +20,7 @@ words! {
 
 /// The machine and its settings, read once before the first round.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Environment {
     /// Kernel name, release and version.
     pub kernel: String,
@@ -65,6 +66,7 @@ pub struct Environment {
 
 /// The one clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClockFacts {
     /// `tsc` or `clock_monotonic`.
     pub source: String,

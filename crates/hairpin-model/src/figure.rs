@@ -23,6 +23,7 @@ words! {
 /// A value and its interval over rounds, 95 % unless the run says otherwise. Where no honest interval can be given the
 /// bounds are null, and `why` says the reason where it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Figure {
     /// The figure itself.
     pub value: f64,

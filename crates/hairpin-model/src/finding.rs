@@ -34,6 +34,7 @@ words! {
 
 /// One piece of evidence: what was read, and its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     /// What was read, in words.
     pub what: String,
@@ -45,6 +46,7 @@ pub struct Evidence {
 
 /// A change of exactly one thing that would refute the finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CounterExperiment {
     /// What is changed, in words.
     pub change: String,
@@ -58,6 +60,7 @@ pub struct CounterExperiment {
 
 /// The outcome of a counter-experiment that was run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Proved {
     /// What was done, for instance `set TCP_NODELAY`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -70,6 +73,7 @@ pub struct Proved {
 
 /// A finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Its code, for instance `wake-up-dominated`.
     pub code: String,

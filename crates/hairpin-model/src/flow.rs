@@ -26,6 +26,7 @@ impl Direction {
 
 /// What is sent when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Load {
     /// Closed loop: the next message leaves when the answer to the last has arrived.
@@ -134,6 +135,7 @@ impl Load {
 ///
 /// Bidirectional traffic is two flows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Flow {
     /// Its name in the case.
     pub name: String,

@@ -112,6 +112,9 @@ pub struct TestRun {
     pub problem: Option<String>,
     /// Rounds that failed.
     pub failed_rounds: u64,
+    /// The codes of warnings about the run or the machine, such as `noisy-machine`: the verdicts rest on such rounds.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// The claims, listed or tested. `claims.json` is this.

@@ -12,6 +12,7 @@ pub const OVERFLOW: &str = "receive-buffer-overflow";
 /// No cause is computed by subtraction: each is read from a counter of its own, and what the counters do not cover
 /// is `unexplained`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Ledger {
     /// Messages sent after the warm-up.
     pub sent: u64,

@@ -19,6 +19,7 @@ mod fields;
 pub mod figure;
 pub mod finding;
 pub mod flow;
+pub mod head;
 pub mod hint;
 pub mod judged_claim;
 pub mod ladder;
@@ -35,6 +36,8 @@ pub mod refused;
 pub mod round;
 pub mod run;
 pub mod samples;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod selector;
 pub mod shell;
 pub mod summary;

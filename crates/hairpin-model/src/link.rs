@@ -100,6 +100,7 @@ impl RelayReport {
 /// What the relay adds must not show beside what the link itself takes: so on a long link more is allowed, as a share of
 /// the round trip of its delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LateBoundsNs {
     /// For half of the packets.
     pub p50: u64,
@@ -150,6 +151,7 @@ impl LinkRecord {
 
 /// The links of all rounds of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkSummary {
     /// The seed of the first block; every further block adds one.
     pub seed: u64,
@@ -177,6 +179,7 @@ pub struct LinkSummary {
 
 /// The link of one round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ShownLink {
     /// The number of the round.
     pub round: u32,
@@ -188,6 +191,7 @@ pub struct ShownLink {
 
 /// How much later than due the packets were released, in ns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatenessNs {
     /// The median.
     pub p50: u64,
@@ -199,6 +203,7 @@ pub struct LatenessNs {
 
 /// A ledger of packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PacketCounts {
     /// Packets that came in.
     #[serde(rename = "in")]
@@ -265,6 +270,7 @@ impl PacketCounts {
 
 /// One direction: its stages in order, and what happened in it over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DirectionRecord {
     /// The direction's ledger.
     pub packets: PacketCounts,
@@ -281,6 +287,7 @@ pub struct DirectionRecord {
 
 /// One stage: its name, its figures in words, and its own ledger.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StageRecord {
     /// The stage's name, for instance `queue`.
     pub stage: String,
@@ -302,6 +309,7 @@ pub struct StageRecord {
 ///
 /// The number of intervals is bounded: when the time runs out of them, each two become one and all are twice as long.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkTimeline {
     /// The length of an interval in ns.
     pub interval_ns: u64,
@@ -320,6 +328,7 @@ pub struct LinkTimeline {
 
 /// One packet that the link dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DroppedPacket {
     /// Its number in order of arrival in its direction, from 0.
     pub number: u64,

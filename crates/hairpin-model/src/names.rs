@@ -129,6 +129,14 @@ pub fn shortened(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
+/// Nothing: without the feature `schema`, words have no schema.
+#[cfg(not(feature = "schema"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! word_schema {
+    ($name:ident) => {};
+}
+
 /// Declares an enum whose variants are words of the command line and of the saved run.
 #[macro_export]
 macro_rules! words {
@@ -136,6 +144,8 @@ macro_rules! words {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::serde::Serialize, ::serde::Deserialize)]
         $vis enum $name { $($(#[$vmeta])* #[serde(rename = $word)] $variant),+ }
+
+        $crate::word_schema!($name);
 
         impl $name {
             /// Every value, in the order in which they are listed to users.

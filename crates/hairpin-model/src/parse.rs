@@ -11,8 +11,17 @@ const BYTE_UNITS: &[(&str, f64)] = &[
     ("kB", 1e3),
     ("B", 1.0),
 ];
-const TIME_UNITS: &[(&str, f64)] =
-    &[("min", 60e9), ("ms", 1e6), ("us", 1e3), ("µs", 1e3), ("ns", 1.0), ("s", 1e9), ("h", 3600e9), ("m", 60e9)];
+const TIME_UNITS: &[(&str, f64)] = &[
+    ("d", 86_400e9),
+    ("min", 60e9),
+    ("ms", 1e6),
+    ("us", 1e3),
+    ("µs", 1e3),
+    ("ns", 1.0),
+    ("s", 1e9),
+    ("h", 3600e9),
+    ("m", 60e9),
+];
 
 /// A number of bytes: `4096`, `4KiB`, `1.5MB`.
 ///
@@ -81,6 +90,7 @@ mod tests {
         assert_eq!(bytes("64KiB").unwrap(), 65_536);
         assert_eq!(bytes("1.5kB").unwrap(), 1500);
         assert_eq!(duration_ns("1.5ms").unwrap(), 1_500_000);
+        assert_eq!(duration_ns("30d").unwrap(), 2_592_000_000_000_000);
         assert_eq!(duration_ns("20us").unwrap(), 20_000);
         assert!((rate_per_s("20k").unwrap() - 20_000.0).abs() < f64::EPSILON);
         assert!((share("+5%").unwrap() - 0.05).abs() < 1e-12);

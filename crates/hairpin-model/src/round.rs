@@ -112,6 +112,7 @@ pub enum Outcome {
 
 /// Why a round failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Failure {
     /// The operation, its object and the cause, in one sentence.
     pub cause: String,

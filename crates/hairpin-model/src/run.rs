@@ -31,6 +31,7 @@ words! {
 
 /// The program that made the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// `hairpin`.
     pub name: String,
@@ -44,6 +45,7 @@ pub struct Tool {
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Plan {
     /// The experiment's name.
     pub experiment: String,
@@ -93,6 +95,7 @@ impl Default for Plan {
 
 /// Something that was not run, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Skipped {
     /// The transport.
     pub transport: String,
@@ -105,6 +108,7 @@ pub struct Skipped {
 
 /// A host that ends ran on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Host {
     /// The end that ran there; that of the client where all did.
     pub role: End,
@@ -114,6 +118,7 @@ pub struct Host {
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Run {
     /// The format's version, [`FORMAT`].
     pub format: u32,

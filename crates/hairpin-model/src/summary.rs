@@ -66,6 +66,7 @@ pub const EARLY_EXCHANGES: usize = 8;
 
 /// What is told of a distribution of times: a number of ns for one round, a figure with its interval for a case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distribution<T> {
     /// Median.
     pub p50: T,
@@ -101,6 +102,7 @@ pub struct ColdStart {
 
 /// A peak of the distribution.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mode {
     /// Where it is, in ns.
     pub latency_ns: f64,
@@ -110,6 +112,7 @@ pub struct Mode {
 
 /// The state that the figures of a case stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StateShare {
     /// Its place in [`crate::machine::Machine::states`].
     pub index: usize,
@@ -119,6 +122,7 @@ pub struct StateShare {
 
 /// A state of which a case has rounds too, and the figures of these.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OtherState {
     /// Its place in [`crate::machine::Machine::states`].
     pub index: usize,
@@ -130,6 +134,7 @@ pub struct OtherState {
 
 /// A point of the percentile curve of all samples of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CurvePoint {
     /// The quantile, 0 to 1.
     pub quantile: f64,
@@ -139,6 +144,7 @@ pub struct CurvePoint {
 
 /// One round of a case, as the report draws it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoundPoint {
     /// The round's number in the run.
     pub number: u32,
@@ -164,6 +170,7 @@ pub struct RoundPoint {
 
 /// One flow of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowSummary {
     /// The flow.
     #[serde(flatten)]
@@ -197,6 +204,7 @@ pub struct FlowSummary {
 
 /// One end of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EndSummary {
     /// Which end it is.
     pub role: End,
@@ -219,6 +227,7 @@ pub struct EndSummary {
 
 /// The path of a case over its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PathSummary {
     /// The path.
     #[serde(flatten)]
@@ -232,6 +241,7 @@ pub struct PathSummary {
 ///
 /// Where it has one flow, the `latency_ns`, `rate_per_s` and `ledger` of the flow are also saved with the case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(transform = of_the_only_flow))]
 #[serde(remote = "Self")]
 pub struct CaseSummary {
     /// The case's identity; findings and comparisons refer to it.
@@ -291,6 +301,17 @@ impl Serialize for CaseSummary {
             _ => None,
         };
         Saved { summary: self, of_the_only_flow }.serialize(serializer)
+    }
+}
+
+/// The same in the schema.
+#[cfg(feature = "schema")]
+fn of_the_only_flow(schema: &mut schemars::Schema) {
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| serde_json::json!({}));
+    for name in ["latency_ns", "rate_per_s", "ledger"] {
+        let reference = format!("#/$defs/FlowSummary/properties/{name}");
+        properties[name] =
+            serde_json::json!({"description": "That of the flow, where the case has one.", "$ref": reference});
     }
 }
 
@@ -359,8 +380,9 @@ impl CaseSummary {
 
 /// The figures of a case of exchanges, each over its rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ExchangeFigures {
-    /// Time of an exchange, from the begin of its first write to the end of its answer: the case's `latency_ns`.
+    /// Time of an exchange, from the beginning of its first write to the end of its answer: the case's `latency_ns`.
     pub exchange_ns: LatencyFigures,
     /// The first exchange of a connection.
     pub first_exchange_ns: Option<Figure>,
@@ -419,6 +441,7 @@ words! {
 
 /// Two cases compared by a percentile beside the median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TailComparison {
     /// Which.
     pub figure: Tail,
@@ -432,6 +455,7 @@ pub struct TailComparison {
 
 /// Two cases compared by their p50, block by block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Why they are compared.
     pub role: Role,

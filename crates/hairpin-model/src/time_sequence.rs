@@ -20,6 +20,7 @@ words! {
 /// One exchange, its connection's handshake before it. Times are ns since the exchange's first write began, so those
 /// of the handshake are negative.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TimeSequence {
     /// The exchange's number in its connection, from 1.
     pub exchange: u64,
@@ -37,6 +38,7 @@ pub struct TimeSequence {
 
 /// One line or arrow of the ladder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// When it began at `end`.
     pub at_ns: i64,
@@ -100,6 +102,7 @@ words! {
 
 /// A wait, with where it is drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wait {
     /// Why.
     pub cause: WaitCause,
@@ -128,6 +131,7 @@ impl Wait {
 
 /// What the traced rounds of a case say, over all their exchanges.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceFigures {
     /// One entry for each traced exchange, in order.
     pub exchanges: Vec<TracedExchange>,
@@ -141,6 +145,7 @@ pub struct TraceFigures {
 
 /// One traced exchange in figures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TracedExchange {
     /// From the first write to the answer, in ns.
     pub duration_ns: u64,
@@ -156,6 +161,7 @@ pub struct TracedExchange {
 
 /// What a run keeps of a case's traces.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TraceSummary {
     /// One exchange of the last traced round, drawn.
     pub sequence: Option<TimeSequence>,

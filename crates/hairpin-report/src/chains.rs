@@ -91,7 +91,7 @@ impl<'r> Chain<'r> {
         let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
         (!names.is_empty()).then(|| {
             format!(
-                "By bytes a millisecond {} {is} faster than some before {it}: a p50 does not show stalls in fewer than half \
+                "By bytes a second {} {is} faster than some before {it}: a p50 does not show stalls in fewer than half \
                  of the exchanges.",
                 joined(&names)
             )

@@ -3,7 +3,7 @@
 use hairpin_model::claim::{Coverage, Published, Value};
 use hairpin_model::figure::Figure;
 use hairpin_model::judged_claim::{ClaimsReport, JudgedClaim, JudgedRow, Judgement, Verdict};
-use hairpin_model::names::distinct;
+use hairpin_model::names::{distinct, joined};
 use hairpin_model::quantities::{self, DASH, counted, thousandths, three_digits};
 use hairpin_model::run::State;
 
@@ -85,8 +85,7 @@ pub(crate) fn how(claim: &JudgedClaim) -> String {
 /// What the reader of its figures must know of a row: what stands in, and that it is no part of the claim's verdict.
 pub(crate) fn notes(row: &JudgedRow) -> Vec<String> {
     let stand_in = row.stand_in.as_ref().map(|stand_in| format!("Stand-in: {stand_in}"));
-    let beside =
-        row.beside.as_ref().map(|setting| format!("Beside the claim, without a say in its verdict: {setting}"));
+    let beside = row.beside.as_ref().map(|setting| format!("Also measured, not part of the verdict: {setting}"));
     stand_in.into_iter().chain(beside).collect()
 }
 
@@ -127,6 +126,13 @@ pub(crate) fn footer(report: &ClaimsReport) -> Vec<String> {
         parts.push(format!("{} in {took}, seed {seed}", counted(report.runs.len() as u64, "run")));
     }
     parts
+}
+
+/// Which runs had warnings about themselves or the machine; null where none had.
+pub(crate) fn caution(report: &ClaimsReport) -> Option<String> {
+    let warned = report.runs.iter().filter(|run| !run.warnings.is_empty());
+    let told: Vec<String> = warned.map(|run| format!("{} ({})", run.name, run.warnings.join(", "))).collect();
+    (!told.is_empty()).then(|| format!("Verdicts of these runs may differ on an idle machine: {}.", joined(&told)))
 }
 
 #[cfg(test)]

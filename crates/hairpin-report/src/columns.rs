@@ -172,6 +172,7 @@ const CASE: &[Column] = &[
     Column::words("link", |row| row.case.path.link.clone()),
     Column::words("load", |row| row.case.flow().load.kind().to_owned()),
     Column::words("direction", |row| row.case.flow().direction.to_string()),
+    Column::count("connections", |row| u64::from(row.case.flow().connections)),
     Column::number("asked_rate_per_s", Unit::Rate, |row| row.case.flow().load.rate_per_s()),
     Column::words("cpu_idle", |row| row.case.ends.cpu_idle.to_string()),
     Column::count("replicate", |row| u64::from(row.case.replicate)),
@@ -273,6 +274,7 @@ const EXCHANGES: &[Column] = &[
     Column::number("exchange_7_ns", Unit::Time, |row| early(row, 6)),
     Column::number("exchange_8_ns", Unit::Time, |row| early(row, 7)),
     Column::plain("bytes_per_ms", "bytes/ms", CaseSummary::bytes_per_ms),
+    Column::of("request_bytes_per_s", "requests", Value::Figure(Unit::ByteRate, request_bytes_per_s)),
     Column::plain("segments_per_exchange", "segments", |row| figures(row)?.segments_per_exchange),
     Column::plain("pure_acks_per_exchange", "pure ACKs", |row| figures(row)?.pure_acks_per_exchange),
     Column::plain("system_calls_per_exchange", "system calls", |row| figures(row)?.system_calls_per_exchange)
@@ -289,6 +291,10 @@ const _: () = assert!(EARLY_EXCHANGES == 8, "each of the first exchanges has its
 
 fn figures(row: &CaseSummary) -> Option<&ExchangeFigures> {
     row.flow().exchanges.as_ref()
+}
+
+fn request_bytes_per_s(row: &CaseSummary) -> Option<Figure> {
+    row.bytes_per_ms().map(|per_ms| per_ms.rising(|bytes| bytes * 1e3))
 }
 
 fn early(row: &CaseSummary, place: usize) -> Option<f64> {

@@ -39,16 +39,17 @@ impl Row {
     }
 }
 
-/// The summaries: a header line, then one row a case in the order of the plan (no rows where there is no case).
+/// The summaries: a header line, then one row a case in the order of the plan (nothing where there is no case). A
+/// column that is empty in every row is omitted.
 #[must_use]
 pub fn summary(run: &Run) -> String {
+    let rows: Vec<Row> = run.cases.iter().map(row).collect();
+    let Some(Row { names, .. }) = rows.first() else { return String::new() };
+    let has_value = |place: &usize| rows.iter().any(|row| !row.cells[*place].is_empty());
+    let used: Vec<usize> = (0..names.len()).filter(has_value).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
-    for (place, case) in run.cases.iter().enumerate() {
-        let row = row(case);
-        if place == 0 {
-            writer.write_record(&row.names).expect(IN_MEMORY);
-        }
-        writer.write_record(&row.cells).expect(IN_MEMORY);
+    for record in std::iter::once(names).chain(rows.iter().map(|row| &row.cells)) {
+        writer.write_record(used.iter().map(|&place| &record[place])).expect(IN_MEMORY);
     }
     String::from_utf8(writer.into_inner().expect(IN_MEMORY)).expect("made of strings")
 }

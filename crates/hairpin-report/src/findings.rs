@@ -7,7 +7,7 @@ use hairpin_model::run::Run;
 /// `keep the CPUs awake. Confirmed: saved 54.1 us (52.0-56.3)`. What was saved, the interval too, is told without its sign.
 pub(crate) fn proof(proved: &Proved) -> String {
     let (how, size) = match proved.effect.value < 0.0 {
-        true => ("saved", proved.effect.falling(|effect| -effect)),
+        true => ("saved", proved.effect.falling(|effect| 0.0 - effect)),
         false => ("added", proved.effect),
     };
     let result = match proved.verdict.as_str() {
@@ -19,9 +19,10 @@ pub(crate) fn proof(proved: &Proved) -> String {
     format!("{check}{result}: {how} {}", quantities::duration_figure(size))
 }
 
-/// The first sentence of a text.
+/// The first sentence of a text; the two full stops of a range end none.
 pub(crate) fn first_sentence(text: &str) -> &str {
-    text.find(". ").map_or(text, |end| &text[..=end])
+    let ends = |end: &usize| !text[..*end].ends_with('.');
+    text.match_indices(". ").map(|(end, _)| end).find(ends).map_or(text, |end| &text[..=end])
 }
 
 /// The findings, causes and what packets did before those about the run.
@@ -49,4 +50,18 @@ pub(crate) fn evidence(finding: &Finding) -> Vec<String> {
 /// The cases of a finding in words; what is not in the run keeps its identity.
 pub(crate) fn case_labels(run: &Run, ids: &[String]) -> Vec<String> {
     ids.iter().map(|id| run.case(id).map_or_else(|| id.clone(), |row| row.label.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_ends_at_its_full_stop_and_not_in_a_range() {
+        assert_eq!(
+            first_sentence("It saves 12 us (-32 us .. +8 us) here. More."),
+            "It saves 12 us (-32 us .. +8 us) here."
+        );
+        assert_eq!(first_sentence("It takes 1.5 us"), "It takes 1.5 us");
+    }
 }

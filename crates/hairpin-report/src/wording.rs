@@ -76,7 +76,7 @@ fn never_measured(row: &CaseSummary) -> bool {
 }
 
 /// The code of the finding that makes a caution.
-const NOISY: &str = "noisy-machine";
+pub(crate) const NOISY: &str = "noisy-machine";
 /// Its evidence that says in which part of the timed rounds.
 const DISTURBED: &str = "rounds disturbed";
 

@@ -103,6 +103,17 @@ fn text(tested: bool, width: usize) -> String {
 }
 
 #[test]
+fn verdicts_from_a_busy_machine_are_said_to_be() {
+    let mut report = report(true);
+    let shown = |report: &ClaimsReport| render_claims(report, &Look { width: 300, colour: false });
+    assert!(!shown(&report).contains("idle machine"));
+    report.runs[0].warnings = vec!["noisy-machine".to_owned(), "link-late".to_owned()];
+    let caution = "Verdicts of these runs may differ on an idle machine: B-small-writes (noisy-machine, link-late).";
+    assert!(shown(&report).contains(caution), "{}", shown(&report));
+    assert!(html::render_claims(&report).contains("may differ on an idle machine"));
+}
+
+#[test]
 fn a_list_at_60_columns() {
     insta::assert_snapshot!(text(false, 60));
 }
@@ -141,7 +152,7 @@ fn a_row_with_a_stand_in_is_marked_in_the_table_and_the_mark_is_explained_once()
     assert!(line("B4 [1]").contains("cannot run"), "{shown}");
     assert!(shown.contains("<b> [1,2]"), "{shown}");
     assert!(line("[1]").contains("Stand-in: a server that sleeps 4 ms"));
-    assert!(line("[2]").contains("Beside the claim, without a say in its verdict: two processes on <two> CPUs."));
+    assert!(line("[2]").contains("Also measured, not part of the verdict: two processes on <two> CPUs."));
     assert!(!line("B1 ").contains('['), "nothing stands in");
     assert_eq!(shown.matches(SLEEPS).count(), 1, "{shown}");
 }
@@ -175,7 +186,7 @@ fn the_page_shows_every_claim_escaped_and_loads_nothing() {
     }
     let stand_in = "<small class=\"note\">Stand-in: a server that sleeps 4\u{a0}ms: these 4\u{a0}ms are set here, not measured.</small>";
     assert_eq!(page.matches(stand_in).count(), 2, "in both rows");
-    assert!(page.contains("without a say in its verdict: two processes on &lt;two&gt; CPUs."));
+    assert!(page.contains("not part of the verdict: two processes on &lt;two&gt; CPUs."));
     assert!(page.contains("What &lt;TCP_CORK&gt; does") && page.contains("its column &lt;b&gt;"));
     assert!(
         page.contains("class=\"verdict does-not-hold\"") && page.contains("href=\"B-small-writes&#x2f;report.html\"")

@@ -33,6 +33,27 @@ fn a_row_a_case_with_units_in_the_names() {
     let invalid = rows.last().unwrap();
     assert_eq!(&invalid[column("options")], "nodelay=on,sndbuf=4096");
     assert_eq!(&invalid[column("valid")], "false");
+    assert_eq!(&invalid[column("connections")], "1");
+}
+
+#[test]
+fn a_column_without_a_value_in_the_run_is_omitted() {
+    let survey = support::survey(1);
+    let (header, rows) = table(&summary(&survey));
+    for (place, name) in header.iter().enumerate() {
+        assert!(rows.iter().any(|row| !row[place].is_empty()), "{name} is empty in every row");
+    }
+    let has = |header: &[String], name: &str| header.iter().any(|known| known == name);
+    assert!(
+        !has(&header, "remedy") && !has(&header, "link_seed") && !has(&header, "goodput_bytes_per_s"),
+        "{header:?}"
+    );
+    assert!(has(&table(&summary(&support::small_writes::run(true))).0, "remedy"));
+
+    // A column with a value in one row alone stands in all.
+    let mut mixed = survey;
+    mixed.cases.push(support::small_writes::run(true).cases[0].clone());
+    assert!(has(&table(&summary(&mixed)).0, "remedy"));
 }
 
 #[test]

@@ -305,6 +305,18 @@ fn at_most_four_curves_of_a_group_are_drawn_at_first() {
 }
 
 #[test]
+fn a_traced_exchange_has_a_bar_to_scale() {
+    let page = render(&support::small_writes::run(true));
+    assert_eq!(page.matches("<figure class=\"exchange-bar\">").count(), 4, "one for each drawn exchange");
+    let bar = &page[page.find("<figure class=\"exchange-bar\">").expect("a bar")..];
+    let widths = bar[..bar.find("</svg>").expect("its end")].split("width=\"").skip(2);
+    let sum: f64 =
+        widths.map(|rest| rest.split('%').next().expect("a share").parse::<f64>().expect("a number")).sum();
+    assert!((sum - 100.0).abs() < 0.1, "{sum}");
+    assert!(bar.contains("to scale: held by Nagle&#39;s algorithm "), "the longest part first");
+}
+
+#[test]
 fn every_tab_has_its_panel() {
     let mut run = support::links::run();
     let row = run.cases[1].clone();

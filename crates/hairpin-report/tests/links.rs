@@ -58,7 +58,9 @@ fn cases_of_several_links_stand_below_the_name_of_theirs() {
     let places = titles.map(|title| place(&format!("{title}  tcp ").replace("5ms\n  tcp", "5ms\n! udp")));
     assert!(places.is_sorted(), "in the order of the plan: {places:?}");
     assert!(
-        text.starts_with("A round trip of tcp (block, same-cpu) takes, at p50, 13.4 us without a link, 4.05 ms over")
+        text.starts_with(
+            "A round trip of tcp (blocking, same CPU) takes, at p50, 13.4 us without a link, 4.05 ms over"
+        )
     );
 }
 

@@ -9,7 +9,7 @@ use hairpin_model::round::Failure;
 use hairpin_model::run::{Run, State};
 use hairpin_model::summary::{LatencyFigures, Verdict};
 use hairpin_model::trace::Capture;
-use hairpin_report::terminal::{Look, render, render_brief};
+use hairpin_report::terminal::{Look, render, render_brief, render_more};
 
 use crate::support;
 
@@ -52,6 +52,21 @@ fn the_first_screen_has_at_most_45_lines() {
             );
         }
     }
+}
+
+#[test]
+fn verbose_has_every_finding_and_note_below_the_same_table() {
+    let run = support::survey(1);
+    let (brief, more, all) =
+        (render_brief(&run, &plain(100)), render_more(&run, &plain(100)), render(&run, &plain(100)));
+    let table = &brief[..brief.find("\nCause: ").expect("a cause")];
+    assert!(more.starts_with(table), "{more}");
+    for finding in &run.findings {
+        assert!(more.contains(&finding.code) && all.contains(&finding.code), "{}: {more}", finding.code);
+    }
+    let notes = all[all.find("\nA/A: ").expect("a pair")..].lines().take(2);
+    notes.for_each(|line| assert!(more.contains(line), "{line}: {more}"));
+    assert!(brief.lines().count() < more.lines().count() && more.lines().count() < all.lines().count());
 }
 
 /// What was measured stands on the first screen, but for replicates and the second group of what the kernel answers.
@@ -101,7 +116,7 @@ fn remedies_stand_in_the_order_of_what_they_move_and_chains_in_that_of_their_p50
     let chain = text.split("Who is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
     let chain = chain.join(" ");
     assert!(chain.contains("one-write ~ writev < more < cork < nodelay"), "p50 has its own order: {chain}");
-    let note = "By bytes a millisecond more and cork are faster than some before them";
+    let note = "By bytes a second more and cork are faster than some before them";
     assert!(chain.contains(note), "and that is said: {chain}");
     assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
 }
@@ -131,7 +146,7 @@ fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
     for mut run in [support::survey(1), support::small_writes::run(false)] {
         let rounds: u64 = run.cases.iter().map(|row| row.rounds).sum();
         let first = |run: &Run| joined(&render(run, &plain(100)).lines().take(12).collect::<Vec<_>>().join(" "));
-        assert!(!first(&run).contains("busy"));
+        assert!(!first(&run).contains("machine was busy"));
         support::disturb(&mut run, 0.5);
         let caution = format!(
             "The machine was busy in {} of {rounds} timed rounds (finding noisy-machine): figures may differ on an idle \
@@ -140,7 +155,7 @@ fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
         );
         assert!(first(&run).contains(&caution), "{caution}: {}", first(&run));
         run.findings.last_mut().expect("it was added").severity = Severity::Note;
-        assert!(!first(&run).contains("busy"), "a note is below");
+        assert!(!first(&run).contains("machine was busy"), "a note is below");
     }
 }
 

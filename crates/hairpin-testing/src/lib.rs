@@ -1,4 +1,5 @@
-//! For tests and chores alone: what a test says that cannot run on this machine, and the [`contract`] of the JSON.
+//! For tests and chores alone: what a test says that cannot run on this machine, and the [`contract`] and the
+//! [`schema`] of the JSON.
 //!
 //! No test passes where it did not run. A test that finds that the machine lacks what it needs calls [`skip!`] or
 //! [`or_skip!`]. Without the environment variable [`LIST`] that fails the test and says what is missing. With it the
@@ -11,6 +12,7 @@
 #![allow(clippy::print_stderr, reason = "a skip is shown to whoever runs the tests")]
 
 pub mod contract;
+pub mod schema;
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hairpin_testing::contract;
+use hairpin_testing::{contract, schema};
 use serde_json::{Value, json};
 
 use crate::support::{Place, list, rounds, text};
@@ -10,6 +10,7 @@ use crate::support::{Place, list, rounds, text};
 /// Asserts every key and type of the contract, and that nothing is unexplained.
 pub(crate) fn assert_kept(run: &Value) {
     assert_eq!(contract::faults(run), [""; 0]);
+    assert_eq!(schema::run_faults(run), [""; 0]);
     for case in list(&run["cases"]) {
         let ledger = &case["ledger"];
         assert_eq!((&ledger["unexplained"], &ledger["duplicated"]), (&json!(0), &json!(0)), "{ledger}");

@@ -2,7 +2,7 @@
 //!
 //! The one bound on times is the profile's: no packet is faster than its link.
 
-use hairpin_testing::or_skip;
+use hairpin_testing::{or_skip, schema};
 use serde_json::Value;
 
 use crate::link_run::{assert_log_is_the_record, log};
@@ -90,6 +90,7 @@ fn rounds_over_a_link_take_its_round_trip_and_keep_its_record() {
         assert_eq!(round["order"]["link_seed"], 7);
     }
     let run = place.json(&["report", "run"]);
+    assert_eq!(schema::run_faults(&run), [""; 0]);
     let skipped = list(&run["skipped"]);
     assert!(skipped.iter().any(|one| one["transport"] == "pipe" && text(&one["reason"]).contains("link")), "{run}");
     let namespace = if run["hosts"][0]["environment"]["root"] == true { "original" } else { "own" };

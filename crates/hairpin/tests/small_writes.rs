@@ -173,7 +173,7 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
 fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
     let place = Place::new();
     place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
-    let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+    let shown = place.hairpin(&["report", "run", "--all", "--ladder"]).with_code(0).stdout;
     assert!(on_one_line(&shown).contains(" of evidence in "), "rounds of evidence are told apart: {shown}");
     let words = on_one_line(&shown);
     for expected in ["Nagle", "ACK", "held"] {
@@ -205,7 +205,7 @@ fn without_the_right_to_capture_the_ladder_comes_from_time_stamps() {
     assert_eq!(trace["sequence"]["source"], "kernel-timestamps", "{trace}");
     assert_eq!(remedies_in(&run, NAGLE), ["default"], "the evidence needs no privilege: {}", run["findings"]);
     assert!(!names_in(&place.path("run")).iter().any(|name| name == "captures"));
-    let shown = place.hairpin(&["report", "run", "--ladder"]).with_code(0).stdout;
+    let shown = place.hairpin(&["report", "run", "--all", "--ladder"]).with_code(0).stdout;
     assert!(on_one_line(&shown).contains("held"), "{shown}");
 }
 
@@ -303,7 +303,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
         let exchanges = round["order"]["extent"]["count"].as_u64().expect("a number of exchanges");
         assert_eq!(exchanges % 3, 0, "whole windows: {round}");
     }
-    let shown = place.hairpin(&["report", "run"]).with_code(0).stdout.replace('\n', " ");
+    let shown = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout.replace('\n', " ");
     assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
     // Whether one-write stalls is chance: its second request may wait for the acknowledgement of the first.
     let named = remedies_in(&run, NAGLE);

@@ -7,7 +7,7 @@ use hairpin_model::finding::{Finding, Severity};
 use hairpin_model::ladder::{self, Group, Kind, row_name};
 use hairpin_model::names::joined;
 use hairpin_model::path;
-use hairpin_model::quantities::{counted, duration, factor, number, number_bounds, share};
+use hairpin_model::quantities::{byte_rate, counted, duration, factor, number_bounds, share};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Verdict};
 
@@ -107,13 +107,11 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
         None => format!("exchange of {request} over {}", case.flow().transport),
     };
     match (none, best) {
-        (Some(none), [first, ties @ ..]) => {
-            let most = if ties.is_empty() && first.id == group.rows[0].id { ", which moves most" } else { "" };
-            let gain = first
-                .speed_up()
-                .map(|figure| format!("{} the bytes a millisecond{}", factor(figure.value), interval(figure)));
+        (Some(none), [first, ..]) => {
+            let gain =
+                first.speed_up().map(|figure| format!(": {} as fast{}", factor(figure.value), interval(figure)));
             format!(
-                "An {what} takes {} at p50 with default options, and {} with {}{}{most}: {}.",
+                "An {what} takes {} at p50 with default options, and {} with {}{}{}.",
                 p50(none),
                 p50(first),
                 row_name(first),
@@ -122,8 +120,13 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
             )
         }
         (Some(none), []) => {
-            let tried = group.rows.len() > 1;
-            let unproved = if tried { "; no remedy was found to be faster" } else { "" };
+            let tried = group.rows.iter().filter(|row| row.id != none.id && pauses_left(row).is_none());
+            let has_interval = |row: &CaseSummary| row.speed_up().is_some_and(|figure| figure.low.is_some());
+            let unproved = match tried.map(|row| has_interval(row)).reduce(|all, one| all && one) {
+                None => "",
+                Some(true) => "; no remedy was found to be faster",
+                Some(false) => "; the rounds are too few to tell which remedy is faster",
+            };
             format!(
                 "An {what} takes {} at p50 with default options{unproved}.",
                 words::with_interval(none.flow().latency_ns.p50)
@@ -131,9 +134,7 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
         }
         (None, [first, ties @ ..]) => {
             let (name, took) = (row_name(first), words::with_interval(first.flow().latency_ns.p50));
-            let moved = first
-                .bytes_per_ms()
-                .map(|figure| format!("{} bytes a millisecond{}", number(figure.value), interval(figure)));
+            let moved = first.bytes_per_ms().map(|figure| byte_rate(figure.value * 1e3));
             let moved = moved.unwrap_or_default();
             match ties {
                 _ if group.rows.len() == 1 => format!("An {what} takes {took} at p50 with {name}: {moved}."),
@@ -173,7 +174,7 @@ fn interval(figure: Figure) -> String {
 
 /// The remedies from which the first was found to be no different.
 fn no_difference(best: &[&CaseSummary]) -> Option<String> {
-    (best.len() > 1).then(|| format!("By bytes a millisecond no difference found between {}.", names(best)))
+    (best.len() > 1).then(|| format!("No difference found between {}.", names(best)))
 }
 
 /// What is not compared, as it has not the pauses of `--gap`.
@@ -197,7 +198,7 @@ fn without_pauses(group: &Group<'_>) -> Option<String> {
 fn slower(group: &Group<'_>, none: &CaseSummary) -> Option<String> {
     let told = |row: &CaseSummary| {
         let figure = row.speed_up().filter(|figure| figure.value < 1.0 && figure.excludes(1.0))?;
-        Some(format!("{} ({} the bytes a millisecond)", row_name(row), factor(figure.value)))
+        Some(format!("{} ({})", row_name(row), factor(figure.value)))
     };
     let rows: Vec<String> = group.rows.iter().filter(|row| row.id != none.id).filter_map(|row| told(row)).collect();
     let is = if rows.len() == 1 { "is" } else { "are" };

@@ -71,8 +71,7 @@ fn wake_up(run: &Run) -> Option<String> {
         return None;
     }
     let blocking = |id: &String| run.case(id).is_some_and(|row| row.case.ends.waiting == Waiting::Block);
-    let trip = if finding.cases.iter().any(blocking) { "blocking round trip apart" } else { "round trip apart" };
-    let part = if finding.share > 0.5 { "Most of a" } else { "Part of a" };
+    let trip = if finding.cases.iter().any(blocking) { "blocking round trip" } else { "round trip" };
     let share = quantities::share(finding.share);
-    Some(format!("{part} {trip}, up to {share}, is waking the peer's CPU (finding {WAKE_UP})."))
+    Some(format!("Waking the other CPU is up to {share} of a {trip} between two CPUs (finding {WAKE_UP})."))
 }

@@ -39,11 +39,14 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
     let first = fastest(rows)?;
     let as_fast = as_fast(first, rows, pairs, run.plan.alpha);
     let path = path::over_in_short(&first.case, &run.cases).unwrap_or_else(|| "here".to_owned());
-    let headline = if as_fast.is_empty() {
-        format!("The fastest round trip{between} {path} is {}.", placed(first))
-    } else {
-        let names: Vec<String> = std::iter::once(first).chain(as_fast.iter().copied()).map(placed).collect();
-        format!("No difference found between the fastest round trips{between} {path}: {}.", shortened(&names, 2))
+    let names: Vec<String> = std::iter::once(first).chain(as_fast.iter().copied()).map(placed).collect();
+    let has_interval = first.flow().latency_ns.p50.is_some_and(|p50| p50.low.is_some());
+    let headline = match names.as_slice() {
+        [only] => format!("Fastest round trip{between} {path}: {only}."),
+        [lowest, ..] if !has_interval => {
+            format!("Lowest p50{between} {path}: {lowest}. Without an interval no difference can be told.")
+        }
+        several => format!("Fastest round trips{between} {path}, no difference found: {}.", shortened(several, 2)),
     };
     let slower: Vec<&CaseSummary> =
         spoken.iter().copied().filter(|row| !as_fast.iter().any(|tie| tie.id == row.id)).collect();
@@ -72,9 +75,8 @@ fn beside_reference(run: &Run, first: &CaseSummary, slower: &[&CaseSummary]) -> 
     let alike: Vec<&CaseSummary> =
         reference.iter().copied().filter(|row| conditions(row) == conditions(first)).collect();
     let (found, how) = match fastest(&alike) {
-        Some(row) => (row, "with the same waiting and placement".to_owned()),
-        None => fastest(&reference)
-            .map(|row| (row, format!("({}, {})", row.case.ends.waiting, row.case.ends.placement)))?,
+        Some(row) => (row, "under the same conditions".to_owned()),
+        None => fastest(&reference).map(|row| (row, format!("({})", row.case.ends.in_words())))?,
     };
     let (one, other) = (first.p50_ns()?, found.p50_ns()?);
     if found.id == first.id || one <= 0.0 {

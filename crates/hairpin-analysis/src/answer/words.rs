@@ -29,9 +29,9 @@ pub(super) fn p50(row: &CaseSummary) -> String {
     row.p50_ns().map_or_else(|| DASH.to_owned(), duration)
 }
 
-/// `shm (spin, cross-cpu)`.
+/// `shm (busy-polling, two CPUs)`.
 pub(super) fn name(row: &CaseSummary) -> String {
-    format!("{} ({}, {})", ladder::row_name(row), row.case.ends.waiting, row.case.ends.placement)
+    format!("{} ({})", ladder::row_name(row), row.case.ends.in_words())
 }
 
 /// Why no case with figures that may be used speaks for the machine.

@@ -6,6 +6,7 @@ use hairpin_model::comparison::BudgetResult;
 use hairpin_model::names::UnknownName;
 use hairpin_model::parse;
 use hairpin_model::refused::Refused;
+use hairpin_model::summary::Verdict;
 
 use super::runs::{Change, Compared, FigureComparison, RunComparison};
 
@@ -63,6 +64,8 @@ impl Budget {
                 kept: match (baseline_usable && candidate_usable, case.is_alike) {
                     (false, _) => Some(false),
                     (true, false) => None,
+                    // Of many rows some change by chance: what the correction for that takes back breaks nothing.
+                    (true, true) if figure.is_some_and(is_taken_back) && self.share >= 0.0 => None,
                     (true, true) => self.kept(figure.and_then(|figure| figure.change.as_ref())),
                 },
                 baseline_usable,
@@ -87,6 +90,11 @@ impl Budget {
             (false, true) => None,
         }
     }
+}
+
+/// Whether a difference was found by the interval alone and not over all rows.
+fn is_taken_back(figure: &FigureComparison) -> bool {
+    figure.pointwise == Verdict::Slower && figure.verdict == Verdict::CannotTell
 }
 
 #[cfg(test)]
@@ -121,6 +129,26 @@ mod tests {
         assert_eq!(checked(&spoiled, &spoiled), (false, false, Some(false)));
         assert_eq!(checked(&fine, &none), (true, false, Some(false)), "lost");
         assert_eq!(checked(&none, &fine), (true, true, None), "gained");
+    }
+
+    #[test]
+    fn what_is_no_difference_over_all_rows_breaks_no_budget() {
+        let run = |latencies: &[u64]| {
+            let mut fixture = Fixture::new();
+            fixture.rounds_of(&Case::ping_pong("tcp"), latencies);
+            fixture.run()
+        };
+        let (before, after) = (
+            run(&[10_000, 10_010, 9_990, 10_000, 10_005, 9_995]),
+            run(&[12_000, 12_010, 11_990, 12_000, 12_005, 11_995]),
+        );
+        let mut compared = compare_runs(&[&before], &[&after]);
+        let kept = |compared: &RunComparison, budget: &str| budget.parse::<Budget>().unwrap().check(compared)[0].kept;
+        assert_eq!(kept(&compared, "p50=+5%"), Some(false));
+        let p50 = compared.cases[0].figures.iter_mut().find(|figure| figure.figure == Compared::P50).unwrap();
+        (p50.pointwise, p50.verdict) = (Verdict::Slower, Verdict::CannotTell);
+        assert_eq!(kept(&compared, "p50=+5%"), None);
+        assert_eq!(kept(&compared, "p50=-5%"), Some(false), "it had to become faster, and did not");
     }
 
     #[test]

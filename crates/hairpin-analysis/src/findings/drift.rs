@@ -76,7 +76,7 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
                  or fills (CPU frequency, another program, memory, the queue of a link), and measure for longer."
                 .to_owned(),
         counter_experiment: first
-            .map(|case| for_longer("the same for longer: a drift goes on, chance does not", &[case])),
+            .map(|case| for_longer("the same for longer: a drift continues, chance variation does not", &[case])),
         share: change.abs().min(1.0),
         ..blank(&CARD, Severity::Warning)
     }

@@ -114,7 +114,7 @@ impl Cause {
         let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
         match self {
             Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep => counter_experiment(
-                "the same with the CPUs kept awake: a generator that is woken late is then punctual",
+                "the same with the CPUs kept awake: a generator that was late because it was woken late is then on time",
                 &[&case.case],
                 "cpu-idle",
                 &["deep".to_owned(), "shallow".to_owned()],

@@ -142,11 +142,14 @@ fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Op
         kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let effect = match effect {
         Some(ratio) => format!(
-            " Their median is {} {} than that of quiet rounds.",
+            " Their median is {} {} than that of quiet rounds{}.",
             quantities::share((ratio - 1.0).abs()),
-            if ratio >= 1.0 { "longer" } else { "shorter" }
+            if ratio >= 1.0 { "longer" } else { "shorter" },
+            if ratio >= 1.0 { "" } else { ", as CPUs that are kept busy do not sleep" }
         ),
-        None => " No round was quiet, so what it did to the figures cannot be told.".to_owned(),
+        None => {
+            " No case has an undisturbed round to compare with, so the effect on the figures is unknown.".to_owned()
+        }
     };
     format!("{noisy} of {} rounds were disturbed: {}.{effect}", rounds.len(), kinds.join(", "))
 }
@@ -282,7 +285,7 @@ mod tests {
     #[test]
     fn where_no_round_was_quiet_no_effect_is_claimed() {
         let found = run(|measured| measured.noise.runnable_before = 9, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-        assert!(found[0].summary.contains("No round was quiet"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("No case has an undisturbed round"), "{}", found[0].summary);
         assert_eq!(found[0].share, 0.0);
     }
 }

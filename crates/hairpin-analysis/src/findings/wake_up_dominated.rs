@@ -127,11 +127,10 @@ fn summary(first: &Hit<'_, Waking<'_>>) -> String {
     let without = &first.with.strongest;
     let p50 = |case: &CaseSummary| case.flow().latency_ns.p50.map_or(0.0, |p50| p50.value);
     format!(
-        "{}: {} of its {} round trip, {}, is waking the other end: {} it takes {}.",
+        "{}: {} of its {} round trip is waking the other end; {} it takes {}.",
         first.case.label,
-        quantities::duration_figure(without.change.saved_ns()),
-        quantities::duration(p50(first.case)),
         quantities::share_figure(without.change.saved_share()),
+        quantities::duration(p50(first.case)),
         without.words,
         quantities::duration(p50(without.case))
     )

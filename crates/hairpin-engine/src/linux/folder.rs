@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 /// Files and folders of a run are the user's alone.
@@ -36,6 +36,9 @@ pub(crate) enum Refusal {
     /// It is a folder, a pipe, a device or a socket.
     #[error("it is {0} and no regular file")]
     NotAFile(&'static str),
+    /// There is more in a folder than is looked at.
+    #[error("it holds more than {0} files and folders")]
+    TooMany(usize),
     /// It is larger than its kind may be.
     #[error("it is larger than {} MiB", .0 >> 20)]
     TooLarge(u64),
@@ -49,6 +52,7 @@ impl Refusal {
                 "a run's files stand in its own folder; was it edited, or is it from somebody else?"
             }
             Self::NotAFile(_) => "was it replaced? the other files are untouched",
+            Self::TooMany(_) => "is it the folder that was meant?",
             Self::TooLarge(_) => "docs/run-format.md has the limits; was it damaged, or is it from somebody else?",
         }
     }
@@ -58,6 +62,35 @@ impl From<Refusal> for io::Error {
     fn from(refusal: Refusal) -> Self {
         Self::new(io::ErrorKind::InvalidInput, refusal)
     }
+}
+
+/// Something in a folder.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    /// Its name; what is no UTF-8 in it is replaced.
+    pub(crate) name: String,
+    kind: FileType,
+    /// Its length.
+    pub(crate) bytes: u64,
+}
+
+impl Entry {
+    /// Whether it is a regular file, and so no link either.
+    pub(crate) fn is_file(&self) -> bool {
+        self.kind == FileType::RegularFile
+    }
+
+    /// Whether it is a folder, and so no link either.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.kind == FileType::Directory
+    }
+}
+
+/// A locked folder.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    /// The system unlocks the folder when this is closed, also where the process is killed.
+    _handle: OwnedFd,
 }
 
 /// An open folder. Clones are the same one.
@@ -168,6 +201,60 @@ impl Folder {
             Err(Errno::EXIST) => step_into(parent.as_fd(), name).map(drop),
             made => Ok(made?),
         }
+    }
+
+    /// Opens a folder in it.
+    pub(crate) fn subfolder(&self, name: &str) -> io::Result<Self> {
+        let (parent, last) = self.parent(name)?;
+        let handle = step_into(parent.as_fd(), last)?;
+        Ok(Self { handle: Arc::new(handle), path: self.path.join(name) })
+    }
+
+    /// What is in it, in no order; an error where there is more than `most`.
+    pub(crate) fn entries(&self, most: usize) -> io::Result<Vec<Entry>> {
+        let mut all = Vec::new();
+        for entry in rustix::fs::Dir::new(self.readable()?)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let found = match rustix::fs::statat(&self.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(found) => found,
+                // Removed meanwhile.
+                Err(Errno::NOENT) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if all.len() == most {
+                return Err(Refusal::TooMany(most).into());
+            }
+            let bytes = u64::try_from(found.st_size).unwrap_or(0);
+            let kind = FileType::from_raw_mode(found.st_mode);
+            all.push(Entry { name: name.to_string_lossy().into_owned(), kind, bytes });
+        }
+        Ok(all)
+    }
+
+    /// Whether it belongs to the user that this process acts as.
+    pub(crate) fn is_own(&self) -> io::Result<bool> {
+        Ok(rustix::fs::fstat(&self.handle)?.st_uid == rustix::process::geteuid().as_raw())
+    }
+
+    /// Locks it until the answer is dropped; `None` where another process has it locked. Where the file system has no
+    /// locks the answer is an error.
+    pub(crate) fn lock(&self) -> io::Result<Option<Lock>> {
+        let handle = self.readable()?;
+        match rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Lock { _handle: handle })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The folder, opened for what a handle that only stands for it cannot do.
+    fn readable(&self) -> io::Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.handle, ".", flags, Mode::empty())?)
     }
 
     /// Removes a file.

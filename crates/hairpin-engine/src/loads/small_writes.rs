@@ -1,6 +1,6 @@
 //! The client in a closed loop of exchanges: a request in several writes, its answer, the next request.
 //!
-//! An exchange is timed from the begin of its first write, before anything that its remedy does, to the end of its
+//! An exchange is timed from the beginning of its first write, before anything that its remedy does, to the end of its
 //! answer. With several in flight all their requests are written, then all their answers are read.
 
 use std::io::IoSlice;

@@ -1,6 +1,7 @@
-//! Raw samples as Parquet columns, one file a round: Snappy-compressed, without nested types, so that any reader
-//! takes them.
+//! Raw samples as Parquet columns: Snappy-compressed, without nested types, so that any reader takes them. A file has
+//! one row group for each of its rounds: one round while the run goes on, all of them once they are merged.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 
@@ -8,11 +9,12 @@ use hairpin_model::round::RoundOrder;
 use hairpin_model::samples::{Fate, Samples};
 use parquet::basic::Compression;
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
-use parquet::column::writer::ColumnWriter;
+use parquet::column::writer::{ColumnCloseResult, ColumnWriter};
 use parquet::data_type::{ByteArray, DataType};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::properties::WriterProperties;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
@@ -21,26 +23,29 @@ use super::folder::Folder;
 use super::histograms::Histograms;
 use super::pages::{self, BoundedPages, torn};
 
-/// The columns. Times are ns since the round began; `received_ns` is null where no answer came.
+/// The columns. Times are ns since the round began; `received_ns` is null where no answer came. Earlier versions wrote no
+/// `label`, and another order.
 const SCHEMA: &str = "message samples {
     REQUIRED INT32 round;
     REQUIRED BYTE_ARRAY case_id (UTF8);
+    REQUIRED BYTE_ARRAY label (UTF8);
     REQUIRED INT64 sequence;
     REQUIRED BOOLEAN warm_up;
     REQUIRED INT64 due_ns;
     REQUIRED INT64 sent_ns;
     OPTIONAL INT64 received_ns;
-    REQUIRED INT64 size_bytes;
     REQUIRED BYTE_ARRAY fate (UTF8);
+    REQUIRED INT64 size_bytes;
 }";
 
-/// Places of the columns in [`SCHEMA`].
-const SEQUENCE: usize = 2;
-const WARM_UP: usize = 3;
-const DUE: usize = 4;
-const SENT: usize = 5;
-const RECEIVED: usize = 6;
-const FATE: usize = 8;
+/// The columns that are read, by name.
+const ROUND: &str = "round";
+const SEQUENCE: &str = "sequence";
+const WARM_UP: &str = "warm_up";
+const DUE: &str = "due_ns";
+const SENT: &str = "sent_ns";
+const RECEIVED: &str = "received_ns";
+const FATE: &str = "fate";
 
 /// One raw sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +112,7 @@ impl Columns {
     }
 }
 
+/// Writes the samples of one round to a file of their own.
 pub(super) fn write(
     folder: &Folder,
     name: &str,
@@ -119,6 +125,55 @@ pub(super) fn write(
         write_columns(file.try_clone()?, round, case_id, order, samples).map_err(into_io)
     });
     written.map_err(folder.error("write", name))
+}
+
+/// Writes the row groups of these files, which were written by [`write`], to one file. Their pages are copied as they
+/// are, one at a time. Nothing is there where it fails.
+pub(super) fn merge<'n>(folder: &Folder, parts: impl Iterator<Item = &'n str>, name: &str) -> Result<(), StoreError> {
+    let copy = |file: &mut File| -> Result<(), ParquetError> {
+        let mut writer = writer(file.try_clone()?)?;
+        for part in parts {
+            let part = folder.file(part, super::limits::SAMPLES_BYTES)?;
+            for group in pages::metadata(&part, pages::METADATA_BYTES)?.row_groups() {
+                append(&mut writer, &part, group)?;
+            }
+        }
+        writer.close()?;
+        // The parts are removed next.
+        Ok(file.sync_all()?)
+    };
+    folder.write::<std::io::Error>(name, |file| copy(file).map_err(into_io)).map_err(folder.error("write", name))
+}
+
+fn append(
+    writer: &mut SerializedFileWriter<File>,
+    part: &File,
+    group: &RowGroupMetaData,
+) -> Result<(), ParquetError> {
+    let mut to = writer.next_row_group()?;
+    for column in group.columns() {
+        let close = ColumnCloseResult {
+            bytes_written: u64::try_from(column.compressed_size()).map_err(|_| torn("a size"))?,
+            rows_written: u64::try_from(group.num_rows()).map_err(|_| torn("a number of rows"))?,
+            metadata: column.clone(),
+            bloom_filter: None,
+            column_index: None,
+            offset_index: None,
+        };
+        to.append_column(part, close)?;
+    }
+    to.close().map(drop)
+}
+
+fn writer(file: File) -> Result<SerializedFileWriter<File>, ParquetError> {
+    // The round alone has statistics: by them its row group is found. Those of the others would only take room.
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_column_statistics_enabled(ROUND.into(), EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .build();
+    SerializedFileWriter::new(file, Arc::new(parse_message_type(SCHEMA)?), Arc::new(properties))
 }
 
 /// The system's own error where there is one inside, so that a full disk is told as such.
@@ -139,9 +194,8 @@ fn write_columns(
     order: &RoundOrder,
     samples: &Samples,
 ) -> Result<(), ParquetError> {
-    let schema = Arc::new(parse_message_type(SCHEMA)?);
-    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties))?;
+    let mut writer = writer(file)?;
+    let label = order.case.label();
     let mut group = writer.next_row_group()?;
     let rows = samples.kept();
     let wide = |values: &[u64]| values.iter().map(|value| value.cast_signed()).collect::<Vec<i64>>();
@@ -155,26 +209,29 @@ fn write_columns(
             (1, ColumnWriter::ByteArrayColumnWriter(column)) => {
                 column.write_batch(&vec![ByteArray::from(case_id); rows], None, None)?;
             }
-            (2, ColumnWriter::Int64ColumnWriter(column)) => {
+            (2, ColumnWriter::ByteArrayColumnWriter(column)) => {
+                column.write_batch(&vec![ByteArray::from(label.as_str()); rows], None, None)?;
+            }
+            (3, ColumnWriter::Int64ColumnWriter(column)) => {
                 column.write_batch(&wide(&samples.sequence), None, None)?;
             }
-            (3, ColumnWriter::BoolColumnWriter(column)) => {
+            (4, ColumnWriter::BoolColumnWriter(column)) => {
                 let warm_up: Vec<bool> = (0..rows).map(|row| row < samples.warm_up).collect();
                 column.write_batch(&warm_up, None, None)?;
             }
-            (4, ColumnWriter::Int64ColumnWriter(column)) => {
+            (5, ColumnWriter::Int64ColumnWriter(column)) => {
                 column.write_batch(&wide(&samples.due_ns), None, None)?;
             }
-            (5, ColumnWriter::Int64ColumnWriter(column)) => {
+            (6, ColumnWriter::Int64ColumnWriter(column)) => {
                 column.write_batch(&wide(&samples.sent_ns), None, None)?;
             }
-            (6, ColumnWriter::Int64ColumnWriter(column)) => {
+            (7, ColumnWriter::Int64ColumnWriter(column)) => {
                 let here: Vec<i16> = samples.fate.iter().map(|fate| i16::from(*fate != Fate::Lost)).collect();
                 let times = samples.received_ns.iter().zip(&here).filter(|(_, here)| **here == 1);
                 let times: Vec<i64> = times.map(|(time, _)| time.cast_signed()).collect();
                 column.write_batch(&times, Some(&here), None)?;
             }
-            (7, ColumnWriter::Int64ColumnWriter(column)) => {
+            (9, ColumnWriter::Int64ColumnWriter(column)) => {
                 column.write_batch(&vec![order.case.flow().load.size_bytes().cast_signed(); rows], None, None)?;
             }
             (8, ColumnWriter::ByteArrayColumnWriter(column)) => {
@@ -190,34 +247,92 @@ fn write_columns(
     Ok(())
 }
 
-/// Reads the columns of a round that has `kept` samples.
-pub(super) fn read(folder: &Folder, name: &str, kept: u64) -> Result<Columns, StoreError> {
-    let file = folder.file(name, super::limits::SAMPLES_BYTES).map_err(folder.error("read", name))?;
-    read_columns(file, kept).map_err(|error| folder.damaged(name, error.to_string()))
+/// An open samples file.
+pub(super) struct SamplesFile {
+    folder: Folder,
+    name: String,
+    file: Arc<File>,
+    file_bytes: u64,
+    metadata: ParquetMetaData,
+    /// The row group of each round; empty where all of them are of the one round of the file.
+    by_round: HashMap<u32, usize>,
 }
 
-fn read_columns(file: File, kept: u64) -> Result<Columns, ParquetError> {
-    let file_bytes = file.metadata()?.len();
-    let metadata = pages::metadata(&file)?;
-    let rows: Option<u64> = metadata
-        .row_groups()
-        .iter()
-        .try_fold(0_u64, |rows, group| rows.checked_add(u64::try_from(group.num_rows()).ok()?));
-    if rows != Some(kept) {
-        return Err(torn("as many rows as the round's record says"));
+/// Opens the file of one round.
+pub(super) fn of_a_round(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
+    SamplesFile::open(folder, name, super::limits::SAMPLES_BYTES, pages::METADATA_BYTES)
+}
+
+/// Opens a file of merged rounds.
+pub(super) fn of_a_run(folder: &Folder, name: &str) -> Result<SamplesFile, StoreError> {
+    let mut opened = SamplesFile::open(folder, name, super::limits::MERGED_BYTES, pages::MERGED_METADATA_BYTES)?;
+    opened.by_round = opened.index().map_err(|error| folder.damaged(name, error.to_string()))?;
+    Ok(opened)
+}
+
+impl SamplesFile {
+    fn open(folder: &Folder, name: &str, most: u64, most_metadata: usize) -> Result<Self, StoreError> {
+        let damaged = |error: ParquetError| folder.damaged(name, error.to_string());
+        let file = folder.file(name, most).map_err(folder.error("read", name))?;
+        let file_bytes = file.metadata().map_err(folder.error("read", name))?.len();
+        let metadata = pages::metadata(&file, most_metadata).map_err(damaged)?;
+        let (folder, name) = (folder.clone(), name.to_owned());
+        Ok(Self { folder, name, file: Arc::new(file), file_bytes, metadata, by_round: HashMap::new() })
     }
-    let file = Arc::new(file);
-    let mut columns = Columns::default();
-    for group in metadata.row_groups() {
-        read_group(&Group { file: &file, file_bytes, metadata: group }, &mut columns)?;
+
+    /// Finds the row group of each round by the column's statistics.
+    fn index(&self) -> Result<HashMap<u32, usize>, ParquetError> {
+        let mut by_round = HashMap::new();
+        let round_column = column_of(&self.metadata, ROUND)?;
+        for (number, group) in self.metadata.row_groups().iter().enumerate() {
+            let column = group.columns().get(round_column).ok_or_else(|| torn("the column round"))?;
+            let Some(Statistics::Int32(round)) = column.statistics() else { return Err(torn("a row group's round")) };
+            let one = round.min_opt().zip(round.max_opt()).filter(|(least, most)| least == most);
+            let (round, _) = one.ok_or_else(|| torn("one round in each row group"))?;
+            if by_round.insert(round.cast_unsigned(), number).is_some() {
+                return Err(torn("one row group for each round"));
+            }
+        }
+        Ok(by_round)
     }
-    Ok(columns)
+
+    /// Reads the columns of a round that has `kept` samples.
+    pub(super) fn read(&self, round: u32, kept: u64) -> Result<Columns, StoreError> {
+        let groups = self.metadata.row_groups();
+        let groups = match self.by_round.get(&round) {
+            Some(group) => &groups[*group..=*group],
+            None if self.by_round.is_empty() => groups,
+            None => &[],
+        };
+        self.read_groups(groups, kept).map_err(|error| self.folder.damaged(&self.name, error.to_string()))
+    }
+
+    fn read_groups(&self, groups: &[RowGroupMetaData], kept: u64) -> Result<Columns, ParquetError> {
+        let rows: Option<u64> =
+            groups.iter().try_fold(0_u64, |rows, group| rows.checked_add(u64::try_from(group.num_rows()).ok()?));
+        if rows != Some(kept) {
+            return Err(torn("as many rows as the round's record says"));
+        }
+        let mut columns = Columns::default();
+        for metadata in groups {
+            let group = Group { file: &self.file, file_bytes: self.file_bytes, of_file: &self.metadata, metadata };
+            read_group(&group, &mut columns)?;
+        }
+        Ok(columns)
+    }
+}
+
+/// The place of a column in a file.
+fn column_of(metadata: &ParquetMetaData, name: &str) -> Result<usize, ParquetError> {
+    let columns = metadata.file_metadata().schema_descr().columns();
+    columns.iter().position(|column| column.name() == name).ok_or_else(|| torn(&format!("the column {name}")))
 }
 
 /// A row group of an open file.
 struct Group<'a> {
     file: &'a Arc<File>,
     file_bytes: u64,
+    of_file: &'a ParquetMetaData,
     metadata: &'a RowGroupMetaData,
 }
 
@@ -226,9 +341,10 @@ impl Group<'_> {
         usize::try_from(self.metadata.num_rows()).map_err(|_| torn("a number of rows"))
     }
 
-    fn column(&self, column: usize) -> Result<ColumnReader, ParquetError> {
-        let metadata = self.metadata.column(column);
-        let optional = i16::from(column == RECEIVED);
+    fn column(&self, name: &str) -> Result<ColumnReader, ParquetError> {
+        let place = column_of(self.of_file, name)?;
+        let metadata = self.metadata.columns().get(place).ok_or_else(|| torn("a column of the schema"))?;
+        let optional = i16::from(name == RECEIVED);
         let description = metadata.column_descr_ptr();
         if (description.max_def_level(), description.max_rep_level()) != (optional, 0) {
             return Err(torn("a column of the schema"));
@@ -241,7 +357,7 @@ impl Group<'_> {
     /// a number.
     fn whole(
         &self,
-        column: usize,
+        column: &str,
         mut take: impl FnMut(&[i64], &[i16]) -> Result<(), ParquetError>,
     ) -> Result<(), ParquetError> {
         let ColumnReader::Int64ColumnReader(mut reader) = self.column(column)? else {
@@ -250,7 +366,7 @@ impl Group<'_> {
         in_parts(&mut reader, self.rows()?, column == RECEIVED, |part, levels| take(part, levels))
     }
 
-    fn times(&self, column: usize, into: &mut Vec<u64>) -> Result<(), ParquetError> {
+    fn times(&self, column: &str, into: &mut Vec<u64>) -> Result<(), ParquetError> {
         into.reserve_exact(self.rows()?);
         self.whole(column, |part, _| {
             into.extend(part.iter().map(|number| number.cast_unsigned()));
@@ -261,9 +377,6 @@ impl Group<'_> {
 
 /// Column by column: the row-wise interface takes four times as long.
 fn read_group(group: &Group<'_>, columns: &mut Columns) -> Result<(), ParquetError> {
-    if group.metadata.num_columns() <= FATE {
-        return Err(torn("a column of the schema"));
-    }
     let (rows, before) = (group.rows()?, columns.fate.len());
     group.times(SEQUENCE, &mut columns.sequence)?;
     group.times(DUE, &mut columns.due_ns)?;

@@ -35,7 +35,7 @@ pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
     let begun = IntervalLogWriterBuilder::new()
-        .add_comment("Tag: case.round.quantity; values in ns")
+        .add_comment("Tag: CASE.ROUND.QUANTITY; values in ns")
         .with_max_value_divisor(NS_PER_MS)
         .begin_log_with(&mut bytes, &mut serializer)
         .map(drop);
@@ -46,6 +46,7 @@ pub(super) fn begin(folder: &Folder) -> Result<(), StoreError> {
 pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -> Result<(), StoreError> {
     let mut bytes = Vec::new();
     let mut serializer = V2DeflateSerializer::new();
+    let case = as_tag(&record.order.case.label());
     let mut lines = || -> Result<(), String> {
         let mut log = IntervalLogWriterBuilder::new()
             .with_max_value_divisor(NS_PER_MS)
@@ -58,7 +59,7 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
         ];
         for (quantity, histogram) in all {
             let Some(histogram) = histogram else { continue };
-            let tag = format!("{}.{}", record.case_id, key(record, quantity));
+            let tag = format!("{case}.{}", key(record, quantity));
             let start = Duration::from_nanos(record.started_ns);
             let length =
                 record.measured().map_or(Duration::ZERO, |measured| Duration::from_nanos(measured.duration_ns));
@@ -73,9 +74,22 @@ pub(super) fn append(folder: &Folder, record: &RoundRecord, samples: &Samples) -
     folder.append(LOG, body.as_bytes()).map_err(folder.error("write", LOG))
 }
 
-/// What a tag has after the identity of its case, which was another in format 1: no two rounds have the same number.
+/// A case in words, without what a tag may not have.
+fn as_tag(label: &str) -> String {
+    let is_apart = |letter: char| letter.is_whitespace() || letter.is_control() || letter == ',';
+    label.split(is_apart).filter(|word| !word.is_empty()).collect::<Vec<_>>().join("_")
+}
+
+/// What a tag has after its case, which earlier versions gave by its identity: no two rounds have the same number.
 fn key(record: &RoundRecord, quantity: &str) -> String {
     format!("{}.{quantity}", record.number)
+}
+
+/// The [`key`] in a tag; the case before it may have dots.
+fn key_of(tag: &str) -> Option<&str> {
+    let (before, _) = tag.rsplit_once('.')?;
+    let begins_at = before.rfind('.')? + 1;
+    Some(&tag[begins_at..])
 }
 
 /// The log, still encoded: a few hundred bytes a round, so that long runs stay small in memory.
@@ -93,7 +107,8 @@ pub(super) fn read(folder: &Folder) -> Result<Log, StoreError> {
     for entry in IntervalLogIterator::new(&bytes) {
         // A line that a crash cut short belongs to no round.
         if let Ok(LogEntry::Interval(interval)) = entry
-            && let Some((_, key)) = interval.tag().and_then(|tag| tag.as_str().split_once('.'))
+            && let Some(tag) = interval.tag()
+            && let Some(key) = key_of(tag.as_str())
         {
             let text = interval.encoded_histogram();
             let begins_at = text.as_ptr().addr() - bytes.as_ptr().addr();
@@ -203,6 +218,14 @@ mod tests {
         plain.extend(1.0_f64.to_be_bytes());
         plain.extend(counts);
         plain
+    }
+
+    #[test]
+    fn a_tag_has_the_case_in_words_and_is_found_by_its_round() {
+        assert_eq!(as_tag("tcp block, same CPU 1.5 kB"), "tcp_block_same_CPU_1.5_kB");
+        assert_eq!(key_of("tcp_block_same_CPU_1.5_kB.7.latency"), Some("7.latency"));
+        assert_eq!(key_of("c05053829d953468.0.service"), Some("0.service"));
+        assert_eq!(key_of("7.latency"), None);
     }
 
     #[test]

@@ -17,6 +17,10 @@ pub(super) const LOG_BYTES: u64 = 128 << 20;
 pub(super) const TRACE_BYTES: u64 = 32 << 20;
 /// One file in `samples`: 10 million samples take 250 MB.
 pub(super) const SAMPLES_BYTES: u64 = 512 << 20;
+/// `samples.parquet`, of which one round is read at a time.
+pub(super) const MERGED_BYTES: u64 = 2 << 30;
+/// Rounds in it.
+pub(super) const MERGED_ROUNDS: usize = 7000;
 /// `rounds.jsonl`.
 pub(super) const ROUNDS_BYTES: u64 = 256 << 20;
 /// One line of it.

@@ -1,5 +1,6 @@
 //! The run folder: `run.json`, `rounds.jsonl`, `latency.hlog` and `samples/*.parquet`, and of traced rounds
-//! `traces/*.json` and `captures/*.pcapng`, written after every round.
+//! `traces/*.json` and `captures/*.pcapng`, written after every round. At the end of a run the samples are merged into
+//! `samples.parquet`.
 //!
 //! docs/run-format.md describes each file. A crash loses at most the round in flight: each file only ever grows by
 //! whole lines or whole files, and `run.json` is replaced in one step.
@@ -11,9 +12,12 @@ mod error;
 mod evidence;
 mod histograms;
 mod limits;
+mod listing;
 mod pages;
+mod removal;
 mod rounds;
 mod run_folder;
+mod samples;
 #[cfg(test)]
 mod tests;
 
@@ -25,4 +29,7 @@ pub use evidence::Evidence;
 
 pub use folder::{Folder, write_named};
 pub use limits::Memory;
+pub use listing::{Listing, SavedRun, Skipped};
+pub use removal::NotRemoved;
+
 pub use run_folder::RunFolder;

@@ -15,8 +15,10 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaD
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// The largest description of a file's columns; those that are written take 1.2 KB.
-const METADATA_BYTES: usize = 16 << 10;
+/// The largest description of the columns of one round's file; those that are written take 1.2 KB.
+pub(super) const METADATA_BYTES: usize = 16 << 10;
+/// The same of a file of merged rounds. Decoded it takes some 30 times as much.
+pub(super) const MERGED_METADATA_BYTES: usize = 4 << 20;
 /// The largest page, unpacked; those that are written take about 1 MiB.
 const PAGE_BYTES: usize = 4 << 20;
 /// At the end of a file: the length of its metadata, and a magic word.
@@ -27,14 +29,14 @@ pub(super) fn torn(what: &str) -> ParquetError {
     ParquetError::General(format!("it lacks {what}"))
 }
 
-/// Reads what the file says of its columns.
-pub(super) fn metadata(file: &File) -> Result<ParquetMetaData, ParquetError> {
+/// Reads what the file says of its columns, which takes at most so many bytes.
+pub(super) fn metadata(file: &File, most: usize) -> Result<ParquetMetaData, ParquetError> {
     let length = file.len();
     let tail_at = length.checked_sub(TAIL_BYTES as u64).ok_or_else(|| torn("an end"))?;
     let tail = file.get_bytes(tail_at, TAIL_BYTES)?;
     let Some((size, b"PAR1")) = tail.split_first_chunk::<4>() else { return Err(torn("the end of a Parquet file")) };
     let size = usize::try_from(u32::from_le_bytes(*size)).expect("32 bits fit");
-    let begins_at = tail_at.checked_sub(size as u64).filter(|_| size <= METADATA_BYTES);
+    let begins_at = tail_at.checked_sub(size as u64).filter(|_| size <= most);
     let begins_at = begins_at.ok_or_else(|| torn("a sound description of its columns"))?;
     ParquetMetaDataReader::decode_metadata(&file.get_bytes(begins_at, size)?)
 }

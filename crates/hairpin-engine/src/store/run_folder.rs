@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use hairpin_model::round::{Measured, Outcome, RoundRecord};
 use hairpin_model::run::Run;
@@ -12,18 +13,20 @@ use hairpin_model::upgrade;
 use super::columns::{self, Rows};
 use super::error::{MAKE, StoreError};
 use super::evidence::{self, Evidence};
-use super::folder::{self, Folder};
+use super::folder::{self, Folder, Lock};
 use super::histograms;
 use super::limits::{self, Memory};
 use super::rounds;
+use super::samples::{self, FOLDER as SAMPLES, KeptSamples};
 
-const RUN: &str = "run.json";
-const SAMPLES: &str = "samples";
+pub(super) const RUN: &str = "run.json";
 
 /// An open run folder. Clones are the same one.
 #[derive(Clone, Debug)]
 pub struct RunFolder {
     files: Folder,
+    /// Held while the run is written, so that nobody removes it meanwhile; none where the file system has no locks.
+    _lock: Option<Arc<Lock>>,
 }
 
 impl RunFolder {
@@ -38,7 +41,9 @@ impl RunFolder {
         let samples = path.join(SAMPLES);
         let made = folder::make_private(&samples).and_then(|()| Folder::open(path));
         let not_made = |source| StoreError::File { operation: MAKE, path: samples, source };
-        let folder = Self { files: made.map_err(not_made)? };
+        let files = made.map_err(not_made)?;
+        let lock = files.lock().ok().flatten().map(Arc::new);
+        let folder = Self { files, _lock: lock };
         // One that was there may be a link.
         folder.files.make_folder(SAMPLES).map_err(folder.files.error(MAKE, SAMPLES))?;
         rounds::begin(&folder.files)?;
@@ -60,7 +65,7 @@ impl RunFolder {
     /// As [`open`](Self::open), and where it does not fit beside those that were opened before.
     pub fn open_within(path: &Path, memory: &mut Memory) -> Result<(Self, Run), StoreError> {
         let no_run = |source| StoreError::NoRun { path: path.to_owned(), source };
-        let folder = Self { files: Folder::open(path).map_err(no_run)? };
+        let folder = Self { files: Folder::open(path).map_err(no_run)?, _lock: None };
         let json = folder.files.read(RUN, limits::RUN_BYTES).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound => no_run(source),
             _ => folder.files.error("read", RUN)(source),
@@ -137,7 +142,9 @@ impl RunFolder {
     }
 
     fn append_samples(&self, record: &mut RoundRecord, samples: &Samples) -> Result<(), StoreError> {
-        if let Outcome::Measured(measured) = &mut record.outcome {
+        if let Outcome::Measured(measured) = &mut record.outcome
+            && samples.kept() > 0
+        {
             let name = format!("{SAMPLES}/round-{:06}.parquet", record.number);
             columns::write(&self.files, &name, record.number, &record.case_id, &record.order, samples)?;
             measured.flow_mut().samples_file = Some(name);
@@ -160,14 +167,13 @@ impl RunFolder {
     /// samples than are read of a run, is an error of its own round.
     pub fn samples(&self) -> Result<impl FnMut(&RoundRecord) -> Result<Option<Samples>, StoreError>, StoreError> {
         let log = histograms::read(&self.files)?;
-        let folder = self.clone();
-        let mut so_far = 0;
+        let mut kept = KeptSamples::of(&self.files);
         Ok(move |record: &RoundRecord| {
             // A stream has no answers, and so no latencies.
             let is_timed = |measured: &&Measured| measured.flow().received.is_none();
             let Some(measured) = record.measured().filter(is_timed) else { return Ok(None) };
             let histograms = log.round(record)?;
-            let columns = folder.columns(measured, &mut so_far)?;
+            let columns = kept.columns(record.number, measured)?;
             let measured = measured.flow().ledger.sent;
             Ok(Some(columns.with(histograms, measured)))
         })
@@ -177,22 +183,19 @@ impl RunFolder {
     ///
     /// The function that is given answers [`StoreError::Damaged`] when a file cannot be read, or is one too many.
     pub fn rows(&self) -> impl FnMut(&RoundRecord) -> Result<Rows, StoreError> {
-        let folder = self.clone();
-        let mut so_far = 0;
+        let mut kept = KeptSamples::of(&self.files);
         move |record: &RoundRecord| match &record.outcome {
-            Outcome::Measured(measured) => folder.columns(measured, &mut so_far).map(Rows),
+            Outcome::Measured(measured) => kept.columns(record.number, measured).map(Rows),
             Outcome::Failed(_) => Ok(Rows::default()),
         }
     }
 
-    /// The kept samples of a round; `so_far` counts those of the rounds before.
-    fn columns(&self, measured: &Measured, so_far: &mut u64) -> Result<columns::Columns, StoreError> {
-        let Some(name) = &measured.flow().samples_file else { return Ok(columns::Columns::default()) };
-        *so_far += measured.flow().samples_kept;
-        if *so_far > limits::SAMPLES_OF_A_RUN {
-            let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
-            return Err(self.files.damaged(name, cause));
-        }
-        columns::read(&self.files, name, measured.flow().samples_kept)
+    /// Merges the samples of all rounds into one file, at the end of a run of which every round was saved. Where that
+    /// fails, or would make a file larger than is read, each round keeps its own.
+    ///
+    /// # Errors
+    /// [`StoreError::File`]; the folder and the records are then as they were.
+    pub fn merge_samples(&self, records: &mut [RoundRecord]) -> Result<(), StoreError> {
+        samples::merge(&self.files, records)
     }
 }

@@ -14,8 +14,10 @@ use hairpin_model::samples::{Fate, Samples};
 use hairpin_model::time_sequence::TraceFigures;
 use hairpin_model::trace::{Capture, RoundTrace};
 
+mod merging;
+
 use super::error::MAKE;
-use super::{RunFolder, StoreError, folder, limits, write_named};
+use super::{Listing, NotRemoved, RunFolder, StoreError, folder, limits, write_named};
 use crate::recorder::{Recorder, Stamps};
 
 fn run(state: State) -> Run {
@@ -451,4 +453,37 @@ fn child_on_a_small_disk() {
     }
     assert!(whole > 0 && without_capture > 0 && without_trace > 0, "{whole} {without_capture} {without_trace}");
     assert!(line_found_no_room > 0, "the evidence never took the last room");
+}
+
+/// The head of a run as `hairpin` writes it.
+fn run_of_this_tool(state: State) -> Run {
+    Run { tool: Tool { name: hairpin_model::head::TOOL.to_owned(), ..Tool::default() }, ..run(state) }
+}
+
+#[test]
+fn a_run_that_changed_since_it_was_listed_or_is_written_again_is_not_removed() {
+    let place = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(&place.path().join("run")).unwrap();
+    let mut run = run_of_this_tool(State::Complete);
+    store.write_run(&run).unwrap();
+    let listing = Listing::read(place.path()).unwrap();
+    assert!(listing.runs[0].is_being_written);
+    assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::BeingWritten)));
+    let writer = store.clone();
+    drop(store);
+    assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::BeingWritten)), "clones hold it too");
+    drop(writer);
+    let (store, _) = RunFolder::open(&place.path().join("run")).unwrap();
+    run.started_unix_s += 1;
+    store.write_run(&run).unwrap();
+    assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::Changed)));
+    let listing = Listing::read(place.path()).unwrap();
+    fs::rename(place.path().join("run"), place.path().join("elsewhere")).unwrap();
+    symlink("elsewhere", place.path().join("run")).unwrap();
+    assert!(matches!(listing.remove(&listing.runs[0]), Err(NotRemoved::System(_))));
+    assert_eq!(fs::read_dir(place.path().join("elsewhere")).unwrap().count(), 4);
+    fs::remove_file(place.path().join("run")).unwrap();
+    fs::rename(place.path().join("elsewhere"), place.path().join("run")).unwrap();
+    listing.remove(&listing.runs[0]).unwrap();
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
 }

@@ -209,7 +209,7 @@ impl Line<'_> {
         for (at, setting) in settings.iter().enumerate() {
             let same = |other: &&Setting| other.what.name() == setting.what.name() && other.scope == setting.scope;
             if let Some(first) = settings[..at].iter().find(same) {
-                let problem = format!("it was said before, as `{}`", &self.0[first.range.clone()]);
+                let problem = format!("it is given twice, first as `{}`", &self.0[first.range.clone()]);
                 return Err(self.fault(setting.range.clone(), problem, "keep one of them"));
             }
         }

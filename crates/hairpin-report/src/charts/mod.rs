@@ -10,6 +10,7 @@
 
 pub mod axis;
 
+pub(crate) mod exchange_bar;
 pub(crate) mod link_path;
 pub(crate) mod over_time;
 pub(crate) mod packet_fates;

@@ -19,6 +19,7 @@ pub(super) fn render(report: &ClaimsReport) -> String {
         script_html => SCRIPT,
         answer => tied(&claim_wording::answer(report)),
         partial => claim_wording::partial(report),
+        caution => claim_wording::caution(report).map(|caution| tied(&caution)),
         subtitle,
         texts => texts(report),
         runs => report.runs.iter().map(run).collect::<Value>(),

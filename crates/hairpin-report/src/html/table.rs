@@ -61,7 +61,7 @@ const EXCHANGES: &[&str] = &[
     "latency_p90_ns",
     "latency_p99_ns",
     "latency_max_ns",
-    "bytes_per_ms",
+    "request_bytes_per_s",
     "speed_up_against_default",
     "segments_per_exchange",
     "pure_acks_per_exchange",

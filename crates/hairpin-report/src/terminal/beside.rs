@@ -54,7 +54,6 @@ struct Block<'r> {
 }
 
 struct Row<'r> {
-    name: String,
     /// Any of its cases, for its name.
     any: &'r CaseSummary,
     /// One for each stand; null where it was not measured.
@@ -83,8 +82,11 @@ fn show(page: &mut Page, kind: Kind, groups: &[&Group<'_>]) {
         stands = distinct(groups.iter().map(stand));
     }
     let blocks = blocks(groups, &stands);
-    let only = |stand: &Stand| format!("{}, {}", placed(stand), waits(stand));
-    page.heading(kind.title(), &if let [stand] = stands.as_slice() { only(stand) } else { String::new() });
+    let only = match stands.as_slice() {
+        [(waiting, placement)] => format!("{}, {}", placement.in_words(), waiting.in_words()),
+        _ => String::new(),
+    };
+    page.heading(kind.title(), &only);
     let columns = columns(kind);
     let least: usize = columns.iter().filter(|column| column.spare == 0).map(|_| GAP + FIGURE).sum();
     let name_width = name_width(&blocks, page.width().saturating_sub(least * stands.len()).max(NAME));
@@ -118,7 +120,7 @@ fn blocks<'r>(groups: &[&Group<'r>], stands: &[Stand]) -> Vec<Block<'r>> {
         own.sort_by_key(|group| std::cmp::Reverse(group.rows.len()));
         let firsts = own.iter().flat_map(|group| &group.rows).filter(|row| row.case.replicate == 0);
         let names = distinct(firsts.map(|row| ladder::row_name(row)));
-        let mut rows: Vec<Row<'r>> = names.into_iter().filter_map(|name| row(name, &own, stands)).collect();
+        let mut rows: Vec<Row<'r>> = names.iter().filter_map(|name| row(name, &own, stands)).collect();
         rows.sort_by_key(|row| is_kernels(row.any));
         let title: Vec<&str> = [subject.as_str(), path.as_deref().unwrap_or_default()]
             .into_iter()
@@ -129,14 +131,14 @@ fn blocks<'r>(groups: &[&Group<'r>], stands: &[Stand]) -> Vec<Block<'r>> {
     keys.into_iter().map(of_key).filter(|block| !block.rows.is_empty()).collect()
 }
 
-fn row<'r>(name: String, groups: &[&&Group<'r>], stands: &[Stand]) -> Option<Row<'r>> {
+fn row<'r>(name: &str, groups: &[&&Group<'r>], stands: &[Stand]) -> Option<Row<'r>> {
     let case = |at: &Stand| {
         let group = groups.iter().find(|group| (group.waiting, group.placement) == *at)?;
         group.rows.iter().copied().find(|row| row.case.replicate == 0 && ladder::row_name(row) == name)
     };
     let cases: Vec<Option<&CaseSummary>> = stands.iter().map(case).collect();
     let any = cases.iter().flatten().next().copied()?;
-    Some(Row { name, any, cases })
+    Some(Row { any, cases })
 }
 
 /// As wide as the widest name, or what the figures leave; longer names have lines of their own for their details.
@@ -178,9 +180,8 @@ fn table(
     let chosen = fitting(chosen, room);
     let mut line = Line { page, name_width, chosen: &chosen };
     if stands.len() > 1 {
-        for title in [placed as fn(&Stand) -> &'static str, waits] {
-            line.titles(stands.iter().map(title));
-        }
+        line.titles(stands.iter().map(|(_, placement)| placement.in_words()));
+        line.titles(stands.iter().map(|(waiting, _)| waiting.in_words()));
     }
     let titles: Vec<&str> = chosen.iter().map(|(column, _)| column.title()).collect();
     line.figures(DIM, "", stands.iter().map(|_| titles.iter().map(|title| (*title).to_owned()).collect()));
@@ -253,19 +254,3 @@ impl Line<'_, '_> {
 
 /// `busy-polling`.
 const WIDEST_TITLE: usize = 12;
-
-fn placed((_, placement): &Stand) -> &'static str {
-    match placement {
-        Placement::SameCpu => "one CPU",
-        Placement::CrossCpu => "two CPUs",
-        Placement::Unpinned => "not pinned",
-    }
-}
-
-fn waits((waiting, _): &Stand) -> &'static str {
-    match waiting {
-        Waiting::Block => "blocking",
-        Waiting::Poll => "polling",
-        Waiting::Spin => "busy-polling",
-    }
-}

@@ -1,11 +1,13 @@
 //! The first screen of a run: the answer, one table, the cause that explains most, and what limits trust.
 
+use hairpin_model::exchange::Remedy;
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::quantities;
 use hairpin_model::run::Run;
+use hairpin_model::summary::CaseSummary;
 
 use super::page::{BAD, DIM, GOOD, PLAIN, Page, WARN};
-use super::{Look, answer, beside};
+use super::{Look, answer, below_the_table, beside};
 use crate::{exchanges, findings, links, trust, wording};
 
 /// The most lines of one sort; further ones are counted.
@@ -23,12 +25,29 @@ pub fn render_brief(run: &Run, look: &Look) -> String {
     page.finish()
 }
 
-/// The finding that explains most, or the gravest of those about the run, and how many more there are.
+/// The same with all findings and notes in place of the first ones.
+#[must_use]
+pub fn render_more(run: &Run, look: &Look) -> String {
+    let mut page = Page::new(*look);
+    answer(&mut page, run);
+    beside::tables(&mut page, run);
+    below_the_table(&mut page, run);
+    page.finish()
+}
+
+/// The cause that explains most, of exchanges of those with default options if there is one; else a warning about the run that
+/// the answer has not given.
 fn top_finding(page: &mut Page, run: &Run) {
     let speaks = |finding: &&Finding| finding.severity != Severity::Note;
     let [(_, causes), (_, of_run)] = findings::by_subject(run);
-    let Some(top) = causes.iter().chain(&of_run).copied().find(speaks) else { return };
-    page.item("Cause: ", if top.severity == Severity::Problem { BAD } else { PLAIN }, &cause(top));
+    let of_default = |finding: &&Finding| finding.cases.iter().filter_map(|id| run.case(id)).any(has_default_options);
+    let causes: Vec<&Finding> = causes.into_iter().filter(speaks).collect();
+    let of_run = of_run.into_iter().filter(speaks).filter(|finding| finding.code != wording::NOISY);
+    let top = causes.iter().copied().find(of_default).or(causes.first().copied());
+    let Some((label, top)) = top.map(|top| ("Cause: ", top)).or(of_run.map(|top| ("Run:   ", top)).next()) else {
+        return;
+    };
+    page.item(label, if top.severity == Severity::Problem { BAD } else { PLAIN }, &cause(top));
     if !top.advice.is_empty() {
         page.item("Fix:   ", PLAIN, findings::first_sentence(&top.advice));
     }
@@ -36,6 +55,10 @@ fn top_finding(page: &mut Page, run: &Run) {
         let style = if proved.verdict == "confirmed" { GOOD } else { WARN };
         page.item("Check: ", style, &findings::proof(proved));
     }
+}
+
+fn has_default_options(row: &CaseSummary) -> bool {
+    row.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Default)
 }
 
 fn cause(finding: &Finding) -> String {

@@ -209,8 +209,12 @@ fn style(verdict: Option<Verdict>) -> Style {
     }
 }
 
-/// Runs that could not be made, or not in full.
+/// Runs that could not be made, or not in full, and those whose figures may be those of a busy machine.
 fn problems(page: &mut Page, report: &ClaimsReport) {
+    if let Some(caution) = claim_wording::caution(report) {
+        page.gap();
+        page.paragraph(0, WARN, &caution);
+    }
     let failed = report.runs.iter().filter(|run| run.problem.is_some() || run.failed_rounds > 0);
     for (place, run) in failed.enumerate() {
         if place == 0 {

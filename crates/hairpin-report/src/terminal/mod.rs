@@ -25,7 +25,7 @@ use crate::{exchanges, findings, links, trust, wording};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
 
-pub use brief::render_brief;
+pub use brief::{render_brief, render_more};
 pub use look::Look;
 pub use time_sequence::render_time_sequences;
 
@@ -37,12 +37,22 @@ pub fn render(run: &Run, look: &Look) -> String {
     tables::tables(&mut page, run);
     below_the_ladder(&mut page, run);
     neighbours(&mut page, run);
-    changes_of_one_thing(&mut page, run);
-    all_findings(&mut page, run);
-    failures(&mut page, run);
-    skipped(&mut page, run);
-    footer(&mut page, run);
+    causes_and_run(&mut page, run);
     page.finish()
+}
+
+/// Notes, findings, failures and the machine.
+fn below_the_table(page: &mut Page, run: &Run) {
+    below_the_ladder(page, run);
+    causes_and_run(page, run);
+}
+
+fn causes_and_run(page: &mut Page, run: &Run) {
+    changes_of_one_thing(page, run);
+    all_findings(page, run);
+    failures(page, run);
+    skipped(page, run);
+    footer(page, run);
 }
 
 /// A label and a text that hangs beside it, in lines of the width.

@@ -61,14 +61,14 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Exchanges,
         title: "Exchanges",
-        remark: "time of an exchange; bytes of requests a millisecond; speed-up: bytes/ms against default, the median of \
+        remark: "time of an exchange; requests: their bytes a second; speed-up: that against default, the median of \
                  ratios paired round by round, so not always the ratio of two lines; 95 %: intervals over rounds",
         columns: &[
             value("latency_p50_ns", 0),
             interval("latency_p50_ns", 2),
             value("latency_p99_ns", 3),
             value("latency_max_ns", 4),
-            value("bytes_per_ms", 0),
+            value("request_bytes_per_s", 0),
             value("speed_up_against_default", 0),
             interval("speed_up_against_default", 1),
         ],

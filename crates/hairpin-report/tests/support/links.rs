@@ -60,7 +60,7 @@ pub fn run() -> Run {
     run.cases = cases;
     run.comparisons.clear();
     run.answer = super::told(
-        "A round trip of tcp (block, same-cpu) takes, at p50, 13.4 us without a link, 4.05 ms over bridged-vm, 47.1 ms over \
+        "A round trip of tcp (blocking, same CPU) takes, at p50, 13.4 us without a link, 4.05 ms over bridged-vm, 47.1 ms over \
          home-uplink and 49.3 ms over up=5.5mbit down=80mbit and more.",
     );
     run.findings.clear();
@@ -74,7 +74,7 @@ pub fn run_over(link: &str) -> Run {
     run.cases.retain(|row| row.case.path.link == link || row.case.path.name.as_deref() == Some(link));
     run.plan.rounds_ordered = run.cases.len() as u64 * u64::from(ROUNDS);
     run.answer = super::told(&format!(
-        "The fastest round trip between two processes over {link} is tcp (block, same-cpu) at p50 47.1 ms (95 % interval \
+        "Fastest round trip between two processes over {link}: tcp (blocking, same CPU) at p50 47.1 ms (95 % interval \
          46.7-47.9)."
     ));
     run

@@ -92,12 +92,12 @@ pub fn survey(seed: u64) -> Run {
     let findings = findings(&cases);
     let answer = Answer {
         headline:
-            "The fastest round trip between two processes here is shm (spin, cross-cpu) at p50 140 ns (95 % interval \
+            "Fastest round trip between two processes here: shm (busy-polling, two CPUs) at p50 140 ns (95 % interval \
                    140-142)."
                 .to_owned(),
         sentences: vec![
-            "tcp with the same waiting and placement: 8.60 us (61.4x).".to_owned(),
-            "Most of a blocking round trip apart, up to 84 %, is waking the peer's CPU (finding wake-up-dominated)."
+            "tcp under the same conditions: 8.60 us (61.4x).".to_owned(),
+            "Waking the other CPU is up to 84 % of a blocking round trip between two CPUs (finding wake-up-dominated)."
                 .to_owned(),
         ],
         pairs: pairs(&comparisons),

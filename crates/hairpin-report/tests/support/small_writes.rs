@@ -77,9 +77,9 @@ pub fn run(captured: bool) -> Run {
 
 fn answer_of(cases: &[CaseSummary]) -> Answer {
     let sentences = [
-        "By bytes a millisecond no difference found between one-write and writev.",
+        "No difference found between one-write and writev.",
         "Finding nagle-meets-delayed-ack explains up to 99 % of an exchange.",
-        "cork-forgotten (0.212x the bytes a millisecond) is slower than default options.",
+        "cork-forgotten (0.212x) is slower than default options.",
         "The same writes take 102 us over unix-stream and 87.4 us over pipe.",
     ];
     Answer {
@@ -91,7 +91,7 @@ fn answer_of(cases: &[CaseSummary]) -> Answer {
         }),
         ..super::told(
             "An exchange of 100x2 B over tcp takes 43.8 ms at p50 with default options, and 24.1 us with one-write: 831x \
-             the bytes a millisecond (95 % interval 815-848).",
+             as fast (95 % interval 815-848).",
         )
     }
 }

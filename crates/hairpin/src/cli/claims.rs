@@ -9,6 +9,7 @@ use hairpin_analysis::claims::{Runs, judge, listed};
 use hairpin_engine::RunFolder;
 use hairpin_engine::store::Folder;
 use hairpin_model::claim::{Means, PlannedRun};
+use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::{ClaimsReport, TestRun};
 use hairpin_model::run::{Run, State};
 use hairpin_model::shell;
@@ -164,6 +165,8 @@ fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun)
     match run {
         Ok(run) => {
             told.failed_rounds = run.failed_rounds() as u64;
+            let warns = |finding: &&Finding| finding.about == About::Run && finding.severity != Severity::Note;
+            told.warnings = run.findings.iter().filter(warns).map(|finding| finding.code.clone()).collect();
             report.duration_ns += run.duration_ns;
             report.environment.get_or_insert_with(|| run.environment().clone());
         }
@@ -229,5 +232,5 @@ fn each<T>(chosen: &[Chosen], of: impl Fn(&Chosen, &hairpin_model::claim::Claim)
 fn planned(chosen: &Chosen, run: &str) -> TestRun {
     let PlannedRun { command, because } = chosen.text.runs[run].clone();
     let name = format!("{}-{run}", chosen.text.letter);
-    TestRun { name, command, because, folder: None, problem: None, failed_rounds: 0 }
+    TestRun { name, command, because, folder: None, problem: None, failed_rounds: 0, warnings: Vec::new() }
 }

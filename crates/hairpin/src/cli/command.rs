@@ -2,21 +2,24 @@
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::UnknownArgumentValueParser;
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 use hairpin_experiments::{Experiment, Knob, KnobKind, experiments};
 use hairpin_report::time_sequence;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use super::clean::SELECTORS;
 use super::flags::{switch, valued};
 use super::link::words;
+use super::measure::NO_SAMPLES;
 
 /// The experiment that `hairpin` without a word runs.
 pub const WITHOUT_A_WORD: &str = "survey";
 
 const AFTER_HELP: &str = "Exit codes: 0 fine; 1 a budget or check failed; 2 bad usage or input; \
      3 some rounds failed or not all could be written (the rest is \
-     reported); 130 ended by Ctrl-C (reported too).";
+     reported); 130 ended by Ctrl-C (reported too). An invalid case does not change the code: --json has its `valid`. \
+     `hairpin link run` ends with the code of the program that it runs, or with 125, 126 or 127: see its help.";
 
 /// The whole command line.
 #[must_use]
@@ -40,6 +43,7 @@ pub fn command() -> Command {
         .subcommand(report())
         .subcommand(analyse())
         .subcommand(compare())
+        .subcommand(runs())
         .subcommand(claims())
         .subcommand(words::command())
         .subcommand(completions())
@@ -52,8 +56,12 @@ fn experiment_command(experiment: &'static Experiment) -> Command {
 
 fn with_knobs(command: Command, experiment: &'static Experiment) -> Command {
     let knobs = experiment.knobs.iter().map(knob_argument);
+    let has_samples = experiment.knobs.iter().any(|knob| knob.name == "keep-samples");
+    let no_samples = switch(NO_SAMPLES, "Keep no raw samples; a histogram holds all (as --keep-samples 0)")
+        .conflicts_with("keep-samples");
     command
         .args(knobs)
+        .args(has_samples.then_some(no_samples))
         .arg(folder("out", "Folder to save the run in; it must not hold one yet [default: hairpin-runs/TIME-NAME]"))
         .args(printing())
         .arg(switch(
@@ -79,11 +87,14 @@ fn knob_argument(knob: &'static Knob) -> Arg {
 }
 
 /// How a run is printed on standard output.
-fn printing() -> [Arg; 4] {
+fn printing() -> [Arg; 5] {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).conflicts_with("csv");
     let csv = Arg::new("csv").long("csv").num_args(0..=1).require_equals(true).default_missing_value("summary");
     let ladder = Arg::new("ladder").long("ladder").num_args(0..=1).require_equals(true);
     [
+        switch("verbose", "Print all findings and notes below the table")
+            .short('v')
+            .conflicts_with_all(["json", "csv"]),
         switch("all", "Print all figures, findings and notes, not only the first screen")
             .conflicts_with_all(["json", "csv"]),
         json.help("Print the run as one JSON object instead of a table"),
@@ -166,6 +177,34 @@ fn compare() -> Command {
         )
         .arg(switch("allow-unlike", "Compare although machine, settings, tool, plan or link differ"))
         .arg(switch("json", "Print the comparison as one JSON object"))
+}
+
+fn runs() -> Command {
+    Command::new("runs")
+        .about("List saved runs with date, question and answer, the newest first; --clean removes some")
+        .arg(
+            Arg::new("FOLDER")
+                .value_parser(value_parser!(PathBuf))
+                .help("The folder that holds the run folders [default: hairpin-runs]"),
+        )
+        .arg(switch("json", "Print them as one JSON object, with what was skipped and why"))
+        .arg(
+            switch("clean", "Remove the runs that the next three select, after asking; those being written stay")
+                .requires("selectors")
+                .conflicts_with("json"),
+        )
+        .group(ArgGroup::new("selectors").args(SELECTORS).multiple(true).requires("clean"))
+        .arg(valued("older-than", "AGE", "With --clean: only runs begun longer ago, for instance 30d or 12h"))
+        .arg(valued("larger-than", "SIZE", "With --clean: only runs that take more, for instance 100MiB"))
+        .arg(
+            valued("keep", "NUMBER", "With --clean: never the newest NUMBER of all runs in the folder")
+                .value_parser(value_parser!(usize)),
+        )
+        .arg(switch("yes", "With --clean: do not ask").requires("clean"))
+        .after_help(
+            "A run is removed where all that is given holds. Only a folder of yours with nothing but the files of a run in \
+             it is removed, and no link is followed.",
+        )
 }
 
 fn claims() -> Command {

@@ -29,6 +29,12 @@ use crate::measure::{Task, carry_out};
 use crate::progress::Progress;
 use crate::{interrupt, tool};
 
+/// Where run folders are made unless the user names one, in the current folder.
+pub(super) const RUNS: &str = "hairpin-runs";
+
+/// Short for `--keep-samples 0`.
+pub(super) const NO_SAMPLES: &str = "no-samples";
+
 /// Runs an experiment, saves it and reports it.
 ///
 /// # Errors
@@ -54,8 +60,8 @@ pub fn run(name: &str, matches: &ArgMatches, arguments: &[OsString]) -> Result<E
         )),
         Err(error) => output::error(error),
     }
-    for failure in &run.unsaved {
-        output::error(&failure.cause);
+    for cause in each_kind_once(run.unsaved.iter().map(|failure| failure.cause.as_str())) {
+        output::error(&cause);
     }
     printed?;
     Ok(match run.state {
@@ -211,13 +217,38 @@ pub(super) fn measured(
     run.map_err(Stopped::usage)
 }
 
-/// Saves the summary and the page: what fails of the first is noted in the run, what fails of the second is told.
+/// Merges the samples and saves the summary and the page: what fails of the first two is noted in the run, what fails of
+/// the page is told.
 pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
+    // Where something found no room, more room is not asked for.
+    if run.unsaved.is_empty()
+        && let Err(error) = folder.merge_samples(&mut run.rounds)
+    {
+        let cause = format!("the samples stay in one file for each round: {error}");
+        run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
+    }
     if let Err(error) = folder.write_run(run) {
         let cause = format!("the summary was not saved: {error}");
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
     }
     write_page(run, folder)
+}
+
+/// The causes, those that differ in numbers only as one: a full disk fails every round from then on.
+fn each_kind_once<'c>(causes: impl Iterator<Item = &'c str>) -> Vec<String> {
+    let mut kinds: Vec<(String, &str, u64)> = Vec::new();
+    for cause in causes {
+        let kind = cause.replace(|letter: char| letter.is_ascii_digit(), "");
+        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, _, more)) => *more += 1,
+            None => kinds.push((kind, cause, 0)),
+        }
+    }
+    let told = |(_, first, more): (String, &str, u64)| match more {
+        0 => first.to_owned(),
+        more => format!("{first}; {more} more like this"),
+    };
+    kinds.into_iter().map(told).collect()
 }
 
 /// Seconds since 1970-01-01 UTC.
@@ -259,6 +290,9 @@ fn knobs(experiment: &'static Experiment, matches: &ArgMatches) -> Result<(Knobs
         };
         given.push((knob.name, texts));
     }
+    if matches.try_get_one(NO_SAMPLES).is_ok_and(|is_given| is_given == Some(&true)) {
+        given.push(("keep-samples", vec!["0".to_owned()]));
+    }
     if !given.iter().any(|(name, _)| *name == "seed") {
         given.push(("seed", vec![drawn_seed().to_string()]));
     }
@@ -280,8 +314,20 @@ pub(super) fn folder(matches: &ArgMatches, name: &str, unix_s: u64) -> PathBuf {
     }
     let digits: String = quantities::utc(unix_s).chars().filter(char::is_ascii_digit).collect();
     let stem = format!("{}-{}-{name}", &digits[..8], digits.get(8..14).unwrap_or(&digits[8..]));
-    let parent = Path::new("hairpin-runs");
+    let parent = Path::new(RUNS);
     let candidates = std::iter::once(stem.clone()).chain((2..1000).map(|again| format!("{stem}-{again}")));
     let free = candidates.map(|name| parent.join(name)).find(|path| !path.exists());
     free.unwrap_or_else(|| parent.join(stem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::each_kind_once;
+
+    #[test]
+    fn causes_that_differ_in_numbers_only_are_told_once() {
+        let causes = ["round 1: x/round-000001 full", "round 2: x/round-000002 full", "summary", "round 3: y"];
+        let told = ["round 1: x/round-000001 full; 1 more like this", "summary", "round 3: y"];
+        assert_eq!(each_kind_once(causes.into_iter()), told);
+    }
 }

@@ -2,6 +2,7 @@
 
 pub mod analyse;
 pub mod claims;
+pub mod clean;
 pub mod command;
 pub mod compare;
 pub mod exit;
@@ -14,6 +15,7 @@ pub mod manual;
 pub mod measure;
 pub mod output;
 pub mod report;
+pub mod runs;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -74,6 +76,8 @@ fn dispatch(matches: &ArgMatches, arguments: &[OsString]) -> Result<Exit, Stoppe
         Some(("report", matches)) => report::run(matches),
         Some(("analyse", matches)) => analyse::run(matches),
         Some(("compare", matches)) => compare::run(matches),
+        Some(("runs", matches)) if matches.get_flag("clean") => clean::run(matches),
+        Some(("runs", matches)) => runs::run(matches),
         Some(("claims", matches)) => claims::run(matches, arguments),
         Some(("link", matches)) => link::run(matches),
         Some(("completions", matches)) => manual::completions(matches),

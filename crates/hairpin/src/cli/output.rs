@@ -56,6 +56,11 @@ pub fn note(line: &str) {
     drop(writeln!(std::io::stderr(), "{}", printable::lines(line)));
 }
 
+/// Asks a question on standard error; the answer is given on the same line.
+pub fn ask(question: &str) {
+    drop(write!(std::io::stderr(), "{}", printable::lines(question)));
+}
+
 /// Prints an error on standard error, once.
 pub fn error(message: &str) {
     use anstyle::{AnsiColor, Style};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use hairpin_engine::RunFolder;
 use hairpin_engine::store::{StoreError, write_named};
+use hairpin_model::round::Outcome;
 use hairpin_model::run::Run;
 use hairpin_report::csv_table::{self, SampleRow, Samples};
 use hairpin_report::{html, json, terminal, time_sequence};
@@ -66,7 +67,11 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
         Some(_) => output::text(&csv_table::summary(run)),
         None => {
             let look = output::look();
-            let render = if matches.get_flag("all") { terminal::render } else { terminal::render_brief };
+            let render = match (matches.get_flag("all"), matches.get_flag("verbose")) {
+                (true, _) => terminal::render,
+                (_, true) => terminal::render_more,
+                _ => terminal::render_brief,
+            };
             output::text(&render(run, &look));
             if let Some(which) = matches.get_one::<String>("ladder") {
                 let drawn = terminal::render_time_sequences(run, which, &look).map_err(Stopped::usage)?;
@@ -79,6 +84,11 @@ pub fn show(folder: &RunFolder, run: &Run, matches: &ArgMatches) -> Result<(), S
 
 /// Every raw sample, one round in memory at a time. A reader that has read enough, such as `head`, ends it.
 fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
+    let has_samples =
+        |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.flow().samples_kept > 0);
+    if !run.rounds.iter().any(|record| has_samples(&record.outcome)) {
+        output::note("the run has no raw samples: a stream has none, and --no-samples keeps none");
+    }
     match write_samples(folder, run) {
         Err(Unwritten::Output(error)) => {
             output::lost(&error);

@@ -54,7 +54,8 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
         })
     }),
     ("a link in the middle of a path", |run, generator| {
-        let sort = generator.one(&["samples", "traces"]);
+        let there: Vec<&str> = ["samples", "traces"].into_iter().filter(|sort| run.join(sort).is_dir()).collect();
+        let sort = generator.one(&there);
         let outside = run.parent().unwrap().join("outside").join(sort);
         fs::rename(run.join(sort), &outside).unwrap();
         symlink(
@@ -123,9 +124,10 @@ pub(super) const MUTATIONS: &[(&str, Mutation)] = &[
     ("a few bytes of Parquet that are ten million rows", |run, generator| {
         let rows = if generator.below(8) == 0 { 10_000_000 } else { 300_000 };
         let is_told = generator.below(4) > 0;
-        rows_of_nothing(&run.join("samples/bomb.parquet"), rows);
+        let name = generator.one(&["bomb.parquet", "samples.parquet"]);
+        rows_of_nothing(&run.join(name), rows);
         records(run, |measured, _| {
-            measured["flows"][0]["samples_file"] = "samples/bomb.parquet".into();
+            measured["flows"][0]["samples_file"] = name.into();
             if is_told {
                 measured["flows"][0]["samples_kept"] = rows.into();
             }
@@ -357,7 +359,7 @@ fn replace(run: &Path, generator: &mut Generator, make: fn(&Path, &mut Generator
 
 /// Changes a samples file.
 fn samples(run: &Path, generator: &mut Generator, change: fn(&mut Vec<u8>, &mut Generator)) {
-    let all: Vec<String> = files(run).into_iter().filter(|name| name.starts_with("samples/")).collect();
+    let all: Vec<String> = files(run).into_iter().filter(|name| name.starts_with("samples")).collect();
     for name in all {
         let path = run.join(name);
         let mut bytes = fs::read(&path).unwrap();
@@ -463,7 +465,7 @@ fn running(run: &Path) -> String {
 
 /// A samples file of so many equal rows, which take no room.
 fn rows_of_nothing(to: &Path, rows: usize) {
-    let run = to.parent().unwrap().parent().unwrap();
+    let run = to.parent().unwrap();
     let line = fs::read_to_string(run.join("rounds.jsonl")).unwrap();
     let mut record: RoundRecord = serde_json::from_str(line.lines().next().unwrap()).unwrap();
     assert!(matches!(record.outcome, Outcome::Measured(_)));

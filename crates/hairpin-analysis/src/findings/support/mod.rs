@@ -106,9 +106,9 @@ impl<'r, T> Hits<'r, T> {
         self.0.iter().map(|hit| &hit.case.case).collect()
     }
 
-    /// ` So it is in 3 cases.`, or nothing where there is no other.
+    /// ` Found in 3 cases.`, or nothing where there is no other.
     pub(super) fn in_all(&self) -> String {
-        if self.0.len() > 1 { format!(" So it is in {} cases.", self.0.len()) } else { String::new() }
+        if self.0.len() > 1 { format!(" Found in {} cases.", self.0.len()) } else { String::new() }
     }
 
     /// ` In 3 other cases it is 61 % to 88 %.`, or nothing where there is no other.

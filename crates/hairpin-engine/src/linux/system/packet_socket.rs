@@ -140,8 +140,8 @@ impl PacketSocket {
         }
         let (count, flags) = (u32::try_from(frames.len()).expect("a batch"), libc::MSG_DONTWAIT);
         // SAFETY: as many messages as are told point each to one piece, which points to a live frame that the kernel
-        // only reads. No signal interrupts it half-way: it does not wait.
-        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count, flags) };
+        // only reads. No signal interrupts it half-way: it does not wait. The flags are unsigned with musl, signed with glibc.
+        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count, flags as _) };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 

@@ -17,7 +17,7 @@ const RUN: &str = "In the environment of both commands: HAIRPIN_NEAR and HAIRPIN
      another network namespace (unshare -n) lives on.\n\n\
      Without root both commands run in a user namespace, in which they seem to be root.\n\n\
      Exit codes: that of COMMAND; 128 and the signal's number when a signal ended it; 2 bad usage or input; 125 the link \
-     failed; 126 COMMAND cannot be run; 127 there is no such command.\n\n\
+     or the far command failed, or --json could not be printed; 126 COMMAND cannot be run; 127 there is no such command.\n\n\
      Examples:\n  \
      hairpin link run --link home-uplink -- sh -c 'ping -c 3 $HAIRPIN_FAR'\n  \
      hairpin link run --link lte --far 'iperf3 -s' -- sh -c 'iperf3 -c $HAIRPIN_FAR'\n  \

@@ -1,0 +1,91 @@
+//! Where the raw samples of a run are: a file for each round while it runs, one file of all rounds afterwards.
+
+use hairpin_model::round::{Measured, Outcome, RoundRecord};
+
+use super::columns::{self, Columns, SamplesFile};
+use super::error::StoreError;
+use super::folder::Folder;
+use super::{limits, rounds};
+
+/// The folder of the rounds' files.
+pub(super) const FOLDER: &str = "samples";
+/// The file of all rounds.
+pub(super) const MERGED: &str = "samples.parquet";
+
+/// Merges the rounds' files into one. Each step leaves a run that can be read: the records name the rounds' files until
+/// the merged one is complete, and those are removed last.
+pub(super) fn merge(folder: &Folder, records: &mut [RoundRecord]) -> Result<(), StoreError> {
+    let (mut parts, mut kept) = (Vec::new(), 0);
+    for record in records.iter() {
+        // Also a round that the user ended has samples.
+        if let Outcome::Measured(measured) = &record.outcome {
+            parts.extend(file_of(measured).cloned());
+            kept += measured.flow().samples_kept;
+        }
+    }
+    if parts.len() > limits::MERGED_ROUNDS || kept > limits::SAMPLES_OF_A_RUN {
+        return Ok(());
+    }
+    if !parts.is_empty() {
+        columns::merge(folder, parts.iter().map(String::as_str), MERGED)?;
+        name_files(records, parts.iter().map(|_| MERGED));
+        if let Err(error) = rounds::rewrite(folder, records) {
+            name_files(records, parts.iter().map(String::as_str));
+            // What failed before is what is told.
+            drop(folder.remove(MERGED));
+            return Err(error);
+        }
+    }
+    // What cannot be removed takes room and does no harm.
+    parts.iter().for_each(|part| drop(folder.remove(part)));
+    drop(folder.remove_folder(FOLDER));
+    Ok(())
+}
+
+fn file_of(measured: &Measured) -> Option<&String> {
+    measured.flow().samples_file.as_ref()
+}
+
+/// Names the samples file of each record that has one.
+fn name_files<'n>(records: &mut [RoundRecord], mut names: impl Iterator<Item = &'n str>) {
+    for record in records {
+        if let Outcome::Measured(measured) = &mut record.outcome
+            && let Some(file) = &mut measured.flow_mut().samples_file
+        {
+            names.next().expect("one for each").clone_into(file);
+        }
+    }
+}
+
+/// The kept samples of a run, read round by round.
+pub(super) struct KeptSamples {
+    folder: Folder,
+    /// Samples of the rounds that were read.
+    so_far: u64,
+    merged: Option<SamplesFile>,
+}
+
+impl KeptSamples {
+    pub(super) fn of(folder: &Folder) -> Self {
+        Self { folder: folder.clone(), so_far: 0, merged: None }
+    }
+
+    /// The samples of a round; none where it kept none.
+    pub(super) fn columns(&mut self, round: u32, measured: &Measured) -> Result<Columns, StoreError> {
+        let Some(name) = file_of(measured) else { return Ok(Columns::default()) };
+        let kept = measured.flow().samples_kept;
+        self.so_far += kept;
+        if self.so_far > limits::SAMPLES_OF_A_RUN {
+            let cause = format!("with it the run has more than {} samples", limits::SAMPLES_OF_A_RUN);
+            return Err(self.folder.damaged(name, cause));
+        }
+        if name != MERGED {
+            return columns::of_a_round(&self.folder, name)?.read(round, kept);
+        }
+        let merged = match self.merged.take() {
+            Some(merged) => merged,
+            None => columns::of_a_run(&self.folder, MERGED)?,
+        };
+        self.merged.insert(merged).read(round, kept)
+    }
+}

@@ -1,0 +1,121 @@
+//! The samples of all rounds merged into one file, and what is left where that fails.
+
+use super::*;
+
+/// A saved run of three rounds; in an open loop every other.
+fn three_rounds() -> (tempfile::TempDir, RunFolder, Vec<RoundRecord>) {
+    let place = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(&place.path().join("run")).unwrap();
+    store.write_run(&run(State::Complete)).unwrap();
+    let records = (0..3).map(|number| {
+        let samples = samples(number % 2 == 1);
+        let mut record = record(number, &samples);
+        assert!(store.append(&mut record, Some(&samples), None).unwrap().is_empty());
+        record
+    });
+    let records = records.collect();
+    (place, store, records)
+}
+
+fn measured(record: &mut RoundRecord) -> &mut Measured {
+    let Outcome::Measured(measured) = &mut record.outcome else { panic!("it is measured") };
+    measured
+}
+
+fn files_of(records: &[RoundRecord]) -> Vec<Option<&str>> {
+    let files = records.iter().map(|record| match &record.outcome {
+        Outcome::Measured(measured) => measured.flow().samples_file.as_deref(),
+        Outcome::Failed(_) => None,
+    });
+    files.collect()
+}
+
+fn rows_of(store: &RunFolder, records: &[RoundRecord]) -> Vec<Vec<crate::store::Row>> {
+    let mut rows = store.rows();
+    records.iter().map(|record| rows(record).unwrap().iter().collect()).collect()
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn merged_samples_are_those_of_the_rounds() {
+    let (_place, store, mut records) = three_rounds();
+    // A round that the user ended has samples too, and one that failed has none.
+    measured(&mut records[1]).interrupted = true;
+    let failure = hairpin_model::round::Failure { cause: "no".to_owned(), hint: String::new() };
+    records.push(RoundRecord { number: 3, outcome: Outcome::Failed(failure), ..records[0].clone() });
+    let before = rows_of(&store, &records);
+    assert_eq!(before.iter().map(Vec::len).collect::<Vec<_>>(), [4, 4, 4, 0]);
+    store.merge_samples(&mut records).unwrap();
+    assert_eq!(names_in(store.path()), ["latency.hlog", "rounds.jsonl", "run.json", "samples.parquet"]);
+    let merged = Some("samples.parquet");
+    assert_eq!(files_of(&records), [merged, merged, merged, None]);
+    assert_eq!(rows_of(&store, &records), before);
+    records.reverse();
+    assert_eq!(rows_of(&store, &records), before.into_iter().rev().collect::<Vec<_>>(), "in any order");
+    records.reverse();
+    let (store, run) = RunFolder::open(store.path()).unwrap();
+    assert_eq!(run.rounds, records);
+    let mut read = store.samples().unwrap();
+    let (first, third) = (read(&records[0]).unwrap().unwrap(), read(&records[2]).unwrap().unwrap());
+    assert_eq!((first.warm_up, first.received_ns, first.fate), (1, samples(false).received_ns, third.fate));
+}
+
+#[test]
+fn where_the_records_cannot_name_the_merged_file_the_rounds_keep_theirs() {
+    let (_place, store, mut records) = three_rounds();
+    let before = (records.clone(), rows_of(&store, &records));
+    fs::remove_file(store.path().join("rounds.jsonl")).unwrap();
+    fs::create_dir(store.path().join("rounds.jsonl")).unwrap();
+    store.merge_samples(&mut records).unwrap_err();
+    assert_eq!((records.clone(), rows_of(&store, &records)), before);
+    assert_eq!(names_in(store.path()), ["latency.hlog", "rounds.jsonl", "run.json", "samples"]);
+
+    let (_place, store, mut records) = three_rounds();
+    fs::create_dir(store.path().join("samples.parquet")).unwrap();
+    let error = store.merge_samples(&mut records).unwrap_err().to_string();
+    assert!(error.contains("cannot write") && error.contains("samples.parquet: Is a directory"), "{error}");
+    assert_eq!(rows_of(&store, &records), before.1);
+    assert_eq!(names_in(&store.path().join("samples")).len(), 3);
+}
+
+#[test]
+fn a_round_is_found_in_the_merged_file_by_its_number_alone() {
+    let (_place, store, mut records) = three_rounds();
+    store.merge_samples(&mut records).unwrap();
+    records[0].number = 7;
+    let error = store.rows()(&records[0]).unwrap_err().to_string();
+    assert!(
+        error.contains("samples.parquet: Parquet error: it lacks as many rows as the round's record says"),
+        "{error}"
+    );
+
+    // One row group that stands there twice.
+    let (_place, store, mut records) = three_rounds();
+    measured(&mut records[1]).flow_mut().samples_file = Some("samples/round-000000.parquet".to_owned());
+    store.merge_samples(&mut records).unwrap();
+    let error = store.rows()(&records[0]).unwrap_err().to_string();
+    assert!(error.contains("samples.parquet: Parquet error: it lacks one row group for each round"), "{error}");
+}
+
+#[test]
+fn rounds_without_samples_leave_no_file() {
+    let place = tempfile::tempdir().unwrap();
+    let store = RunFolder::create(&place.path().join("run")).unwrap();
+    store.write_run(&run(State::Complete)).unwrap();
+    let mut recorder = Recorder::new(0, 0, false);
+    recorder.begin_measuring();
+    recorder.record(Stamps { sequence: 0, due_ns: 1, sent_ns: 1, received_ns: 9, fate: Fate::Received });
+    let samples = recorder.finish(0);
+    let mut records = [record(0, &samples)];
+    store.append(&mut records[0], Some(&samples), None).unwrap();
+    assert_eq!(files_of(&records), [None]);
+    store.merge_samples(&mut records).unwrap();
+    assert_eq!(names_in(store.path()), ["latency.hlog", "rounds.jsonl", "run.json"]);
+    assert_eq!(store.samples().unwrap()(&records[0]).unwrap().unwrap().latency.len(), 1, "the histogram holds all");
+}

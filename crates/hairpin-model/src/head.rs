@@ -1,0 +1,96 @@
+//! What a list of runs needs of a `run.json`, in any format: read without taking the rest into memory.
+
+use serde::Deserialize;
+
+use crate::run::{FORMAT, State};
+
+/// The name of this tool in the runs that it writes.
+pub const TOOL: &str = "hairpin";
+
+/// The head of a saved run. All formats so far have these fields under the same names.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Head {
+    /// The format's version.
+    format: u32,
+    tool: ToolName,
+    /// When it began: seconds since 1970-01-01 UTC.
+    pub started_unix_s: u64,
+    /// How far it got.
+    pub state: State,
+    plan: Question,
+    #[serde(default)]
+    answer: Headline,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct ToolName {
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct Question {
+    experiment: String,
+    question: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+struct Headline {
+    headline: String,
+}
+
+impl Head {
+    /// Reads the head of a `run.json`.
+    ///
+    /// # Errors
+    /// A text that says why it is not the head of a run of this tool, or of one that this version reads.
+    pub fn read(json: &[u8]) -> Result<Self, String> {
+        let head: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        if head.tool.name != TOOL {
+            return Err(format!("it is of the tool `{}`", head.tool.name));
+        }
+        if !(1..=FORMAT).contains(&head.format) {
+            return Err(format!("it has format {}, this version reads 1 to {FORMAT}", head.format));
+        }
+        Ok(head)
+    }
+
+    /// The experiment's name.
+    #[must_use]
+    pub fn experiment(&self) -> &str {
+        &self.plan.experiment
+    }
+
+    /// The experiment's question.
+    #[must_use]
+    pub fn question(&self) -> &str {
+        &self.plan.question
+    }
+
+    /// The answer in one sentence; empty while it runs, and in runs of earlier versions.
+    #[must_use]
+    pub fn headline(&self) -> &str {
+        &self.answer.headline
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_head_of_a_run_of_this_tool_and_of_a_known_format_is_read() {
+        let json = |tool: &str, format: u32| {
+            format!(
+                r#"{{"format": {format}, "tool": {{"name": "{tool}"}}, "started_unix_s": 7, "state": "complete",
+                "plan": {{"experiment": "survey", "question": "?", "knobs": []}}, "other": [1, 2]}}"#
+            )
+        };
+        let head = Head::read(json(TOOL, FORMAT).as_bytes()).unwrap();
+        assert_eq!((head.started_unix_s, head.experiment(), head.headline()), (7, "survey", ""));
+        Head::read(json(TOOL, 1).as_bytes()).unwrap();
+        for (tool, format) in [("other", FORMAT), (TOOL, 0), (TOOL, FORMAT + 1)] {
+            Head::read(json(tool, format).as_bytes()).unwrap_err();
+        }
+        Head::read(b"{}").unwrap_err();
+    }
+}

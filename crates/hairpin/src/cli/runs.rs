@@ -1,0 +1,141 @@
+//! `hairpin runs`: the saved runs in a folder, with date, question and answer.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use clap::ArgMatches;
+use hairpin_engine::store::{Listing, SavedRun, StoreError};
+use hairpin_model::quantities;
+use hairpin_model::run::State;
+use serde_json::{Value, json};
+
+use super::exit::{Exit, Stopped};
+use super::measure::RUNS;
+use super::output;
+
+/// Lists the runs in a folder.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
+    let listing = listing(matches)?;
+    if matches.get_flag("json") {
+        output::json(&format!("{:#}\n", as_json(&listing)));
+        return Ok(Exit::Fine);
+    }
+    output::text(&table(&listing.runs));
+    let all = listing.runs.iter().map(|run| run.bytes).fold(0, u64::saturating_add);
+    let count = quantities::counted(listing.runs.len() as u64, "run");
+    output::note(&format!("{count}, {}{}", size(all), skipped(&listing)));
+    Ok(Exit::Fine)
+}
+
+/// What is in the folder that the user names, or else in the one in which runs are made.
+pub(super) fn listing(matches: &ArgMatches) -> Result<Listing, Stopped> {
+    let path = matches.get_one::<PathBuf>("FOLDER");
+    Listing::read(path.map_or(RUNS.as_ref(), PathBuf::as_path)).map_err(|error| match &error {
+        StoreError::File { source, .. } if path.is_none() && source.kind() == ErrorKind::NotFound => {
+            Stopped::usage(format!("{error} (hint: give the folder that holds the run folders: hairpin runs FOLDER)"))
+        }
+        _ => Stopped::usage(error),
+    })
+}
+
+/// Two lines for each run: when, what, how large and where, then the answer.
+pub(super) fn table(runs: &[SavedRun]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let width = output::look().width;
+    let widest = runs.iter().map(|run| run.head.experiment().chars().count()).max().unwrap_or(0);
+    let experiment = widest.clamp("experiment".len(), 24);
+    let mut text = format!("{:<16}  {:<experiment$}  {:>8}  folder\n", "begun (UTC)", "experiment", "size");
+    for run in runs {
+        let when = minute(run);
+        let what = shortened(run.head.experiment(), experiment);
+        text += &format!("{when:<16}  {what:<experiment$}  {:>8}  {}\n", size(run.bytes), run.name);
+        text += &format!("  {}\n", shortened(&answer(run), width - 2));
+    }
+    text
+}
+
+/// When it began, to the minute.
+fn minute(run: &SavedRun) -> String {
+    quantities::utc(run.head.started_unix_s).chars().take("2026-11-22 01:36".len()).collect()
+}
+
+/// The run's answer; where it has none its question, and how far it got.
+fn answer(run: &SavedRun) -> String {
+    let headline = run.head.headline();
+    match state(run) {
+        "complete" if !headline.is_empty() => headline.to_owned(),
+        "complete" => run.head.question().to_owned(),
+        state if headline.is_empty() => format!("({state}) {}", run.head.question()),
+        state => format!("({state}) {headline}"),
+    }
+}
+
+/// How far it got. One whose state is still `running` though nobody writes it was killed, or its end was not saved.
+fn state(run: &SavedRun) -> &'static str {
+    match run.head.state {
+        _ if run.is_being_written => "running",
+        State::Running => "unfinished",
+        State::Complete => "complete",
+        State::Interrupted => "interrupted",
+    }
+}
+
+pub(super) fn size(bytes: u64) -> String {
+    quantities::bytes(bytes as f64)
+}
+
+/// A text in one line of at most that many characters, shortened at a word's end where there is one.
+fn shortened(text: &str, width: usize) -> String {
+    const SIGN: &str = "...";
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= width {
+        return text;
+    }
+    let fits: String = text.chars().take(width.saturating_sub(SIGN.len())).collect();
+    let words = fits.rsplit_once(' ').map_or(fits.as_str(), |(words, _)| words);
+    format!("{words}{SIGN}")
+}
+
+fn skipped(listing: &Listing) -> String {
+    match listing.skipped.len() {
+        0 => String::new(),
+        count => format!("; {count} skipped that are no runs or damaged (--json says why)"),
+    }
+}
+
+fn as_json(listing: &Listing) -> Value {
+    let run = |run: &SavedRun| {
+        json!({
+            "folder": run.name,
+            "started_unix_s": run.head.started_unix_s,
+            "experiment": run.head.experiment(),
+            "question": run.head.question(),
+            "headline": run.head.headline(),
+            "state": state(run),
+            "size_bytes": run.bytes,
+        })
+    };
+    let skipped = listing.skipped.iter().map(|other| json!({ "name": other.name, "reason": other.reason }));
+    json!({
+        "folder": listing.path().display().to_string(),
+        "runs": listing.runs.iter().map(run).collect::<Vec<_>>(),
+        "skipped": skipped.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn a_text_is_shortened_at_the_end_of_a_word() {
+        assert_eq!(shortened("one two\nthree", 13), "one two three");
+        assert_eq!(shortened("one two three", 12), "one two...");
+        assert_eq!(shortened("onetwothree", 8), "onetw...");
+    }
+}

@@ -1,0 +1,128 @@
+//! What docs/scripting.md shows is run as it stands there, and the exit codes are those that are documented.
+
+use std::path::Path;
+
+use hairpin_testing::{or_skip, program, works};
+
+use crate::support::{PROGRAM, Place, Ran, Running, list, text};
+
+const PAGE: &str = include_str!("../../../docs/scripting.md");
+
+/// The commands below a heading of the page.
+fn commands(heading: &str) -> Vec<&'static str> {
+    let (_, section) = PAGE.split_once(&format!("\n## {heading}\n")).expect("the page has the heading");
+    let section = section.split("\n## ").next().expect("a text before the next heading");
+    section.split("```sh\n").skip(1).map(|rest| rest.split("```").next().expect("the block ends").trim()).collect()
+}
+
+/// A place with the folder RUN and the schema in it.
+fn with_run() -> Place {
+    let place = Place::new();
+    let asked = ["round-trip", "--placement", "same-cpu", "--transport", "pipe,unix-stream", "--count", "600"];
+    place.hairpin(&[&asked[..], &["--rounds", "3", "--out", "RUN"]].concat()).with_code(0);
+    std::fs::write(place.path("run.schema.json"), include_str!("../../../docs/run.schema.json")).expect("a new file");
+    place
+}
+
+/// Runs a command of the page by a shell that finds the program, and in which a pipe fails with its first part.
+fn shell(place: &Place, command: &str) -> Ran {
+    let mut path = Path::new(PROGRAM).parent().expect("in a folder").as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    let ran = Running::start(place.command("bash").args(["-o", "pipefail", "-c", command]).env("PATH", path)).end();
+    ran.with_code(0)
+}
+
+/// Runs all commands below a heading; answers what each printed.
+fn printed(place: &Place, heading: &str) -> Vec<String> {
+    commands(heading).into_iter().map(|command| shell(place, command).stdout).collect()
+}
+
+#[test]
+#[ignore = "needs jq"]
+fn the_commands_for_jq_print_what_the_run_says() {
+    or_skip!(program("jq"));
+    let place = with_run();
+    let run = place.hairpin(&["report", "RUN", "--json"]).with_code(0).json();
+    let said = printed(&place, "jq");
+    let [p50s, fastest, valid, findings, rounds, answer] = &said[..] else { panic!("six commands: {said:?}") };
+    let p50_ns =
+        |case: &serde_json::Value| case["latency_ns"]["p50"]["value"].as_f64().expect("600 messages have one");
+    let lines: Vec<Vec<&str>> = p50s.lines().map(|line| line.split('\t').collect()).collect();
+    for (line, case) in lines.iter().zip(list(&run["cases"])) {
+        assert_eq!((line[0], line[1].parse(), line.len()), (text(&case["label"]), Ok(p50_ns(case)), 4));
+    }
+    let best = list(&run["cases"]).iter().min_by(|a, b| p50_ns(a).total_cmp(&p50_ns(b))).expect("two cases");
+    assert_eq!((lines.len(), fastest.trim(), valid.as_str()), (2, text(&best["label"]), "true\n"));
+    let summaries: Vec<String> = list(&run["findings"])
+        .iter()
+        .map(|finding| format!("{}: {}\n", text(&finding["severity"]), text(&finding["summary"])))
+        .collect();
+    assert_eq!(*findings, summaries.concat());
+    let numbers: Vec<u64> = rounds.lines().filter_map(|line| line.split('\t').next()?.parse().ok()).collect();
+    assert_eq!(numbers, [0, 1, 2, 3, 4, 5], "two cases, three rounds: {rounds}");
+    assert!(rounds.lines().all(|line| line.split('\t').nth(2).is_some_and(|p50| p50.parse::<f64>().is_ok())));
+    assert!(answer.contains("pipe"), "{answer}");
+}
+
+#[test]
+#[ignore = "needs pandas"]
+fn the_commands_for_pandas_see_each_case() {
+    or_skip!(works(&["python3", "-c", "import pandas"]));
+    let place = with_run();
+    let said = printed(&place, "pandas");
+    let [cases, percentiles] = &said[..] else { panic!("two commands: {said:?}") };
+    assert!(cases.contains("latency_p50_ns") && cases.contains("unix-stream block same-cpu"), "{cases}");
+    let rows = percentiles.lines().filter(|line| line.contains(" 0.50 ") || line.contains(" 0.99 "));
+    assert_eq!(rows.count(), 4, "two percentiles of two cases: {percentiles}");
+}
+
+#[test]
+#[ignore = "needs DuckDB for Python"]
+fn the_commands_for_duckdb_see_each_case() {
+    or_skip!(works(&["python3", "-c", "import duckdb"]));
+    let place = with_run();
+    let said = printed(&place, "DuckDB");
+    let [samples, cases] = &said[..] else { panic!("two commands: {said:?}") };
+    let run = place.hairpin(&["report", "RUN", "--json"]).with_code(0).json();
+    for case in list(&run["cases"]) {
+        assert!(samples.contains(text(&case["id"])) && cases.contains(text(&case["label"])), "{samples}\n{cases}");
+    }
+}
+
+#[test]
+#[ignore = "needs jsonschema for Python"]
+fn an_independent_validator_finds_that_the_run_keeps_the_schema() {
+    or_skip!(works(&["python3", "-c", "import jsonschema"]));
+    let place = with_run();
+    assert_eq!(printed(&place, "The schema"), [""]);
+    // It does look: a run without its cases is refused.
+    let run = std::fs::read_to_string(place.path("RUN/run.json")).expect("the run is saved");
+    std::fs::write(place.path("RUN/run.json"), run.replacen("\"cases\"", "\"places\"", 2)).expect("it is ours");
+    let python = ["-c", commands("The schema")[0]];
+    assert_eq!(Running::start(place.command("sh").args(python)).end().code, Some(1));
+}
+
+#[test]
+fn every_exit_code_is_documented_wherever_some_are() {
+    let place = Place::new();
+    let on_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let help = |command: &[&str]| on_one_line(&place.hairpin(command).with_code(0).stdout);
+    let after = |text: &str| text.split_once("Exit codes: ").expect("it tells the codes").1.to_owned();
+    let readme = after(&on_one_line(include_str!("../../../README.md")));
+    let link_run = ["125", "126", "127"];
+    for told in [&after(&help(&["--help"])), &after(&help(&["round-trip", "--help"])), &readme] {
+        for code in ["0 ", "1 ", "2 ", "3 ", "130 "].into_iter().chain(link_run) {
+            assert!(told.contains(code), "{code}: {told}");
+        }
+    }
+    let told = after(&help(&["link", "run", "--help"]));
+    for code in ["that of COMMAND", "128 and the signal", "2 bad usage"].into_iter().chain(link_run) {
+        assert!(told.contains(code), "{code}: {told}");
+    }
+    for code in
+        ["0", "1", "2", "3", "130", "the program's own", "128 and the number of a signal"].into_iter().chain(link_run)
+    {
+        assert!(PAGE.contains(&format!("\n| {code} | ")), "{code}");
+    }
+}

@@ -1,0 +1,180 @@
+//! `cargo xtask dist`: one static binary with its manual pages and completions in a tar.gz, and that it runs where
+//! nothing else is.
+//!
+//! The target is musl where rustup has its standard library, else glibc linked statically. The archive is the same for
+//! the same binary: sorted names, no owner, the time of the commit.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use hairpin_testing::contract;
+
+use crate::{platforms, process};
+
+/// The largest binary that is given away, in bytes.
+pub(crate) const LARGEST_BINARY_BYTES: u64 = 20_000_000;
+
+/// Longest that any of the programs started here may take, but for the build.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// Shells, and how each finds its completions.
+const SHELLS: &[(&str, &str)] = &[("bash", "hairpin.bash"), ("zsh", "_hairpin"), ("fish", "hairpin.fish")];
+
+/// What stands in the archive beside what is made for it.
+const TEXTS: &[&str] = &["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Builds the archive below `target/dist`, unpacks it into an empty root and runs it there; answers a line for the
+/// summary.
+///
+/// # Errors
+/// Where a program fails, the binary is not static or too large, or it does not measure in the empty root.
+pub(crate) fn run(root: &Path) -> Result<String> {
+    let (target, binary) = build(root)?;
+    let bytes = std::fs::metadata(&binary).context("the build left no binary")?.len();
+    if bytes > LARGEST_BINARY_BYTES {
+        bail!("{} has {bytes} bytes; {LARGEST_BINARY_BYTES} are the limit", binary.display());
+    }
+    let folder = binary.ancestors().nth(3).context("no target directory")?.join("dist");
+    let name = format!("hairpin-{}-{target}", env!("CARGO_PKG_VERSION"));
+    let content = folder.join(&name);
+    process::remove(&content)?;
+    fill(root, &binary, &content)?;
+    let archive = pack(root, &folder, &name)?;
+    process::remove(&content)?;
+    let scratch = process::scratch("dist")?;
+    let ran = in_empty_root(&archive, &name, &scratch);
+    process::remove(&scratch)?;
+    let ran = ran.context("the archive unpacked into an empty root")?;
+    Ok(format!("{}: static binary of {:.1} MB; in an empty root: {ran}", archive.display(), bytes as f64 / 1e6))
+}
+
+/// The target that was built for, and the binary.
+fn build(root: &Path) -> Result<(String, PathBuf)> {
+    let target = |libc: &str| format!("{}-unknown-linux-{libc}", std::env::consts::ARCH);
+    let mut command = process::cargo(root);
+    let target = if platforms::is_installed(&target("musl"))? {
+        target("musl")
+    } else {
+        println!("no standard library of {}: linking glibc statically (hint: rustup target add it)", target("musl"));
+        command.env("RUSTFLAGS", "-C target-feature=+crt-static");
+        target("gnu")
+    };
+    command.args(["build", "--release", "--locked", "--package", "hairpin", "--bin", "hairpin", "--target", &target]);
+    if !command.status().context("cannot start cargo")?.success() {
+        bail!("cargo build --release --target {target} failed");
+    }
+    let built =
+        process::metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target folder")?;
+    let binary = built.join(&target).join("release/hairpin");
+    Ok((target, binary))
+}
+
+/// The folder that becomes the archive.
+fn fill(root: &Path, binary: &Path, content: &Path) -> Result<()> {
+    for folder in ["man/man1", "completions"] {
+        std::fs::create_dir_all(content.join(folder))
+            .with_context(|| format!("cannot make {}", content.display()))?;
+    }
+    let copy = |from: &Path, to: &str| {
+        std::fs::copy(from, content.join(to)).with_context(|| format!("cannot copy {}", from.display()))
+    };
+    copy(binary, "hairpin")?;
+    for text in TEXTS {
+        copy(&root.join(text), text)?;
+    }
+    let write = |name: String, text: &str| {
+        std::fs::write(content.join(&name), text).with_context(|| format!("cannot write {name}"))
+    };
+    for (shell, file) in SHELLS {
+        write(format!("completions/{file}"), &printed(binary, &["completions", shell])?)?;
+    }
+    let mut commands = vec![Vec::new()];
+    while let Some(command) = commands.pop() {
+        let words: Vec<&str> = std::iter::once("man").chain(command.iter().map(String::as_str)).collect();
+        let page = printed(binary, &words)?;
+        let name = std::iter::once("hairpin").chain(words[1..].iter().copied()).collect::<Vec<_>>().join("-");
+        commands.extend(commands_in(&page, &name).into_iter().map(|last| [&command[..], &[last]].concat()));
+        write(format!("man/man1/{name}.1"), &page)?;
+    }
+    Ok(())
+}
+
+fn printed(binary: &Path, arguments: &[&str]) -> Result<String> {
+    let ran = process::run(Command::new(binary).args(arguments), LIMIT)?.succeeded();
+    Ok(ran.with_context(|| format!("hairpin {}", arguments.join(" ")))?.stdout)
+}
+
+/// The commands below a page's own that it refers to, without `help`, which prints what the pages say.
+fn commands_in(page: &str, name: &str) -> Vec<String> {
+    let plain = page.replace("\\-", "-");
+    let names = plain.lines().filter_map(|line| line.strip_suffix("(1)")?.strip_prefix(name)?.strip_prefix('-'));
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+/// The archive and its checksum.
+fn pack(root: &Path, folder: &Path, name: &str) -> Result<PathBuf> {
+    let mut log = Command::new("git");
+    let log = process::run(log.current_dir(root).args(["log", "-1", "--format=@%ct"]), LIMIT)?;
+    let time = if log.code == Some(0) { log.stdout.trim().to_owned() } else { "@0".to_owned() };
+    let file = format!("{name}.tar.gz");
+    let mut tar = Command::new("tar");
+    tar.current_dir(folder).args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.arg(format!("--mtime={time}")).args(["--use-compress-program=gzip --no-name --best", "--file"]);
+    process::run(tar.arg(&file).arg(name), LIMIT)?.succeeded().context("tar")?;
+    let mut sum = Command::new("sha256sum");
+    let sum = process::run(sum.current_dir(folder).arg(&file), LIMIT)?.succeeded().context("sha256sum")?;
+    std::fs::write(folder.join(format!("{file}.sha256")), sum.stdout).context("cannot write the checksum")?;
+    Ok(folder.join(file))
+}
+
+/// Runs what the archive holds in a root that has nothing else but `/proc` and an empty `/tmp`: a library, a data
+/// file or another program that Hairpin needs is missing there.
+fn in_empty_root(archive: &Path, name: &str, scratch: &Path) -> Result<String> {
+    let mut tar = Command::new("tar");
+    tar.args(["--extract", "--file"]).arg(archive).arg("--directory").arg(scratch);
+    process::run(&mut tar, LIMIT)?.succeeded().context("tar")?;
+    let empty = scratch.join("root");
+    for folder in ["proc", "tmp"] {
+        std::fs::create_dir_all(empty.join(folder)).context("cannot make the empty root")?;
+    }
+    let binary = scratch.join(name).join("hairpin");
+    std::fs::copy(&binary, empty.join("hairpin")).with_context(|| format!("cannot copy {}", binary.display()))?;
+    let ran = |arguments: &[&str]| -> Result<String> {
+        let mut command = Command::new("unshare");
+        command.args(["--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "--root"]);
+        command.arg(&empty).args(["--wd", "/tmp", "/hairpin"]).args(arguments).env_clear();
+        let ran = process::run(&mut command, LIMIT)?.succeeded();
+        Ok(ran.with_context(|| format!("hairpin {}", arguments.join(" ")))?.stdout)
+    };
+    let version = ran(&["--version"])?;
+    if !ran(&["list"])?.contains("tcp") {
+        bail!("hairpin list: no tcp in it");
+    }
+    let transports = "tcp,unix-stream,pipe,shm";
+    let words = ["round-trip", "--quick", "--transport", transports, "--placement", "same-cpu", "--json"];
+    let run: serde_json::Value = serde_json::from_str(&ran(&words)?).context("hairpin round-trip --json")?;
+    let faults = contract::faults(&run);
+    if !faults.is_empty() {
+        bail!("hairpin round-trip: {}", faults.join("\n"));
+    }
+    let cases = contract::list(&run, "cases");
+    let measured = cases.iter().filter(|case| case["ledger"]["received"].as_u64() > Some(0)).count();
+    if measured != transports.split(',').count() {
+        bail!("hairpin round-trip: {measured} of {transports} measured something");
+    }
+    Ok(format!("{}, {measured} transports measured", version.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_of_a_page_are_those_that_it_refers_to() {
+        let page = ".SH SUBCOMMANDS\n.TP\nhairpin\\-link\\-run(1)\nAny\n.TP\nhairpin\\-link\\-help(1)\nHelp\n";
+        assert_eq!(commands_in(page, "hairpin-link"), ["run"]);
+        assert_eq!(commands_in("hairpin\\-small\\-writes(1)\nsee hairpin(1)\n", "hairpin"), ["small-writes"]);
+    }
+}

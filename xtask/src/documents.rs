@@ -1,0 +1,85 @@
+//! `cargo xtask catalog` and `cargo xtask schema`: documents as the program itself prints them, so that they cannot tell
+//! of what is not there.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+
+/// Writes docs/catalog.md as the binary lists it, or with `check` only compares; answers a line for the summary.
+///
+/// # Errors
+/// Where the binary fails, the catalog cannot be written, or, with `check`, it is stale.
+pub(crate) fn catalog(root: &Path, binary: &Path, check: bool) -> Result<String> {
+    let mut command = Command::new(binary);
+    command.args(["list", "--markdown"]);
+    let printed = process::run(&mut command, Duration::from_secs(30))?.succeeded().context("hairpin list")?.stdout;
+    keep(root, &Document { path: "docs/catalog.md", chore: "catalog" }, &printed, check)
+}
+
+/// Writes docs/run.schema.json as hairpin-model derives it from its types, or with `check` only compares; answers a line
+/// for the summary.
+///
+/// # Errors
+/// Where it cannot be derived or written, or, with `check`, it is stale.
+pub(crate) fn schema(root: &Path, check: bool) -> Result<String> {
+    let mut command = process::cargo(root);
+    command.args(["run", "--quiet", "--locked", "--package", "hairpin-model", "--features", "schema"]);
+    command.args(["--example", "schema"]);
+    let printed = process::run(&mut command, Duration::from_mins(5))?.succeeded().context("deriving the schema")?;
+    keep(root, &Document { path: "docs/run.schema.json", chore: "schema" }, &printed.stdout, check)
+}
+
+/// A document that a chore writes.
+struct Document {
+    path: &'static str,
+    chore: &'static str,
+}
+
+fn keep(root: &Path, document: &Document, printed: &str, check: bool) -> Result<String> {
+    let path = root.join(document.path);
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    if let Some(why) = stale(document, &written, printed).filter(|_| check) {
+        bail!(why);
+    }
+    if !check {
+        std::fs::write(&path, printed).with_context(|| format!("cannot write {}", document.path))?;
+    }
+    Ok(format!("{}: {} lines", document.path, printed.lines().count()))
+}
+
+/// Why the written document is not what is printed now.
+fn stale(Document { path, chore }: &Document, written: &str, printed: &str) -> Option<String> {
+    if printed.trim().is_empty() {
+        return Some(format!("nothing was printed for {path}"));
+    }
+    if written == printed {
+        return None;
+    }
+    let same = written.lines().zip(printed.lines()).take_while(|(written, printed)| written == printed).count();
+    let line = |text: &str| text.lines().nth(same).unwrap_or("(its end)").to_owned();
+    Some(format!(
+        "{path} is stale from line {} on: it has `{}`, and should have `{}` (hint: cargo xtask {chore})",
+        same + 1,
+        line(written),
+        line(printed)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_document_is_found_with_its_first_difference() {
+        let stale = |written, printed| stale(&Document { path: "a.md", chore: "a" }, written, printed);
+        assert_eq!(stale("a\nb\n", "a\nb\n"), None);
+        let why = stale("a\nb\n", "a\nc\n").unwrap();
+        assert!(why.contains("a.md is stale from line 2 on: it has `b`, and should have `c`"), "{why}");
+        assert!(stale("a\n", "a\nb\n").unwrap().contains("it has `(its end)`, and should have `b`"));
+        assert!(stale("", "").unwrap().contains("nothing was printed"));
+    }
+}
