@@ -7,6 +7,7 @@ mod csv;
 mod html;
 mod json_contract;
 mod links;
+mod page_layout;
 mod support;
 mod terminal;
 mod time_sequence;

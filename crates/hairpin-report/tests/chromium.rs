@@ -19,7 +19,7 @@ use crate::support;
 /// How long the browser may take.
 const AT_MOST: Duration = Duration::from_secs(90);
 /// The test moves the three charts here, one below the other, so that it knows where to look.
-const PLACES: [(&str, usize); 3] = [("ladder", 0), ("percentiles", 2500), ("rounds", 4000)];
+const PLACES: [(&str, usize); 3] = [("ranking", 0), ("percentiles", 2500), ("rounds", 4000)];
 const HEIGHT: usize = 7000;
 
 struct Picture {
@@ -97,7 +97,8 @@ fn only_charts(page: &str) -> String {
         ));
     }
     style.push_str("</style></head>");
-    page.replacen("</head>", &style, 1)
+    // All curves, not only those that are drawn at first.
+    page.replace(" gone\"", "\"").replacen("</head>", &style, 1)
 }
 
 /// The colours `--s0` to `--s7` of the light or the dark scheme, as the page's own style gives them.
@@ -206,4 +207,49 @@ fn a_blank_chart_would_be_noticed() {
     let area = &picture.rgb[PLACES[1].1 * picture.width..PLACES[2].1 * picture.width];
     let pixels = area.iter().filter(|pixel| colours.iter().any(|colour| near(**pixel, *colour))).count();
     assert!(pixels < 60, "{pixels} pixels of series without any chart: the other test could not fail");
+}
+
+/// The widest page that each element makes at that width, as the page's own script in a frame of it says.
+fn overflow(browser: &Path, page: &str, width: usize) -> String {
+    const MEASURE: &str = "<script>addEventListener('load', function () {\
+        document.querySelectorAll('details').forEach(function (one) { one.open = true; });\
+        var root = document.documentElement, bad = [];\
+        document.querySelectorAll('main *').forEach(function (one) {\
+            if (one.closest('.scroll, svg, .link-path, .tabs > input')) { return; }\
+            if (one.getBoundingClientRect().right > root.clientWidth + 1) { bad.push(one.tagName + '.' + one.className); }\
+        });\
+        parent.postMessage(root.clientWidth + ' wide, scrolls to ' + root.scrollWidth + ', beyond: ' + bad.join(' '), '*');\
+        });</script></body>";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("the page is written");
+    file("report.html", &page.replacen("</body>", MEASURE, 1));
+    let frame = format!(
+        "<body><script>onmessage = function (said) {{ document.title = said.data; }};</script>\
+         <iframe src='report.html' width={width} height=800 style='border:0'></iframe></body>"
+    );
+    file("frame.html", &frame);
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars"])
+        .args(["--no-first-run", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"])
+        .args(["--timeout=60000", "--virtual-time-budget=5000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
+        .arg(format!("file://{}", folder.path().join("frame.html").display()))
+        .stderr(Stdio::null())
+        .output()
+        .expect("the browser starts");
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>")).expect("it measured").0.to_owned()
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn nothing_is_wider_than_the_window() {
+    let browser = or_skip!(chromium());
+    for run in [support::survey(1), support::small_writes::run(true), support::links::run()] {
+        let page = hairpin_report::html::render(&run);
+        for width in [1280, 1000, 390] {
+            let said = overflow(&browser, &page, width);
+            assert_eq!(said, format!("{width} wide, scrolls to {width}, beyond: "), "{}", run.plan.experiment);
+        }
+    }
 }

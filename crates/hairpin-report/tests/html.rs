@@ -187,7 +187,7 @@ fn small_writes_have_their_tables_and_a_chart_of_each_traced_exchange() {
     assert_eq!(count("<details open>"), 1, "the most telling one");
     let open = page.find("<details open><summary>tcp block same-cpu default").expect("the untreated one");
     assert!(open < page.find("<details><summary>tcp block same-cpu cork-forgotten").expect("then the longest wait"));
-    assert_eq!(count("<circle class=\"p50\""), run.cases.len(), "the ladder has a lane for each case");
+    assert_eq!(count("<circle class=\"p50\""), run.cases.len(), "the ranking has a lane for each case");
     assert_eq!(count("<rect class=\"wait nagle\""), 1);
     assert_eq!(count("<rect class=\"wait delayed-ack\""), 1);
     assert_eq!(count("<rect class=\"wait cork\""), 1);
@@ -259,7 +259,7 @@ fn drops_at_one_place_are_one_mark_that_says_how_many() {
 }
 
 #[test]
-fn a_link_that_all_share_is_said_above_the_ladder_and_one_of_several_with_each_case() {
+fn a_link_that_all_share_is_said_above_the_ranking_and_one_of_several_with_each_case() {
     let page = render(&support::links::run_over("home-uplink"));
     assert!(page.contains("Link: home-uplink, of all cases: up=5.5mbit"));
     assert!(page.contains("<h3 class=\"lane-group\">block, same-cpu</h3>"));
@@ -458,7 +458,7 @@ fn a_run_without_figures_says_so_instead_of_showing_blank_charts() {
     let page = render(&run);
     assert_well_formed(&page);
     for words in
-        ["no ladder to draw", "No percentile curve was recorded", "No round was measured", "There is no case"]
+        ["no ranking to draw", "No percentile curve was recorded", "No round was measured", "There is no case"]
     {
         assert!(page.contains(words), "{words}");
     }

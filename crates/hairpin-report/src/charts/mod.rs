@@ -10,13 +10,14 @@
 
 pub mod axis;
 
-pub(crate) mod ladder;
+pub(crate) mod exchange_bar;
 pub(crate) mod link_path;
 pub(crate) mod over_time;
 pub(crate) mod packet_fates;
 pub(crate) mod packet_rates;
 pub(crate) mod percentiles;
 pub(crate) mod queue_depth;
+pub(crate) mod ranking;
 pub(crate) mod rounds;
 pub(crate) mod series;
 pub(crate) mod svg;

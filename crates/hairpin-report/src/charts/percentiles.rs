@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hairpin_model::finding::Finding;
 use hairpin_model::ladder::{self, Group};
 use hairpin_model::quantities;
 use hairpin_model::summary::{CaseSummary, CurvePoint};
@@ -14,12 +15,20 @@ use crate::page_text::tied;
 
 /// Height of the plot, in pixels.
 const HEIGHT: f64 = 360.0;
+/// So many curves are drawn at first, so that each can be told from the others.
+const MOST_SHOWN: usize = 4;
 /// Curves are drawn on a grid of so many steps in both directions and then stretched to the plot.
 const STEPS: f64 = 2000.0;
 
 /// The chart of one group, or null where no valid case of it has a curve. Invalid cases are named and not drawn: they
 /// would set the scale for all others.
-pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Option<String> {
+///
+/// Few curves are shown at first (see [`shown_at_first`]); the legend shows the others.
+pub(crate) fn chart(
+    group: &Group<'_>,
+    looks: &BTreeMap<String, Looks>,
+    top_finding: Option<&Finding>,
+) -> Option<String> {
     let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
         group.rows.iter().copied().filter(|row| points(row).next().is_some()).partition(|row| row.valid);
     let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
@@ -31,12 +40,14 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Optio
          <svg class=\"chart percentiles\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
     );
     html.push_str(&grid(&axis, &nines));
+    let shown = shown_at_first(&rows, top_finding);
     let mut curves = String::new();
     let mut marks = String::new();
-    for row in &rows {
+    for (row, shown) in rows.iter().zip(&shown) {
         let looks = looks.get(&ladder::row_name(row)).copied().unwrap_or(Looks { colour: 0, dash: 0 });
-        curves.push_str(&curve(row, &axis, &nines, looks));
-        marks.push_str(&labelled_points(row, &axis, &nines, looks));
+        let gone = if *shown { "" } else { " gone" };
+        curves.push_str(&curve(row, &axis, &nines, looks, gone));
+        marks.push_str(&labelled_points(row, &axis, &nines, looks, gone));
     }
     let _ = write!(
         html,
@@ -44,12 +55,26 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>) -> Optio
          preserveAspectRatio=\"none\">{curves}</svg>{marks}</svg>\
          <span class=\"axis-title x\">percentile (log scale of what lies beyond)</span></div>"
     );
-    html.push_str(&legend(&rows, looks));
+    html.push_str(&legend(&rows, &shown, looks));
     if !invalid.is_empty() {
         let names: Vec<String> = invalid.iter().map(|row| escape(&ladder::row_name(row))).collect();
         let _ = write!(html, "<p class=\"caption left-out\">Not drawn, as invalid: {}.</p>", names.join("; "));
     }
     Some(html)
+}
+
+/// Which of the rows are drawn at first: all where they are few; else the fastest, the slowest, plain TCP, and the first
+/// that the top finding names.
+fn shown_at_first(rows: &[&CaseSummary], top_finding: Option<&Finding>) -> Vec<bool> {
+    if rows.len() <= MOST_SHOWN {
+        return vec![true; rows.len()];
+    }
+    let mut by_p50: Vec<usize> = (0..rows.len()).filter(|place| rows[*place].p50_ns().is_some()).collect();
+    by_p50.sort_by(|a, b| rows[*a].p50_ns().unwrap_or(0.0).total_cmp(&rows[*b].p50_ns().unwrap_or(0.0)));
+    let found = rows.iter().position(|row| top_finding.is_some_and(|top| top.cases.contains(&row.id)));
+    let reference = rows.iter().position(|row| ladder::row_name(row) == "tcp");
+    let shown = [by_p50.first().copied(), by_p50.last().copied(), reference, found];
+    (0..rows.len()).map(|place| shown.contains(&Some(place))).collect()
 }
 
 fn points(row: &CaseSummary) -> impl Iterator<Item = &CurvePoint> {
@@ -82,7 +107,7 @@ fn grid(axis: &Axis, nines: &Nines) -> String {
 }
 
 /// The curve in two parts: where fewer than ten samples lie beyond a point it is guesswork, and drawn faintly.
-fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
+fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
     let sure_to = 1.0 - 10.0 / row.flow().samples.max(10) as f64;
     let (mut body, mut tail) = (Vec::new(), Vec::new());
     let mut last: Option<(f64, f64)> = None;
@@ -113,17 +138,21 @@ fn curve(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String 
         _ => format!("<polyline class=\"{class}\" points=\"{}\"/>", points.join(" ")),
     };
     let name = escape(&ladder::row_name(row));
-    format!("<g class=\"curve {series}\" data-series=\"{name}\">{}{}</g>", line("body", &body), line("tail", &tail))
+    format!(
+        "<g class=\"curve {series}{gone}\" data-series=\"{name}\">{}{}</g>",
+        line("body", &body),
+        line("tail", &tail)
+    )
 }
 
 /// A mark at each labelled percentile, and at the greatest.
-fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) -> String {
+fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks, gone: &str) -> String {
     let name = ladder::row_name(row);
-    let mut html = format!("<g class=\"marks {}\" data-series=\"{}\">", looks.classes(), escape(&name));
+    let mut html = format!("<g class=\"marks {}{gone}\" data-series=\"{}\">", looks.classes(), escape(&name));
     let place = |quantile: f64| nines.place(quantile, row.flow().samples);
     let mut wanted: Vec<(f64, String)> =
         nines.ticks().into_iter().skip(1).map(|(quantile, _, label)| (quantile, label)).collect();
-    wanted.push((1.0, "greatest".to_owned()));
+    wanted.push((1.0, "maximum".to_owned()));
     let mut last = None;
     for (quantile, label) in wanted {
         // A point of the curve that is not at the labelled percentile (nor within half a percent of the axis) gets no
@@ -153,16 +182,16 @@ fn labelled_points(row: &CaseSummary, axis: &Axis, nines: &Nines, looks: Looks) 
     html
 }
 
-/// The legend, the slowest last as in the ladder. With the page's script an entry hides or shows its curve.
-pub(crate) fn legend(rows: &[&CaseSummary], looks: &BTreeMap<String, Looks>) -> String {
+/// The legend, the slowest last as in the ranking. With the page's script an entry hides or shows its curve.
+pub(crate) fn legend(rows: &[&CaseSummary], shown: &[bool], looks: &BTreeMap<String, Looks>) -> String {
     let mut html = String::from("<ul class=\"legend\">");
-    for row in rows {
+    for (row, pressed) in rows.iter().zip(shown) {
         let name = ladder::row_name(row);
         let looks = looks.get(&name).copied().unwrap_or(Looks { colour: 0, dash: 0 });
         let shown = escape(&name);
         let _ = write!(
             html,
-            "<li><button type=\"button\" aria-pressed=\"true\" data-series=\"{shown}\" class=\"{}\">{}{shown}\
+            "<li><button type=\"button\" aria-pressed=\"{pressed}\" data-series=\"{shown}\" class=\"{}\">{}{shown}\
              </button></li>",
             looks.classes(),
             swatch(looks)

@@ -68,9 +68,9 @@ fn clock(run: &Run) -> Vec<(String, String)> {
         pair("source", &clock.source),
         pair("kernel's clock source", &clock.kernel_source),
         pair("resolution", format!("{} ns", clock.resolution_ns)),
-        pair("median cost of a read", format!("{} ns", clock.read_cost_ns)),
-        pair("nanoseconds a tick", clock.ns_per_tick),
-        pair("bound on its calibration error", format!("{} ppm", clock.calibration_error_ppm)),
+        pair("median cost of a read", quantities::duration(clock.read_cost_ns)),
+        pair("nanoseconds a tick", format!("{:.6}", clock.ns_per_tick)),
+        pair("bound on its calibration error", format!("{:.1} ppm", clock.calibration_error_ppm)),
     ]
 }
 

@@ -20,7 +20,7 @@ use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
 use crate::chains::{Step, chains};
-use crate::charts::{ladder as ladder_chart, percentiles, rounds, series, svg};
+use crate::charts::{percentiles, ranking, rounds, series, svg};
 use crate::page_text::{tied, words};
 use crate::{exchanges, findings, trust, wording};
 use template::{SCRIPT, STYLE, rendered};
@@ -53,7 +53,9 @@ fn view(run: &Run) -> Value {
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
         chart.map(|chart_html| context! { group => &group.name, chart_html })
     };
-    let curves: Value = groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks))).collect();
+    let top_finding = run.findings.first();
+    let curves: Value =
+        groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, top_finding))).collect();
     let courses: Value = groups
         .iter()
         .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
@@ -81,7 +83,7 @@ fn view(run: &Run) -> Value {
         calibrations => wording::calibrations(run).into_iter().map(calibration).collect::<Value>(),
         things => ladder::things(&run.cases),
         by_bytes => groups.iter().any(|group| group.kind == ladder::Kind::Exchanges),
-        ladder_html => ladder_chart::chart(run, &looks),
+        ranking_html => ranking::chart(run, &looks),
         shared_link => crate::links::shared(run),
         links => Serde(links::of(run)),
         has_latency => groups.is_empty() || groups.iter().any(|group| group.kind != ladder::Kind::Streams),

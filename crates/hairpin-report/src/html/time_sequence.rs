@@ -6,7 +6,7 @@ use hairpin_model::run::Run;
 use hairpin_model::summary::CaseSummary;
 use hairpin_model::time_sequence::TimeSequence;
 
-use crate::charts::time_sequence as chart;
+use crate::charts::{exchange_bar, time_sequence as chart};
 use crate::page_text::tied;
 use crate::time_sequence::words::{self, Clock};
 use crate::time_sequence::{lines, traced};
@@ -31,6 +31,7 @@ fn one(row: &CaseSummary, sequence: &TimeSequence) -> Value {
         about => tied(&words::about(sequence)),
         how_to_read => words::how_to_read(sequence, &clock),
         drawn_from => tied(&words::drawn_from(row, sequence)),
+        bar_html => exchange_bar::chart(sequence),
         chart_html => chart::chart(row, sequence),
         unit => clock.unit(),
         events => events(sequence, &clock),

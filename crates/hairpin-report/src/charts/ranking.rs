@@ -1,5 +1,5 @@
-//! The ladder: a lane a case on one logarithmic axis. A dot is the p50, the box behind it its interval, the thick line
-//! runs to the p99, the thin one to the greatest.
+//! The ranking: a lane a case on one logarithmic axis. A dot is the p50, the box behind it its interval, the thick line
+//! runs to the p99, the thin one to the maximum.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>) -> Option<String
     let axis = Axis::log(shown.flat_map(marks_ns))?;
     let ticks = axis.time_ticks(9);
     let grid = grid(&ticks);
-    let mut html = String::from("<div class=\"ladder\" role=\"list\">");
+    let mut html = String::from("<div class=\"ranking\" role=\"list\">");
     html.push_str(&scale(&ticks, "top"));
     for group in ladder::groups(&run.cases) {
         group_lanes(&mut html, &group, &axis, &grid, looks);
