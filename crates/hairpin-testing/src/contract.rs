@@ -163,8 +163,10 @@ fn case_faults(faults: &mut Faults, place: &str, summary: &Value, hosts: usize) 
     let flows = list(summary, "flows");
     let same = flows.len() == list(case, "flows").len() && !flows.is_empty();
     faults.unless(same, &join(place, "flows"), "are not the flows of the case");
+    // Figures are of the rounds in one state of the machine, samples of all.
+    let one_state = list(summary, "other_states").is_empty();
     for (number, flow) in flows.iter().enumerate() {
-        flow_faults(faults, &format!("{place}.flows[{number}]"), flow);
+        flow_faults(faults, &format!("{place}.flows[{number}]"), flow, one_state);
     }
     if let [flow] = flows {
         for name in ["latency_ns", "rate_per_s", "ledger"] {
@@ -207,13 +209,14 @@ fn settings_faults(faults: &mut Faults, place: &str, flow: &Value) {
     });
 }
 
-/// What was measured of a flow.
-fn flow_faults(faults: &mut Faults, place: &str, flow: &Value) {
+/// What was measured of a flow; in one state of the machine a figure is there where the samples suffice.
+fn flow_faults(faults: &mut Faults, place: &str, flow: &Value, one_state: bool) {
     settings_faults(faults, place, flow);
     let samples = faults.need(flow, place, "samples", Kind::Count).as_u64().unwrap_or(0);
     let is_stream = flow["load"]["kind"] == "stream";
     // A stream has no answers, and so no latencies.
-    latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], if is_stream { 0 } else { samples });
+    let of_latency = if is_stream { 0 } else { samples };
+    latency_faults(faults, &join(place, "latency_ns"), &flow["latency_ns"], of_latency, one_state);
     figure_faults(faults, &join(place, "rate_per_s"), flow.get("rate_per_s"), samples > 0);
     let goodput = flow.get("goodput_bytes_per_s");
     figure_faults(faults, &join(place, "goodput_bytes_per_s"), goodput, false);
@@ -233,12 +236,13 @@ fn end_faults(faults: &mut Faults, place: &str, end: &Value, hosts: usize) {
     faults.need(end, place, "effective_options", Kind::List);
 }
 
-fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u64) {
+fn latency_faults(faults: &mut Faults, place: &str, latency: &Value, samples: u64, one_state: bool) {
     let mut smaller = ("", 0.0);
     for (name, needs) in LATENCIES {
         let place = join(place, name);
         let figure = latency.get(name);
-        figure_faults(faults, &place, figure, samples >= *needs);
+        // A state has at least one round, and each round some samples.
+        figure_faults(faults, &place, figure, samples >= *needs && (one_state || *needs <= 1));
         let Some(value) = figure.and_then(|figure| figure["value"].as_f64()) else { continue };
         faults.unless(
             samples >= *needs,
