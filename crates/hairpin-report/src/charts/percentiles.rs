@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hairpin_model::finding::Finding;
 use hairpin_model::ladder::{self, Group};
 use hairpin_model::quantities;
+use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, CurvePoint};
 
 use super::axis::{Axis, Nines, Tick};
@@ -24,11 +24,7 @@ const STEPS: f64 = 2000.0;
 /// would set the scale for all others.
 ///
 /// Few curves are shown at first (see [`shown_at_first`]); the legend shows the others.
-pub(crate) fn chart(
-    group: &Group<'_>,
-    looks: &BTreeMap<String, Looks>,
-    top_finding: Option<&Finding>,
-) -> Option<String> {
+pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Run) -> Option<String> {
     let (rows, invalid): (Vec<&CaseSummary>, Vec<&CaseSummary>) =
         group.rows.iter().copied().filter(|row| points(row).next().is_some()).partition(|row| row.valid);
     let axis = Axis::log(rows.iter().flat_map(|row| points(row).map(|point| point.latency_ns)))?;
@@ -40,7 +36,7 @@ pub(crate) fn chart(
          <svg class=\"chart percentiles\" width=\"100%\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
     );
     html.push_str(&grid(&axis, &nines));
-    let shown = shown_at_first(&rows, top_finding);
+    let shown = shown_at_first(&rows, run);
     let mut curves = String::new();
     let mut marks = String::new();
     for (row, shown) in rows.iter().zip(&shown) {
@@ -63,16 +59,18 @@ pub(crate) fn chart(
     Some(html)
 }
 
-/// Which of the rows are drawn at first: all where they are few; else the fastest, the slowest, plain TCP, and the first
+/// Which of the rows are drawn at first: all where they are few; else the fastest, the slowest, the reference transport, and the first
 /// that the top finding names.
-fn shown_at_first(rows: &[&CaseSummary], top_finding: Option<&Finding>) -> Vec<bool> {
+fn shown_at_first(rows: &[&CaseSummary], run: &Run) -> Vec<bool> {
     if rows.len() <= MOST_SHOWN {
         return vec![true; rows.len()];
     }
     let mut by_p50: Vec<usize> = (0..rows.len()).filter(|place| rows[*place].p50_ns().is_some()).collect();
     by_p50.sort_by(|a, b| rows[*a].p50_ns().unwrap_or(0.0).total_cmp(&rows[*b].p50_ns().unwrap_or(0.0)));
-    let found = rows.iter().position(|row| top_finding.is_some_and(|top| top.cases.contains(&row.id)));
-    let reference = rows.iter().position(|row| ladder::row_name(row) == "tcp");
+    let found = rows.iter().position(|row| run.findings.first().is_some_and(|top| top.cases.contains(&row.id)));
+    let is_reference =
+        |row: &CaseSummary| run.cards.get(&row.case.flow().transport).is_some_and(|card| card.is_reference);
+    let reference = rows.iter().position(|row| is_reference(row));
     let shown = [by_p50.first().copied(), by_p50.last().copied(), reference, found];
     (0..rows.len()).map(|place| shown.contains(&Some(place))).collect()
 }

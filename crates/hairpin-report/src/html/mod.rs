@@ -53,9 +53,8 @@ fn view(run: &Run) -> Value {
     let panel = |group: &ladder::Group<'_>, chart: Option<String>| {
         chart.map(|chart_html| context! { group => &group.name, chart_html })
     };
-    let top_finding = run.findings.first();
     let curves: Value =
-        groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, top_finding))).collect();
+        groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, run))).collect();
     let courses: Value = groups
         .iter()
         .filter_map(|group| panel(group, course.as_ref().and_then(|course| course.panels(group, &looks))))
