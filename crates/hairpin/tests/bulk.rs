@@ -53,6 +53,10 @@ fn connections_share_the_load_and_each_carries_its_count() {
     assert_eq!(number(&received["bytes"]), 200_000, "{received}");
     let timed: u64 = list(&received["interval_bytes"]).iter().map(number).sum();
     assert!((200_000..=220_000).contains(&timed), "with the warm-up of connections that are behind: {received}");
+    // One connection sends 22 writes and its hello.
+    let client = list(&round["outcome"]["ends"][0]["facts"]);
+    let segments = client.iter().find(|fact| fact["name"] == "tcp_info.data_segments_out").expect("TCP counts them");
+    assert!(segments["value"].as_f64() >= Some(100.0), "of all connections: {segments}");
     place.assert_nothing_left();
 }
 

@@ -1,8 +1,9 @@
 //! The load of a one-way flow: one end sends, the other receives, whichever of them is the client.
 //!
-//! The sender tells over control when its warm-up is over, from when on the receiver times what arrives, and how much it has sent
-//! once it has ended, so that the receiver knows what is still to come. The receiver ends when all has come or, where messages may be lost, when nothing came for a while. A receiver whose user ends
-//! the run tells the sender to stop, and takes what is on its way.
+//! The sender says over control when its warm-up is over, from when on the receiver times what arrives, and how much it has sent
+//! once it has ended, so that the receiver knows what is still to come. The receiver ends when all has come or, where messages
+//! may be lost, when nothing came for a while. A receiver whose user ends the run tells the sender to stop, and takes what is on
+//! its way.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -148,9 +149,9 @@ impl OneWay<'_> {
             ended: &ended,
             tells_of_the_user: is_client && !self.sends(),
             stops_with_the_user: is_client && self.sends(),
-            tells_of_the_begin: self.sends(),
+            announces_measuring: self.sends(),
             usage: Usage::now(),
-            measures: false,
+            sender_measures: false,
             sent: None,
             failure: None,
             stalled: Stalled {
@@ -283,12 +284,12 @@ struct Told<'a> {
     tells_of_the_user: bool,
     /// This end sends and is the user's.
     stops_with_the_user: bool,
-    /// This end sends: it tells when its warm-up is over.
-    tells_of_the_begin: bool,
+    /// This end sends: it says when its warm-up is over.
+    announces_measuring: bool,
     /// From the first measured message on.
     usage: Usage,
     /// The sender's warm-up is over.
-    measures: bool,
+    sender_measures: bool,
     sent: Option<Totals>,
     failure: Option<Failure>,
     stalled: Stalled<'a>,
@@ -343,7 +344,7 @@ impl Told<'_> {
             let Some(message) = self.peer.heard()? else { return Ok(()) };
             match message {
                 Message::Progress(_) => {}
-                Message::Measuring => self.measures = true,
+                Message::Measuring => self.sender_measures = true,
                 Message::Sent(all) => {
                     self.sent = Some(Totals { messages: all.messages_sent, bytes: all.bytes_sent });
                 }
@@ -357,7 +358,7 @@ impl Told<'_> {
 
 impl Marks for Told<'_> {
     fn begin(&mut self) {
-        if self.tells_of_the_begin
+        if self.announces_measuring
             && let Err(failure) = self.peer.tell(&Message::Measuring)
         {
             self.fail(failure);
@@ -366,7 +367,7 @@ impl Marks for Told<'_> {
     }
 
     fn measures(&mut self) -> bool {
-        self.measures
+        self.sender_measures
     }
 
     fn progress(&mut self, so_far: &Tally) {
