@@ -217,14 +217,15 @@ fn is_special(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::UnixListener;
 
-    /// A stand-in for the binary: a shell script.
+    /// A stand-in for the binary: a shell script. Another process writes it: a file that this one had open for writing
+    /// may be open in a child of another thread too, which has not yet called execve, and could not be run (ETXTBSY).
     fn stand_in(place: &Path, script: &str) -> PathBuf {
         let path = place.join("stand-in");
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let write = r#"printf '#!/bin/sh\n%s\n' "$1" > "$0" && chmod 755 "$0""#;
+        let written = Command::new("sh").arg("-c").arg(write).arg(&path).arg(script).status().unwrap();
+        assert!(written.success(), "{written}");
         path
     }
 
