@@ -141,7 +141,22 @@ mod tests {
         assert_eq!((summary.rounds, summary.flow().samples, summary.round_points.len()), (1, 50, 1));
         assert_eq!(summary.flow().curve.last().map(|point| point.latency_ns), Some(1000.0));
         assert_eq!(summary.failed_rounds, ["round 2: the server is gone (hint: none)"]);
+        let started_ns = fixture.rounds.iter().map(|round| round.started_ns).collect::<Vec<_>>();
+        assert_eq!(summary.failed_rounds_started_ns, [started_ns[2]]);
         assert!(summary.valid);
+    }
+
+    #[test]
+    fn a_round_says_how_many_of_its_messages_did_not_arrive() {
+        let case = Case::ping_pong("udp");
+        let mut fixture = Fixture::new();
+        fixture.round(&case, 0, &back_to_back(&[], &[1000; 50]));
+        fixture.round_with(&case, 1, &back_to_back(&[], &[1000; 50]), |measured| {
+            let ledger = &mut measured.flows[0].ledger;
+            (ledger.sent, ledger.received, ledger.late) = (53, 50, 1);
+        });
+        let lost: Vec<u64> = fixture.run().cases[0].round_points.iter().map(|point| point.lost).collect();
+        assert_eq!(lost, [0, 3]);
     }
 
     proptest! {
