@@ -69,7 +69,8 @@ impl Kind {
 #[must_use]
 pub fn things_with_latency(cases: &[CaseSummary]) -> String {
     let has = |kind: &Kind| cases.iter().any(|row| Kind::of(&row.case) == *kind);
-    let things: Vec<&str> = [Kind::RoundTrips, Kind::Exchanges].iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
+    let things: Vec<&str> =
+        [Kind::RoundTrips, Kind::Exchanges].iter().filter(|kind| has(kind)).map(|kind| kind.a_thing()).collect();
     things.join(" or ")
 }
 

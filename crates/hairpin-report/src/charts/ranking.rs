@@ -98,11 +98,8 @@ impl Lanes<'_> {
         }
         if let Some((low, high)) = self.quantity.figure(row).and_then(Figure::interval) {
             let width = percent((self.axis.place(high) - self.axis.place(low)).max(0.0));
-            let _ = write!(
-                svg,
-                "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>",
-                at(low)
-            );
+            let _ =
+                write!(svg, "<rect class=\"interval\" x=\"{}\" width=\"{width}\" y=\"-8\" height=\"16\"/>", at(low));
         }
         let _ = write!(svg, "<circle class=\"p50\" cx=\"{}\" r=\"4.5\"/></svg></svg></span>", at(value));
         svg

@@ -210,14 +210,20 @@ impl Course {
 
     /// What the marks mean, of those that the group has.
     fn legend(&self, group: &Group<'_>) -> String {
-        let any = |is_so: fn(&RoundPoint) -> bool| {
-            group.rows.iter().any(|row| points(row, self.quantity).any(is_so))
-        };
+        let any = |is_so: fn(&RoundPoint) -> bool| group.rows.iter().any(|row| points(row, self.quantity).any(is_so));
         let with_failures = group.rows.iter().any(|row| !row.failed_rounds_started_ns.is_empty());
         let keys = [
-            (any(|point| point.lost > 0), "<use class=\"lost\" href=\"#m-lost\" x=\"9\" y=\"9\"/>", "messages lost in the round"),
+            (
+                any(|point| point.lost > 0),
+                "<use class=\"lost\" href=\"#m-lost\" x=\"9\" y=\"9\"/>",
+                "messages lost in the round",
+            ),
             (with_failures, "<use class=\"failed\" href=\"#m-failed\" x=\"9\" y=\"9\"/>", "round failed: no figure"),
-            (any(|point| point.state == SLOWED), "<circle class=\"slowed\" cx=\"9\" cy=\"9\" r=\"8\"/>", "machine slowed"),
+            (
+                any(|point| point.state == SLOWED),
+                "<circle class=\"slowed\" cx=\"9\" cy=\"9\" r=\"8\"/>",
+                "machine slowed",
+            ),
         ];
         let items: String = keys
             .iter()

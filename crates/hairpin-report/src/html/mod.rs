@@ -58,10 +58,7 @@ fn view(run: &Run) -> Value {
     };
     let curves: Value =
         groups.iter().filter_map(|group| panel(group, percentiles::chart(group, &looks, run))).collect();
-    let courses: Value = groups
-        .iter()
-        .filter_map(|group| panel(group, rounds::chart(group, &looks)))
-        .collect();
+    let courses: Value = groups.iter().filter_map(|group| panel(group, rounds::chart(group, &looks))).collect();
     let has = |quantity: Quantity| groups.iter().any(|group| Quantity::of(group.kind) == quantity);
     let rankings: Value = [Quantity::Latency, Quantity::Goodput]
         .into_iter()

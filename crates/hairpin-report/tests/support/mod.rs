@@ -3,6 +3,7 @@
 //! The figures are shaped like those of a two-CPU virtual machine; none of them was measured.
 #![allow(dead_code, unreachable_pub, reason = "each test file, and the preview, takes its own part of this module")]
 
+pub mod bulk;
 pub mod links;
 pub mod small_writes;
 
