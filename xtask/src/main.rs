@@ -73,6 +73,11 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Takes docs/ranking.png, the README's picture, from the report of a saved survey
+    Ranking {
+        /// The run's folder
+        run: PathBuf,
+    },
     /// A static binary with manual pages and completions in a tar.gz below target/dist, tried in an empty root
     Dist,
     /// Hairpin's figures beside those of a bare loop, or of another build
@@ -160,6 +165,7 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             documents::catalog(root, &binary, check).map(says)
         }
         Chore::Schema { check } => documents::schema(root, check).map(says),
+        Chore::Ranking { run } => picture::ranking(root, &run).map(says),
         Chore::Dist => dist::run(root).map(says),
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
         Chore::Coverage { runs, injected, over, transports, out, record } => {

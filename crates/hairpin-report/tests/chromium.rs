@@ -360,3 +360,72 @@ fn tables_are_sorted_by_value_and_curves_are_shown_by_buttons() {
         "{said}"
     );
 }
+
+/// Says whether all that has text can be reached where the page's own script is taken out: visible, or below a summary, or in a
+/// panel that a radio button shows.
+const WITHOUT_SCRIPT: &str = "<script>addEventListener('load', function () {\
+    Array.from(document.querySelectorAll('details')).forEach(function (one) { one.open = true; });\
+    var unseen = new Set(), inputs = Array.from(document.querySelectorAll('.tabs > input'));\
+    function of(all) { return all.filter(function (one) { return !one.checkVisibility(); }); }\
+    var leaves = Array.from(document.querySelectorAll('main p, main li, main td, main th, main figure, main svg.chart, main .curve'));\
+    var hidden = of(leaves);\
+    inputs.forEach(function (input) { input.checked = true; hidden = of(hidden); });\
+    hidden = hidden.filter(function (one) { return !one.closest('.with-script'); });\
+    parent.postMessage({ name: name, said: { leaves: leaves.length, hidden: hidden.length } }, '*');\
+    });</script></body>";
+
+#[test]
+#[ignore = "needs chromium"]
+fn everything_can_be_reached_without_the_script() {
+    let browser = or_skip!(chromium());
+    let frames = runs().map(|(name, run)| {
+        let page = hairpin_report::html::render(&run);
+        let (before, own) = page.split_once("<script>").expect("the page has one script");
+        let (_, after) = own.split_once("</script>").expect("its end");
+        (name.to_owned(), 1280, format!("{before}{}", after.replacen("</body>", WITHOUT_SCRIPT, 1)))
+    });
+    let told = told(&browser, false, &frames);
+    for (name, ..) in &frames {
+        assert!(told[name]["leaves"].as_u64().is_some_and(|leaves| leaves > 100), "{name}: {told}");
+        assert_eq!(told[name]["hidden"], 0, "{name}: {told}");
+    }
+}
+
+#[test]
+#[ignore = "needs chromium"]
+fn a_page_in_dark_colours_is_printed_black_on_white_and_whole() {
+    let browser = or_skip!(chromium());
+    for (name, run) in runs() {
+        // As on paper: the rules for print hold on the screen too, and the reader has chosen dark colours.
+        let page = hairpin_report::html::render(&run).replace("@media print {", "@media all {").replacen(
+            "<html lang=\"en\">",
+            "<html lang=\"en\" data-theme=\"dark\">",
+            1,
+        );
+        let page = page.replacen("</body>", PRINTED, 1);
+        let told = told(&browser, true, &[(name.to_owned(), 700, page)]);
+        let said = &told[name];
+        assert_eq!((&said["paper"], &said["ink"]), (&"rgb(255, 255, 255)".into(), &"rgb(0, 0, 0)".into()), "{name}");
+        assert_eq!((&said["content"], &said["closed"]), (&700.into(), &0.into()), "{name}: {said}");
+        assert_eq!(
+            (&said["panels"], &said["cut"], &said["apart"]),
+            (&0.into(), &"".into(), &0.into()),
+            "{name}: {said}"
+        );
+    }
+}
+
+/// Says how the page looks on paper: its colours and width, details that are closed, panels that are hidden, tables that are
+/// cut, and findings or charts that a page may break.
+const PRINTED: &str = "<script>addEventListener('load', function () {\
+    dispatchEvent(new Event('beforeprint'));\
+    var style = getComputedStyle(document.body);\
+    function all(selector) { return Array.from(document.querySelectorAll(selector)); }\
+    function count(selector, is) { return all(selector).filter(is).length; }\
+    var cut = all('.scroll').filter(function (one) { return one.checkVisibility() && one.firstElementChild.getBoundingClientRect().right > 701; });\
+    parent.postMessage({ name: name, said: { paper: style.backgroundColor, ink: style.color, content: document.documentElement.scrollWidth,\
+        closed: all('.finding details:not([open]), #method details:not([open])').length,\
+        panels: count('.panel, .panel > h3', function (one) { return !one.checkVisibility(); }),\
+        cut: cut.map(function (one) { return one.getAttribute('aria-label'); }).join(','),\
+        apart: count('.finding, .panel-small, .panel > .plot, .plot.sequence, figure.over-time, .lane-row, tr', function (one) { return getComputedStyle(one).breakInside !== 'avoid'; }) } }, '*');\
+    });</script></body>";

@@ -149,7 +149,7 @@ impl Course {
             let _ = write!(also, "<use class=\"lost\" href=\"#m-lost\" x=\"{x}\" y=\"{INSIDE}\"/>");
         }
         format!(
-            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/>{also}</g>",
+            "<g class=\"mark\"><title>{}</title><use href=\"#m{}\" x=\"{x}\" y=\"{y}\"/></g>{also}",
             escape(&words),
             looks.colour,
         )
