@@ -136,13 +136,13 @@ mod tests {
         fixture.round(&case, 0, &back_to_back(&[], &[1000; 50]));
         fixture.round_with(&case, 1, &back_to_back(&[], &[9000; 50]), |measured| measured.interrupted = true);
         fixture.failed(&case, 2, "the server is gone");
+        let failed_ns = fixture.rounds[2].started_ns;
         let run = fixture.run();
         let summary = &run.cases[0];
         assert_eq!((summary.rounds, summary.flow().samples, summary.round_points.len()), (1, 50, 1));
         assert_eq!(summary.flow().curve.last().map(|point| point.latency_ns), Some(1000.0));
         assert_eq!(summary.failed_rounds, ["round 2: the server is gone (hint: none)"]);
-        let started_ns = fixture.rounds.iter().map(|round| round.started_ns).collect::<Vec<_>>();
-        assert_eq!(summary.failed_rounds_started_ns, [started_ns[2]]);
+        assert_eq!(summary.failed_rounds_started_ns, [failed_ns]);
         assert!(summary.valid);
     }
 
