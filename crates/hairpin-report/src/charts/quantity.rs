@@ -95,6 +95,14 @@ impl Quantity {
         })
     }
 
+    /// How many labels an axis across the page has room for.
+    pub(crate) fn most_ticks(self) -> usize {
+        match self {
+            Self::Latency => 9,
+            Self::Goodput => 6,
+        }
+    }
+
     /// An interval in the unit of its value.
     pub(crate) fn bounds(self, value: f64, (low, high): (f64, f64)) -> String {
         let bounds = match self {

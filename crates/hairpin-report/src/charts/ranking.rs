@@ -20,7 +20,7 @@ pub(crate) fn chart(run: &Run, looks: &BTreeMap<String, Looks>, quantity: Quanti
     let groups = || groups.iter().filter(|group| Quantity::of(group.kind) == quantity);
     let rows = groups().flat_map(|group| &group.rows).filter(|row| value_of(quantity, row).is_some());
     let axis = Axis::log(rows.flat_map(|row| marks(quantity, row)))?;
-    let ticks = axis.ticks(9, |value| quantity.tick(value));
+    let ticks = axis.ticks(quantity.most_ticks(), |value| quantity.tick(value));
     let lanes = Lanes { quantity, axis, grid: grid(&ticks), looks };
     let mut html = String::from("<div class=\"ranking\" role=\"list\">");
     html.push_str(&scale(&ticks, "top", quantity.name()));
