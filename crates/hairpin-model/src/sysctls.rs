@@ -38,6 +38,13 @@ impl Sysctls {
         Ok(self)
     }
 
+    /// These settings and those; of one that both have, the other's value.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// The names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))

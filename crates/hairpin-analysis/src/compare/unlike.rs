@@ -63,11 +63,12 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
         let common = own.iter().filter(|(key, _)| other.contains_key(*key)).map(|(_, id)| *id);
         described(run, &common.collect())
     });
+    let extents_follow = keys.differs().is_some() && is_ordered_alike(baseline, candidate);
     let what: BTreeSet<_> = sides.iter().flat_map(BTreeMap::keys).collect();
     let described = what.into_iter().filter_map(|key| {
         let [baseline, candidate] =
             [0, 1].map(|side: usize| sides[side].get(key).cloned().unwrap_or_else(|| "-".to_owned()));
-        let follows = key.1 == CPUS_USED && keys.ignore(About::Placement);
+        let follows = key.1 == CPUS_USED && keys.ignore(About::Placement) || key.0 == Kind::Plan && extents_follow;
         let differ = baseline != candidate && !follows;
         differ.then(|| Difference { kind: key.0, what: key.1.clone(), baseline, candidate })
     });
@@ -76,6 +77,17 @@ pub fn unlike(baseline: &Run, candidate: &Run) -> Vec<Difference> {
     let mut differences: Vec<Difference> = described.chain(links).collect();
     differences.sort_by(|one, other| (one.kind, &one.what).cmp(&(other.kind, &other.what)));
     differences
+}
+
+/// Whether both runs were asked for the same number of messages, warm-up and time-out: then these differ only where they
+/// follow from the case, as the warm-up of `auto` does.
+fn is_ordered_alike(baseline: &Run, candidate: &Run) -> bool {
+    const ORDERS: &[&str] = &["count", "duration", "exchanges", "warmup", "timeout"];
+    let asked = |run: &Run| {
+        let knobs = run.plan.knobs.iter().filter(|(name, _)| ORDERS.contains(&name.as_str()));
+        knobs.cloned().collect::<Vec<_>>()
+    };
+    baseline.plan.experiment == candidate.plan.experiment && asked(baseline) == asked(candidate)
 }
 
 /// The identities of the cases by what the same case of the other run has in common with each.
