@@ -312,6 +312,10 @@ fn a_limit_on_file_sizes_loses_nothing_of_what_was_measured() {
     let unsaved = list(&run["unsaved"]).iter().filter(is_a_round).count();
     let saved = rounds(&place.path("run")).len();
     assert!(unsaved > 0 && saved > 0 && saved + unsaved == 20, "{saved} saved, {unsaved} not");
+    // The summary found no room either: a later reader is told why, and not that the run was killed.
+    let later = on_one_line(&place.hairpin(&["report", "run"]).stdout);
+    assert!(later.starts_with("PARTIAL RUN: not all was saved: round "), "{later}");
+    assert!(!later.contains("still running or was killed"), "{later}");
     place.assert_nothing_left();
 }
 
