@@ -183,7 +183,8 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     let mut link = Link::open(&engine.link_setup(), number, order, &card)?;
     let own = OwnNamespace::open(&order.case)?;
     let own_path = own.as_ref().map(OwnNamespace::path);
-    let namespace = |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
+    let namespace =
+        |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
     let (client, server) = (namespace(Link::client_namespace), namespace(Link::server_namespace));
     if !order.case.sysctls.is_empty() {
         [&client, &server].into_iter().flatten().try_for_each(|path| sysctl::set(order, path))?;

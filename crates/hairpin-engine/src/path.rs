@@ -14,8 +14,8 @@ use hairpin_model::digest::digest;
 use hairpin_model::round::{Failure, RoundOrder};
 
 use crate::clock::RealClock;
-use crate::links::traces::Traces;
 use crate::links::namespace;
+use crate::links::traces::Traces;
 use crate::links::{LinkEnd, LinkOrder, LogTo, Numbered, RunningLink};
 use crate::placement::Cpus;
 use crate::store::Folder;

@@ -47,7 +47,10 @@ pub(crate) fn until_missed(run: &Run) -> Option<String> {
     let p50s = run.cases.iter().filter(|row| row.valid).filter_map(|row| Some((row, row.flow().latency_ns.p50?)));
     let half = |p50: &Figure| Some((p50.high? / p50.low?).sqrt() - 1.0);
     if let Some((row, _)) = p50s.clone().find(|(_, p50)| half(p50).is_none()) {
-        return Some(format!("--until {text} was not reached: {} has no interval (hint: a longer --at-most)", row.label));
+        return Some(format!(
+            "--until {text} was not reached: {} has no interval (hint: a longer --at-most)",
+            row.label
+        ));
     }
     let halves = p50s.filter_map(|(row, p50)| Some((row, half(&p50)?)));
     let (widest, half) = halves.max_by(|(_, one), (_, other)| one.total_cmp(other))?;

@@ -1,8 +1,6 @@
 //! The text of runs compared.
 
-use hairpin_model::comparison::{
-    BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike,
-};
+use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, ComparisonRow, InvalidCase, Unlike};
 use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::summary::Verdict;
 use hairpin_report::terminal::{Look, render_comparison};
@@ -121,7 +119,8 @@ fn the_side_that_may_not_be_used_is_named() {
 
 #[test]
 fn what_differs_is_told_first() {
-    let differs = Unlike { what: "option nodelay".to_owned(), baseline: "on".to_owned(), candidate: "off".to_owned() };
+    let differs =
+        Unlike { what: "option nodelay".to_owned(), baseline: "on".to_owned(), candidate: "off".to_owned() };
     let report = ComparisonReport { differs: Some(differs), ..comparison() };
     let text = render_comparison(&report, &plain(100));
     assert!(text.starts_with("The runs differ in: option nodelay (on, off).\n3 figures compared"), "{text}");

@@ -302,7 +302,8 @@ fn unlike_runs_are_compared_only_on_request() {
     ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "udp"]).refused();
-    let refused = "the runs have no case in common and differ in transport (pipe and tcp against udp), which is not one value";
+    let refused =
+        "the runs have no case in common and differ in transport (pipe and tcp against udp), which is not one value";
     assert!(ran.stderr.contains(refused), "{ran:#?}");
     let other = [
         "round-trip",

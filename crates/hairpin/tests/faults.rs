@@ -354,6 +354,23 @@ fn an_alarm_that_somebody_sends_fails_no_round() {
 }
 
 #[test]
+fn a_case_whose_rounds_fail_alike_is_given_up_and_the_others_go_on() {
+    let place = Place::new();
+    let plan = "round-trip --placement same-cpu --transport tcp,pipe --rounds 8 --count 10 --all --out run";
+    let ran = or_skip!(in_namespaces(&place, "-rn", &format!("exec \"$0\" {plan}"))).with_code(3);
+    let run = place.json(&["report", "run"]);
+    let skipped = list(&run["skipped"]);
+    assert_eq!(skipped.len(), 1, "{skipped:?}");
+    assert_eq!(skipped[0]["case"], "tcp block same-cpu");
+    assert_eq!(skipped[0]["reason"], "given up after 3 rounds in a row failed alike");
+    assert_eq!((causes(case(&run, "tcp")).len(), &case(&run, "pipe")["rounds"]), (3, &json!(8)));
+    assert_eq!((&run["state"], &run["plan"]["rounds_ordered"]), (&json!("complete"), &json!(11)));
+    let told =
+        "tcp block same-cpu: given up after 3 rounds in a row failed alike: client: cannot connect to 127.0.0.1:";
+    assert_eq!(ran.stderr.matches(told).count(), 1, "at once, and once: {ran:#?}");
+}
+
+#[test]
 fn a_loopback_that_is_down_is_told_with_a_hint() {
     let place = Place::new();
     let plan = "round-trip --placement same-cpu --transport icmp,tcp,udp --rounds 3 --count 10 --all --out run";

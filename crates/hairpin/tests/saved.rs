@@ -296,7 +296,10 @@ fn a_complete_run_without_its_last_line_is_still_reported() {
     assert_eq!(ran.stdout.matches(told).count(), 1, "{ran:#?}");
     assert!(!ran.stdout.contains("PARTIAL RUN"), "{ran:#?}");
     let ran = place.hairpin(&["analyse", "run"]).refused();
-    assert!(ran.stderr.contains("rounds.jsonl: its last line is cut short"), "the figures would be of fewer: {ran:#?}");
+    assert!(
+        ran.stderr.contains("rounds.jsonl: its last line is cut short"),
+        "the figures would be of fewer: {ran:#?}"
+    );
 }
 
 #[test]

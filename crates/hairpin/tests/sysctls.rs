@@ -44,8 +44,7 @@ fn names_that_are_no_settings_of_a_namespace_are_refused_before_anything_runs() 
             assert!(ran.stderr.contains(told), "{given}: {ran:#?}");
         }
     }
-    let twice =
-        ["round-trip", "--sysctl", "net.ipv4.tcp_sack=1", "--sysctl", "net.ipv4.tcp_sack=0", "--out", "run"];
+    let twice = ["round-trip", "--sysctl", "net.ipv4.tcp_sack=1", "--sysctl", "net.ipv4.tcp_sack=0", "--out", "run"];
     assert!(place.hairpin(&twice).refused().stderr.contains("--sysctl net.ipv4.tcp_sack is given twice"));
     assert!(!place.path("run").exists());
 }
@@ -124,7 +123,8 @@ fn the_host_keeps_its_value_meanwhile_and_after_a_kill() {
     let before = on_the_host(AUTOCORKING);
     let other = if before.trim() == "0" { "1" } else { "0" };
     let values = format!("{AUTOCORKING}={other}");
-    let plan = ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "900", "--duration", "60ms"];
+    let plan =
+        ["round-trip", "--transport", "tcp", "--placement", "same-cpu", "--rounds", "900", "--duration", "60ms"];
     let mut running = place.start(&[&plan[..], &["--sysctl", &values, "--out", "run"]].concat());
     until("a round is saved", || saved_rounds(&place.path("run")) > 0);
     running.busy_server();

@@ -36,7 +36,9 @@ pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
             && !order.allow_unmet_options
         {
             return Err(Failure {
-                cause: format!("sysctl {name}={value} was not granted in the network namespace of the round: {error}"),
+                cause: format!(
+                    "sysctl {name}={value} was not granted in the network namespace of the round: {error}"
+                ),
                 hint: "--allow-unmet-options goes on with what was granted".to_owned(),
             });
         }

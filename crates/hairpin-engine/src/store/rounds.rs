@@ -44,15 +44,13 @@ pub(super) struct Rounds {
 }
 
 /// The rounds that were written in that format; none where the file is missing.
-pub(super) fn read(
-    folder: &Folder,
-    format: u32,
-    memory: &mut Memory,
-) -> Result<Rounds, StoreError> {
+pub(super) fn read(folder: &Folder, format: u32, memory: &mut Memory) -> Result<Rounds, StoreError> {
     match folder.file(FILE, limits::ROUNDS_BYTES) {
         Ok(file) => records(BufReader::new(file.take(limits::ROUNDS_BYTES)), format, memory)
             .map_err(|cause| folder.damaged(FILE, cause)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Rounds { records: Vec::new(), is_cut_short: false }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Ok(Rounds { records: Vec::new(), is_cut_short: false })
+        }
         Err(error) => Err(folder.error("read", FILE)(error)),
     }
 }

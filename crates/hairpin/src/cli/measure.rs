@@ -151,8 +151,8 @@ impl Bench {
         if self.may_enter_links {
             return Ok(false);
         }
-        let home = namespace::prepare()
-            .map_err(|why| Stopped::usage(format!("cannot make network namespaces: {why}")))?;
+        let home =
+            namespace::prepare().map_err(|why| Stopped::usage(format!("cannot make network namespaces: {why}")))?;
         self.may_enter_links = true;
         if home.is_original() {
             return Ok(false);

@@ -81,9 +81,10 @@ pub fn may_set(name: &str) -> Result<(), WhyNot> {
 fn not_settable(name: &str, problem: &str) -> WhyNot {
     WhyNot {
         reason: format!("kernel setting `{name}` cannot be changed for a round alone: {problem}"),
-        hint: "only settings of each network namespace can; have the administrator set another, make a run with each \
+        hint:
+            "only settings of each network namespace can; have the administrator set another, make a run with each \
                value and use `hairpin compare`"
-            .to_owned(),
+                .to_owned(),
     }
 }
 
