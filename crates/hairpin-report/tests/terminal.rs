@@ -1,7 +1,7 @@
 //! The terminal text: snapshots that were read by people, and rules that hold for any run.
 
 use hairpin_model::case::{Case, InjectedFault};
-use hairpin_model::figure::Figure;
+use hairpin_model::figure::{Figure, NoInterval};
 use hairpin_model::finding::Severity;
 use hairpin_model::flow::Load;
 use hairpin_model::options::{OptionName, Options};
