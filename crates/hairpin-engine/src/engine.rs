@@ -27,6 +27,7 @@ use crate::ends::start::Server;
 use crate::ends::{Host, opening};
 use crate::keep_awake;
 use crate::links::LinkEnd;
+use crate::links::namespace;
 use crate::links::traces::Traces;
 use crate::loads::tally::Tally;
 use crate::path::{Link, LinkSetup, OwnNamespace};
@@ -183,11 +184,11 @@ fn attempt(engine: &Engine, number: u32, order: &RoundOrder, serve: impl Serve) 
     let mut link = Link::open(&engine.link_setup(), number, order, &card)?;
     let own = OwnNamespace::open(&order.case)?;
     let own_path = own.as_ref().map(OwnNamespace::path);
-    let namespace =
+    let namespace_of =
         |of: fn(&Link) -> &Path| link.as_ref().map(|link| of(link).to_owned()).or_else(|| own_path.clone());
-    let (client, server) = (namespace(Link::client_namespace), namespace(Link::server_namespace));
+    let (client, server) = (namespace_of(Link::client_namespace), namespace_of(Link::server_namespace));
     if !order.case.sysctls.is_empty() {
-        [&client, &server].into_iter().flatten().try_for_each(|path| sysctl::set(order, path))?;
+        [&client, &server].into_iter().flatten().try_for_each(|path: &PathBuf| namespace::set(order, path))?;
     }
     let host = |namespace| Host { clock: engine.clock, cpus: engine.cpus.clone(), namespace };
     let mut server = match card.answered_by {

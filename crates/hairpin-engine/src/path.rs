@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use hairpin_link::profile::Profile;
@@ -146,7 +145,7 @@ impl OwnNamespace {
 
     /// Where both ends can enter it as long as it is held.
     pub(crate) fn path(&self) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()))
+        namespace::path_of(&self.0)
     }
 }
 

@@ -2,13 +2,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
 
 use hairpin_model::fact::{Fact, FactValue};
 use hairpin_model::round::{Failure, RoundOrder};
 use hairpin_model::sysctls::Sysctls;
-
-use crate::links::namespace;
 
 /// What the facts about kernel settings begin with; the name of the setting follows.
 const FACT: &str = "sysctl.";
@@ -23,12 +20,12 @@ pub(crate) fn file_of(name: &str) -> String {
     format!("/proc/sys/{}", name.replace('.', "/"))
 }
 
-/// Writes every setting of the order's case in that network namespace. Both ends read back what was granted.
+/// Writes every setting of the order's case in the network namespace of the calling thread, which must be one of the round's
+/// own. Both ends read back what was granted.
 ///
 /// # Errors
-/// The namespace cannot be entered, or the kernel refuses a value and that is not allowed.
-pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
-    let _visit = namespace::visit(namespace)?;
+/// The kernel refuses a value, and that is not allowed.
+pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
     for (name, value) in order.case.sysctls.iter() {
         let file = OpenOptions::new().write(true).open(file_of(name));
         let written = file.and_then(|mut file| file.write_all(value.as_bytes()));
@@ -48,7 +45,7 @@ pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
 
 /// The value of every one of these settings in the calling thread's network namespace.
 pub(crate) fn facts(sysctls: &Sysctls) -> Vec<Fact> {
-    let fact = |name: &str| Fact::word(&format!("{FACT}{name}"), &read(name));
+    let fact = |name: &str| Fact::word(&format!("{FACT}{name}"), read(name));
     sysctls.iter().map(|(name, _)| fact(name)).collect()
 }
 

@@ -7,11 +7,11 @@
 use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::AsFd;
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
 
 use hairpin_model::card::WhyNot;
-use hairpin_model::round::Failure;
+use hairpin_model::round::{Failure, RoundOrder};
 
 use super::netlink::Netlink;
 use super::wiring;
@@ -108,6 +108,20 @@ fn tried(setting: Option<&CStr>) -> Result<Result<(), Refusal>, WhyNot> {
 pub(crate) fn fresh() -> Result<File, Failure> {
     let _visit = Visit { home: home()? };
     wiring::new_namespace()
+}
+
+/// Where other processes of this user can enter a namespace as long as it is held.
+pub(crate) fn path_of(namespace: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), namespace.as_raw_fd()))
+}
+
+/// Writes the kernel settings of the order's case in that namespace.
+///
+/// # Errors
+/// It cannot be entered, or the kernel refuses a value and that is not allowed.
+pub(crate) fn set(order: &RoundOrder, namespace: &Path) -> Result<(), Failure> {
+    let _visit = visit(namespace)?;
+    sysctl::set(order)
 }
 
 /// Moves the calling thread into the network namespace of that file (setns(2)), and leaves it there.
