@@ -54,7 +54,7 @@ pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .or(&[LOOPBACK]);
 
 /// Kernel settings.
-pub const SYSCTL: Knob = Knob::new("sysctl", "NAME=VALUES", KnobKind::Sysctl)
+pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
     .help("Values of a setting below net., such as net.ipv4.tcp_sack=0,1; others as in a new network namespace")
     .repeat();
 
