@@ -54,12 +54,8 @@ pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .or(&[LOOPBACK]);
 
 /// Kernel settings.
-pub const SYSCTL: Knob = Knob::new("sysctl", "NAME=VALUES", KnobKind::Sysctl)
-    .help(
-        "Values of a kernel setting below net., in a network namespace made for each round, for instance \
-         net.ipv4.tcp_sack=0,1; settings that are not named have their value in a new namespace, not the host's; repeat it \
-         to combine several",
-    )
+pub const SYSCTL: Knob = Knob::new("sysctl", "NAME_VALUES", KnobKind::Sysctl)
+    .help("Values of a setting below net., such as net.ipv4.tcp_sack=0,1; others as in a new network namespace")
     .repeat();
 
 /// How deep idle CPUs may sleep.

@@ -131,13 +131,12 @@ impl RunFolder {
     /// [`StoreError::File`].
     pub fn write_run(&self, run: &Run) -> Result<(), StoreError> {
         let json = serde_json::to_string_pretty(run).expect("a run has only string keys");
-        self.write(RUN, json.as_bytes())
-    }
-
-    /// Gives the room for [`RunFolder::note_not_saved`] back, as the run is saved.
-    pub fn note_saved(&self) {
-        // A file that is still there is blank and says nothing.
-        drop(self.files.remove(UNSAVED));
+        self.write(RUN, json.as_bytes())?;
+        if run.state != State::Running {
+            // It stands in the run now. A file that stays is blank and says nothing.
+            drop(self.files.remove(UNSAVED));
+        }
+        Ok(())
     }
 
     /// Notes why the summary of the run could not be saved, so that a later reader knows.

@@ -232,8 +232,6 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
         let cause = format!("the summary was not saved: {error}");
         folder.note_not_saved(run.unsaved.first().map_or(&cause, |first| &first.cause));
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
-    } else {
-        folder.note_saved();
     }
     write_page(run, folder)
 }
