@@ -74,6 +74,11 @@ fn run() -> Command {
             valued("seed", "NUMBER", "Seed of the link's random choices; without it one is drawn and printed")
                 .value_parser(value_parser!(u64)),
         )
+        .arg(valued(
+            "congestion",
+            "NAME",
+            "Congestion control of TCP at both ends, for instance bbr [default: cubic, or reno where there is no cubic]",
+        ))
         .arg(
             valued("log", "FILE", "Write a line about each packet: direction, size, arrived, due, released, fate")
                 .value_parser(value_parser!(PathBuf)),
