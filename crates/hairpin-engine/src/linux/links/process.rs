@@ -164,7 +164,7 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
         hint: "`hairpin link list` shows the words".to_owned(),
     })?;
     if profile.is_loopback() {
-        return Err(failed("the loopback is no link", "leave --link away"));
+        return Err(failed("the loopback is no link", "omit --link"));
     }
     let (ends, ends_use) = wiring::through_relay(profile.mtu_bytes, &order.congestion_control)?;
     let [to_near, to_far] = RELAY_INTERFACES;

@@ -184,7 +184,7 @@ impl Wish {
         let far: Option<String> = matches.get_one("far").cloned();
         if far.as_ref().is_some_and(|far| far.trim().is_empty()) {
             return Err(Stopped::usage(
-                "--far has no command (hint: leave it away for Hairpin's echo, or say `--far true` for nothing)",
+                "--far has no command (hint: omit it for the echo server, or use `--far true` for nothing)",
             ));
         }
         let link = Asked::read(text)?;
