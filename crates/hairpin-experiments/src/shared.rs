@@ -41,13 +41,13 @@ pub const ENDS: Knob = Knob::new("ends", "WHAT", KnobKind::Words(EndKind::WORDS)
     .or(&["processes"]);
 
 /// What is asked of the sockets.
-pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("A set of socket options, for instance congestion=cubic,sndbuf=4096; none; or all, to try each alone. Repeat it to compare sets")
+pub const OPTION: Knob = Knob::new("option", "SET", KnobKind::OptionSet).help("Socket options, for instance congestion=cubic,sndbuf=4096; none; or all, each alone. Repeat it to compare sets")
 .repeat();
 
 /// The path between the ends.
 pub const LINK: Knob = Knob::new("link", "PROFILE", KnobKind::Link)
     .help(
-        "The path between the ends: a profile such as home-uplink, words such as 'delay=20ms loss=1%', or all. Repeat it to compare paths",
+        "Path between the ends: a profile (home-uplink), words ('delay=20ms loss=1%'), or all. Repeat it to compare",
     )
     .repeat()
     .or(&[LOOPBACK]);
@@ -64,9 +64,7 @@ pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max
 
 /// How long an answer may take.
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS })
-    .help(
-        "How long an answer may take. Default: 2s; over a link 1s, 10 round trips and the time to empty its queue, if that is longer",
-    );
+    .help("How long an answer may take [default: 2s; over a link at least 1s, 10 round trips and its full queue]");
 
 /// Whether cases are traced in evidence rounds.
 pub const TRACE: Knob = Knob::new("trace", "ON_OFF", KnobKind::OnOff)

@@ -55,16 +55,16 @@ const TRANSPORTS: &[&str] = &["tcp", "unix-stream", "pipe"];
 const OF_REMEDIES: &[OptionName] = &[OptionName::Nodelay, OptionName::Cork, OptionName::Quickack];
 
 const KNOBS: &[Knob] = &[
-    Knob::new("transport", "NAME", KnobKind::Transport).help("Byte streams, separated by commas, or all. Those without Nagle's algorithm are controls: they run the remedies default and one-write alone, unless --remedy is given")
+    Knob::new("transport", "NAME", KnobKind::Transport).help("Byte streams, or all; without --remedy, those without Nagle's algorithm run only default and one-write")
     .many()
     .or(TRANSPORTS),
-    Knob::new("writes", "SIZES", KnobKind::Writes).help("The writes of a request, in bytes: 100x2 is a hundred writes of 2 bytes; 4,3210 is two writes. Repeat it to compare requests")
+    Knob::new("writes", "SIZES", KnobKind::Writes).help("Writes of a request: 100x2 is a hundred of 2 bytes, 4,3210 is two. Repeat it to compare requests")
     .repeat()
     .or(&["100x2"]),
-    Knob::new("remedy", "NAME", KnobKind::Remedy).help("Remedies, separated by commas: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten writes into one), or all")
+    Knob::new("remedy", "NAME", KnobKind::Remedy).help("Any: default, nodelay, cork, cork-forgotten, more, one-write, writev, quickack, batch=N (batch=10 merges ten)")
     .many()
     .or(&["all"]),
-    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS }).help("Pause between two writes. one-write and writev have a single call and no pause, so their figures lack that time")
+    Knob::new("gap", "TIME", KnobKind::Duration { min_ns: 0, max_ns: LONGEST_TIMEOUT_NS }).help("Pause between two writes; one-write and writev make one call, so their figures have no pause")
     .or(&["0ms"]),
     Knob::new("reply", "BYTES", shared::SIZE).help("Size of each answer, 1 B to 1 GiB").or(&["4"]),
     Knob::new("pipeline", "REQUESTS", KnobKind::Whole { min: 1, max: 1024 }).help("Requests written before the first answer is read")

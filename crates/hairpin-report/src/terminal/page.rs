@@ -198,7 +198,11 @@ mod tests {
         page.command("  ", CODE, "hairpin round-trip --transport tcp --placement cross-cpu");
         assert_eq!(page.finish(), "  hairpin round-trip --transport tcp \\\n  --placement cross-cpu\n");
         let mut page = Page::new(Look { width: 40, colour: false });
-        page.command("  ", CODE, r"hairpin round-trip --link 'delay=1ms loss=1%' --link 'replay=it'\''s a trace' --size 4");
+        page.command(
+            "  ",
+            CODE,
+            r"hairpin round-trip --link 'delay=1ms loss=1%' --link 'replay=it'\''s a trace' --size 4",
+        );
         let lines = [
             r"  hairpin round-trip --link \",
             r"  'delay=1ms loss=1%' --link \",
