@@ -64,7 +64,7 @@ pub const SEED: Knob = Knob::new("seed", "NUMBER", KnobKind::Whole { min: 0, max
 
 /// How long an answer may take.
 pub const TIMEOUT: Knob = Knob::new("timeout", "TIME", KnobKind::Duration { min_ns: 1, max_ns: LONGEST_TIMEOUT_NS })
-    .help("How long an answer may take [default: 2s; over a link at least 1s, 10 round trips and its full queue]");
+    .help("How long an answer may take [default: 2s; over a link, if more, 10 round trips, its full queue and 1s]");
 
 /// Whether cases are traced in evidence rounds.
 pub const TRACE: Knob = Knob::new("trace", "ON_OFF", KnobKind::OnOff)

@@ -120,7 +120,7 @@ mod tests {
             tcp_rmem_bytes: [4096, 131_072, 33_554_432],
             tcp_wmem_bytes: [4096, 16_384, 4_194_304],
         };
-        let line = "cubic, receive buffer at most 33.6 MB, send buffer at most 4.19 MB";
+        let line = "cubic, receive buffer at most 32 MiB, send buffer at most 4 MiB";
         assert_eq!(ends.to_string(), line);
         let by_route = LinkEnds { congestion_by_route: true, ..ends };
         assert_eq!(by_route.to_string(), line.replacen("cubic", "cubic (by route)", 1));

@@ -17,7 +17,7 @@ use hairpin_model::round::Failure;
 
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
-use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward, tcp};
+use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
 use crate::child::{self, TalkingChild};
 use crate::clock::Clock;
 use crate::system::{process, stream};
@@ -178,7 +178,7 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
         report.setup_ns = setup_ns;
     }
     end.record.ends = Some(ends_use);
-    end.record.dropped_after = tcp::dropped_after(&ends)?;
+    end.record.dropped_after = wiring::dropped_after(&ends)?;
     Ok(end)
 }
 

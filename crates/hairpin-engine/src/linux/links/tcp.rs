@@ -2,11 +2,9 @@
 //! buffers from the host (`tcp_sk_init`, net/ipv4/tcp_ipv4.c), so a link that left them alone would be another one on
 //! another host.
 
-use hairpin_model::link_ends::{DroppedAfter, LinkEnds};
+use hairpin_model::link_ends::LinkEnds;
 use hairpin_model::round::Failure;
 
-use super::wiring::{END_INTERFACE, Ends, enter};
-use crate::netstat;
 use crate::sysctl;
 
 /// What is used where nobody asks for another: the first that the kernel has. It always has the second.
@@ -78,13 +76,4 @@ pub(super) fn ends(congestion_control: &str, by: By) -> LinkEnds {
         tcp_rmem_bytes: bytes(RECEIVE),
         tcp_wmem_bytes: bytes(SEND),
     }
-}
-
-/// What both ends have dropped by now. It leaves the calling thread in the far one's namespace.
-///
-/// # Errors
-/// A namespace cannot be entered.
-pub(super) fn dropped_after(ends: &Ends) -> Result<DroppedAfter, Failure> {
-    let dropped = |namespace| enter(namespace).map(|()| netstat::dropped(END_INTERFACE));
-    Ok(DroppedAfter { near: dropped(&ends.near)?, far: dropped(&ends.far)? })
 }

@@ -14,12 +14,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use hairpin_model::link_ends::LinkEnds;
+use hairpin_model::link_ends::{DroppedAfter, LinkEnds};
 use hairpin_model::round::Failure;
 
 use super::addresses::{FAR, NEAR_V4, NEAR_V6, have_ipv6};
 use super::netlink::{LOOPBACK_INDEX, Mac, Netlink, VethEnd};
 use super::tcp::{self, By};
+use crate::netstat;
 use crate::system::{device, namespace};
 
 /// An interface: its name, its number in its namespace, its hardware address.
@@ -92,11 +93,20 @@ pub(super) fn through_relay(mtu_bytes: u32, congestion_control: &str) -> Result<
     Ok((ends, ends_use))
 }
 
+/// What the kernels of both ends have dropped by now. It leaves the calling thread in the far end's namespace.
+///
+/// # Errors
+/// A namespace cannot be entered.
+pub(super) fn dropped_after(ends: &Ends) -> Result<DroppedAfter, Failure> {
+    let dropped = |namespace| enter(namespace).map(|()| netstat::dropped(END_INTERFACE));
+    Ok(DroppedAfter { near: dropped(&ends.near)?, far: dropped(&ends.far)? })
+}
+
 /// Moves the calling thread into that namespace.
 ///
 /// # Errors
 /// The kernel refuses.
-pub(super) fn enter(namespace: &File) -> Result<(), Failure> {
+fn enter(namespace: &File) -> Result<(), Failure> {
     namespace::enter_network(namespace.as_fd()).map_err(|error| failed("enter a network namespace", &error))
 }
 
