@@ -34,7 +34,7 @@ fn once_rounds_are_done_so_is_the_experiment() {
     assert_eq!(ROUND_TRIP.next(&knobs, &capabilities(), &after(&done)).unwrap(), Step::Done);
 }
 
-/// Only the messages of an open loop follow one another so closely that they may wait for acknowledgements.
+/// Only the messages of an open loop follow one another so closely that they may wait for acknowledgments.
 #[test]
 fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let after = |flags: &[(&str, &str)]| {
@@ -65,7 +65,7 @@ fn an_open_loop_over_tcp_has_evidence_rounds_after_the_timed_ones() {
     let messages = |rate| after(&[("transport", "tcp"), ("rate", rate)]).map(|plan| plan.rounds[0].extent);
     assert_eq!(messages("100"), Some(Extent::Count(40)));
     assert_eq!(messages("2.5"), Some(Extent::Count(3)));
-    assert_eq!(messages("2"), None, "no acknowledgement is delayed for so long");
+    assert_eq!(messages("2"), None, "no acknowledgment is delayed for so long");
     assert_eq!(
         after(&[("transport", "tcp"), ("rate", "2000"), ("trace", "off")]).map(|plan| plan.rounds.len()),
         None

@@ -334,7 +334,7 @@ pub struct DroppedPacket {
     pub number: u64,
     /// Its size as an IP packet, in bytes.
     pub size_bytes: u64,
-    /// Whether it carried transport payload; a bare TCP acknowledgement does not.
+    /// Whether it carried transport payload; a bare TCP acknowledgment does not.
     pub carries_data: bool,
     /// When it came in.
     pub arrived_ns: u64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::environment::Environment;
 use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::ledger::in_words;
 use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::{self, counted};
@@ -188,8 +189,11 @@ pub(crate) fn no_curve(run: &Run) -> String {
 pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     let line = |row: &CaseSummary| {
         let ledger = &row.flow().ledger;
-        let mut parts: Vec<String> =
-            ledger.lost.iter().map(|(cause, lost)| format!("{} lost ({cause})", quantities::count(*lost))).collect();
+        let mut parts: Vec<String> = ledger
+            .lost
+            .iter()
+            .map(|(cause, lost)| format!("{} lost ({})", quantities::count(*lost), in_words(cause)))
+            .collect();
         if ledger.late > 0 {
             parts.push(format!("{} late", quantities::count(ledger.late)));
         }

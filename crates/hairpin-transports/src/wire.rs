@@ -214,7 +214,7 @@ pub trait Stream {
     /// the wire opens and again when another thread takes it over, but never for a message.
     fn system_calls(&self) -> u64;
 
-    /// Data segments and pure acknowledgements of the connection so far, both directions; `None` where the kernel
+    /// Data segments and pure acknowledgments of the connection so far, both directions; `None` where the kernel
     /// counts none. It is one system call, which [`Stream::system_calls`] leaves out.
     fn segments(&self) -> Option<Segments>;
 }
@@ -239,7 +239,7 @@ pub struct Segments {
 /// were to explain, so [`KernelStamps::receive`] takes them first.
 pub trait KernelStamps {
     /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0. Those of
-    /// acknowledgements come with `acknowledged` only.
+    /// acknowledgments come with `acknowledged` only.
     ///
     /// # Errors
     /// [`WireError::System`] when the kernel refuses.
@@ -253,7 +253,7 @@ pub trait KernelStamps {
 
     /// As [`Wire::receive`], and when the kernel received the last segment of it: CLOCK_REALTIME, in ns.
     ///
-    /// No stamp that has come is in the way of the read: [`KernelStamps::take`] gives it afterwards. As acknowledgements
+    /// No stamp that has come is in the way of the read: [`KernelStamps::take`] gives it afterwards. As acknowledgments
     /// come with what is read, a wire that stamps them first waits for it by a `poll`.
     ///
     /// # Errors

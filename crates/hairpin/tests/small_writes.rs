@@ -170,7 +170,7 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
 }
 
 #[test]
-fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
+fn the_ladder_shows_the_held_write_and_the_late_acknowledgment() {
     let place = Place::new();
     place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
     let shown = place.hairpin(&["report", "run", "--all", "--ladder"]).with_code(0).stdout;
@@ -305,7 +305,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
     }
     let shown = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout.replace('\n', " ");
     assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
-    // Whether one-write stalls is chance: its second request may wait for the acknowledgement of the first.
+    // Whether one-write stalls is chance: its second request may wait for the acknowledgment of the first.
     let named = remedies_in(&run, NAGLE);
     assert!(named.iter().any(|one| one == "default") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
 }

@@ -58,7 +58,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
     }
 }
 
-/// Whether an answer may be written while another is on its way, and so wait for the acknowledgement of that one. Else
+/// Whether an answer may be written while another is on its way, and so wait for the acknowledgment of that one. Else
 /// the next request brings it, and a stamp of it would only be in the way of what the server reads.
 fn has_several_in_flight(case: &Case) -> bool {
     match &case.flow().load {

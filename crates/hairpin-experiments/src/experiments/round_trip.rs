@@ -13,7 +13,7 @@
 //!   from the rest, so 40 ms; elsewhere [`WARM_UP_MESSAGES`] messages, since 40 ms of a fast transport would be more
 //!   messages than are kept.
 //! - evidence rounds, [`crate::evidence::rounds`], after the timed ones of open loops over TCP, whose messages may wait for each
-//!   other's acknowledgements.
+//!   other's acknowledgments.
 //! - over a link both are fewer by its round trip, see [`links`].
 
 use hairpin_model::capabilities::HostCapabilities;

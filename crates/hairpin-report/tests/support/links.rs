@@ -247,7 +247,7 @@ fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) ->
     Crossed { timeline, drops, entered: count, full: full_sum, lost: random_sum }
 }
 
-/// An uplink whose queue fills up and drops, `more` packets longer, and acknowledgements back.
+/// An uplink whose queue fills up and drops, `more` packets longer, and acknowledgments back.
 fn uplink(more: u64) -> ShownLink {
     let crossed = queued(3500 + more, 667_000, 2_181_818, 2752 * 1024, &[411, 1207]);
     let through = crossed.entered - crossed.full;

@@ -279,7 +279,7 @@ impl Stream for InPieces {
 }
 
 #[test]
-fn the_server_asks_for_quick_acknowledgements_before_the_first_read_and_after_each() {
+fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_each() {
     use Made::{Receive, Send, Set};
     let made = |remedy| {
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
