@@ -21,7 +21,7 @@ pub struct Format {
 pub const ALL: &[Format] = &[
     Format {
         name: "terminal",
-        summary: "text for a terminal: the answer, the ladder, the findings",
+        summary: "text for a terminal: the answer, the tables, the findings",
         file_name: None,
         render: terminal::render,
     },
@@ -39,7 +39,7 @@ pub const ALL: &[Format] = &[
     },
     Format {
         name: "csv",
-        summary: "the summaries as a flat table, one row a case",
+        summary: "the summaries as a flat table, one row per case",
         file_name: Some("summary.csv"),
         render: |run, _| csv_table::summary(run),
     },

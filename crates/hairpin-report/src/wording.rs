@@ -23,8 +23,8 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     );
     match run.state {
         State::Complete => None,
-        State::Interrupted => Some(format!("PARTIAL RUN: it was ended by the user; {of}.")),
-        State::Running => Some(format!("PARTIAL RUN: it is still running or was killed; {of}.")),
+        State::Interrupted => Some(format!("PARTIAL RUN: ended by the user; {of}.")),
+        State::Running => Some(format!("PARTIAL RUN: still running, or killed; {of}.")),
     }
 }
 
@@ -56,23 +56,23 @@ pub(crate) fn rounds(run: &Run) -> String {
 pub(crate) fn cautions(run: &Run) -> Vec<String> {
     let mut cautions = links::cautions(run);
     if run.failed_rounds() > 0 {
-        cautions.push(format!("{} failed; the causes stand below.", counted(run.failed_rounds() as u64, "round")));
+        cautions.push(format!("{} failed; see the causes below.", counted(run.failed_rounds() as u64, "round")));
     }
     match run.cases.iter().filter(|row| !row.valid && !never_measured(row)).count() as u64 {
         0 => {}
-        1 => cautions.push("1 case is invalid and marked with !: do not use its figures.".to_owned()),
-        many => cautions.push(format!("{many} cases are invalid and marked with !: do not use their figures.")),
+        1 => cautions.push("1 case is invalid (marked with !): do not use its figures.".to_owned()),
+        many => cautions.push(format!("{many} cases are invalid (marked with !): do not use their figures.")),
     }
     match run.cases.iter().filter(|row| never_measured(row)).count() as u64 {
         0 => {}
-        1 => cautions.push("1 case was not measured and is marked with !.".to_owned()),
-        many => cautions.push(format!("{many} cases were not measured and are marked with !.")),
+        1 => cautions.push("1 case was not measured (no figures).".to_owned()),
+        many => cautions.push(format!("{many} cases were not measured (no figures).")),
     }
     cautions
 }
 
 /// Invalid only as no round of it came to its end, nor failed: the run ended before.
-fn never_measured(row: &CaseSummary) -> bool {
+pub(crate) fn never_measured(row: &CaseSummary) -> bool {
     !row.valid && row.rounds == 0 && row.failed_rounds.is_empty()
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });
-    Some(format!("The machine was busy{of} (finding {NOISY}): figures may differ on an idle machine."))
+    Some(format!("Other programs were active{of} (finding {NOISY}): figures may differ on an idle machine."))
 }
 
 /// One line for each A/A pair: does the instrument tell a case apart from itself?
@@ -114,7 +114,7 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
             format!(": {difference}; {rounds} are too few for an interval")
         }
         Verdict::CannotTell => format!(": no difference found ({difference})"),
-        verdict => format!(" is called {verdict} ({difference}): smaller differences than this mean nothing here"),
+        verdict => format!(": {verdict} ({difference}). Ignore smaller differences in this run"),
     };
     format!("A/A: {name} measured twice{found}")
 }
@@ -172,14 +172,14 @@ pub(crate) fn no_curve(run: &Run) -> String {
     let measured: Vec<&CaseSummary> =
         run.cases.iter().filter(|row| !row.flow().curve.is_empty() && !row.valid).collect();
     match measured.as_slice() {
-        [] => "No percentile curve was recorded: no round was measured.".to_owned(),
+        [] => "No percentile curve: no round was measured.".to_owned(),
         [row] if run.cases.len() == 1 => format!(
-            "No percentile curve is drawn: the figures of {} must not be used, as {}.",
+            "No percentile curve: do not use the figures of {}, as {}.",
             row.label,
             row.why_invalid.join("; ")
         ),
         rows => format!(
-            "No percentile curve is drawn: {} measured, and the figures of none may be used. The reasons stand below.",
+            "No percentile curve: {} measured, none with usable figures. See the reasons below.",
             if rows.len() == 1 { "1 case was".to_owned() } else { format!("{} cases were", rows.len()) }
         ),
     }
@@ -208,7 +208,7 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
             extra => {
                 let copies = row.path.relay.as_ref().map_or(0, |link| link.packets.not_messages());
                 let why = if ledger.may_count_copies(copies) {
-                    " (a receive buffer counts packets, also copies that the link made)"
+                    " (a full receive buffer counts packets, also copies made by the link)"
                 } else {
                     ""
                 };
@@ -242,11 +242,11 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
         let names = left_off.join(", ");
         // What exchanges ask for is their remedy's to say.
         let of_exchanges = run.cases.iter().all(|row| row.case.flow().load.exchange().is_some());
-        let how = if of_exchanges { ", but for the remedies that set it" } else { "; nodelay=on asks for it" };
-        notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}{how}")));
+        let how = if of_exchanges { ", except with the remedies that set it" } else { " (nodelay=on sets it)" };
+        notes.push((false, format!("TCP_NODELAY is off, the kernel's default, on {names}{how}")));
     }
     for (name, transports) in congestion {
-        notes.push((false, format!("congestion control in force on {}: {name}", transports.join(", "))));
+        notes.push((false, format!("congestion control on {}: {name}", transports.join(", "))));
     }
     notes.extend(run.cases.iter().flat_map(unlike_asked));
     notes
@@ -268,7 +268,7 @@ fn unlike_asked(row: &CaseSummary) -> Vec<(bool, String)> {
         }
         if !end.differing_options.is_empty() {
             let names = end.differing_options.join(", ");
-            notes.push((true, format!("{} at the {}: not the same in all rounds: {names}", row.label, end.role)));
+            notes.push((true, format!("{} at the {}: differs between rounds: {names}", row.label, end.role)));
         }
     }
     notes
@@ -280,7 +280,7 @@ fn unlike(option: &Effective) -> Option<String> {
     match asked {
         Some(asked) if !met => Some(format!("{name}={asked} was NOT granted: {before} in force{changed}")),
         Some(asked) if asked != before || before != after => {
-            Some(format!("{name}={asked} asked, {before} in force{changed}"))
+            Some(format!("{name}={asked} requested, {before} in force{changed}"))
         }
         // What nobody asked for is the kernel's to change (quickack, say); it stands in the run.
         _ => None,

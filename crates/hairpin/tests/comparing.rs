@@ -158,7 +158,7 @@ fn invalid_cases_are_said_first_and_their_run_is_named() {
     assert_eq!(shown.matches("  invalid\n").count(), 3, "{shown}");
     assert!(shown.contains("\n! p50 ") && shown.contains("\n  p50 "), "each case has its own mark: {shown}");
     assert!(shown.contains(" is invalid in the baseline: the relay was late\n"), "{shown}");
-    assert!(shown.replace("\n  ", " ").contains("NOT kept: no figure of the baseline may be used"), "{shown}");
+    assert!(shown.replace("\n  ", " ").contains("NOT kept: the baseline has no usable figure"), "{shown}");
     let printed = compare(&place, &["slower", "base", "--json"]).with_code(0).json();
     assert_eq!(list(&printed["rows"]).iter().filter(|row| row["valid"] == false).count(), 3, "{printed}");
     let invalid = &printed["invalid"][0];
@@ -181,7 +181,7 @@ fn runs_over_different_links_are_compared_on_request() {
     assert!(ran.stderr.contains("plan: links: none against bridged-vm (delay=2ms)\n"), "{ran:#?}");
     let shown = compare(&place, &["base", "slower", "--allow-unlike"]).with_code(0).stdout;
     assert!(shown.starts_with("6 figures compared: 6 slower"), "{shown}");
-    let second = "The two runs went over different links: loopback against bridged-vm.";
+    let second = "The two runs used different links: loopback and bridged-vm.";
     assert_eq!(shown.lines().nth(1), Some(second), "{shown}");
 }
 

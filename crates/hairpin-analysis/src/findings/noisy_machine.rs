@@ -147,7 +147,7 @@ fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Op
             if ratio >= 1.0 { "higher" } else { "lower" },
             if ratio > 1.0 - EFFECT { "" } else { ": CPUs that other programs keep awake answer sooner" }
         ),
-        None => " No case has an undisturbed round to compare with, so the effect is unknown.".to_owned(),
+        None => " Their effect on the figures is unknown.".to_owned(),
     };
     format!("{noisy} of {} rounds were disturbed: {}.{effect}", rounds.len(), kinds.join(", "))
 }
