@@ -161,7 +161,7 @@ fn a_tcp_peer_that_closes_is_gone() {
         });
         for address in [at_once, after_one] {
             let cause = cause("tcp", &address, load);
-            assert!(cause.contains("the other end closed the connection or is gone"), "{load:?}: {cause}");
+            assert!(cause.contains("the other end closed the connection or has ended"), "{load:?}: {cause}");
         }
     }
 }
@@ -249,7 +249,7 @@ fn a_udp_peer_that_answers_nothing_is_loss() {
 fn a_udp_peer_that_goes_away_is_gone() {
     for load in &loads() {
         let cause = cause("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), load);
-        assert!(cause.contains("the other end closed the connection or is gone"), "{load:?}: {cause}");
+        assert!(cause.contains("the other end closed the connection or has ended"), "{load:?}: {cause}");
     }
 }
 

@@ -125,8 +125,8 @@ fn quick_acknowledgments_come_home_one_by_one() {
 #[test]
 fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
     for (transport, remedy, part) in [
-        ("memory", Remedy::Default, "memory carries no stream of bytes"),
-        ("udp", Remedy::OneWrite, "udp carries no stream of bytes"),
+        ("memory", Remedy::Default, "memory is not a byte stream"),
+        ("udp", Remedy::OneWrite, "udp is not a byte stream"),
         ("pipe", Remedy::More, "cannot send message 0: "),
         ("pipe", Remedy::Cork, "cannot send message 0: "),
         ("pipe", Remedy::Nodelay, "has no option nodelay"),

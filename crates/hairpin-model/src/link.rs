@@ -83,8 +83,8 @@ impl RelayReport {
     fn why_no_room(&self) -> Option<String> {
         let in_sockets = self.overrun.saturating_sub(self.memory_overrun);
         let causes = [
-            (in_sockets, "the relay's own sockets had".to_owned()),
-            (self.memory_overrun, format!("the relay's {MOST_INSIDE_MIB} MiB for packets inside the link had")),
+            (in_sockets, "the sockets of the relay had".to_owned()),
+            (self.memory_overrun, format!("the {MOST_INSIDE_MIB} MiB of the relay for packets in the link had")),
         ];
         let said: Vec<String> = causes
             .into_iter()

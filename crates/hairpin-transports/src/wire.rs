@@ -394,8 +394,8 @@ pub enum Unsupported {
 impl Unsupported {
     fn cause(self) -> &'static str {
         match self {
-            Self::SecondWire => "carries one wire on each connection",
-            Self::SecondConnection => "accepts one connection on each listener",
+            Self::SecondWire => "carries one stream per connection",
+            Self::SecondConnection => "accepts one connection per listener",
             Self::BoundSocket => "cannot listen on a socket that is already bound",
             Self::AcceptedSocket => "cannot take over a connection that is already accepted",
         }
@@ -416,8 +416,8 @@ impl Hinted for TransportError {
             Self::System { operation, object, source, .. } => format!("cannot {operation} {object}: {source}"),
             Self::Option { name, asked, source } => format!("option {name}={asked} cannot be set: {source}"),
             Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
-            Self::TimedOut { what, after } => format!("nobody {what} within {} ms", after.as_millis()),
-            Self::Abandoned => "nobody waits for a client any more".to_owned(),
+            Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
+            Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
             Self::Impossible(why) => why.cause(),
         }
@@ -449,7 +449,7 @@ pub enum WireError {
         after: Duration,
     },
     /// The other end is gone.
-    #[error("the other end closed the connection or is gone")]
+    #[error("the other end closed the connection or has ended")]
     Closed,
     /// A system call failed.
     #[error("{operation} failed: {source}")]

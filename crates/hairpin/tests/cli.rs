@@ -87,7 +87,7 @@ fn impossible_plans_are_refused_before_anything_runs() {
         (&["--timeout", "0ms"], "--timeout: `0ms` is refused (hint: "),
         (&["--rounds", "0"], "--rounds: `0` is refused (hint: a whole number from 1 to 10000)"),
         (&["--count", "0"], "--count: `0` is refused (hint: a whole number from 1"),
-        (&["--count", "9", "--duration", "1s"], "--count and --duration are both given"),
+        (&["--count", "9", "--duration", "1s"], "--count and --duration both set the length of a round"),
         (&["--count", "9", "--count", "8"], "cannot be used multiple times"),
         (&["--port", "65536"], "--port: `65536` is refused (hint: "),
         (&["--seed", "-1"], "--seed: `-1` is refused (hint: "),
@@ -149,7 +149,7 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
     assert_eq!(labels, ["tcp block same-cpu", "pipe block same-cpu"]);
     let skipped: Vec<(&str, &str)> =
         list(&run["skipped"]).iter().map(|one| (text(&one["transport"]), text(&one["reason"]))).collect();
-    let spinning = "a spinning end would keep the other off their one CPU";
+    let spinning = "a spinning end would keep the other off it";
     for (transport, reason) in [("tcp", spinning), ("pipe", spinning), ("memory", "it joins two threads")] {
         assert!(skipped.iter().any(|(name, why)| *name == transport && why.starts_with(reason)), "{skipped:?}");
     }

@@ -64,7 +64,7 @@ fn a_run_that_is_given_twice_is_refused() {
         (&["base", "slower", "--against", "slower"], "slower and slower"),
     ] {
         let ran = compare(&place, arguments).refused();
-        let reason = format!("{named} are one and the same run (hint: give each run once)");
+        let reason = format!("{named} are the same run (hint: give each run once)");
         assert!(ran.stderr.contains(&reason), "{arguments:?}: {ran:#?}");
     }
 }

@@ -254,7 +254,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
              100x2 B, tcp block same-cpu one-write 100x2 B)",
         ),
         (&["--ladder=nodelay", "--remedy", "default"], "unknown case of the ladder `nodelay` (hint: "),
-        (&["--ladder", "--trace", "off"], "--trace off traces none (hint: leave out one of the two)"),
+        (&["--ladder", "--trace", "off"], "--trace off traces none (hint: omit one of them)"),
         (&["--ladder", "nodelay"], "(hint: `--ladder=nodelay`, with an equals sign)"),
         (&["--gap", "1"], "`1` is not a duration: its unit is missing (hint: "),
         (&["--writes", "2x100,foo"], "`foo` of `2x100,foo` does not say what to write"),

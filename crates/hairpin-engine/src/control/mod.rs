@@ -119,7 +119,7 @@ pub enum ControlError {
     #[error("no message for {} ms", .0.as_millis())]
     TimedOut(Duration),
     /// Messages came, and not the one that was due.
-    #[error("nothing but progress for {} ms", .0.as_millis())]
+    #[error("only progress messages for {} ms", .0.as_millis())]
     OnlyProgress(Duration),
     /// The user ended the program meanwhile.
     #[error("the program was ended meanwhile")]

@@ -137,8 +137,8 @@ impl<C: Clock> Echo<'_, C> {
 fn acknowledge_quickly(wire: &mut dyn Wire, number: u64) -> Result<(), Failure> {
     let Some(stream) = wire.stream() else {
         return Err(Failure {
-            cause: "the server cannot ask for quick acknowledgments: its wire carries no stream".to_owned(),
-            hint: "the remedy quickack is for TCP".to_owned(),
+            cause: "the server cannot ask for quick ACKs: this transport is not a byte stream".to_owned(),
+            hint: "the remedy quickack works with TCP only".to_owned(),
         });
     };
     let set = stream.set(OptionName::Quickack, true);

@@ -52,7 +52,7 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
             Self::Plain(_) => Ok(None),
             Self::Traced(wire) => wire.finish().map(Some).map_err(|error| Failure {
                 cause: format!("cannot trace the round to its end: {error}"),
-                hint: "the round can be run untraced".to_owned(),
+                hint: "the round can be run without tracing".to_owned(),
             }),
         }
     }

@@ -170,8 +170,8 @@ fn refuse_more_than_a_day(extent: Extent, rates_per_s: &[f64]) -> Result<(), Ref
     if let Extent::Count(count) = extent
         && count as f64 / slowest > 86_400.0
     {
-        let what = format!("{count} messages at {slowest} a second take more than 24 h");
-        return Err(Refused::new(what, "lower --count, raise --rate, or give --duration"));
+        let what = format!("{count} messages at {slowest} per second take more than 24 h");
+        return Err(Refused::new(what, "lower --count, raise --rate, or use --duration"));
     }
     Ok(())
 }

@@ -70,11 +70,11 @@ pub(super) fn after(record: &LinkRecord) -> String {
 pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     let why = record.why_invalid()?;
     let hint = if record.was_overfull() {
-        "send less, or choose a link that holds less: a shorter delay, or a rate with a smaller queue"
+        "send less, or use a link that holds less: a shorter delay, or a rate with a smaller queue"
     } else {
-        "leave a CPU to the relay, or choose a slower link"
+        "leave a CPU to the relay, or use a slower link"
     };
-    Some(format!("warning: link-late: {why}: do not trust times that were measured across it (hint: {hint})"))
+    Some(format!("warning: link-late: {why}: do not trust times measured across this link (hint: {hint})"))
 }
 
 /// A direction's ledger in words; only what occurred.
