@@ -261,7 +261,7 @@ fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
     };
     for address in [udp_peer(&[], greets_wrongly), udp_peer(&[CHALLENGE], greets_wrongly)] {
         let cause = cause("udp", &address, &Load::PLAIN);
-        assert_eq!(cause, "client: nobody answered within 300 ms");
+        assert_eq!(cause, "client: no peer answered within 300 ms");
     }
     let cause = cause("udp", &free_address(), &Load::PLAIN);
     assert!(cause.starts_with("client: cannot ") && cause.contains("Connection refused"), "{cause}");

@@ -119,7 +119,7 @@ fn orders(
     let skipped = left_out.first().map(|first| Skipped {
         transport: first.flow().transport.clone(),
         case: Some(format!("the traces of {}", several(&left_out))),
-        reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: sweep fewer values at once)"),
+        reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: use fewer values at once)"),
     });
     let mut rounds = sequence::interleaved(&templates, first_block, 1, seed);
     rounds.extend(sequence::interleaved(&quick, first_block.saturating_add(1), BLOCKS - 1, seed));

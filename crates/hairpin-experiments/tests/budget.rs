@@ -111,7 +111,7 @@ fn contradictions_are_refused() {
         (&[("until", "2%"), ("over", "8s")], "--until adds rounds"),
         (&[("quick", "on"), ("over", "8s")], "--quick already sets a short time"),
         (&[("at-most", "8s")], "--at-most needs --until"),
-        (&[("until", "200%")], "--until: `200%` is refused"),
+        (&[("until", "200%")], "--until: `200%` is not valid"),
     ] {
         let text = refusal(flags);
         assert!(text.contains(what) && text.contains("(hint: "), "{text}");

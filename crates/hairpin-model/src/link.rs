@@ -417,8 +417,8 @@ mod tests {
             let record = LinkRecord { relay, ..record(0, 0, 0) };
             (record.why_invalid().unwrap_or_default(), record.was_overfull())
         };
-        let sockets = "the relay's own sockets had no room for 3 packets";
-        let memory = "the relay's 256 MiB for packets inside the link had no room for 4 packets";
+        let sockets = "the sockets of the relay had no room for 3 packets";
+        let memory = "the 256 MiB of the relay for packets in the link had no room for 4 packets";
         assert_eq!(without_room(0, 0), (String::new(), false));
         assert_eq!(without_room(3, 0), (sockets.to_owned(), false));
         assert_eq!(without_room(4, 4), (memory.to_owned(), true));

@@ -152,8 +152,8 @@ fn invalid_cases_are_said_first_and_their_run_is_named() {
         case["why_invalid"] = vec!["the relay was late"].into();
     });
     let shown = compare(&place, &["base", "slower", "--budget", "p50=+60%"]).with_code(1).stdout;
-    let first = "3 figures compared: 3 slower, 0 faster, 0 without a difference found. 1 budget NOT kept.\n\
-                 1 case is invalid in the baseline and marked with !: do not use its figures.\n";
+    let first = "3 figures compared: 3 slower, 0 faster, 0 without a difference found. 1 budget NOT kept.\n1 case \
+                 is invalid in the baseline (marked with !): do not use its figures.\n";
     assert!(shown.starts_with(first), "{shown}");
     assert_eq!(shown.matches("  invalid\n").count(), 3, "{shown}");
     assert!(shown.contains("\n! p50 ") && shown.contains("\n  p50 "), "each case has its own mark: {shown}");
@@ -213,8 +213,8 @@ fn budgets_that_cannot_be_understood_are_refused() {
         ("p98=+5%", "unknown figure `p98` (hint: did you mean `p99`?)"),
         ("p50=much", "budget: "),
         ("p50=+5", "budget `p50=+5` has no unit (hint: "),
-        ("p50=+600%", "cannot be kept or broken (hint: a share within -100% and +100%)"),
-        ("p50=-100%", "cannot be kept or broken (hint: "),
+        ("p50=+600%", "cannot be checked (hint: give a share from -100% to +100%)"),
+        ("p50=-100%", "cannot be checked (hint: "),
     ] {
         let ran = compare(&place, &["base", "slower", "--budget", budget]).refused();
         assert!(ran.stderr.contains(reason), "{budget}: {ran:#?}");
@@ -252,7 +252,7 @@ fn unlike_runs_are_compared_only_on_request() {
     ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "shorter"]).refused();
-    assert!(ran.stderr.contains("messages a round: 200 messages against 100 messages"), "{ran:#?}");
+    assert!(ran.stderr.contains("messages per round: 200 messages against 100 messages"), "{ran:#?}");
 
     let other = [
         "round-trip",

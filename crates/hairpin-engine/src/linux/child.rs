@@ -193,6 +193,6 @@ mod tests {
         let mut talking = TalkingChild { name: "the shell", child, words, leave: Duration::ZERO };
         assert!(process::readable(talking.words(), 10_000).unwrap(), "it has said something");
         let failure = talking.word_within::<String>(Duration::from_millis(50)).unwrap_err();
-        assert_eq!(failure.cause, "the shell said nothing for 50 ms");
+        assert_eq!(failure.cause, "the shell sent nothing for 50 ms");
     }
 }
