@@ -52,11 +52,6 @@ const TABLE: &[Allowed] = &[
         why: "what measures must not know what the figures are for",
     },
     Allowed {
-        name: "hairpin-probe",
-        may_use: &["hairpin-model", "hairpin-engine"],
-        why: "a leaf that can be deleted",
-    },
-    Allowed {
         name: "hairpin",
         may_use: &[
             "hairpin-model",
@@ -66,7 +61,6 @@ const TABLE: &[Allowed] = &[
             "hairpin-report",
             "hairpin-transports",
             "hairpin-engine",
-            "hairpin-probe",
         ],
         why: "it may use every crate that has a place in the table",
     },
@@ -296,7 +290,6 @@ mod tests {
                 ("hairpin-analysis", "rand_xoshiro", None),
                 ("hairpin-report", "hairpin-testing", Some("dev")),
                 ("hairpin-transports", "libc", None),
-                ("hairpin", "hairpin-probe", None),
                 ("xtask", "clap", None),
                 ("xtask", "hairpin-testing", None),
             ]),

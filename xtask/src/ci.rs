@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::platforms::{self, Checked};
 use crate::skips::{AllowedSkips, Skip};
-use crate::{arrows, captures, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
+use crate::{arrows, captures, commands, dist, documents, leftovers, picture, process, readers, smoke, suite, tidy};
 
 /// How a step ended, if not in an error.
 enum Done {
@@ -73,6 +73,7 @@ const STEPS: &[Step] = &[
     ("release build", release_build),
     ("catalog", |state| documents::catalog(&state.root, state.binary()?, true).map(Done::Passed)),
     ("schema", |state| documents::schema(&state.root, true).map(Done::Passed)),
+    ("commands", |state| commands::run(&state.root, state.binary()?, true).map(Done::Passed)),
     ("dist", |state| dist::run(&state.root).map(Done::Passed)),
     ("survey", survey),
     ("round trip", |state| {
@@ -102,8 +103,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> Result<bool> {
         let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
         bail!("unknown step `{unknown}` (hint: one of {})", names.join(", "));
     }
-    let target =
-        process::metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target folder")?;
+    let target = process::target(root)?;
     let mut state = State {
         root: root.to_path_buf(),
         target,

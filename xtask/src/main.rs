@@ -12,6 +12,7 @@
 mod arrows;
 mod captures;
 mod ci;
+mod commands;
 mod coverage;
 mod diagnose;
 mod dist;
@@ -72,6 +73,12 @@ enum Chore {
         /// Only compare, and fail when it is stale
         #[arg(long)]
         check: bool,
+    },
+    /// Runs every command that README, METHODOLOGY, LIMITS and docs show, each experiment for one round
+    Commands {
+        /// End each after 3 s, and install nothing
+        #[arg(long)]
+        brief: bool,
     },
     /// A static binary with manual pages and completions in a tar.gz below target/dist, tried in an empty root
     Dist,
@@ -160,6 +167,10 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
             documents::catalog(root, &binary, check).map(says)
         }
         Chore::Schema { check } => documents::schema(root, check).map(says),
+        Chore::Commands { brief } => {
+            let [binary] = process::build_release(root, [("hairpin", "hairpin")])?;
+            commands::run(root, &binary, brief).map(says)
+        }
         Chore::Dist => dist::run(root).map(says),
         Chore::Fidelity { rounds, only, against } => fidelity::run(root, rounds, &only, against.as_deref()),
         Chore::Coverage { runs, injected, over, transports, out, record } => {
@@ -170,6 +181,11 @@ fn run(root: &Path, chore: Chore) -> Result<bool> {
         Chore::Links => links::run(root),
         Chore::Diagnose { runs, only } => diagnose::run(root, runs, only.as_deref()),
     }
+}
+
+/// Why `words` (`xtask`, then a chore and its flags) is no call of this program; none where it is.
+fn not_a_chore(words: &[&str]) -> Option<String> {
+    Arguments::try_parse_from(words).err().map(|why| why.to_string())
 }
 
 /// The root of the workspace: the folder above this package's, which cargo names, or the nearest with a Cargo.lock.

@@ -122,12 +122,20 @@ pub(crate) fn metadata(root: &Path) -> Result<Value> {
     run(&mut command, Duration::from_mins(1))?.succeeded().context("cargo metadata failed")?.json()
 }
 
+/// Where cargo puts what it builds.
+///
+/// # Errors
+/// Where cargo fails.
+pub(crate) fn target(root: &Path) -> Result<PathBuf> {
+    metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")
+}
+
 /// Builds programs of the workspace for release, and answers where each stands.
 ///
 /// # Errors
 /// Where the build fails; its complaints have been printed.
 pub(crate) fn build_release<const N: usize>(root: &Path, programs: [(&str, &str); N]) -> Result<[PathBuf; N]> {
-    let target = metadata(root)?["target_directory"].as_str().map(PathBuf::from).context("no target directory")?;
+    let target = target(root)?;
     let mut command = cargo(root);
     command.args(["build", "--release", "--locked"]);
     for (package, program) in programs {

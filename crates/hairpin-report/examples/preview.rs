@@ -5,8 +5,8 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use hairpin_report::formats;
-use hairpin_report::terminal::{Look, render_time_sequences};
+use hairpin_report::terminal::{self, Look, render_time_sequences};
+use hairpin_report::{csv_table, html, json};
 
 fn main() {
     let mut words = std::env::args().skip(1);
@@ -25,8 +25,12 @@ fn main() {
         let drawn = render_time_sequences(&run, &which, &Look { width, colour });
         return print!("{}", drawn.unwrap_or_else(|error| format!("{error}\n")));
     }
-    match formats::find(&name) {
-        Some(format) => print!("{}", (format.render)(&run, &Look { width, colour })),
-        None => println!("unknown format {name} (hint: one of terminal, html, json, csv)"),
-    }
+    let shown = match name.as_str() {
+        "html" => html::render(&run),
+        "json" => json::render(&run),
+        "csv" => csv_table::summary(&run),
+        "all" => terminal::render(&run, &Look { width, colour }),
+        _ => terminal::render_brief(&run, &Look { width, colour }),
+    };
+    print!("{shown}");
 }

@@ -5,8 +5,6 @@
 //! clock, file, socket, thread or environment variable: the same run gives the same bytes.
 #![forbid(unsafe_code)]
 
-pub mod formats;
-
 pub mod csv_table;
 pub mod html;
 pub mod json;

@@ -1,0 +1,277 @@
+//! `cargo xtask commands`: every command that the documents show is run, and every output that they show has a date.
+//!
+//! Commands stand in blocks of code, or between backticks in a paragraph. Those of `hairpin` run in a folder of their
+//! own in which RUN, BEFORE, AFTER and A to F are saved runs and COMMAND is a program; experiments measure one round, and
+//! where the check has to be brief end after 3 s as by Ctrl-C. Between backticks, the name of a command alone is asked for
+//! its help only.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::process;
+
+/// Longest time of one command.
+const LIMIT: Duration = Duration::from_mins(8);
+
+/// Generated, or its blocks are run by a test of their own (`crates/hairpin/tests/scripting.rs`).
+const GENERATED: &str = "catalog.md";
+const BLOCKS_ARE_TESTED: &str = "scripting.md";
+
+/// The saved runs that commands name.
+const RUNS: &[&str] = &["RUN", "BEFORE", "AFTER", "A", "B", "C", "D", "E", "F"];
+
+/// Adds to a command of `hairpin` that measures, unless it says so itself, that it measures one round.
+const ONE_ROUND: &str = r#"
+case "$1 $2" in
+  "round-trip "* | "small-writes "* | "bulk "* | "survey "* | "claims run" | " " | -*)
+    case " $* " in
+      *" --rounds "* | *" --over "* | *" --until "* | *" --quick "* | *" --help "*) ;;
+      *) set -- "$@" --rounds 1 ;;
+    esac ;;
+esac
+case "$*" in *" --rounds 1") exec $LIMITED "$HAIRPIN" "$@" ;; *) exec "$HAIRPIN" "$@" ;; esac
+"#;
+
+/// Ends a program early as Ctrl-C does.
+const LIMITED: &str = "timeout --foreground --preserve-status --signal=INT --kill-after=30 3";
+
+/// A command as a document shows it.
+#[derive(Debug, PartialEq, Eq)]
+struct Shown {
+    command: String,
+    /// Between backticks in a paragraph, and not in a block.
+    inline: bool,
+}
+
+/// Runs what the documents below `root` show with the program `binary`; answers a line for the summary. With `brief`
+/// nothing is installed, and what measures ends after 3 s.
+///
+/// # Errors
+/// Every command that fails, with the end of what it printed, and every output without a date.
+pub(crate) fn run(root: &Path, binary: &Path, brief: bool) -> Result<String> {
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut faults = Vec::new();
+    for path in documents(root)? {
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        faults.extend(undated(&text).into_iter().map(|line| format!("{name}:{line}: output without a date")));
+        let tested = name == BLOCKS_ARE_TESTED;
+        for one in commands(&text).into_iter().filter(|one| one.inline || !tested) {
+            if !shown.contains(&one) {
+                shown.push(one);
+            }
+        }
+    }
+    ensure!(shown.iter().any(|one| !one.inline), "the documents show no command");
+    let scratch = process::scratch("commands")?;
+    let place = Place::new(root, binary, &scratch, brief)?;
+    for one in &shown {
+        let started = Instant::now();
+        faults.extend(place.fault(one).map(|why| format!("{}: {why}", one.command)));
+        println!("{:5.1} s  {}", started.elapsed().as_secs_f64(), one.command);
+    }
+    process::remove(&scratch)?;
+    if !faults.is_empty() {
+        bail!("{}", faults.join("\n"));
+    }
+    Ok(format!("{} commands of the documents work", shown.len()))
+}
+
+fn documents(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for folder in [root.to_path_buf(), root.join("docs")] {
+        let entries = fs::read_dir(&folder).with_context(|| format!("cannot list {}", folder.display()))?;
+        found.extend(entries.filter_map(|entry| Some(entry.ok()?.path())));
+    }
+    found.retain(|path| path.extension().is_some_and(|end| end == "md") && !path.ends_with(GENERATED));
+    found.sort();
+    Ok(found)
+}
+
+/// The commands of a document, in order.
+fn commands(text: &str) -> Vec<Shown> {
+    let mut found = Vec::new();
+    let mut prose = String::new();
+    let mut in_fence = false;
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim_start().starts_with("```") {
+            in_fence = !in_fence;
+        } else if in_fence || line.starts_with("    ") {
+            let mut command = line.trim().trim_start_matches("$ ").to_owned();
+            while is_command(&command) && command.ends_with('\\') {
+                command.pop();
+                command.push_str(lines.next().unwrap_or_default().trim_start());
+            }
+            found.push(Shown { command, inline: false });
+        } else {
+            prose.push_str(line);
+            prose.push('\n');
+        }
+    }
+    let inline = prose.split("\n\n").flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
+    found.extend(inline.map(|code| Shown { command: code.replace('\n', " "), inline: true }));
+    for one in &mut found {
+        let end = one.command.find("  #").unwrap_or(one.command.len());
+        one.command = one.command[..end].trim().to_owned();
+    }
+    found.retain(|one| is_command(&one.command));
+    found
+}
+
+fn is_command(text: &str) -> bool {
+    text == "hairpin" || text.starts_with("hairpin ") || text.starts_with("cargo ")
+}
+
+/// The lines at which a block of output (`text`) begins in a section that names no date before it.
+fn undated(text: &str) -> Vec<usize> {
+    let mut found = Vec::new();
+    let (mut dated, mut in_fence) = (false, false);
+    for (at, line) in text.lines().enumerate() {
+        if line.starts_with("```") {
+            if line == "```text" && !in_fence && !dated {
+                found.push(at + 1);
+            }
+            in_fence = !in_fence;
+        } else if !in_fence {
+            dated = (dated && !line.starts_with('#')) || has_date(line);
+        }
+    }
+    found
+}
+
+/// Whether a date such as 2026-11-22 is in it.
+fn has_date(line: &str) -> bool {
+    let is_date = |word: &str| {
+        let parts: Vec<&str> = word.split('-').collect();
+        let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        parts.iter().all(|part| digits(part)) && parts.iter().map(|part| part.len()).eq([4, 2, 2])
+    };
+    line.split(|letter: char| !letter.is_ascii_digit() && letter != '-').any(is_date)
+}
+
+/// Where commands are run.
+struct Place<'a> {
+    root: &'a Path,
+    binary: &'a Path,
+    brief: bool,
+    folder: PathBuf,
+    programs: PathBuf,
+}
+
+impl<'a> Place<'a> {
+    fn new(root: &'a Path, binary: &'a Path, scratch: &Path, brief: bool) -> Result<Self> {
+        let [folder, programs] = ["place", "programs"].map(|name| scratch.join(name));
+        fs::create_dir(&folder).context("cannot make a folder")?;
+        fs::create_dir(&programs).context("cannot make a folder")?;
+        let place = Self { root, binary, brief, folder, programs };
+        place.program("hairpin", ONE_ROUND)?;
+        place.program("COMMAND", "exit 0")?;
+        for run in RUNS {
+            let make = format!(
+                "hairpin round-trip --transport pipe --placement same-cpu --count 200 --rounds 4 --out {run}"
+            );
+            place.shell(&make)?.succeeded().context(make)?;
+        }
+        Ok(place)
+    }
+
+    fn program(&self, name: &str, script: &str) -> Result<()> {
+        let path = self.programs.join(name);
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).with_context(|| format!("cannot write {name}"))?;
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(&path, mode).with_context(|| format!("cannot make {name} executable"))
+    }
+
+    fn shell(&self, command: &str) -> Result<process::Ran> {
+        let mut path = self.programs.clone().into_os_string();
+        path.push(":");
+        path.push(std::env::var_os("PATH").unwrap_or_default());
+        let mut shell = Command::new("bash");
+        shell.args(["-o", "pipefail", "-c", command]).current_dir(&self.folder);
+        let limited = if self.brief { LIMITED } else { "" };
+        process::run(shell.env("PATH", path).env("HAIRPIN", self.binary).env("LIMITED", limited), LIMIT)
+    }
+
+    /// Why the command does not do what its document says; none where it does.
+    fn fault(&self, shown: &Shown) -> Option<String> {
+        let words: Vec<&str> = shown.command.split_whitespace().collect();
+        let ran = match words.as_slice() {
+            ["cargo", "xtask", ..] => return crate::not_a_chore(&words[1..]),
+            ["cargo", "install", ..] if self.brief => return None,
+            ["cargo", "install", rest @ ..] => self.install(rest),
+            // The other steps of the continuous integration run these.
+            ["cargo", "run" | "test" | "metadata", ..] => return None,
+            names if shown.inline && names.iter().all(|word| is_name(word)) => {
+                self.shell(&format!("{} --help", shown.command))
+            }
+            _ => self.shell(&shown.command),
+        };
+        match (ran.map(|ran| (ran.code, ran.succeeded())), self.brief) {
+            (Ok((Some(1), _)), _) if words.contains(&"--budget") => None,
+            (Ok((Some(130), _)), true) => None,
+            (Ok((_, ended)), _) => ended.err().map(|why| format!("{why:#}")),
+            (Err(why), _) => Some(format!("{why:#}")),
+        }
+    }
+
+    fn install(&self, arguments: &[&str]) -> Result<process::Ran> {
+        let mut cargo = process::cargo(self.root);
+        cargo.arg("install").args(arguments).arg("--root").arg(self.folder.join("installed"));
+        process::run(cargo.arg("--target-dir").arg(process::target(self.root)?), Duration::from_mins(9))
+    }
+}
+
+/// Whether it is `hairpin` or a command's name, and neither a flag nor what is asked of it.
+fn is_name(word: &str) -> bool {
+    !word.starts_with('-') && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_found_in_blocks_and_between_backticks() {
+        let text = "Say `hairpin list`, not `list`, or `hairpin claims\nrun B1`.\n\n    cargo run --release     # first\n\n\
+                    ```console\n$ hairpin small-writes \\\n    --ladder\nhairpins\n```\nIt is `hairpin`.\n";
+        let blocks = ["cargo run --release", "hairpin small-writes --ladder"];
+        let inline = ["hairpin list", "hairpin claims run B1", "hairpin"];
+        let expected: Vec<Shown> = blocks
+            .map(|command| Shown { command: command.to_owned(), inline: false })
+            .into_iter()
+            .chain(inline.map(|command| Shown { command: command.to_owned(), inline: true }))
+            .collect();
+        assert_eq!(commands(text), expected);
+    }
+
+    #[test]
+    fn an_output_needs_a_date_in_its_section() {
+        let dated = "# A\nOn a machine, 2026-11-22:\n```text\n5 us\n```\n";
+        assert_eq!(undated(dated), [0_usize; 0]);
+        assert_eq!(undated(&format!("{dated}# B\n```text\n2026-11-22\n```\n```sh\nls\n```\n")), [7]);
+        assert!(!has_date("at 2026-11, 12-11-22 or 2026-1-222"));
+    }
+
+    #[test]
+    fn a_command_that_fails_and_one_that_is_unknown_are_faults() {
+        let scratch = process::scratch("commands-test").unwrap();
+        let place = Place {
+            root: Path::new("/"),
+            binary: Path::new("/bin/false"),
+            brief: true,
+            folder: scratch.clone(),
+            programs: scratch.clone(),
+        };
+        let fault = |command: &str| place.fault(&Shown { command: command.to_owned(), inline: true });
+        assert_eq!(fault("cargo xtask tidy"), None);
+        assert!(fault("cargo xtask tidiness").is_some() && fault("cargo xtask tidy --fast").is_some());
+        // Nothing there is called hairpin.
+        assert!(fault("hairpin list").unwrap().contains("exit code"));
+        process::remove(&scratch).unwrap();
+    }
+}
