@@ -74,7 +74,7 @@ fn impossible_plans_are_refused_before_anything_runs() {
         (&["--transport", "udp", "--size", "65508"], "65508 B does not fit (hint: 1 B to 65507 B)"),
         (&["--transport", "udp6", "--size", "65528"], "65528 B does not fit (hint: 1 B to 65527 B)"),
         (&["--transport", "udp", "--reply-size", "64KiB"], "answer of 64 KiB does not fit (hint: 1 B to 65507 B)"),
-        (&["--rate", "0"], "--rate: `0` is not a rate (hint: messages a second above 0"),
+        (&["--rate", "0"], "--rate: `0` is not a rate (hint: a number of messages per second above 0"),
         (&["--rate", "-1"], "--rate: `-1` is not a rate (hint: "),
         (&["--rate", "nan"], "--rate: `nan` is not a rate (hint: "),
         (&["--rate", "inf"], "--rate: `inf` is not a rate (hint: "),
@@ -150,7 +150,7 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
     assert_eq!(labels, ["tcp block same-cpu", "pipe block same-cpu"]);
     let skipped: Vec<(&str, &str)> =
         list(&run["skipped"]).iter().map(|one| (text(&one["transport"]), text(&one["reason"]))).collect();
-    let spinning = "a spinning end would keep the other off it";
+    let spinning = "both ends share one CPU, so a spinning end would keep the other off it";
     for (transport, reason) in [("tcp", spinning), ("pipe", spinning), ("memory", "it joins two threads")] {
         assert!(skipped.iter().any(|(name, why)| *name == transport && why.starts_with(reason)), "{skipped:?}");
     }
