@@ -135,7 +135,10 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
     }
     let alone =
         plan(&capabilities(), &ROUND_TRIP, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
-    assert!(alone.starts_with("cannot run pipe block same-cpu over bridged-vm: it works on one machine only"), "{alone}");
+    assert!(
+        alone.starts_with("cannot run pipe block same-cpu over bridged-vm: it works on one machine only"),
+        "{alone}"
+    );
 }
 
 #[test]

@@ -163,8 +163,8 @@ impl StallAt {
         };
         if in_flight == 1 && self.end == End::Client && self.held == Held::AllButTheFirstWrite {
             return format!(
-                "of the {} writes of a request only the first leaves at once. Nagle's algorithm holds the rest \
-                 for {held} until the first is acknowledged, and {other} delays that ACK by {delay}.",
+                "of the {} writes of a request Nagle's algorithm holds all but the first for {held}, until it is \
+                 acknowledged, and {other} delays that ACK by {delay}.",
                 quantities::rounded(writes.value)
             );
         }

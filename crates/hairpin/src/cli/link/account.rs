@@ -184,11 +184,14 @@ mod tests {
         );
         let relay = RelayReport { overrun: 3, ..RelayReport::default() };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
-        assert!(warned.contains("sockets had no room for 3 packets"), "{warned}");
+        assert!(warned.contains("the sockets of the relay had no room for 3 packets"), "{warned}");
         assert!(warned.ends_with("(hint: leave a CPU to the relay, or use a slower link)"), "{warned}");
         let relay = RelayReport { memory_overrun: 3, ..relay };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
-        assert!(warned.contains("256 MiB for packets inside the link had no room for 3 packets"), "{warned}");
-        assert!(warned.contains("(hint: send less, or choose a link that holds less"), "{warned}");
+        assert!(
+            warned.contains("256 MiB of the relay for packets in the link had no room for 3 packets"),
+            "{warned}"
+        );
+        assert!(warned.contains("(hint: send less, or use a link that holds less"), "{warned}");
     }
 }
