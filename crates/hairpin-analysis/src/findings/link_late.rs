@@ -224,11 +224,11 @@ mod tests {
         };
         let (own, summary) = advice(5);
         assert!(
-            own && summary.contains("256 MiB for packets inside the link had no room for 5 packets"),
+            own && summary.contains("256 MiB of the relay for packets in the link had no room for 5 packets"),
             "{summary}"
         );
         let (own, summary) = advice(0);
-        assert!(!own && summary.contains("sockets had no room for 5 packets"), "{summary}");
+        assert!(!own && summary.contains("sockets of the relay had no room for 5 packets"), "{summary}");
     }
 
     #[test]
