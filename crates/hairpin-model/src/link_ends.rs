@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantities;
 
-/// What TCP uses at both ends of a link, whatever the host uses.
+/// What TCP uses at both ends of a link, whatever the host uses. What a case sets of its own (`sysctls`) comes on top.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkEnds {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::case::{Case, Path, Placement, Waiting};
 use crate::fact::Fact;
-use crate::fields::at_least_one;
+use crate::fields::{at_least_one, is_default};
 use crate::figure::Figure;
 use crate::flow::Flow;
 use crate::ledger::Ledger;
@@ -19,7 +19,8 @@ use crate::words;
 pub struct RoundFigures {
     /// Measured messages that were answered.
     pub samples: u64,
-    /// Latency percentiles of the round, in ns, from its histogram.
+    /// Latency percentiles of the round, in ns, from its histogram; a stream has none.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub latency_ns: Percentiles,
     /// Service time (from the actual send) percentiles; only in an open loop.
     pub service_ns: Option<Percentiles>,

@@ -1,11 +1,18 @@
 //! Settings of the kernel's network protocols, in the network namespace of the calling thread.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
+
+use hairpin_model::fact::{Fact, FactValue};
+use hairpin_model::round::{Failure, RoundOrder};
+use hairpin_model::sysctls::Sysctls;
+
+/// What the facts about kernel settings begin with; the name of the setting follows.
+const FACT: &str = "sysctl.";
 
 /// The value of `net.ipv4.NAME` as the kernel writes it; empty where there is none.
 pub(crate) fn ipv4(name: &str) -> String {
-    std::fs::read_to_string(path(name)).unwrap_or_default()
+    fs::read_to_string(ipv4_file(name)).unwrap_or_default()
 }
 
 /// Sets `net.ipv4.NAME`.
@@ -13,7 +20,7 @@ pub(crate) fn ipv4(name: &str) -> String {
 /// # Errors
 /// The kernel refuses.
 pub(crate) fn set_ipv4(name: &str, value: &str) -> io::Result<()> {
-    OpenOptions::new().write(true).open(path(name))?.write_all(value.as_bytes())
+    write(&ipv4_file(name), value)
 }
 
 /// The names of the congestion controls that the kernel has.
@@ -21,6 +28,60 @@ pub(crate) fn available_congestion_controls() -> Vec<String> {
     ipv4("tcp_available_congestion_control").split_whitespace().map(str::to_owned).collect()
 }
 
-fn path(name: &str) -> String {
-    format!("/proc/sys/net/ipv4/{name}")
+fn ipv4_file(name: &str) -> String {
+    file_of(&format!("net.ipv4.{name}"))
+}
+
+fn write(file: &str, value: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(file)?.write_all(value.as_bytes())
+}
+
+/// The file of a setting. It shows the value in the network namespace of the thread that opens it.
+pub(crate) fn file_of(name: &str) -> String {
+    format!("/proc/sys/{}", name.replace('.', "/"))
+}
+
+/// Writes every setting of the order's case in the network namespace of the calling thread, which must be one of the round's
+/// own. Both ends read back what was granted.
+///
+/// # Errors
+/// The kernel refuses a value, and that is not allowed.
+pub(crate) fn set(order: &RoundOrder) -> Result<(), Failure> {
+    for (name, value) in order.case.sysctls.iter() {
+        if let Err(error) = write(&file_of(name), value)
+            && !order.allow_unmet_options
+        {
+            return Err(Failure {
+                cause: format!(
+                    "sysctl {name}={value} was not granted in the network namespace of the round: {error}"
+                ),
+                hint: "--allow-unmet-options goes on with what was granted".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The value of every one of these settings in the calling thread's network namespace.
+pub(crate) fn facts(sysctls: &Sysctls) -> Vec<Fact> {
+    let fact = |name: &str| Fact::word(&format!("{FACT}{name}"), read(name));
+    sysctls.iter().map(|(name, _)| fact(name)).collect()
+}
+
+fn read(name: &str) -> String {
+    let text = fs::read_to_string(file_of(name)).unwrap_or_default();
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The first setting that is not as asked: its name, and both values.
+pub(crate) fn unmet<'a>(sysctls: &'a Sysctls, facts: &'a [Fact]) -> Option<(&'a str, &'a str, String)> {
+    sysctls.iter().find_map(|(name, asked)| {
+        let fact = facts.iter().find(|fact| fact.name.strip_prefix(FACT) == Some(name));
+        let is = match fact.map(|fact| &fact.value) {
+            Some(FactValue::Word(word)) => word.clone(),
+            Some(FactValue::Number(number)) => number.to_string(),
+            None => String::new(),
+        };
+        (is != asked).then_some((name, asked, is))
+    })
 }

@@ -54,6 +54,7 @@ const KNOBS: &[Knob] = &[
     .many(),
     shared::OPTION,
     shared::LINK,
+    shared::SYSCTL,
     shared::CPU_IDLE,
     Knob::new("count", "MESSAGES", KnobKind::Whole { min: 1, max: MOST_MESSAGES }).help("Messages measured in each round [default: 1250; over a link as many as fit 1s]"),
     Knob::new("duration", "TIME", shared::LASTS).help("How long each round measures, instead of --count"),

@@ -83,6 +83,7 @@ fn view(run: &Run) -> Value {
             .chain(wording::cautions(run))
             .chain(trust::machine_states(run))
             .chain(wording::busy(run))
+            .chain(trust::until_missed(run))
             .chain(trust::without_interval(run))
             .map(|said| tied(&said))
             .collect::<Value>(),

@@ -8,13 +8,14 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use hairpin_link::profile::Profile;
 use hairpin_model::link_ends::LinkEnds;
 use hairpin_model::round::Failure;
 
+use super::namespace;
 use super::sweep::sweep;
 use super::wiring::{self, Ends, RELAY_INTERFACES};
 use super::{LinkEnd, LinkOrder, LinkWord, LogTo, Namespaces, forward};
@@ -187,8 +188,8 @@ fn failed(cause: &str, hint: &str) -> Failure {
 }
 
 fn say_ready(ends: &Ends, ends_use: LinkEnds) {
-    let path = |file: &File| PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
-    child::say(&LinkWord::Ready(Namespaces { near: path(&ends.near), far: path(&ends.far) }, ends_use));
+    let [near, far] = [&ends.near, &ends.far].map(namespace::path_of);
+    child::say(&LinkWord::Ready(Namespaces { near, far }, ends_use));
 }
 
 /// Ends what still runs at both ends. The process that started this one may itself be there: it is spared.

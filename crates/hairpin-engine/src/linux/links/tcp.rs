@@ -15,6 +15,9 @@ const CONGESTION_CONTROLS: [&str; 2] = ["cubic", "reno"];
 const RECEIVE_BYTES: [u64; 3] = [4096, 131_072, 32 << 20];
 const SEND_BYTES: [u64; 3] = [4096, 16_384, 32 << 20];
 
+/// The kernel setting of the congestion control.
+pub const CONGESTION_SETTING: &str = "net.ipv4.tcp_congestion_control";
+
 const CONGESTION: &str = "tcp_congestion_control";
 const RECEIVE: &str = "tcp_rmem";
 const SEND: &str = "tcp_wmem";
