@@ -95,7 +95,7 @@ mod tests {
         });
         let run = fixture.run();
         let left_out = &run.cases[0].path.relay.as_ref().unwrap().rounds_left_out;
-        assert_eq!(left_out, &["round 1: the relay's own sockets had no room for 3 packets"]);
+        assert_eq!(left_out, &["round 1: the sockets of the relay had no room for 3 packets"]);
         assert_eq!((run.cases[0].rounds, run.cases[0].valid), (1, true));
     }
 }

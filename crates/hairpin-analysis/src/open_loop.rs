@@ -44,15 +44,15 @@ pub fn held_up(case: &Case, rounds: &[&Measured]) -> Option<HeldUp> {
     }
     Some(match (case.flow().load.size_bytes(), case.flow().load.reply_size_bytes()) {
         (1, _) => HeldUp {
-            cause: "only 128 messages can be unanswered where their number has one byte",
+            cause: "at most 128 messages can be unanswered where their number has one byte",
             remedy: "--size 2 or more, or a shorter --timeout",
         },
         (_, 1) => HeldUp {
-            cause: "only 128 messages can be unanswered where their number has one byte",
+            cause: "at most 128 messages can be unanswered where their number has one byte",
             remedy: "--reply-size 2 or more, or a shorter --timeout",
         },
         _ => HeldUp {
-            cause: "only 32 768 messages can be unanswered",
+            cause: "at most 32 768 messages can be unanswered",
             remedy: "a lower --rate, or a shorter --timeout",
         },
     })

@@ -169,7 +169,7 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
         let timed = rounds.iter().filter(|round| round.order.purpose == Purpose::Timed);
         let failed = timed.filter(|round| matches!(round.outcome, Outcome::Failed(_))).count();
         let reason = match failed {
-            0 => "no round of it was measured to its end".to_owned(),
+            0 => "none of its rounds was measured completely".to_owned(),
             _ => format!("all {failed} rounds failed"),
         };
         reasons.push(reason);
@@ -180,10 +180,10 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
         && reached < open_loop::SATURATED_BELOW
     {
         let (sent, asked) = (rounded(asked * reached), rounded(asked));
-        let sent = format!("it sent {sent} of the {asked} messages a second asked for");
+        let sent = format!("it sent {sent} of the {asked} messages/s requested");
         reasons.push(match open_loop::held_up(case, measured) {
             Some(HeldUp { cause, remedy }) => {
-                format!("the generator had to wait for answers: {sent}, as {cause} (what helps: {remedy})")
+                format!("the generator had to wait for answers: {sent}, as {cause} (hint: {remedy})")
             }
             None => format!("the generator was saturated: {sent}"),
         });
@@ -195,7 +195,7 @@ fn why_invalid(case: &Case, reliable: bool, rounds: &[&RoundRecord], measured: &
         let lost = ledger.lost.values().sum::<u64>();
         if ledger.unexplained != 0 || lost > 0 || ledger.duplicated > 0 {
             reasons.push(format!(
-                "{} promises every message once, and {lost} were lost, {} came twice and {} are unaccounted for",
+                "{} is reliable, but {lost} messages were lost, {} came twice and {} are unaccounted for",
                 case.flow().transport,
                 ledger.duplicated,
                 ledger.unexplained

@@ -149,7 +149,7 @@ fn findings_name_the_waking_and_prove_it() {
     let finding = &run.findings[0];
     assert!((finding.share - 53.0 / 64.0).abs() < 0.002, "{}", finding.share);
     assert_eq!(finding.proved.as_ref().map(|proved| proved.verdict.as_str()), Some("confirmed"));
-    assert!(finding.summary.starts_with("tcp block cross-cpu: 83 % "), "{}", finding.summary);
+    assert!(finding.summary.starts_with("tcp block cross-cpu: waking the other end is 83 % "), "{}", finding.summary);
 }
 
 #[test]

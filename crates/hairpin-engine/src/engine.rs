@@ -305,14 +305,14 @@ fn let_nothing_through(record: &LinkRecord) -> Option<Failure> {
     let dropped: String = dropped.iter().map(|(stage, count)| format!(", {count} dropped by {stage}")).collect();
     Some(Failure {
         cause: format!("the link let none of {entered} packets through: {inside} still inside{dropped}"),
-        hint: "`hairpin link show` tells what a profile does".to_owned(),
+        hint: "`hairpin link show` explains the profile".to_owned(),
     })
 }
 
 fn not_awake(error: &io::Error) -> Failure {
     Failure {
         cause: format!("cannot hold /dev/cpu_dma_latency at 0: {error}"),
-        hint: "run as root, or leave --cpu-idle at deep".to_owned(),
+        hint: "run as root, or use --cpu-idle deep".to_owned(),
     }
 }
 

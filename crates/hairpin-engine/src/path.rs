@@ -167,7 +167,7 @@ fn log_of(folder: Option<&Folder>, number: u32) -> Result<Option<(String, File)>
     let made = folder.make_folder(LINK_LOGS).and_then(|()| folder.create_file(&name));
     let file = made.map_err(|error| Failure {
         cause: format!("cannot make the link's log {name} in {}: {error}", folder.path().display()),
-        hint: "omit --keep-link-log, or choose another folder with --out".to_owned(),
+        hint: "omit --keep-link-log, or use another folder with --out".to_owned(),
     })?;
     Ok(Some((name, file)))
 }

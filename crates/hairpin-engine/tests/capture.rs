@@ -281,7 +281,7 @@ fn child_in_a_network_namespace() {
     link(&["del", "hairpin0"]);
     let why = live.finish().unwrap_err();
     assert_eq!(why.reason, "the capture on hairpin0 ended early: Network is down (os error 100)");
-    assert_eq!(why.hint, "the interface went down or vanished meanwhile; `ip link` tells");
+    assert_eq!(why.hint, "did the interface go down or disappear? see `ip link`");
 }
 
 #[test]

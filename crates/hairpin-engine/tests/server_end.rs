@@ -161,7 +161,7 @@ fn a_tcp_peer_that_closes_is_gone() {
         });
         for address in [at_once, after_one] {
             let cause = cause("tcp", &address, load);
-            assert!(cause.contains("the other end closed the connection or is gone"), "{load:?}: {cause}");
+            assert!(cause.contains("the other end closed the connection or has ended"), "{load:?}: {cause}");
         }
     }
 }
@@ -249,7 +249,7 @@ fn a_udp_peer_that_answers_nothing_is_loss() {
 fn a_udp_peer_that_goes_away_is_gone() {
     for load in &loads() {
         let cause = cause("udp", &udp_peer(&[CHALLENGE, WELCOME], |_, _| ()), load);
-        assert!(cause.contains("the other end closed the connection or is gone"), "{load:?}: {cause}");
+        assert!(cause.contains("the other end closed the connection or has ended"), "{load:?}: {cause}");
     }
 }
 
@@ -261,7 +261,7 @@ fn a_udp_peer_that_does_not_know_the_greeting_is_not_connected_to() {
     };
     for address in [udp_peer(&[], greets_wrongly), udp_peer(&[CHALLENGE], greets_wrongly)] {
         let cause = cause("udp", &address, &Load::PLAIN);
-        assert_eq!(cause, "client: nobody answered within 300 ms");
+        assert_eq!(cause, "client: no peer answered within 300 ms");
     }
     let cause = cause("udp", &free_address(), &Load::PLAIN);
     assert!(cause.starts_with("client: cannot ") && cause.contains("Connection refused"), "{cause}");

@@ -65,9 +65,9 @@ fn tcp_counts_the_segments_that_each_remedy_leaves() {
 #[test]
 fn without_a_remedy_writes_are_merged_and_every_one_is_a_call() {
     let counts = counts(&order("tcp", "100x2", Remedy::Default));
-    // The first write leaves alone, the other 99 wait for its acknowledgement and leave together.
+    // The first write leaves alone, the other 99 wait for its acknowledgment and leave together.
     assert!((3 * COUNT..10 * COUNT).contains(&counts.segments.expect("they are counted")), "{counts:?}");
-    assert!(counts.pure_acks >= Some(COUNT / 2), "that acknowledgement carries nothing: {counts:?}");
+    assert!(counts.pure_acks >= Some(COUNT / 2), "that acknowledgment carries nothing: {counts:?}");
     assert!((101 * COUNT..=101 * COUNT + 10).contains(&counts.system_calls), "{counts:?}");
 }
 
@@ -115,7 +115,7 @@ fn nodelay_is_asked_of_both_ends_and_a_cork_of_the_client_only() {
 }
 
 #[test]
-fn quick_acknowledgements_come_home_one_by_one() {
+fn quick_acknowledgments_come_home_one_by_one() {
     let with = counts(&order("tcp", "2x2", Remedy::Quickack));
     let without = counts(&order("tcp", "2x2", Remedy::OneWrite));
     assert!(with.pure_acks > without.pure_acks, "{with:?} {without:?}");
@@ -125,12 +125,12 @@ fn quick_acknowledgements_come_home_one_by_one() {
 #[test]
 fn what_a_transport_does_not_have_is_a_failed_round_with_its_cause() {
     for (transport, remedy, part) in [
-        ("memory", Remedy::Default, "memory carries no stream of bytes"),
-        ("udp", Remedy::OneWrite, "udp carries no stream of bytes"),
+        ("memory", Remedy::Default, "memory is not a byte stream"),
+        ("udp", Remedy::OneWrite, "udp is not a byte stream"),
         ("pipe", Remedy::More, "cannot send message 0: "),
         ("pipe", Remedy::Cork, "cannot send message 0: "),
         ("pipe", Remedy::Nodelay, "has no option nodelay"),
-        ("unix-stream", Remedy::Quickack, "cannot ask for a quick acknowledgement"),
+        ("unix-stream", Remedy::Quickack, "cannot ask for a quick acknowledgment"),
     ] {
         // A server to which nobody came waits for so long.
         let order = RoundOrder { timeout_ns: 300_000_000, ..order(transport, "2x2", remedy) };

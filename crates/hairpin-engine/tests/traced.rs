@@ -128,7 +128,7 @@ fn each_exchange_spans_its_own_calls() {
 }
 
 #[test]
-fn quick_acknowledgements_are_in_the_servers_trace() {
+fn quick_acknowledgments_are_in_the_servers_trace() {
     let (_, trace, _) = run(&traced("tcp", "2x2", Remedy::Quickack));
     let reads = of(&trace.server, CallKind::Read).len();
     assert_eq!(

@@ -82,15 +82,15 @@ impl Budget {
         let given = [("--over", over_ns.is_some()), ("--rounds", rounds.is_some()), ("--quick", quick)];
         if let (Some(_), Some((name, _))) = (until, given.iter().find(|(_, given)| *given)) {
             return Err(Refused::new(
-                format!("--until adds rounds until intervals are narrow enough, and {name} says how many there are"),
+                format!("--until adds rounds until intervals are narrow enough, but {name} fixes their number"),
                 "give one of them; --at-most limits --until",
             ));
         }
         if quick && (over_ns.is_some() || rounds.is_some()) {
-            return Err(Refused::new("--quick is a short time and few rounds by itself", "omit --quick"));
+            return Err(Refused::new("--quick already sets a short time and few rounds", "omit --quick"));
         }
         if until.is_none() && knobs.is_given("at-most") {
-            return Err(Refused::new("--at-most limits --until, which is not given", "--until 2%, or --over TIME"));
+            return Err(Refused::new("--at-most needs --until", "add --until 2%, or use --over TIME"));
         }
         let at_most_ns = knobs.value("at-most").unwrap_or(UNTIL_AT_MOST_NS);
         Ok(Self {

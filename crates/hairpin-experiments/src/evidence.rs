@@ -39,12 +39,12 @@ const WINDOWS: (u64, u64) = (2, 5);
 /// they go on. Of rounds of 50 ms at 2000/s a third stalled, of rounds of 250 ms nine in ten.
 const MESSAGES: (u64, u64) = (3, 2000);
 const MESSAGES_LAST_NS: u64 = 400_000_000;
-/// Messages further apart than an acknowledgement may be delayed (RFC 1122, 4.2.3.2) never wait for one another, in ns.
+/// Messages further apart than an acknowledgment may be delayed (RFC 1122, 4.2.3.2) never wait for one another, in ns.
 const ALONE_NS: f64 = 500e6;
 /// The most writes that are traced in one round, where two exchanges do not need more.
 const MOST_WRITES: u64 = 20_000;
 
-/// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgements to see, and only
+/// Whether such a case has evidence rounds, once it is measured. Only TCP has segments and acknowledgments to see, and only
 /// what is written while something else is under way can wait for it; an A/A pair is traced once.
 #[must_use]
 pub fn is_traced(case: &Case, capabilities: &HostCapabilities) -> bool {
@@ -119,7 +119,7 @@ fn orders(
     let skipped = left_out.first().map(|first| Skipped {
         transport: first.flow().transport.clone(),
         case: Some(format!("the traces of {}", several(&left_out))),
-        reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: sweep fewer values at once)"),
+        reason: format!("only the first {MOST_CASES} cases of a plan are traced (hint: use fewer values at once)"),
     });
     let mut rounds = sequence::interleaved(&templates, first_block, 1, seed);
     rounds.extend(sequence::interleaved(&quick, first_block.saturating_add(1), BLOCKS - 1, seed));

@@ -6,12 +6,12 @@
 //!
 //! The unit is the *window*: the exchanges whose requests are written before the first answer is read, one without
 //! `--pipeline`. It may stall twice. The requests of a window stall once: what is held of the first waits for an
-//! acknowledgement of it, and all that follows leaves with that. So do its answers, at the server: the second waits
-//! for an acknowledgement of the first, which the client delays as it has no more to write. Whether they do
+//! acknowledgment of it, and all that follows leaves with that. So do its answers, at the server: the second waits
+//! for an acknowledgment of the first, which the client delays as it has no more to write. Whether they do
 //! depends on which end runs first, so that windows of 0.1 ms and of 44 ms are found in one round.
 //!
 //! Over a link a window takes as long as a message and its answer are on their way, `travel_ns`, and as long again for
-//! each acknowledgement that is waited for. On the loopback that is 0.
+//! each acknowledgment that is waited for. On the loopback that is 0.
 
 use hairpin_model::card::Card;
 use hairpin_model::case::Case;
@@ -22,13 +22,13 @@ use crate::links;
 use crate::possible;
 use crate::warm_up::{WARM_UP_NS, cpus_may_sleep};
 
-/// Nagle waits for an acknowledgement that is delayed by `TCP_DELACK_MIN`, 40 ms (include/net/tcp.h), and a tick.
+/// Nagle waits for an acknowledgment that is delayed by `TCP_DELACK_MIN`, 40 ms (include/net/tcp.h), and a tick.
 pub const STALL_NS: u64 = 44_000_000;
 /// A forgotten cork is released by the probe timer, `TCP_RTO_MIN` of 200 ms (include/net/tcp.h), and two ticks.
 pub const FORGOTTEN_CORK_NS: u64 = 208_000_000;
 /// From the last write to the answer, where nothing stalls.
 pub const ROUND_TRIP_NS: u64 = 50_000;
-/// A write that leaves as a segment of its own, acknowledgement and wake-up at the server included.
+/// A write that leaves as a segment of its own, acknowledgment and wake-up at the server included.
 pub const SEGMENT_NS: u64 = 6_000;
 /// A write whose bytes leave together with others.
 pub const WRITE_NS: u64 = 1_000;
@@ -76,12 +76,12 @@ fn is_held_by_cork(exchange: &Exchange) -> bool {
     exchange.remedy == Remedy::CorkForgotten
 }
 
-/// How long Nagle's algorithm may hold a window, at both ends together, in ns: until an acknowledgement that is delayed
+/// How long Nagle's algorithm may hold a window, at both ends together, in ns: until an acknowledgment that is delayed
 /// has crossed the link.
 fn nagle_ns(exchange: &Exchange, card: &Card, travel_ns: u64) -> u64 {
     let late = [requests_are_held(exchange, card), answers_may_be_held(exchange, card)];
     let late_ns = late.into_iter().map(|held| if held { STALL_NS.saturating_add(travel_ns) } else { 0 });
-    // At once acknowledged, the rest of a request is still held while the acknowledgement is on its way.
+    // At once acknowledged, the rest of a request is still held while the acknowledgment is on its way.
     let is_acknowledged_at_once = exchange.remedy == Remedy::Quickack && exchange.sizes_written().len() > 1;
     late_ns.fold(if is_acknowledged_at_once { travel_ns } else { 0 }, u64::saturating_add)
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_each_acknowledgement_that_is_waited_for_is_one_more_way_there_and_back() {
+    fn over_a_link_each_acknowledgment_that_is_waited_for_is_one_more_way_there_and_back() {
         let tcp = card(OptionName::ALL);
         const TRAVEL_NS: u64 = 600_000_000;
         let added = |remedy, pipeline| {

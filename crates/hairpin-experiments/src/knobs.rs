@@ -97,7 +97,7 @@ impl Knobs {
     /// # Errors
     /// [`Refused`] when none was passed: no random choice is made without a recorded seed.
     pub fn seed(&self) -> Result<u64, Refused> {
-        self.value("seed").ok_or_else(|| Refused::new("no seed was passed", "pass one with --seed NUMBER"))
+        self.value("seed").ok_or_else(|| Refused::new("no seed was given", "give one with --seed NUMBER"))
     }
 
     /// Every knob that has a value, as the saved run lists them.
@@ -139,14 +139,14 @@ impl Entry {
         if texts.is_empty() {
             if self.knob.kind != KnobKind::Switch {
                 return Err(Refused::new(
-                    "it has no value",
+                    "it needs a value",
                     format!("--{} {}", self.knob.name, self.knob.value_name),
                 ));
             }
             texts.push("on".to_owned());
         }
         if texts.len() > 1 && !self.knob.many && !self.knob.repeat {
-            return Err(Refused::new("it takes one value", "run it once for each value"));
+            return Err(Refused::new("it takes one value", "run it once per value"));
         }
         let values: Vec<Value> = texts.iter().map(|text| self.knob.kind.read(text)).collect::<Result<_, _>>()?;
         if !self.given {

@@ -42,13 +42,13 @@ fn link(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(),
     (capabilities.links.relay)()?;
     if card.reach != Reach::Network {
         return Err(why(
-            "its two ends share one machine: no link can be between them",
+            "it works on one machine only, so it cannot cross a link",
             "use tcp, udp or another network transport, or --link loopback",
         ));
     }
     match links::between(case, capabilities).map(|link| link.mtu_bytes) {
         Some(mtu_bytes) if mtu_bytes < card.min_mtu_bytes => Err(why(
-            format!("it takes packets of {} B, and the link's are {mtu_bytes} B at most", card.min_mtu_bytes),
+            format!("it needs packets of {} B, and the link carries {mtu_bytes} B at most", card.min_mtu_bytes),
             format!("use mtu={}B or more, or a transport over IPv4", card.min_mtu_bytes),
         )),
         _ => Ok(()),
@@ -64,7 +64,7 @@ fn waiting(case: &Case, card: &Card) -> Result<(), WhyNot> {
         return Ok(());
     }
     let taken: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
-    Err(why(format!("it has no waiting `{}`", case.ends.waiting), format!("it takes {}", taken.join(", "))))
+    Err(why(format!("it has no waiting mode `{}`", case.ends.waiting), format!("use {}", taken.join(" or "))))
 }
 
 /// The least bytes of a message of a stream: its number and its phase, so that the receiver can tell which it is.
@@ -73,32 +73,32 @@ const NUMBERED_BYTES: u64 = 9;
 /// One-way loads wait for many wires at once, and count what both ends saw.
 fn stream(case: &Case, card: &Card) -> Result<(), WhyNot> {
     if card.answered_by == AnsweredBy::Kernel {
-        return Err(why("the kernel answers each message, so nothing receives a stream", "omit this transport"));
+        return Err(why("the kernel answers each message, so no program receives a stream", "omit this transport"));
     }
     if case.ends.waiting == Waiting::Block {
-        return Err(why("a stream waits for all of its wires at once", "use --waiting poll or spin"));
+        return Err(why(
+            "a one-way load waits for all connections at once, so it cannot block in one",
+            "use --waiting poll or spin",
+        ));
     }
     if case.ends.waiting == Waiting::Spin && card.waitings.contains(&Waiting::Poll) {
-        return Err(why("a stream spins only where there is nothing to poll", "use --waiting poll"));
+        return Err(why("it cannot be polled, so it can only spin", "use --waiting poll"));
     }
     if card.boundaries && case.flow().load.size_bytes() < NUMBERED_BYTES {
-        let reason = format!("its messages need {NUMBERED_BYTES} B, so that lost ones can be told");
+        let reason = format!("it needs messages of at least {NUMBERED_BYTES} B to number them");
         return Err(why(reason, "use a larger --write-size"));
     }
     if case.flow().connections > 1 && !card.many_connections {
-        return Err(why("it has one connection for each listener", "use --connections 1"));
+        return Err(why("it carries one connection only", "use --connections 1"));
     }
     if case.is_emulated() && !card.reliable {
         return Err(why(
-            "which of its messages a link lost cannot be told in a stream yet",
+            "Hairpin cannot yet tell which of its messages a link lost in a one-way load",
             "omit --link, or use tcp",
         ));
     }
     if case.injected_fault.is_some() {
-        return Err(why(
-            "a fault is injected between a message and its answer, and a stream has none",
-            "use round-trip",
-        ));
+        return Err(why("a fault is injected before an answer, and a one-way load has no answers", "use round-trip"));
     }
     Ok(())
 }
@@ -115,7 +115,10 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
         return Err(why("the kernel's answer is as long as the message", "omit --reply-size"));
     }
     if case.injected_fault.is_some() {
-        return Err(why("a fault cannot be injected in the kernel", "omit this transport"));
+        return Err(why(
+            "the kernel answers, so no fault can be injected",
+            "omit --injected-fault, or omit this transport",
+        ));
     }
     if case.ends.kind != EndKind::Processes {
         return Err(why("the kernel answers, so there is no second thread", "use --ends processes"));
@@ -126,12 +129,12 @@ fn answered_by_kernel(case: &Case) -> Result<(), WhyNot> {
 fn two_ends(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<(), WhyNot> {
     let one_cpu = capabilities.cpus.len() < 2;
     if case.ends.placement == Placement::CrossCpu && one_cpu {
-        return Err(why("two CPUs are needed and this process may use one", "use --placement same-cpu"));
+        return Err(why("it needs two CPUs, and this process may use one", "use --placement same-cpu"));
     }
     let share_a_cpu = case.ends.placement == Placement::SameCpu || one_cpu;
     if case.ends.waiting == Waiting::Spin && share_a_cpu {
         let hint = if one_cpu { "use --waiting block" } else { "use --placement cross-cpu, or --waiting block" };
-        return Err(why("a spinning end would keep the other off their one CPU", hint));
+        return Err(why("both ends share one CPU, so a spinning end would keep the other off it", hint));
     }
     if card.reach == Reach::Process && case.ends.kind == EndKind::Processes {
         return Err(why("it joins two threads of one process only", "use --ends threads"));
@@ -148,14 +151,14 @@ pub fn is_tcp(card: &Card) -> bool {
 fn small_writes(case: &Case, exchange: &Exchange, card: &Card) -> Result<(), WhyNot> {
     if card.boundaries {
         return Err(why(
-            "it keeps message boundaries: every write is a message of its own",
+            "it keeps message boundaries: each write is a message of its own",
             "use a byte stream such as tcp, unix-stream or pipe",
         ));
     }
     let remedy = exchange.remedy;
     if remedy.needs_tcp() && !is_tcp(card) {
-        let reason = format!("remedy `{remedy}` is about how TCP packs and acknowledges segments");
-        return Err(why(reason, "use default, one-write, writev or batch=N there"));
+        let reason = format!("remedy `{remedy}` changes how TCP sends segments and ACKs");
+        return Err(why(reason, "use default, one-write, writev or batch=N with this transport"));
     }
     if let Some(option) = option_of(remedy)
         && !card.options.contains(&option)
@@ -201,10 +204,10 @@ fn answers_in_flight(case: &Case, pipeline: u64, card: &Card) -> Result<(), WhyN
     }
     Err(why(
         format!(
-            "{pipeline} answers of {} may not fit its buffers while none is read, so both ends could wait for ever",
+            "{pipeline} unread answers of {} may not fit its buffers, so both ends could wait forever",
             exact_bytes(reply)
         ),
-        format!("--pipeline {} is safe with this --reply", most.max(1)),
+        format!("use --pipeline {}, or a smaller --reply", most.max(1)),
     ))
 }
 
@@ -226,7 +229,7 @@ fn options(case: &Case, card: &Card, capabilities: &HostCapabilities) -> Result<
         if !card.options.contains(&name) {
             let taken: Vec<&str> = card.options.iter().map(|option| option.word()).collect();
             let hint =
-                if taken.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", taken.join(", ")) };
+                if taken.is_empty() { "omit --option".to_owned() } else { format!("it has {}", taken.join(", ")) };
             return Err(why(format!("it has no option `{name}`"), hint));
         }
         let controls = &capabilities.congestion_controls;

@@ -35,7 +35,7 @@ pub fn whole(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
         .ok()
         .and_then(|number| number.checked_mul(scale))
         .filter(|number| (min..=max).contains(number))
-        .ok_or_else(|| Refused::new(format!("`{text}` is refused"), format!("a whole number from {min} to {max}")))
+        .ok_or_else(|| Refused::new(format!("`{text}` is not valid"), format!("a whole number from {min} to {max}")))
 }
 
 /// A number of bytes in a range.
@@ -47,7 +47,7 @@ pub fn bytes(text: &str, min: u64, max: u64) -> Result<u64, Refused> {
     if (min..=max).contains(&number) {
         return Ok(number);
     }
-    Err(Refused::new(format!("`{text}` is refused"), format!("{} to {}", exact_bytes(min), exact_bytes(max))))
+    Err(Refused::new(format!("`{text}` is not valid"), format!("{} to {}", exact_bytes(min), exact_bytes(max))))
 }
 
 /// A switch: `on` or `off`.
@@ -58,7 +58,7 @@ pub fn switch(text: &str) -> Result<bool, Refused> {
     match text {
         "on" | "true" => Ok(true),
         "off" | "false" => Ok(false),
-        _ => Err(Refused::new(format!("`{text}` is refused"), "on or off")),
+        _ => Err(Refused::new(format!("`{text}` is not valid"), "on or off")),
     }
 }
 
@@ -71,7 +71,7 @@ pub fn share(text: &str) -> Result<f64, Refused> {
     if share > 0.0 && share < 1.0 {
         return Ok(share);
     }
-    Err(Refused::new(format!("`{text}` is refused"), "a share above 0% and below 100%"))
+    Err(Refused::new(format!("`{text}` is not valid"), "a share above 0% and below 100%"))
 }
 
 /// A duration in nanoseconds in a range.
@@ -85,7 +85,7 @@ pub fn duration_ns(text: &str, min_ns: u64, max_ns: u64) -> Result<u64, Refused>
     }
     let hours = max_ns / (3600 * SECOND_NS);
     let from = if min_ns == 0 { "from 0" } else { "above 0 and" };
-    Err(Refused::new(format!("`{text}` is refused"), format!("a duration {from} up to {hours} h")))
+    Err(Refused::new(format!("`{text}` is not valid"), format!("a duration {from} up to {hours} h")))
 }
 
 /// Messages a second: at least one a day, at most `max_per_s`.
@@ -97,7 +97,7 @@ pub fn rate_per_s(text: &str, max_per_s: f64) -> Result<f64, Refused> {
     if (1.0 / 86_400.0..=max_per_s).contains(&rate) {
         return Ok(rate);
     }
-    Err(Refused::new(format!("`{text}` is refused"), format!("from one message a day up to {max_per_s} a second")))
+    Err(Refused::new(format!("`{text}` is not valid"), format!("from one message per day to {max_per_s} per second")))
 }
 
 /// A number of messages (`500`) or a duration (`40ms`); 0 is none.
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn bounds_are_refused_with_the_range() {
-        assert_eq!(bytes("0", 1, 1 << 30).unwrap_err().to_string(), "`0` is refused (hint: 1 B to 1 GiB)");
+        assert_eq!(bytes("0", 1, 1 << 30).unwrap_err().to_string(), "`0` is not valid (hint: 1 B to 1 GiB)");
         assert!(bytes("2GiB", 1, 1 << 30).is_err());
         assert!(duration_ns("0s", 1, DAY_NS).is_err() && duration_ns("90000s", 0, DAY_NS).is_err());
         assert_eq!(duration_ns("0s", 0, DAY_NS).unwrap(), 0);

@@ -128,7 +128,7 @@ impl<'g> Sieve<'g> {
         let of_cases = self.groups().into_iter().map(|((_, why), cases)| (several(&cases), why));
         let reasons: Vec<(String, &WhyNot)> = of_transports.chain(of_cases).collect();
         match reasons.as_slice() {
-            [] => Refused::new("there is no transport to measure", "`hairpin list` shows what can run here"),
+            [] => Refused::new("no transport can be measured", "`hairpin list` shows what can run here"),
             [(what, why)] => Refused::new(format!("cannot run {what}: {}", why.reason), why.hint.clone()),
             [(what, why), others @ ..] => {
                 let same = others.iter().all(|(_, other)| *other == *why);

@@ -63,7 +63,7 @@ pub fn orders(planned: &[Planned], blocks: Blocks, seed: u64, common: Common) ->
     if total > MOST_ROUNDS {
         return Err(Refused::new(
             format!("{} cases x {} rounds are {total} rounds, more than {MOST_ROUNDS}", planned.len(), blocks.count),
-            "sweep fewer values, or lower --rounds",
+            "use fewer values, or lower --rounds",
         ));
     }
     let templates: Vec<RoundOrder> = planned.iter().map(|planned| order(planned, common)).collect();

@@ -187,8 +187,8 @@ impl Circumstances {
             return Ok(());
         }
         Err(Refused::new(
-            format!("the knobs combine to {combinations} cases, more than {MOST_CASES}"),
-            "sweep fewer values at once",
+            format!("the values combine to {combinations} cases, more than {MOST_CASES}"),
+            "use fewer values at once",
         ))
     }
 
@@ -274,10 +274,9 @@ pub fn each<V: Clone>(cases: &[Case], values: &[V], set: impl Fn(&mut Case, V)) 
 /// [`Refused`] where both are.
 pub fn extent(knobs: &Knobs, count: &str) -> Result<Option<Extent>, Refused> {
     match (knobs.value(count), knobs.value("duration")) {
-        (Some(_), Some(_)) => Err(Refused::new(
-            format!("--{count} and --duration are both given, and each says how much a round measures"),
-            "give one of them",
-        )),
+        (Some(_), Some(_)) => {
+            Err(Refused::new(format!("--{count} and --duration both set the length of a round"), "give one of them"))
+        }
         (None, duration_ns) => Ok(duration_ns.map(Extent::DurationNs)),
         (count, None) => Ok(count.map(Extent::Count)),
     }

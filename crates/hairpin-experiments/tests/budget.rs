@@ -109,9 +109,9 @@ fn contradictions_are_refused() {
     for (flags, what) in [
         (&[("until", "2%"), ("rounds", "8")][..], "--until adds rounds"),
         (&[("until", "2%"), ("over", "8s")], "--until adds rounds"),
-        (&[("quick", "on"), ("over", "8s")], "--quick is a short time"),
-        (&[("at-most", "8s")], "--at-most limits --until"),
-        (&[("until", "200%")], "--until: `200%` is refused"),
+        (&[("quick", "on"), ("over", "8s")], "--quick already sets a short time"),
+        (&[("at-most", "8s")], "--at-most needs --until"),
+        (&[("until", "200%")], "--until: `200%` is not valid"),
     ] {
         let text = refusal(flags);
         assert!(text.contains(what) && text.contains("(hint: "), "{text}");

@@ -34,16 +34,17 @@ fn a_stream_has_one_flow_that_goes_one_way_and_no_traced_rounds() {
 fn what_cannot_stream_is_skipped_or_refused_with_its_reason() {
     let cause = |flags: &[(&str, &str)]| bulk(flags).map(|plan| plan.labels()).expect_err("refused").to_string();
     for (flags, expected) in [
-        (&[("transport", "icmp")][..], "nothing receives a stream"),
-        (&[("transport", "tcp"), ("waiting", "block")], "a stream waits for all of its wires at once"),
-        (&[("transport", "unix-seqpacket"), ("write-size", "8")], "its messages need 9 B"),
-        (&[("transport", "udp"), ("connections", "2")], "it has one connection for each listener"),
-        (&[("transport", "udp"), ("link", "delay=2ms")], "which of its messages a link lost cannot be told"),
-        (&[("transport", "shm")], "it has no waiting `poll`"),
+        (&[("transport", "icmp")][..], "no program receives a stream"),
         (
-            &[("transport", "tcp"), ("waiting", "spin"), ("placement", "cross-cpu")],
-            "only where there is nothing to poll",
+            &[("transport", "tcp"), ("waiting", "block")],
+            "a one-way load waits for all connections at once, so it \
+                                                         cannot block in one",
         ),
+        (&[("transport", "unix-seqpacket"), ("write-size", "8")], "it needs messages of at least 9 B to number them"),
+        (&[("transport", "udp"), ("connections", "2")], "it carries one connection only"),
+        (&[("transport", "udp"), ("link", "delay=2ms")], "cannot yet tell which of its messages a link lost"),
+        (&[("transport", "shm")], "it has no waiting mode `poll`"),
+        (&[("transport", "tcp"), ("waiting", "spin"), ("placement", "cross-cpu")], "it can only spin"),
         (&[("transport", "tcp"), ("connections", "0")], "connections"),
         (&[("transport", "tcp"), ("write-size", "17MiB")], "write-size"),
     ] {

@@ -129,13 +129,16 @@ fn what_joins_two_ends_of_one_machine_crosses_no_link() {
         assert_eq!(pipe.case, None, "nothing of pipe is left");
         assert_eq!(
             pipe.reason,
-            "its two ends share one machine: no link can be between them (hint: use tcp, udp or another network \
+            "it works on one machine only, so it cannot cross a link (hint: use tcp, udp or another network \
              transport, or --link loopback)"
         );
     }
     let alone =
         plan(&capabilities(), &ROUND_TRIP, &["bridged-vm"], &[("transport", "pipe")]).unwrap_err().to_string();
-    assert!(alone.starts_with("cannot run pipe block same-cpu over bridged-vm: its two ends share"), "{alone}");
+    assert!(
+        alone.starts_with("cannot run pipe block same-cpu over bridged-vm: it works on one machine only"),
+        "{alone}"
+    );
 }
 
 #[test]
@@ -146,8 +149,8 @@ fn what_takes_larger_packets_than_a_link_has_is_left_out() {
     let wide = "delay=2ms";
     assert_eq!(ran, [("tcp", NARROW), ("tcp", wide), ("tcp6", wide), ("udp6", wide)].into());
     let reasons: BTreeSet<&str> = plan.skipped.iter().map(|skipped| skipped.reason.as_str()).collect();
-    let expected = "it takes packets of 1280 B, and the link's are 1279 B at most (hint: use mtu=1280B or more, or a \
-                    transport over IPv4)";
+    let expected = "it needs packets of 1280 B, and the link carries 1279 B at most (hint: use mtu=1280B or more, \
+                    or a transport over IPv4)";
     assert_eq!(reasons, [expected].into());
 }
 

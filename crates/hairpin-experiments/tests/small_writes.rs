@@ -224,7 +224,7 @@ fn the_traces_of_a_large_plan_are_bounded_and_the_rest_is_named() {
     assert_eq!(plan.skipped.len(), 1);
     let skipped = &plan.skipped[0];
     assert_eq!(skipped.case.as_deref(), Some("the traces of tcp6 block same-cpu cork 100x2 B and 15 more"));
-    assert_eq!(skipped.reason, "only the first 20 cases of a plan are traced (hint: sweep fewer values at once)");
+    assert_eq!(skipped.reason, "only the first 20 cases of a plan are traced (hint: use fewer values at once)");
     let exchanges = |flags: &[(&str, &str)]| {
         let plan = evidence_of(&[&[("transport", "tcp"), ("remedy", "nodelay")], flags].concat()).unwrap();
         plan.rounds[0].extent
@@ -259,10 +259,10 @@ fn controls_run_what_is_asked_of_them_and_skips_have_their_reason() {
     assert_eq!(plan.skipped[0].case.as_deref(), Some("pipe block same-cpu cork 100x2 B"));
     assert_eq!(
         plan.skipped[0].reason,
-        "remedy `cork` is about how TCP packs and acknowledges segments \
-         (hint: use default, one-write, writev or batch=N there)"
+        "remedy `cork` changes how TCP sends segments and ACKs (hint: use default, one-write, writev or batch=N \
+         with this transport)"
     );
-    assert!(refusal(&[("transport", "pipe"), ("remedy", "nodelay")]).contains("remedy `nodelay` is about"));
+    assert!(refusal(&[("transport", "pipe"), ("remedy", "nodelay")]).contains("remedy `nodelay` changes"));
 }
 
 #[test]
@@ -282,8 +282,8 @@ fn every_transport_with_boundaries_is_skipped_with_that_reason() {
         } else {
             assert_eq!(skipped.len(), 1, "{skipped:?}");
             assert_eq!(skipped[0].case, None);
-            let reason = "it keeps message boundaries: every write is a message of its own \
-                          (hint: use a byte stream such as tcp, unix-stream or pipe)";
+            let reason = "it keeps message boundaries: each write is a message of its own (hint: use a byte \
+                          stream such as tcp, unix-stream or pipe)";
             assert_eq!(skipped[0].reason, reason);
         }
     }
@@ -355,18 +355,18 @@ fn answers_in_flight_must_fit_the_buffers() {
     assert_eq!(names(&many), ["tcp", "pipe"], "a Unix socket counts each answer with memory of its own");
     assert_eq!(
         many.skipped[0].reason,
-        "1024 answers of 4 B may not fit its buffers while none is read, so both ends could wait for ever \
-         (hint: --pipeline 127 is safe with this --reply)"
+        "1024 unread answers of 4 B may not fit its buffers, so both ends could wait forever (hint: use \
+         --pipeline 127, or a smaller --reply)"
     );
     assert_eq!(names(&plan(&[("pipeline", "32"), ("reply", "1KiB"), ("transport", "tcp")])), ["tcp"]);
     let text = refusal(&[("pipeline", "33"), ("reply", "1KiB"), ("transport", "tcp"), ("remedy", "default")]);
     assert_eq!(
         text,
-        "cannot run tcp block same-cpu default 100x2 B 33 in flight answer 1024 B: 33 answers of 1 KiB may not fit its \
-         buffers while none is read, so both ends could wait for ever (hint: --pipeline 32 is safe with this --reply)"
+        "cannot run tcp block same-cpu default 100x2 B 33 in flight answer 1 KiB: 33 unread answers of 1 KiB may \
+         not fit its buffers, so both ends could wait forever (hint: use --pipeline 32, or a smaller --reply)"
     );
     let small_buffer = [("pipeline", "2"), ("reply", "600"), ("transport", "tcp"), ("option", "rcvbuf=1KiB")];
-    assert!(refusal(&small_buffer).contains("--pipeline 1 is safe"));
+    assert!(refusal(&small_buffer).contains("use --pipeline 1"));
 }
 
 #[test]
@@ -391,7 +391,7 @@ fn bad_values_are_refused_with_a_hint_before_anything_runs() {
     assert_refused(&[
         (
             &[("writes", "100x0")],
-            "--writes: `100x0` has a write of 0 bytes, which no peer would ever see (hint: 1 byte is the smallest write)",
+            "--writes: `100x0` has a write of 0 bytes, which sends nothing (hint: the smallest write is 1 byte)",
         ),
         (
             &[("writes", "many")],
@@ -414,12 +414,12 @@ fn bad_values_are_refused_with_a_hint_before_anything_runs() {
              (hint: 1 to 10000, for instance batch=10)",
         ),
         (&[("transport", "tpc")], "unknown transport `tpc` (hint: did you mean `tcp`?)"),
-        (&[("pipeline", "0")], "--pipeline: `0` is refused (hint: a whole number from 1 to 1024)"),
-        (&[("pipeline", "1025")], "--pipeline: `1025` is refused (hint: a whole number from 1 to 1024)"),
-        (&[("reply", "0")], "--reply: `0` is refused (hint: 1 B to 1 GiB)"),
-        (&[("gap", "7200s")], "--gap: `7200s` is refused (hint: a duration from 0 up to 1 h)"),
-        (&[("trace", "maybe")], "--trace: `maybe` is refused (hint: on or off)"),
-        (&[("trace", "all")], "--trace: `all` is refused (hint: on or off)"),
+        (&[("pipeline", "0")], "--pipeline: `0` is not valid (hint: a whole number from 1 to 1024)"),
+        (&[("pipeline", "1025")], "--pipeline: `1025` is not valid (hint: a whole number from 1 to 1024)"),
+        (&[("reply", "0")], "--reply: `0` is not valid (hint: 1 B to 1 GiB)"),
+        (&[("gap", "7200s")], "--gap: `7200s` is not valid (hint: a duration from 0 up to 1 h)"),
+        (&[("trace", "maybe")], "--trace: `maybe` is not valid (hint: on or off)"),
+        (&[("trace", "all")], "--trace: `all` is not valid (hint: on or off)"),
     ]);
 }
 
@@ -438,28 +438,27 @@ fn values_that_do_not_go_together_are_refused_with_a_hint_before_anything_runs()
         ),
         (
             &[("gap", "10s"), ("timeout", "20s"), ("writes", "10000x1")],
-            "9999 pauses of 10 s in one round take more than 24 h \
-             (hint: lower --gap, or give fewer --writes, --exchanges or --pipeline)",
+            "9999 pauses of 10 s in one round take more than 24 h (hint: lower --gap, or use fewer --writes, \
+             --exchanges or --pipeline)",
         ),
         (
             &[("gap", "1s"), ("exchanges", "1000"), ("warmup", "10")],
-            "99990 pauses of 1 s in one round take more than 24 h \
-             (hint: lower --gap, or give fewer --writes, --exchanges or --pipeline)",
+            "99990 pauses of 1 s in one round take more than 24 h (hint: lower --gap, or use fewer --writes, \
+             --exchanges or --pipeline)",
         ),
         (
             &[("option", "sndbuf=65536,nodelay=on")],
-            "--option nodelay=on: the remedies set `nodelay` themselves, so both would fight \
-             (hint: compare remedies with --remedy, for instance --remedy default,nodelay)",
+            "--option nodelay=on conflicts with the remedies, which set `nodelay` themselves (hint: compare \
+             remedies with --remedy, for instance --remedy default,nodelay)",
         ),
         (
             &[("option", "cork=off")],
-            "--option cork=off: the remedies set `cork` themselves, so both would fight \
-             (hint: compare remedies with --remedy, for instance --remedy default,nodelay)",
+            "--option cork=off conflicts with the remedies, which set `cork` themselves (hint: compare remedies \
+             with --remedy, for instance --remedy default,nodelay)",
         ),
         (
             &[("exchanges", "10"), ("duration", "1s")],
-            "--exchanges and --duration are both given, and each says how much a round measures \
-             (hint: give one of them)",
+            "--exchanges and --duration both set the length of a round (hint: give one of them)",
         ),
         (&[("link", "wan")], "link `wan` is not known (hint: try bridged-vm)"),
     ]);

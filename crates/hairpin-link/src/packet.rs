@@ -9,7 +9,7 @@ pub struct Packet {
     pub number: u64,
     /// Its size as an IP packet in bytes: IP header and all that follows, no link header.
     pub size_bytes: u32,
-    /// Whether it carries transport payload: a bare TCP acknowledgement does not.
+    /// Whether it carries transport payload: a bare TCP acknowledgment does not.
     pub carries_data: bool,
 }
 

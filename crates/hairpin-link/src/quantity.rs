@@ -89,7 +89,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     let lower = text.to_lowercase();
     let plain = lower.strip_suffix("/s").unwrap_or(&lower);
     if let Some(hint) = bits_for(text).filter(|_| !plain.ends_with("bit")) {
-        return Err(Refused::new(format!("`{text}` is not a rate in bits a second"), hint));
+        return Err(Refused::new(format!("`{text}` is not a rate in bits per second"), hint));
     }
     let examples = "for instance 5.5mbit, 500kbit or 1gbit";
     let what = What {
@@ -102,7 +102,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, Refused> {
     };
     let rate = what.read(plain).map_err(|bad| Refused { what: bad.what.replace(plain, text), ..bad })?;
     if rate == 0 {
-        return Err(Refused::new("a rate of 0 lets nothing through", "an outage is `outage=2s-5s`"));
+        return Err(Refused::new("a rate of 0 lets nothing through", "for an outage use `outage=2s-5s`"));
     }
     Ok(rate)
 }
@@ -122,7 +122,7 @@ fn bits_for(text: &str) -> Option<String> {
         _ => (number, "bit".to_owned()),
     };
     exact(&format!("{number}{unit}"), RATE).ok()?;
-    Some(format!("write {number}{unit}; `bps` means bits to some tools and bytes to others"))
+    Some(format!("write {number}{unit}; `bps` can mean bits or bytes"))
 }
 
 /// A number of bytes: `64KiB`. The unit is needed; at most 1 GiB.
@@ -299,14 +299,18 @@ mod tests {
         assert_eq!(said(time_ns("-5ms")), "`-5ms` is not a time (for instance 23.5ms, 200us or 1s)");
         assert_eq!(said(time_ns("0.5ns")), "`0.5ns` is finer than 1 ns (write fewer decimals)");
         assert_eq!(said(time_ns("2000min")), "`2000min` is too large (at most 1 hour)");
-        assert_eq!(said(rate_bits_per_s("0mbit")), "a rate of 0 lets nothing through (an outage is `outage=2s-5s`)");
+        assert_eq!(
+            said(rate_bits_per_s("0mbit")),
+            "a rate of 0 lets nothing through (for an outage use \
+                                                    `outage=2s-5s`)"
+        );
         assert_eq!(
             said(rate_bits_per_s("1MB/s")),
-            "`1MB/s` is not a rate in bits a second (rates are in bits: 8mbit)"
+            "`1MB/s` is not a rate in bits per second (rates are in bits: 8mbit)"
         );
         assert_eq!(
             said(rate_bits_per_s("80Mbps")),
-            "`80Mbps` is not a rate in bits a second (write 80mbit; `bps` means bits to some tools and bytes to others)"
+            "`80Mbps` is not a rate in bits per second (write 80mbit; `bps` can mean bits or bytes)"
         );
         assert_eq!(said(share("120%").map(|_| 0)), "`120%` is too large (at most 100%)");
         assert_eq!(said(bytes("64k")), "`64k` is not a number of bytes (for instance 64KiB, 3000B or 1MiB)");

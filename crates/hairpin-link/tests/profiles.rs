@@ -143,7 +143,7 @@ fn an_unknown_word_gets_the_nearest() {
         "left.delay=1ms",
         "left",
         "`left` is not a direction",
-        "`up.` or `down.` before a word says it for one direction",
+        "put `up.` or `down.` before a word to set it for one direction",
     );
     assert!(refused("zzz=1").hint.starts_with("one of outage, "));
     assert!(refused("zzz").hint.contains("home-uplink"));
@@ -155,11 +155,16 @@ fn a_wrong_value_is_pointed_at_with_the_right_unit() {
     assert_said("delay=20ms±", "20ms±", "`` is not a time", "for instance 23.5ms, 200us or 1s");
     assert_said("loss=120%", "120%", "`120%` is too large", "at most 100%");
     assert_said("rate=1mbit queue=64", "64", "`64` has no unit", "64packets, or 64KiB");
-    assert_said("rate=1MB/s", "1MB/s", "`1MB/s` is not a rate in bits a second", "rates are in bits: 8mbit");
-    assert_said("up=0bit", "0bit", "a rate of 0 lets nothing through", "an outage is `outage=2s-5s`");
+    assert_said("rate=1MB/s", "1MB/s", "`1MB/s` is not a rate in bits per second", "rates are in bits: 8mbit");
+    assert_said("up=0bit", "0bit", "a rate of 0 lets nothing through", "for an outage use `outage=2s-5s`");
     assert_said("delay", "delay", "`delay` has no value", "for instance delay=23.5ms±1ms");
     assert_said("loss=1% delay=", "delay=", "`delay` has no value", "for instance delay=23.5ms±1ms");
-    assert_said("mtu=20", "20", "an MTU of 20 bytes cannot be", "from 68 to 65535 bytes, for instance mtu=1500B");
+    assert_said(
+        "mtu=20",
+        "20",
+        "an MTU of 20 bytes is not possible",
+        "from 68 to 65535 bytes, for instance mtu=1500B",
+    );
     assert_said("jitter=norml delay=2ms±1ms", "norml", "unknown kind of jitter `norml`", "did you mean `normal`?");
     assert_said(
         "queue=1packets,2packets rate=1mbit",

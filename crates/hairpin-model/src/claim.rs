@@ -274,18 +274,16 @@ words! {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadClaim {
     /// Not one of `test`, `missing` and rows.
-    #[error("{0} has none or several of a test, a missing part and rows (hint: give one of them)")]
+    #[error("{0} has none or several of a test, a missing part and rows (hint: give exactly one of them)")]
     Means(String),
     /// Nothing is published of a row.
-    #[error("{0} has no published value (hint: give it one, or a row of the claim's table)")]
+    #[error("{0} has no published value (hint: add `published`, or a row of the claim's table)")]
     Unpublished(String),
     /// The claim publishes a number or a range, and no row that counts is about it.
-    #[error("no row of {0} is about its published value (hint: leave `published` out of the row that tests it)")]
+    #[error("no row of {0} is about its published value (hint: omit `published` in the row that tests it)")]
     Uncarried(String),
     /// All rows stand beside the claim.
-    #[error(
-        "no row of {0} counts for its verdict (hint: leave `beside` out of the row that tests what the text says)"
-    )]
+    #[error("no row of {0} counts for its verdict (hint: omit `beside` in the row that tests what the text says)")]
     AllBeside(String),
 }
 

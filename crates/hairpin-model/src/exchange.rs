@@ -113,8 +113,8 @@ impl FromStr for Writes {
                 ));
             };
             if size == 0 {
-                let what = format!("`{text}` has a write of 0 bytes, which no peer would ever see");
-                return Err(Refused::new(what, "1 byte is the smallest write"));
+                let what = format!("`{text}` has a write of 0 bytes, which sends nothing");
+                return Err(Refused::new(what, "the smallest write is 1 byte"));
             }
             if times == 0 || times > MOST_WRITES || sizes.len() + times > MOST_WRITES {
                 return Err(too_much());

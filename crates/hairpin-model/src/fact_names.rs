@@ -42,7 +42,7 @@ fact_names! {
         WAITED_FOR_ANSWERS = "open_loop.waited_for_answers",
         /// `TCPAutoCorking` of /proc/net/netstat, of all connections of the network namespace.
         AUTOCORKING = "netstat.TCPAutoCorking",
-        /// Segments sent again because of acknowledgements that came (`TCPFastRetrans`). Read under a link only, where the
+        /// Segments sent again because of acknowledgments that came (`TCPFastRetrans`). Read under a link only, where the
         /// network namespace carries this connection and no other; so are the next five.
         FAST_RETRANSMITS = "netstat.TCPFastRetrans",
         /// Times that the retransmission timer ran out (`TCPTimeouts`).
@@ -79,7 +79,7 @@ fact_names! {
         BUSY_TIME_US = "tcp_info.busy_time_us",
         /// The retransmission time-out (`tcpi_rto`).
         RTO_US = "tcp_info.rto_us",
-        /// The time-out of delayed acknowledgements (`tcpi_ato`).
+        /// The time-out of delayed acknowledgments (`tcpi_ato`).
         ATO_US = "tcp_info.ato_us",
         /// Bytes that a pipe holds (`F_GETPIPE_SZ`).
         PIPE_CAPACITY_BYTES = "pipe.capacity_bytes",

@@ -205,9 +205,10 @@ impl Flow {
                 words.push(format!("{} {}", self.direction, exact_bytes(*write_size_bytes)))
             }
             (Load::Exchange { .. }, _, 4) | (_, 4, 4) => {}
-            (Load::Exchange { .. }, _, reply) => words.push(format!("answer {reply} B")),
-            (_, size, reply) if size == reply => words.push(format!("{size} B")),
-            (_, size, reply) => words.push(format!("{size}/{reply} B")),
+            (Load::Exchange { .. }, _, reply) => words.push(format!("answer {}", exact_bytes(reply))),
+            (_, size, reply) if size == reply => words.push(exact_bytes(size)),
+            (_, size, reply) if size % 1024 != 0 && reply % 1024 != 0 => words.push(format!("{size}/{reply} B")),
+            (_, size, reply) => words.push(format!("{}/{}", exact_bytes(size), exact_bytes(reply))),
         }
         words.extend(self.load.rate_per_s().map(|rate_per_s| format!("{rate_per_s}/s")));
         for (count, what) in [(self.connections, "connections"), (self.streams, "streams")] {

@@ -28,6 +28,17 @@ pub struct Ledger {
     pub unexplained: i64,
 }
 
+/// A cause of a loss as a reader is told it: `receive buffer of the server full`, `link: loss`.
+#[must_use]
+pub fn in_words(cause: &str) -> String {
+    match (cause.strip_prefix(OVERFLOW), cause.strip_prefix("link-")) {
+        (Some(""), _) => "receive buffer full".to_owned(),
+        (Some(end), _) => format!("receive buffer of the {} full", end.trim_start_matches('-')),
+        (None, Some(stage)) => format!("link: {stage}"),
+        (None, None) => cause.to_owned(),
+    }
+}
+
 impl Ledger {
     /// Closes the ledger: computes what is unexplained.
     #[must_use]
@@ -64,6 +75,12 @@ impl Ledger {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_cause_is_told_in_words() {
+        let told = ["receive-buffer-overflow-server", "receive-buffer-overflow", "link-loss", "other"].map(in_words);
+        assert_eq!(told, ["receive buffer of the server full", "receive buffer full", "link: loss", "other"]);
+    }
 
     #[test]
     fn a_message_without_a_cause_is_unexplained() {

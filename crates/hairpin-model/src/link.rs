@@ -90,8 +90,8 @@ impl RelayReport {
     fn why_no_room(&self) -> Option<String> {
         let in_sockets = self.overrun.saturating_sub(self.memory_overrun);
         let causes = [
-            (in_sockets, "the relay's own sockets had".to_owned()),
-            (self.memory_overrun, format!("the relay's {MOST_INSIDE_MIB} MiB for packets inside the link had")),
+            (in_sockets, "the sockets of the relay had".to_owned()),
+            (self.memory_overrun, format!("the {MOST_INSIDE_MIB} MiB of the relay for packets in the link had")),
         ];
         let said: Vec<String> = causes
             .into_iter()
@@ -344,7 +344,7 @@ pub struct DroppedPacket {
     pub number: u64,
     /// Its size as an IP packet, in bytes.
     pub size_bytes: u64,
-    /// Whether it carried transport payload; a bare TCP acknowledgement does not.
+    /// Whether it carried transport payload; a bare TCP acknowledgment does not.
     pub carries_data: bool,
     /// When it came in.
     pub arrived_ns: u64,
@@ -431,8 +431,8 @@ mod tests {
             let record = LinkRecord { relay, ..record(0, 0, 0) };
             (record.why_invalid().unwrap_or_default(), record.was_overfull())
         };
-        let sockets = "the relay's own sockets had no room for 3 packets";
-        let memory = "the relay's 256 MiB for packets inside the link had no room for 4 packets";
+        let sockets = "the sockets of the relay had no room for 3 packets";
+        let memory = "the 256 MiB of the relay for packets in the link had no room for 4 packets";
         assert_eq!(without_room(0, 0), (String::new(), false));
         assert_eq!(without_room(3, 0), (sockets.to_owned(), false));
         assert_eq!(without_room(4, 4), (memory.to_owned(), true));

@@ -75,10 +75,10 @@ impl OptionName {
     pub fn summary(self) -> &'static str {
         match self {
             Self::Nodelay => "TCP_NODELAY: send small segments at once (no Nagle)",
-            Self::Cork => "TCP_CORK: hold partial segments back, 200 ms at most",
-            Self::Quickack => "TCP_QUICKACK: acknowledge at once; the kernel may leave this mode by itself",
-            Self::Sndbuf => "SO_SNDBUF: send buffer; the kernel doubles what is asked",
-            Self::Rcvbuf => "SO_RCVBUF: receive buffer; the kernel doubles what is asked",
+            Self::Cork => "TCP_CORK: hold partial segments, 200 ms at most",
+            Self::Quickack => "TCP_QUICKACK: send ACKs at once; the kernel may leave this mode by itself",
+            Self::Sndbuf => "SO_SNDBUF: send buffer; the kernel doubles the value",
+            Self::Rcvbuf => "SO_RCVBUF: receive buffer; the kernel doubles the value",
             Self::BusyPoll => {
                 "SO_BUSY_POLL: busy-poll the device queue in receive calls; loopback and links have none"
             }

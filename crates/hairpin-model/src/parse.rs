@@ -50,7 +50,7 @@ pub fn duration_ns(text: &str) -> Result<u64, Refused> {
 pub fn rate_per_s(text: &str) -> Result<f64, Refused> {
     let units = &[("k", 1e3), ("K", 1e3), ("M", 1e6)];
     let rate = scaled(text.trim_end_matches("/s"), units, Some(1.0)).filter(|rate| rate.is_finite() && *rate > 0.0);
-    rate.ok_or_else(|| is_not(text, "a rate", "messages a second above 0, for instance 1000 or 20k"))
+    rate.ok_or_else(|| is_not(text, "a rate", "a number of messages per second above 0, for instance 1000 or 20k"))
 }
 
 /// A share: `5%` or `0.05`.

@@ -157,6 +157,7 @@ pub fn share(of_one: f64) -> String {
     match percent.abs() {
         _ if !percent.is_finite() => DASH.to_owned(),
         0.0 => "0 %".to_owned(),
+        size if size < 0.005 => "under 0.01 %".to_owned(),
         size if size < 0.995 => format!("{percent:.2} %"),
         size if size < 9.95 => format!("{percent:.1} %"),
         _ => format!("{percent:.0} %"),

@@ -319,7 +319,7 @@ pub struct ExchangeCounts {
     pub exchanges: u64,
     /// Segments with payload, both directions (`tcpi_data_segs_out` and `_in`); null where there are none to count.
     pub segments: Option<u64>,
-    /// Segments without payload, both directions: pure acknowledgements; null where there are none to count.
+    /// Segments without payload, both directions: pure acknowledgments; null where there are none to count.
     pub pure_acks: Option<u64>,
     /// System calls of the client on the wire.
     pub system_calls: u64,

@@ -1,4 +1,4 @@
-//! The time sequence of one exchange, as the ladder draws it: both ends, every write, segment, acknowledgement and
+//! The time sequence of one exchange, as the ladder draws it: both ends, every write, segment, acknowledgment and
 //! read, and the waits with their names. `hairpin-analysis` makes it from a trace.
 
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub struct Event {
     pub kind: EventKind,
     /// First byte of its range, counted from the exchange's first byte in this direction.
     pub first_byte: i64,
-    /// End of its range; `first_byte` where it carries none. Of an acknowledgement: all before it have arrived.
+    /// End of its range; `first_byte` where it carries none. Of an acknowledgment: all before it have arrived.
     pub end_byte: i64,
 }
 
@@ -69,11 +69,11 @@ words! {
         Cork = "cork",
         /// The release of a cork.
         Uncork = "uncork",
-        /// A call for quick acknowledgements.
+        /// A call for quick acknowledgments.
         Quickack = "quickack",
         /// A segment with payload left for the other end.
         Segment = "segment",
-        /// An acknowledgement without payload.
+        /// An acknowledgment without payload.
         PureAck = "pure-ack",
         /// A segment that closes its direction.
         Fin = "fin",
@@ -91,7 +91,7 @@ words! {
         Cork = "cork",
         /// Written bytes stayed while an earlier packet was in the device's queue: autocorking.
         Autocork = "autocork",
-        /// An acknowledgement came late although the data had arrived.
+        /// An acknowledgment came late although the data had arrived.
         DelayedAck = "delayed-ack",
         /// The server program held the request after it had read it.
         ServerProgram = "server-program",
@@ -116,7 +116,7 @@ pub struct Wait {
     pub first_byte: i64,
     /// End of the bytes that waited.
     pub end_byte: i64,
-    /// Of an acknowledgement that was late: when it came to the other end, which may wait for it; null of all else.
+    /// Of an acknowledgment that was late: when it came to the other end, which may wait for it; null of all else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_ns: Option<i64>,
 }
@@ -155,7 +155,7 @@ pub struct TracedExchange {
     pub segments: u64,
     /// The waits, the longest first.
     pub waits: Vec<Wait>,
-    /// From the request's last byte leaving the client's host to its acknowledgement, in ns; null where it is not known.
+    /// From the request's last byte leaving the client's host to its acknowledgment, in ns; null where it is not known.
     pub last_ack_ns: Option<u64>,
 }
 

@@ -73,7 +73,7 @@ words! {
         Cork = "cork",
         /// It released the cork; no bytes.
         Uncork = "uncork",
-        /// It asked for quick acknowledgements; no bytes.
+        /// It asked for quick acknowledgments; no bytes.
         Quickack = "quickack",
     }
 }

@@ -1,9 +1,9 @@
-//! Who is faster: the pairs of the answer, strung together from the lowest p50 to the highest.
+//! Who is faster: the pairs of the answer, strung together from the lowest p50 to the highest and told as places.
 
 use std::collections::BTreeMap;
 
 use hairpin_model::answer::RankedBy;
-use hairpin_model::ladder::{self, row_name};
+use hairpin_model::ladder::{self, row_name, row_words};
 use hairpin_model::names::joined;
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Verdict};
@@ -24,30 +24,25 @@ pub(crate) struct Step<'r> {
     pub(crate) row: &'r CaseSummary,
 }
 
-impl Step<'_> {
-    /// The sign before the case.
-    pub(crate) fn sign(&self) -> &'static str {
-        match self.verdict {
-            Verdict::Slower => "<",
-            Verdict::Faster => ">",
-            Verdict::CannotTell => "~",
-            Verdict::Unlike => "?",
-        }
-    }
+/// Cases in one place of a chain: no difference was found from one to the next.
+pub(crate) struct Place {
+    /// `1.`, or a bar before what is not comparable with what stands before it.
+    pub(crate) mark: String,
+    /// The mark in words.
+    pub(crate) meaning: &'static str,
+    /// The cases, without the words that all of the chain share.
+    pub(crate) names: Vec<String>,
+}
 
-    /// The sign in words.
-    pub(crate) fn meaning(&self) -> &'static str {
-        match self.verdict {
-            Verdict::Slower => "is faster than",
-            Verdict::Faster => "is slower than, although its p50 over rounds is lower",
-            Verdict::CannotTell => "no difference found from",
-            Verdict::Unlike => "was measured in another state of the machine than",
-        }
+impl Place {
+    /// The place in a line.
+    pub(crate) fn told(&self) -> String {
+        format!("{} {}", self.mark, self.names.join(", "))
     }
 }
 
-/// What the signs mean, where they are shown.
-pub(crate) const LEGEND: &str = "a < b: a is faster; a ~ b: no difference found; a ? b: not comparable";
+/// How places are read, where they are shown.
+pub(crate) const LEGEND: &str = "in one place: no difference found; after |: not comparable";
 
 /// The chains in the order of their groups.
 pub(crate) fn chains(run: &Run) -> Vec<Chain<'_>> {
@@ -79,6 +74,48 @@ impl<'r> Chain<'r> {
         self.steps.last().map_or(self.first, |step| step.row)
     }
 
+    /// The words beyond the first that all its cases share: they name the chain.
+    fn shared(&self) -> Vec<String> {
+        let mut words: Vec<String> = row_words(self.first).split_off(1);
+        words.retain(|word| self.rows().all(|row| row_words(row)[1..].contains(word)));
+        words
+    }
+
+    /// The group, and what its cases share: `block, same-cpu, 64 KiB`.
+    pub(crate) fn title(&self) -> String {
+        std::iter::once(self.group.clone()).chain(self.shared()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The places from the lowest p50 to the highest.
+    pub(crate) fn places(&self) -> Vec<Place> {
+        let shared = self.shared();
+        let name = |row: &CaseSummary| {
+            let words = row_words(row);
+            let kept = words.iter().enumerate().filter(|(at, word)| *at == 0 || !shared.contains(word));
+            kept.map(|(_, word)| word.as_str()).collect::<Vec<_>>().join(" ")
+        };
+        let mut places =
+            vec![Place { mark: "1.".to_owned(), meaning: "the lowest p50", names: vec![name(self.first)] }];
+        let mut number = 1;
+        for step in &self.steps {
+            let mut add = |mark: String, meaning, name| places.push(Place { mark, meaning, names: vec![name] });
+            match step.verdict {
+                Verdict::Slower => {
+                    number += 1;
+                    add(format!("{number}."), "slower", name(step.row));
+                }
+                Verdict::Faster => {
+                    number += 1;
+                    let name = format!("{} (faster, round by round, than the case before it)", name(step.row));
+                    add(format!("{number}."), "a higher p50 over rounds", name);
+                }
+                Verdict::Unlike => add("|".to_owned(), "measured in another state of the machine", name(step.row)),
+                Verdict::CannotTell => places.last_mut().into_iter().for_each(|last| last.names.push(name(step.row))),
+            }
+        }
+        places
+    }
+
     /// Where the order of the chain, which is by p50, is not that of what is moved.
     pub(crate) fn beyond_p50(&self) -> Option<String> {
         let outdone = |place: usize, row: &CaseSummary| self.rows().take(place).any(|before| row.moves_more(before));
@@ -91,8 +128,8 @@ impl<'r> Chain<'r> {
         let (is, it) = if names.len() == 1 { ("is", "it") } else { ("are", "them") };
         (!names.is_empty()).then(|| {
             format!(
-                "By bytes a second {} {is} faster than some before {it}: a p50 does not show stalls in fewer than half \
-                 of the exchanges.",
+                "By bytes per second {} {is} faster than some before {it}: a p50 hides stalls in fewer than half of the \
+                 exchanges.",
                 joined(&names)
             )
         })

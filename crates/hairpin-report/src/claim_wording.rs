@@ -106,13 +106,13 @@ pub(crate) fn answer(report: &ClaimsReport) -> String {
         [Verdict::Holds, Verdict::DoesNotHold, Verdict::CannotTell, Verdict::CannotRun].map(|of| report.count(of));
     let does = |count: usize, one: &str, more: &str| format!("{count} {}", if count == 1 { one } else { more });
     let (holds, not) = (does(holds, "holds", "hold"), does(not, "does", "do"));
-    format!("{claims}: {holds} here, {not} not, {untold} cannot be told, {unrun} could not be run.")
+    format!("{claims}: {holds} here, {not} not, {untold} cannot be decided, {unrun} could not be run.")
 }
 
 /// What the reader of a report that is not all must know.
 pub(crate) fn partial(report: &ClaimsReport) -> Option<&'static str> {
     (report.state != State::Complete)
-        .then_some("PARTIAL: the user ended it; claims whose runs were not made could not be run.")
+        .then_some("PARTIAL: ended by the user; claims whose runs were not made have no verdict.")
 }
 
 /// The machine, the time it took and the seed, in a line; the date alone where nothing was run.

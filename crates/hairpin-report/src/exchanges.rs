@@ -11,8 +11,8 @@ use hairpin_model::trace::Capture;
 use hairpin_model::{path, quantities};
 
 /// Why the first exchanges have a table of their own.
-pub(crate) const WHY_FIRST: &str = "A connection's first exchanges are not like its later ones (Linux acknowledges at \
-                                    once at first, and caches are cold), so they are shown apart from the steady state.";
+pub(crate) const WHY_FIRST: &str = "The first exchanges of a connection differ from later ones (Linux sends ACKs \
+                                    at once at first, and caches are cold), so they are shown apart.";
 
 /// An exchange differs from the steady state where its interval excludes the p50 and it is so many times as long or
 /// as short.
@@ -43,8 +43,8 @@ pub(crate) fn first_left_out(groups: &[&Group<'_>]) -> Option<String> {
     let groups: Vec<String> = groups.iter().filter_map(|group| of(group)).collect();
     (!groups.is_empty()).then(|| {
         format!(
-            "Not shown, as no first exchange is {DIFFERS} times as long or as short as the p50 with an interval that \
-             excludes it: {}.",
+            "Not shown, as their first exchanges differ from the p50 by less than {DIFFERS} times or within the \
+             interval: {}.",
             groups.join("; ")
         )
     })
@@ -72,7 +72,8 @@ pub(crate) fn gap_note(groups: &[&Group<'_>]) -> Option<String> {
     let said: Vec<String> = [said(&without, "none"), said(&fewer, "fewer")].into_iter().flatten().collect();
     (!said.is_empty()).then(|| {
         format!(
-            "--gap pauses between writes: {}. If the pause is work that a request needs anyhow, add it to their figures.",
+            "--gap pauses between writes: {}. If your program needs the pause for its work, add it to their \
+             figures.",
             said.join(", ")
         )
     })
@@ -98,9 +99,9 @@ pub(crate) fn tracing_cost(run: &Run) -> Option<String> {
         };
         format!("adds {size} to an exchange, {}, on {case}{most}", quantities::change(*ratio))
     } else {
-        format!("what it adds to an exchange is within round-to-round noise; on {case} it is {size}")
+        format!("adds nothing beyond round-to-round noise; on {case} {size}")
     };
-    Some(format!("{said}; it was measured in rounds of its own, and no figure of traced rounds is in the tables"))
+    Some(format!("{said}; traced rounds are in no figure of the tables"))
 }
 
 fn name(row: &CaseSummary) -> String {
@@ -128,7 +129,7 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
             Capture::Saved { file, packets, dropped } => {
                 if *dropped > 0 {
                     let lost = quantities::counted(*dropped, "packet");
-                    notes.push((true, format!("{name}: the ring had no room for {lost}, which {file} lacks")));
+                    notes.push((true, format!("{name}: the capture ring was full; {file} lacks {lost}")));
                 }
                 saved.push(format!("{file} ({name}, {})", quantities::counted(*packets, "packet")));
             }
@@ -153,7 +154,7 @@ pub(crate) fn captures(run: &Run) -> Vec<(bool, String)> {
 fn why_unsaved(run: &Run) -> String {
     let causes: Vec<String> = run.unsaved.iter().map(|failure| failure.cause.clone()).collect();
     match causes.as_slice() {
-        [] => "the run names no file of it and no cause".to_owned(),
+        [] => "the run gives neither a file nor a cause".to_owned(),
         causes => shortened(causes, 1),
     }
 }

@@ -47,7 +47,7 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
         let are = if many == 1 { "is" } else { "are" };
         let cases = quantities::counted(many, "case");
         let over = path::over_in_short(&link.rows[0].case, &run.cases).unwrap_or_default();
-        Some(format!("{cases} {over} {are} invalid, and the link was not as asked for: {first}."))
+        Some(format!("{cases} {over} {are} invalid, as the link did not match its profile: {first}."))
     };
     of(run).iter().filter_map(spoiled).collect()
 }
@@ -144,5 +144,5 @@ fn relay_cpu(summaries: &[&LinkSummary]) -> Option<String> {
     let all: Vec<f64> = summaries.iter().filter_map(|summary| summary.relay_cpu_ns_per_packet).collect();
     let most = all.iter().copied().filter(|ns| ns.is_finite()).reduce(f64::max)?;
     let up_to = if all.len() > 1 { "up to " } else { "" };
-    Some(format!("relay CPU {up_to}{} a packet", quantities::duration(most)))
+    Some(format!("relay CPU {up_to}{} per packet", quantities::duration(most)))
 }

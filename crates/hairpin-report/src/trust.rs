@@ -17,12 +17,14 @@ pub(crate) fn machine_states(run: &Run) -> Option<String> {
     let [fast, slow] = run.machine.states.as_slice() else { return None };
     let in_slow = run.cases.iter().filter(|row| row.state.is_some_and(|state| state.index == 1)).count() as u64;
     let figures = match in_slow {
-        0 => "figures are from the rest".to_owned(),
-        some => format!("figures of {} are from these, as too few are from the rest", counted(some, "case")),
+        0 => "figures are from the other rounds".to_owned(),
+        some => {
+            format!("figures of {} are from these rounds, as too few others were measured", counted(some, "case"))
+        }
     };
     let (times, share) = (slow.probe_ns / fast.probe_ns, quantities::share(slow.share));
     let example = example_of_slowed(run).unwrap_or_default();
-    Some(format!("Machine: slowed {times:.2}x during {share} of rounds (shared core?); {figures}.{example}"))
+    Some(format!("Machine: {times:.2}x slower during {share} of rounds (shared core?); {figures}.{example}"))
 }
 
 /// What one case takes in both states: the page and `--csv` have all.
@@ -32,7 +34,7 @@ fn example_of_slowed(run: &Run) -> Option<String> {
         let pair = [row.flow().latency_ns.p50?.value, other.latency_ns.p50?.value];
         let [faster, slowed] = if other.index == 1 { pair } else { [pair[1], pair[0]] };
         let times = [faster, slowed].map(quantities::duration);
-        let example = format!(" While slowed, {} took {} instead of {}.", row.label, times[1], times[0]);
+        let example = format!(" While slower, {} took {} instead of {}.", row.label, times[1], times[0]);
         // A case that waits for a timer takes as long in both.
         (times[0] != times[1]).then_some((slowed / faster, example))
     };
@@ -82,12 +84,12 @@ pub(crate) fn no_interval_lines(names_of: impl Fn(NoInterval) -> Vec<String>) ->
 
 fn why_no_interval(reason: NoInterval) -> &'static str {
     match reason {
-        NoInterval::TooFewRounds => "it needs 5 rounds (hint: omit --rounds, or give more)",
+        NoInterval::TooFewRounds => "fewer than 5 rounds (hint: omit --rounds, or give more)",
         NoInterval::TooFewInState => {
-            "the machine changed its state, and too few rounds are in one (hint: --over 40s)"
+            "the machine changed its state, with too few rounds in one state (hint: --over 40s)"
         }
         NoInterval::Trend => "it rose or fell throughout the run (hint: --over 40s)",
-        NoInterval::SlowVariation => "it varied more slowly than the run can show (hint: --over 40s)",
+        NoInterval::SlowVariation => "it varied too slowly for the length of the run (hint: --over 40s)",
         NoInterval::SaysNothing => "the rounds differ too much (hint: --over 40s, on an idle machine)",
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hairpin_model::environment::Environment;
 use hairpin_model::finding::{Finding, Severity};
+use hairpin_model::ledger::in_words;
 use hairpin_model::names::grouped;
 use hairpin_model::options::Effective;
 use hairpin_model::quantities::{self, counted};
@@ -22,10 +23,10 @@ pub(crate) fn partial(run: &Run) -> Option<String> {
     );
     match run.state {
         State::Complete => None,
-        State::Interrupted => Some(format!("PARTIAL RUN: it was ended by the user; {of}.")),
+        State::Interrupted => Some(format!("PARTIAL RUN: ended by the user; {of}.")),
         State::Running => Some(match not_saved(run) {
             Some(cause) => format!("PARTIAL RUN: not all was saved: {cause}; {of}."),
-            None => format!("PARTIAL RUN: it is still running or was killed; {of}."),
+            None => format!("PARTIAL RUN: still running, or killed; {of}."),
         }),
     }
 }
@@ -68,23 +69,23 @@ pub(crate) fn cautions(run: &Run) -> Vec<String> {
         cautions.push(format!("Not all was saved: {cause}."));
     }
     if run.failed_rounds() > 0 {
-        cautions.push(format!("{} failed; the causes stand below.", counted(run.failed_rounds() as u64, "round")));
+        cautions.push(format!("{} failed; see the causes below.", counted(run.failed_rounds() as u64, "round")));
     }
     match run.cases.iter().filter(|row| !row.valid && !never_measured(row)).count() as u64 {
         0 => {}
-        1 => cautions.push("1 case is invalid and marked with !: do not use its figures.".to_owned()),
-        many => cautions.push(format!("{many} cases are invalid and marked with !: do not use their figures.")),
+        1 => cautions.push("1 case is invalid (marked with !): do not use its figures.".to_owned()),
+        many => cautions.push(format!("{many} cases are invalid (marked with !): do not use their figures.")),
     }
     match run.cases.iter().filter(|row| never_measured(row)).count() as u64 {
         0 => {}
-        1 => cautions.push("1 case was not measured and is marked with !.".to_owned()),
-        many => cautions.push(format!("{many} cases were not measured and are marked with !.")),
+        1 => cautions.push("1 case was not measured (no figures).".to_owned()),
+        many => cautions.push(format!("{many} cases were not measured (no figures).")),
     }
     cautions
 }
 
 /// Invalid only as no round of it came to its end, nor failed: the run ended before.
-fn never_measured(row: &CaseSummary) -> bool {
+pub(crate) fn never_measured(row: &CaseSummary) -> bool {
     !row.valid && row.rounds == 0 && row.failed_rounds.is_empty()
 }
 
@@ -104,7 +105,7 @@ pub(crate) fn busy(run: &Run) -> Option<String> {
         let disturbed = (share * timed as f64).round() as u64;
         format!(" in {} of {}", quantities::count(disturbed), counted(timed, "timed round"))
     });
-    Some(format!("The machine was busy{of} (finding {NOISY}): figures may differ on an idle machine."))
+    Some(format!("Other programs were active{of} (finding {NOISY}): figures may differ on an idle machine."))
 }
 
 /// One line for each A/A pair: does the instrument tell a case apart from itself?
@@ -126,7 +127,7 @@ fn calibration(run: &Run, pair: &Comparison) -> String {
             format!(": {difference}; {rounds} are too few for an interval")
         }
         Verdict::CannotTell => format!(": no difference found ({difference})"),
-        verdict => format!(" is called {verdict} ({difference}): smaller differences than this mean nothing here"),
+        verdict => format!(": {verdict} ({difference}). Ignore smaller differences in this run"),
     };
     format!("A/A: {name} measured twice{found}")
 }
@@ -184,14 +185,14 @@ pub(crate) fn no_curve(run: &Run) -> String {
     let measured: Vec<&CaseSummary> =
         run.cases.iter().filter(|row| !row.flow().curve.is_empty() && !row.valid).collect();
     match measured.as_slice() {
-        [] => "No percentile curve was recorded: no round was measured.".to_owned(),
+        [] => "No percentile curve: no round was measured.".to_owned(),
         [row] if run.cases.len() == 1 => format!(
-            "No percentile curve is drawn: the figures of {} must not be used, as {}.",
+            "No percentile curve: do not use the figures of {}, as {}.",
             row.label,
             row.why_invalid.join("; ")
         ),
         rows => format!(
-            "No percentile curve is drawn: {} measured, and the figures of none may be used. The reasons stand below.",
+            "No percentile curve: {} measured, none with usable figures. See the reasons below.",
             if rows.len() == 1 { "1 case was".to_owned() } else { format!("{} cases were", rows.len()) }
         ),
     }
@@ -201,8 +202,11 @@ pub(crate) fn no_curve(run: &Run) -> String {
 pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
     let line = |row: &CaseSummary| {
         let ledger = &row.flow().ledger;
-        let mut parts: Vec<String> =
-            ledger.lost.iter().map(|(cause, lost)| format!("{} lost ({cause})", quantities::count(*lost))).collect();
+        let mut parts: Vec<String> = ledger
+            .lost
+            .iter()
+            .map(|(cause, lost)| format!("{} lost ({})", quantities::count(*lost), in_words(cause)))
+            .collect();
         if ledger.late > 0 {
             parts.push(format!("{} late", quantities::count(ledger.late)));
         }
@@ -217,7 +221,7 @@ pub(crate) fn ledger_lines(run: &Run) -> Vec<String> {
             extra => {
                 let copies = row.path.relay.as_ref().map_or(0, |link| link.packets.not_messages());
                 let why = if ledger.may_count_copies(copies) {
-                    " (a receive buffer counts packets, also copies that the link made)"
+                    " (a full receive buffer counts packets, also copies made by the link)"
                 } else {
                     ""
                 };
@@ -251,11 +255,11 @@ pub(crate) fn option_notes(run: &Run) -> Vec<(bool, String)> {
         let names = left_off.join(", ");
         // What exchanges ask for is their remedy's to say.
         let of_exchanges = run.cases.iter().all(|row| row.case.flow().load.exchange().is_some());
-        let how = if of_exchanges { ", but for the remedies that set it" } else { "; nodelay=on asks for it" };
-        notes.push((false, format!("NODELAY is off, as the kernel leaves it, on {names}{how}")));
+        let how = if of_exchanges { ", except with the remedies that set it" } else { " (nodelay=on sets it)" };
+        notes.push((false, format!("TCP_NODELAY is off, the kernel's default, on {names}{how}")));
     }
     for (name, transports) in congestion {
-        notes.push((false, format!("congestion control in force on {}: {name}", transports.join(", "))));
+        notes.push((false, format!("congestion control on {}: {name}", transports.join(", "))));
     }
     notes.extend(run.cases.iter().flat_map(unlike_asked));
     notes
@@ -277,7 +281,7 @@ fn unlike_asked(row: &CaseSummary) -> Vec<(bool, String)> {
         }
         if !end.differing_options.is_empty() {
             let names = end.differing_options.join(", ");
-            notes.push((true, format!("{} at the {}: not the same in all rounds: {names}", row.label, end.role)));
+            notes.push((true, format!("{} at the {}: differs between rounds: {names}", row.label, end.role)));
         }
     }
     notes
@@ -289,7 +293,7 @@ fn unlike(option: &Effective) -> Option<String> {
     match asked {
         Some(asked) if !met => Some(format!("{name}={asked} was NOT granted: {before} in force{changed}")),
         Some(asked) if asked != before || before != after => {
-            Some(format!("{name}={asked} asked, {before} in force{changed}"))
+            Some(format!("{name}={asked} requested, {before} in force{changed}"))
         }
         // What nobody asked for is the kernel's to change (quickack, say); it stands in the run.
         _ => None,

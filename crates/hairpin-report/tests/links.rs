@@ -58,9 +58,7 @@ fn cases_of_several_links_stand_below_the_name_of_theirs() {
     let places = titles.map(|title| place(&format!("{title}  tcp ").replace("5ms\n  tcp", "5ms\n! udp")));
     assert!(places.is_sorted(), "in the order of the plan: {places:?}");
     assert!(
-        text.starts_with(
-            "A round trip of tcp (blocking, same CPU) takes, at p50, 13.4 us without a link, 4.05 ms over"
-        )
+        text.starts_with("p50 of a round trip with tcp (blocking, same CPU): 13.4 us without a link, 4.05 ms over")
     );
 }
 
@@ -68,7 +66,7 @@ fn cases_of_several_links_stand_below_the_name_of_theirs() {
 fn the_account_of_a_link_is_that_of_all_its_cases() {
     let said = text(&run());
     let home = "Link: home-uplink (seed 7): 88 400 packets in, 77 040 out, dropped 11 360 (loss 40, queue 11 320), \
-                late up to 1.65 us at p50, 71.2 us at p99, relay CPU up to 4.73 us a packet";
+                late up to 1.65 us at p50, 71.2 us at p99, relay CPU up to 4.73 us per packet";
     assert!(said.contains(home), "{said}");
     let quiet = "Link: bridged-vm (seed 3000): 10 240 packets in, 10 240 out, none dropped, late 4.64 us at p50";
     assert!(said.contains(quiet), "{said}");
@@ -93,12 +91,17 @@ fn rounds_that_the_link_spoiled_are_told_before_its_packets_and_an_invalid_case_
                     at p50, bound 100 us; round 1: the relay was late by 125 us at p50, bound 100 us; and 10 more); 50 000 \
                     packets in";
     assert!(said.contains(left_out), "{said}");
-    let caution = "1 case over up=5.5mbit down=80mbit and more is invalid, and the link was not as asked for: round 0: the relay";
+    let caution = "1 case over up=5.5mbit down=80mbit and more is invalid, as the link did not match its profile: \
+                   round 0: the relay";
     let (first, table) = (said.find(caution).expect("the caution"), said.find("Round trips").expect("the table"));
     assert!(first < table);
     let mut valid = run.clone();
     valid.cases.pop();
-    assert!(!text(&valid).contains("not as asked for"), "rounds are left out, and the case counts: {}", text(&valid));
+    assert!(
+        !text(&valid).contains("did not match its profile"),
+        "rounds are left out, and the case counts: {}",
+        text(&valid)
+    );
     assert!(text(&valid).contains("2 rounds do not count: tcp block same-cpu 2 (round 0"), "{}", text(&valid));
 }
 

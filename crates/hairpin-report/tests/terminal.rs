@@ -115,8 +115,8 @@ fn remedies_stand_in_the_order_of_what_they_move_and_chains_in_that_of_their_p50
     assert_eq!(names, ["more", "cork", "one-write", "writev"], "rows are in the same order: {table}");
     let chain = text.split("Who is faster at p50").nth(1).expect("the chain").split_whitespace().collect::<Vec<_>>();
     let chain = chain.join(" ");
-    assert!(chain.contains("one-write ~ writev < more < cork < nodelay"), "p50 has its own order: {chain}");
-    let note = "By bytes a second more and cork are faster than some before them";
+    assert!(chain.contains("1. one-write, writev; 2. more; 3. cork; 4. nodelay"), "p50 has its own order: {chain}");
+    let note = "By bytes per second more and cork are faster than some before them";
     assert!(chain.contains(note), "and that is said: {chain}");
     assert!(!render(&support::small_writes::run(true), &plain(100)).contains("than some before"));
 }
@@ -132,8 +132,8 @@ fn remedies_without_the_pauses_are_named_where_there_is_a_gap() {
     assert!(!wide(&run).contains("--gap"), "there is none");
     support::small_writes::pause(&mut run, 1_000_000);
     let text = wide(&run);
-    let note = "--gap pauses between writes: one-write and writev have none, batch=10 has fewer. If the pause is work that \
-                a request needs anyhow, add it to their figures.";
+    let note = "--gap pauses between writes: one-write and writev have none, batch=10 has fewer. If your program \
+                needs the pause for its work, add it to their figures.";
     assert_eq!(text.matches(note).count(), 1, "{text}");
     for row in &mut run.cases {
         row.case.flow_mut().load.exchange_mut().expect("it has exchanges").writes = "3214".parse().expect("a write");
@@ -146,16 +146,16 @@ fn a_busy_machine_is_said_near_the_top_where_it_is_a_warning() {
     for mut run in [support::survey(1), support::small_writes::run(false)] {
         let rounds: u64 = run.cases.iter().map(|row| row.rounds).sum();
         let first = |run: &Run| joined(&render(run, &plain(100)).lines().take(12).collect::<Vec<_>>().join(" "));
-        assert!(!first(&run).contains("machine was busy"));
+        assert!(!first(&run).contains("Other programs were active"));
         support::disturb(&mut run, 0.5);
         let caution = format!(
-            "The machine was busy in {} of {rounds} timed rounds (finding noisy-machine): figures may differ on an idle \
-             machine.",
+            "Other programs were active in {} of {rounds} timed rounds (finding noisy-machine): figures may \
+             differ on an idle machine.",
             rounds.div_ceil(2)
         );
         assert!(first(&run).contains(&caution), "{caution}: {}", first(&run));
         run.findings.last_mut().expect("it was added").severity = Severity::Note;
-        assert!(!first(&run).contains("machine was busy"), "a note is below");
+        assert!(!first(&run).contains("Other programs were active"), "a note is below");
     }
 }
 
@@ -177,14 +177,15 @@ fn what_tracing_costs_keeps_its_sign_and_is_told_only_where_it_can_be() {
     let unclear = (Figure::new(5900.0, -64_000.0, 150_000.0), 2.0);
     let less = (Figure::new(-3_540_000.0, -3_910_000.0, -3_150_000.0), 0.919);
     let told = "Tracing: adds 237 us (106-475) to an exchange, +69 %, on tcp default";
-    assert!(said(&[added]).starts_with(&format!("{told}; it was measured")));
+    assert!(said(&[added]).starts_with(&format!("{told}; traced rounds are")));
     let smaller = (added.0, 1.1);
-    assert!(
-        said(&[added, smaller]).starts_with(&format!("{told}, the largest relative increase of all cases; it was"))
-    );
-    let of_some = "the largest relative increase beyond round-to-round noise; it was";
+    assert!(said(&[added, smaller]).starts_with(&format!(
+        "{told}, the largest relative increase of all cases; traced \
+                                                      rounds are"
+    )));
+    let of_some = "the largest relative increase beyond round-to-round noise; traced rounds are";
     assert!(said(&[added, unclear, less]).starts_with(&format!("{told}, {of_some}")));
-    let untold = "Tracing: what it adds to an exchange is within round-to-round noise; on tcp default it is";
+    let untold = "Tracing: adds nothing beyond round-to-round noise; on tcp default";
     assert!(said(&[unclear]).starts_with(&format!("{untold} 5.90 us (-64.0 us .. 150 us);")));
     let negative = said(&[less]);
     assert!(negative.starts_with(&format!("{untold} -3.54 ms (-3.91 ms .. -3.15 ms);")), "{negative}");
@@ -289,7 +290,7 @@ fn a_capture_without_a_file_is_not_called_saved() {
     };
     assert_eq!(
         line(&run),
-        "Capture: tcp default: 61 packets captured and not saved: the run names no file of it and no cause"
+        "Capture: tcp default: 61 packets captured and not saved: the run gives neither a file nor a cause"
     );
     run.unsaved = vec![Failure { cause: "cannot write: the disk is full".to_owned(), hint: String::new() }];
     assert!(line(&run).ends_with("not saved: cannot write: the disk is full"));
@@ -298,8 +299,8 @@ fn a_capture_without_a_file_is_not_called_saved() {
 #[test]
 fn cases_that_the_table_of_first_exchanges_leaves_out_are_named() {
     let text = render(&support::small_writes::run(false), &plain(200)).replace('\n', " ");
-    let left_out = "Not shown, as no first exchange is 1.5 times as long or as short as the p50 with an interval that \
-                    excludes it: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
+    let left_out = "Not shown, as their first exchanges differ from the p50 by less than 1.5 times or within the \
+                    interval: more, cork, nodelay, quickack, cork-forgotten (tcp 100x2 B, block, same-cpu); default \
                     (unix-stream 100x2 B, block, same-cpu); default (pipe 100x2 B, block, same-cpu).";
     assert!(text.contains(left_out), "{text}");
 }
@@ -319,7 +320,7 @@ fn an_interrupted_run_says_so_before_anything_else() {
     let mut run = support::survey(1);
     run.state = State::Interrupted;
     let text = render(&run, &plain(80));
-    assert!(text.starts_with("PARTIAL RUN: it was ended by the user; 378 of 380 rounds were measured."), "{text}");
+    assert!(text.starts_with("PARTIAL RUN: ended by the user; 378 of 380 rounds were measured."), "{text}");
 }
 
 #[test]
@@ -332,11 +333,11 @@ fn what_was_never_measured_is_not_called_invalid() {
         (row.rounds, row.flow_mut().samples, row.valid, row.flow_mut().latency_ns) =
             (0, 0, false, LatencyFigures::default());
         row.failed_rounds.clear();
-        row.why_invalid = vec!["no round of it was measured to its end".to_owned()];
+        row.why_invalid = vec!["none of its rounds was measured completely".to_owned()];
     }
     let text = render(&run, &plain(100));
-    let cautions = "1 case is invalid and marked with !: do not use its figures.\n\
-                    2 cases were not measured and are marked with !.\n";
+    let cautions = "1 case is invalid (marked with !): do not use its figures.\n\
+                    2 cases were not measured (no figures).\n";
     assert!(text.contains(cautions), "{text}");
     let line = format!("{} was not measured", run.cases[1].label);
     assert!(text.contains(&format!("! {line}\n")), "{text}");
@@ -418,7 +419,7 @@ fn colour_is_there_only_when_asked_for_and_changes_no_text() {
 #[test]
 fn a_machine_that_was_slowed_is_said_with_an_example() {
     let text = render(&support::slowed_survey(), &plain(120)).replace('\n', " ");
-    let expected = "Machine: slowed 1.21x during 40 % of rounds (shared core?); figures are from the rest. While slowed, tcp \
+    let expected = "Machine: 1.21x slower during 40 % of rounds (shared core?); figures are from the other rounds. While slower, tcp \
                     block same-cpu took 5.70 us instead of 13.4 us.";
     assert!(text.contains(expected), "{text}");
 }
@@ -430,9 +431,7 @@ fn a_failed_calibration_is_said_aloud() {
     run.comparisons[0].ratio = Figure::new(1.04, 1.02, 1.06);
     let text = render(&run, &plain(120)).replace('\n', " ");
     assert!(
-        text.contains(
-            "measured twice is called slower (+2.0 % .. +6.0 %): smaller differences than this mean nothing"
-        ),
+        text.contains("measured twice: slower (+2.0 % .. +6.0 %). Ignore smaller differences in this run"),
         "{text}"
     );
 }
@@ -470,12 +469,16 @@ fn chains_are_those_of_the_saved_pairs() {
     };
     let mut run = support::survey(1);
     run.answer.pairs.truncate(3);
-    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp < shm < pipe");
+    assert_eq!(chain(&run), "block, same-cpu 1. memory threads; 2. icmp; 3. shm; 4. pipe");
     run.answer.pairs[1].verdict = Verdict::CannotTell;
     run.answer.pairs[2].verdict = Verdict::Unlike;
-    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp ~ shm ? pipe");
+    assert_eq!(chain(&run), "block, same-cpu 1. memory threads; 2. icmp, shm; | pipe");
     run.answer.pairs.remove(1);
-    assert_eq!(chain(&run), "block, same-cpu memory threads < icmp block, same-cpu shm ? pipe", "two chains");
+    assert_eq!(
+        chain(&run),
+        "block, same-cpu 1. memory threads; 2. icmp block, same-cpu 1. shm; | pipe",
+        "two chains"
+    );
     run.answer.pairs.clear();
     assert!(!render(&run, &plain(100)).contains("Who is faster"));
 }

@@ -85,7 +85,7 @@ fn what_was_waited_for_is_named_as_its_arrow() {
     }
     let text = drawn(&run, "tcp block same-cpu default 100x2 B", 120);
     assert!(text.contains(":   for ACK -578") && text.contains("- ACK -578 -"), "{text}");
-    assert!(text.contains("Bytes below 0 are of earlier exchanges."), "{text}");
+    assert!(text.contains("Bytes below 0 belong to earlier exchanges."), "{text}");
     // It may ride on a segment, and no arrow says so.
     for event in &mut sequence(&mut run, "default").events {
         if event.end == End::Server && event.kind == EventKind::PureAck && event.at_ns > 0 {
@@ -93,10 +93,7 @@ fn what_was_waited_for_is_named_as_its_arrow() {
         }
     }
     let text = drawn(&run, "tcp block same-cpu default 100x2 B", 120);
-    assert!(
-        text.contains(":   for the ACK of what was sent before") && !text.contains("earlier exchanges"),
-        "{text}"
-    );
+    assert!(text.contains(":   for the ACK of earlier data") && !text.contains("earlier exchanges"), "{text}");
 }
 
 #[test]
@@ -110,13 +107,13 @@ fn a_drawing_says_what_it_was_drawn_from() {
     };
     let packet = |event: &Event| matches!(event.kind, EventKind::Segment | EventKind::PureAck);
     assert!(said(&|_| true).starts_with("Drawn from the kernel's time stamps of both ends; their times may be off"));
-    let calls = "Drawn from the calls of both ends alone: the kernel gave no time stamps of this exchange, so no segment \
-                 and no ACK is shown. No capture: CAP_NET_RAW is missing";
+    let calls = "Drawn from the calls of both ends only: the kernel gave no time stamps, so segments and ACKs are missing. \
+                 No capture: CAP_NET_RAW is missing";
     let without = said(&|event| !packet(event));
     assert!(without.starts_with(calls), "{without}");
     let client = said(&|event| !packet(event) || event.kind == EventKind::Segment && event.end == End::Client);
     let alone =
-        "Drawn from the kernel's time stamps of the client alone, so no segment of the server is shown; their";
+        "Drawn from the kernel's time stamps of the client only, so segments of the server are missing; their";
     assert!(client.starts_with(alone), "{client}");
 }
 
@@ -125,7 +122,7 @@ fn what_was_not_traced_is_a_note() {
     let run = support::small_writes::run(true);
     let text = drawn(&run, "pipe block same-cpu default 100x2 B", 200);
     assert!(
-        text.contains("No exchange of pipe block same-cpu default 100x2 B was traced (hint: these were: tcp"),
+        text.contains("No exchange of pipe block same-cpu default 100x2 B was traced (hint: traced cases: tcp"),
         "{text}"
     );
     let text = drawn(&support::survey(1), MOST_TELLING, 80).replace('\n', " ");
@@ -136,16 +133,12 @@ fn what_was_not_traced_is_a_note() {
 fn every_wait_is_named_at_its_end() {
     let mut run = support::small_writes::run(true);
     let names = [
-        (
-            WaitCause::Nagle,
-            End::Client,
-            "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of what was sent before",
-        ),
+        (WaitCause::Nagle, End::Client, "~ held 1.00 ms by Nagle's algorithm: waits for the ACK of earlier data"),
         (WaitCause::Cork, End::Client, "~ corked 1.00 ms"),
         (WaitCause::Autocork, End::Client, "~ held 1.00 ms by autocorking"),
         (WaitCause::DelayedAck, End::Server, "~ ACK delayed 1.00 ms"),
         (WaitCause::ServerProgram, End::Server, "~ the program held the request 1.00 ms"),
-        (WaitCause::Unexplained, End::Client, "~ held 1.00 ms, and no evidence says why"),
+        (WaitCause::Unexplained, End::Client, "~ held 1.00 ms, cause unknown"),
     ];
     for (cause, end, name) in names {
         let wait =
@@ -158,7 +151,7 @@ fn every_wait_is_named_at_its_end() {
     }
     let wait = &mut sequence(&mut run, "default").waits[0];
     (wait.cause, wait.until_ns) = (WaitCause::Cork, 201_000_000);
-    assert!(drawn(&run, "default", 100).contains("kernel's ceiling of 200 ms"));
+    assert!(drawn(&run, "default", 100).contains("kernel sends after 200 ms"));
 }
 
 #[test]

@@ -214,7 +214,7 @@ pub trait Stream {
     /// the wire opens and again when another thread takes it over, but never for a message.
     fn system_calls(&self) -> u64;
 
-    /// Data segments and pure acknowledgements of the connection so far, both directions; `None` where the kernel
+    /// Data segments and pure acknowledgments of the connection so far, both directions; `None` where the kernel
     /// counts none. It is one system call, which [`Stream::system_calls`] leaves out.
     fn segments(&self) -> Option<Segments>;
 }
@@ -239,7 +239,7 @@ pub struct Segments {
 /// were to explain, so [`KernelStamps::receive`] takes them first.
 pub trait KernelStamps {
     /// Asks for stamps of everything that is sent and received from here on, whose bytes count from 0. Those of
-    /// acknowledgements come with `acknowledged` only.
+    /// acknowledgments come with `acknowledged` only.
     ///
     /// # Errors
     /// [`WireError::System`] when the kernel refuses.
@@ -253,7 +253,7 @@ pub trait KernelStamps {
 
     /// As [`Wire::receive`], and when the kernel received the last segment of it: CLOCK_REALTIME, in ns.
     ///
-    /// No stamp that has come is in the way of the read: [`KernelStamps::take`] gives it afterwards. As acknowledgements
+    /// No stamp that has come is in the way of the read: [`KernelStamps::take`] gives it afterwards. As acknowledgments
     /// come with what is read, a wire that stamps them first waits for it by a `poll`.
     ///
     /// # Errors
@@ -394,8 +394,8 @@ pub enum Unsupported {
 impl Unsupported {
     fn cause(self) -> &'static str {
         match self {
-            Self::SecondWire => "carries one wire on each connection",
-            Self::SecondConnection => "accepts one connection on each listener",
+            Self::SecondWire => "carries one stream per connection",
+            Self::SecondConnection => "accepts one connection per listener",
             Self::BoundSocket => "cannot listen on a socket that is already bound",
             Self::AcceptedSocket => "cannot take over a connection that is already accepted",
         }
@@ -416,8 +416,8 @@ impl Hinted for TransportError {
             Self::System { operation, object, source, .. } => format!("cannot {operation} {object}: {source}"),
             Self::Option { name, asked, source } => format!("option {name}={asked} cannot be set: {source}"),
             Self::NoSuchOption { transport, name } => format!("{transport} has no option {name}"),
-            Self::TimedOut { what, after } => format!("nobody {what} within {} ms", after.as_millis()),
-            Self::Abandoned => "nobody waits for a client any more".to_owned(),
+            Self::TimedOut { what, after } => format!("no peer {what} within {} ms", after.as_millis()),
+            Self::Abandoned => "the server no longer waits for a client".to_owned(),
             Self::Unsupported { transport, what } => format!("{transport} {}", what.cause()),
             Self::Impossible(why) => why.cause(),
         }
@@ -449,7 +449,7 @@ pub enum WireError {
         after: Duration,
     },
     /// The other end is gone.
-    #[error("the other end closed the connection or is gone")]
+    #[error("the other end closed the connection or has ended")]
     Closed,
     /// A system call failed.
     #[error("{operation} failed: {source}")]

@@ -80,8 +80,8 @@ const CHECKS: &[(&str, bool, Check)] = &[
     ("each segment is stamped by its last byte", false, stamps::by_segment),
     ("Nagle's algorithm shows in the stamps", false, stamps::nagle),
     ("what is received is stamped", false, stamps::received),
-    ("stamps of acknowledgements are left out where they are not wanted", false, stamps::without_acknowledgements),
-    ("stamps are not in the way of an acknowledgement", false, stamps::out_of_the_way),
+    ("stamps of acknowledgments are left out where they are not wanted", false, stamps::without_acknowledgments),
+    ("stamps are not in the way of an acknowledgment", false, stamps::out_of_the_way),
     ("stamps do not end a wait", false, stamps::waiting),
     ("stamps with a receiver that does not read", false, stamps::full),
 ];

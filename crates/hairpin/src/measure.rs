@@ -168,13 +168,13 @@ fn one_round(task: &Task<'_>, digest: &mut Digest, run: &mut Run, order: &RoundO
     };
     match task.folder.append(&mut record, samples.as_ref(), trace) {
         Ok(left_out) => {
-            run.unsaved.extend(left_out.into_iter().map(|error| unsaved("its evidence is not whole", error)));
+            run.unsaved.extend(left_out.into_iter().map(|error| unsaved("its evidence is incomplete", error)));
         }
         Err(error) => run.unsaved.push(unsaved("not saved", error)),
     }
     let link = record.measured().and_then(|measured| measured.link.as_ref());
     if let Some(problem) = link.and_then(|link| link.log_problem.as_ref()) {
-        let cause = format!("round {number} was measured but its link's log is not whole: {problem}");
+        let cause = format!("round {number} was measured but its link's log is incomplete: {problem}");
         run.unsaved.push(Failure { cause, hint: String::new() });
     }
     digest.add(&record, samples.as_ref());

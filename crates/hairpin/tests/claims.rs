@@ -102,7 +102,7 @@ fn claims_are_tested_each_run_once_and_all_is_saved() {
     let page = std::fs::read_to_string(place.path("tested/report.html")).expect("it was saved");
     assert!(shown.iter().all(|id| page.contains(&format!("<b>{id}</b>"))));
     let again = place.hairpin(&["claims", "run", "D1", "--out", "tested"]).refused();
-    assert!(again.stderr.contains("holds tested claims already (hint: "), "{again:#?}");
+    assert!(again.stderr.contains("already holds tested claims (hint: "), "{again:#?}");
     place.assert_nothing_left();
 }
 
@@ -112,7 +112,7 @@ fn what_cannot_be_tested_is_refused_and_nothing_is_made() {
     for (arguments, reason) in [
         (&["B11"][..], "unknown claim `B11` (hint: text B has B1 to B7)"),
         (&["b9"], "unknown claim `B9` (hint: text B has B1 to B7)"),
-        (&["B5"], "nothing can be tested, and nothing was made: B5 is missing sending from a file (hint: "),
+        (&["B5"], "nothing can be tested, and nothing was run: B5 is missing sending from a file (hint: "),
         (&["B5", "B6"], "B5 is missing sending from a file; B6 is missing a server in a terminal of its own"),
         (&["B1", "--csv"], "tip: claims are printed by --json; `hairpin report RUN --csv` prints each of their runs"),
     ] {
@@ -147,7 +147,7 @@ fn the_commands_of_a_test_are_those_that_were_run() {
     assert!(page.contains(&command.replace('/', "&#x2f;")), "{command}");
     assert!(page.contains(&format!("claims run D1 --rounds 1 --seed {seed}</code>")), "without the folder");
     let shown = place.hairpin(&["report", "tested"]).refused();
-    assert!(shown.stderr.contains("tested holds tested claims and no run (hint: "), "{shown:#?}");
+    assert!(shown.stderr.contains("tested holds tested claims, not a run (hint: "), "{shown:#?}");
     assert!(shown.stderr.contains("tested/claims.json") && shown.stderr.contains("tested/report.html"), "{shown:#?}");
 }
 

@@ -63,41 +63,41 @@ fn an_unknown_name_gets_the_nearest_one() {
 fn impossible_plans_are_refused_before_anything_runs() {
     let place = Place::new();
     for (arguments, reason) in [
-        (&["--size", "0"][..], "--size: `0` is refused (hint: 1 B to 1 GiB)"),
-        (&["--size", "4,0"], "--size: `0` is refused (hint: 1 B to 1 GiB)"),
-        (&["--size", "2GiB"], "--size: `2GiB` is refused (hint: 1 B to 1 GiB)"),
+        (&["--size", "0"][..], "--size: `0` is not valid (hint: 1 B to 1 GiB)"),
+        (&["--size", "4,0"], "--size: `0` is not valid (hint: 1 B to 1 GiB)"),
+        (&["--size", "2GiB"], "--size: `2GiB` is not valid (hint: 1 B to 1 GiB)"),
         (&["--size", "1073741825"], "(hint: 1 B to 1 GiB)"),
         (&["--size", "-1"], "--size: `-1` is not a number of bytes (hint: "),
         (&["--size", "99999999999999999999"], "is not a number of bytes (hint: "),
         (&["--size", ""], "--size: `` is not a number of bytes (hint: "),
-        (&["--reply-size", "0"], "--reply-size: `0` is refused (hint: 1 B to 1 GiB)"),
+        (&["--reply-size", "0"], "--reply-size: `0` is not valid (hint: 1 B to 1 GiB)"),
         (&["--transport", "udp", "--size", "65508"], "65508 B does not fit (hint: 1 B to 65507 B)"),
         (&["--transport", "udp6", "--size", "65528"], "65528 B does not fit (hint: 1 B to 65527 B)"),
         (&["--transport", "udp", "--reply-size", "64KiB"], "answer of 64 KiB does not fit (hint: 1 B to 65507 B)"),
-        (&["--rate", "0"], "--rate: `0` is not a rate (hint: messages a second above 0"),
+        (&["--rate", "0"], "--rate: `0` is not a rate (hint: a number of messages per second above 0"),
         (&["--rate", "-1"], "--rate: `-1` is not a rate (hint: "),
         (&["--rate", "nan"], "--rate: `nan` is not a rate (hint: "),
         (&["--rate", "inf"], "--rate: `inf` is not a rate (hint: "),
-        (&["--rate", "11M"], "--rate: `11M` is refused (hint: from one message a day up to 10000000 a second)"),
+        (&["--rate", "11M"], "--rate: `11M` is not valid (hint: from one message per day to 10000000 per second)"),
         (&["--rate", "0.1", "--count", "10k"], "take more than 24 h (hint: "),
-        (&["--duration", "0s"], "--duration: `0s` is refused (hint: "),
+        (&["--duration", "0s"], "--duration: `0s` is not valid (hint: "),
         (&["--duration", "-1s"], "--duration: `-1s` is not a duration (hint: "),
-        (&["--duration", "90000s"], "--duration: `90000s` is refused (hint: "),
+        (&["--duration", "90000s"], "--duration: `90000s` is not valid (hint: "),
         (&["--duration", "5"], "--duration: `5` is not a duration: its unit is missing (hint: "),
-        (&["--timeout", "0ms"], "--timeout: `0ms` is refused (hint: "),
-        (&["--rounds", "0"], "--rounds: `0` is refused (hint: a whole number from 1 to 10000)"),
-        (&["--count", "0"], "--count: `0` is refused (hint: a whole number from 1"),
-        (&["--count", "9", "--duration", "1s"], "--count and --duration are both given"),
+        (&["--timeout", "0ms"], "--timeout: `0ms` is not valid (hint: "),
+        (&["--rounds", "0"], "--rounds: `0` is not valid (hint: a whole number from 1 to 10000)"),
+        (&["--count", "0"], "--count: `0` is not valid (hint: a whole number from 1"),
+        (&["--count", "9", "--duration", "1s"], "--count and --duration both set the length of a round"),
         (&["--count", "9", "--count", "8"], "cannot be used multiple times"),
-        (&["--port", "65536"], "--port: `65536` is refused (hint: "),
-        (&["--seed", "-1"], "--seed: `-1` is refused (hint: "),
+        (&["--port", "65536"], "--port: `65536` is not valid (hint: "),
+        (&["--seed", "-1"], "--seed: `-1` is not valid (hint: "),
         (&["--warmup", "-1"], "--warmup: `-1` "),
         (&["--size", "1,2,3,4,5,6,7,8,9,10", "--rounds", "10000"], "more than 20000 (hint: "),
         (&["--option", "nodelay=maybe"], "option `nodelay` does not take `maybe` (hint: on or off)"),
         (&["--option", "sndbuf=0"], "option `sndbuf` does not take `0` (hint: "),
         (&["--option", "nodelay"], "option `nodelay` has no value (hint: "),
         (&["--option", "cork=on,cork=off"], "option `cork` is given twice (hint: "),
-        (&["--transport", "pipe", "--option", "nodelay=on"], "it has no option `nodelay` (hint: it takes none)"),
+        (&["--transport", "pipe", "--option", "nodelay=on"], "it has no option `nodelay` (hint: omit --option)"),
         (&["--transport", "tcp", "--option", "congestion=nothing"], "`nothing` is not available here (hint: one of "),
         (&["--injected-fault", "nap=5ms"], "--injected-fault: `nap=5ms` is not an injected fault (hint: "),
         (&["--json", "--csv"], "cannot be used with"),
@@ -114,7 +114,8 @@ fn what_cannot_be_combined_is_refused_with_the_reason() {
     let place = Place::new();
     let spin = ["round-trip", "--transport", "tcp", "--waiting", "spin", "--placement", "same-cpu"];
     let ran = place.hairpin(&spin).refused();
-    let reason = "cannot run tcp spin same-cpu: a spinning end would keep the other off their one CPU (hint: ";
+    let reason = "cannot run tcp spin same-cpu: both ends share one CPU, so a spinning end would keep the other \
+                  off it (hint: ";
     assert!(ran.stderr.contains(reason), "{ran:#?}");
 
     let ran = place
@@ -149,7 +150,7 @@ fn what_cannot_be_combined_is_skipped_where_the_rest_can() {
     assert_eq!(labels, ["tcp block same-cpu", "pipe block same-cpu"]);
     let skipped: Vec<(&str, &str)> =
         list(&run["skipped"]).iter().map(|one| (text(&one["transport"]), text(&one["reason"]))).collect();
-    let spinning = "a spinning end would keep the other off their one CPU";
+    let spinning = "both ends share one CPU, so a spinning end would keep the other off it";
     for (transport, reason) in [("tcp", spinning), ("pipe", spinning), ("memory", "it joins two threads")] {
         assert!(skipped.iter().any(|(name, why)| *name == transport && why.starts_with(reason)), "{skipped:?}");
     }

@@ -64,7 +64,7 @@ fn a_run_that_is_given_twice_is_refused() {
         (&["base", "slower", "--against", "slower"], "slower and slower"),
     ] {
         let ran = compare(&place, arguments).refused();
-        let reason = format!("{named} are one and the same run (hint: give each run once)");
+        let reason = format!("{named} are the same run (hint: give each run once)");
         assert!(ran.stderr.contains(&reason), "{arguments:?}: {ran:#?}");
     }
 }
@@ -152,13 +152,13 @@ fn invalid_cases_are_said_first_and_their_run_is_named() {
         case["why_invalid"] = vec!["the relay was late"].into();
     });
     let shown = compare(&place, &["base", "slower", "--budget", "p50=+60%"]).with_code(1).stdout;
-    let first = "3 figures compared: 3 slower, 0 faster, 0 without a difference found. 1 budget NOT kept.\n\
-                 1 case is invalid in the baseline and marked with !: do not use its figures.\n";
+    let first = "3 figures compared: 3 slower, 0 faster, 0 without a difference found. 1 budget NOT kept.\n1 case \
+                 is invalid in the baseline (marked with !): do not use its figures.\n";
     assert!(shown.starts_with(first), "{shown}");
     assert_eq!(shown.matches("  invalid\n").count(), 3, "{shown}");
     assert!(shown.contains("\n! p50 ") && shown.contains("\n  p50 "), "each case has its own mark: {shown}");
     assert!(shown.contains(" is invalid in the baseline: the relay was late\n"), "{shown}");
-    assert!(shown.replace("\n  ", " ").contains("NOT kept: no figure of the baseline may be used"), "{shown}");
+    assert!(shown.replace("\n  ", " ").contains("NOT kept: no usable figure in the baseline"), "{shown}");
     let printed = compare(&place, &["slower", "base", "--json"]).with_code(0).json();
     assert_eq!(list(&printed["rows"]).iter().filter(|row| row["valid"] == false).count(), 3, "{printed}");
     let invalid = &printed["invalid"][0];
@@ -246,8 +246,8 @@ fn budgets_that_cannot_be_understood_are_refused() {
         ("p98=+5%", "unknown figure `p98` (hint: did you mean `p99`?)"),
         ("p50=much", "budget: "),
         ("p50=+5", "budget `p50=+5` has no unit (hint: "),
-        ("p50=+600%", "cannot be kept or broken (hint: a share within -100% and +100%)"),
-        ("p50=-100%", "cannot be kept or broken (hint: "),
+        ("p50=+600%", "cannot be checked (hint: give a share from -100% to +100%)"),
+        ("p50=-100%", "cannot be checked (hint: "),
     ] {
         let ran = compare(&place, &["base", "slower", "--budget", budget]).refused();
         assert!(ran.stderr.contains(reason), "{budget}: {ran:#?}");
@@ -263,7 +263,7 @@ fn unlike_runs_are_compared_only_on_request() {
         run["tool"]["version"] = "0.0.1".into();
     });
     let ran = compare(&place, &["base", "elsewhere"]).refused();
-    for told in ["the runs are not alike:", "machine: kernel: ", " against Linux 2.6.32", "tool: version: "] {
+    for told in ["the runs differ:", "machine: kernel: ", " against Linux 2.6.32", "tool: version: "] {
         assert!(ran.stderr.contains(told), "{told}: {ran:#?}");
     }
     assert!(ran.stderr.contains("(hint: --allow-unlike compares them all the same)"), "{ran:#?}");
@@ -285,7 +285,7 @@ fn unlike_runs_are_compared_only_on_request() {
     ];
     place.hairpin(&other).with_code(0);
     let ran = compare(&place, &["base", "shorter"]).refused();
-    assert!(ran.stderr.contains("messages a round: 200 messages against 100 messages"), "{ran:#?}");
+    assert!(ran.stderr.contains("messages per round: 200 messages against 100 messages"), "{ran:#?}");
 
     let other = [
         "round-trip",

@@ -76,7 +76,7 @@ fn a_folder_that_cannot_be_one_is_refused_before_anything_is_measured() {
     let saved = |name: &str| std::fs::read(place.path("run").join(name)).expect("it was saved");
     let before = [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")];
     let ran = place.hairpin(&[ANY, &["run"]].concat()).refused();
-    assert!(ran.stderr.contains("run holds a run already (hint: choose another --out; "), "{ran:#?}");
+    assert!(ran.stderr.contains("run already holds a run (hint: choose another --out; "), "{ran:#?}");
     assert_eq!(before, [saved("run.json"), saved("rounds.jsonl"), saved("latency.hlog")], "never overwritten");
 }
 
@@ -182,7 +182,7 @@ fn a_disk_that_fills_while_capturing_leaves_the_timed_rounds_and_says_what_is_mi
         let missing: Vec<&str> = list(&run["unsaved"]).iter().map(|one| text(&one["cause"])).collect();
         let is_told = |what: &str| missing.iter().any(|cause| cause.contains(what));
         assert!(
-            is_told("its evidence is not whole") || size == "200k" && is_told("not saved"),
+            is_told("its evidence is incomplete") || size == "200k" && is_told("not saved"),
             "{size}: {missing:?}"
         );
         assert!(ran.stderr.contains("No space left on device (os error 28) (hint: free some space"), "{ran:#?}");

@@ -123,7 +123,7 @@ fn a_run_of_the_format_before_is_compared_with_one_of_this_and_what_differs_is_s
     }
     let compare = ["compare", "1-small-writes", "2-small-writes"];
     let unlike = place.hairpin(&compare).with_code(2).stderr;
-    assert!(unlike.contains("the runs are not alike") && unlike.contains("tool: commit: "), "{unlike}");
+    assert!(unlike.contains("the runs differ") && unlike.contains("tool: commit: "), "{unlike}");
     let report = place.hairpin(&[&compare[..], &["--allow-unlike", "--json"]].concat()).with_code(0).json();
     let labels: BTreeSet<&str> = list(&report["rows"]).iter().filter_map(|row| row["case"].as_str()).collect();
     assert_eq!(labels, BTreeSet::from(["tcp block same-cpu default 2x2 B"]), "the case of both: {report}");

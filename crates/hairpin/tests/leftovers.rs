@@ -28,7 +28,7 @@ fn killed(transport: &str) {
 
     let kept = rounds(&place.path("run")).len();
     copy(&place.path("run"), &place.path("copy"));
-    let told = format!("PARTIAL RUN: it is still running or was killed; {kept} of 900 rounds were measured.");
+    let told = format!("PARTIAL RUN: still running, or killed; {kept} of 900 rounds were measured.");
     let shown = place.hairpin(&["report", "run"]).with_code(0).stdout;
     assert!(shown.starts_with(&told), "{shown}");
     let run = place.json(&["report", "run"]);

@@ -311,7 +311,7 @@ fn a_link_that_cannot_be_is_a_failure_that_names_the_cause() {
     or_skip!(namespace::may_prepare());
     let why = |order: &LinkOrder| RunningLink::start(Path::new(PROGRAM), order).err().expect("it is refused");
     assert!(why(&order("delay=1")).cause.starts_with("cannot read the profile `delay=1`: "));
-    assert_eq!(why(&order("loopback")).cause, "the loopback is no link");
+    assert_eq!(why(&order("loopback")).cause, "the loopback is not a link");
     let program = Path::new("/no/such/program");
     let failure = RunningLink::start(program, &order("delay=1ms")).err().expect("there is none");
     assert!(failure.cause.starts_with("cannot start the link /no/such/program: "), "{failure:?}");

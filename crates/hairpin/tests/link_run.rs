@@ -112,7 +112,7 @@ fn the_exit_code_is_the_commands_own() {
         (
             "./no-program",
             126,
-            "error: cannot run `./no-program`: Permission denied (os error 13) (hint: may it be executed?)",
+            "error: cannot run `./no-program`: Permission denied (os error 13) (hint: is it executable?)",
         ),
         (
             "no-such-program",
@@ -241,8 +241,8 @@ fn a_log_into_a_pipe_that_nobody_reads_is_refused_at_once() {
     Running::start(place.command("mkfifo").arg("pipe")).end().with_code(0);
     let flags = ["--link", "delay=1ms", "--quiet", "--log", "pipe"];
     let ran = run(&place, &flags, "touch ran").with_code(125);
-    let told = "error: cannot open the link's log pipe: nobody reads this pipe (hint: start its reader before, for \
-                instance `cat pipe &`, or name a file)\n";
+    let told = "error: cannot open the link's log pipe: no process reads this pipe (hint: start its reader first, \
+                for instance `cat pipe &`, or name a file)\n";
     assert_eq!(ran.stderr, told);
     assert!(!place.path("ran").exists());
     place.assert_nothing_left();
@@ -300,7 +300,7 @@ fn the_far_command_is_ready_before_the_near_one_begins_and_ends_with_it() {
     let far =
         "echo $$ >pid; exec python3 -c 'import socket; s = socket.create_server((\"\", 99)); s.accept(); exit(5)'";
     let failed = run(&place, &["--link", "delay=1ms", "--far", far], later).with_code(0);
-    assert!(failed.stderr.contains("warning: the far command had ended before (exit status: 5)\n"), "{failed:#?}");
+    assert!(failed.stderr.contains("warning: the far command ended early (exit status: 5)\n"), "{failed:#?}");
     place.assert_nothing_left();
 }
 
@@ -309,8 +309,8 @@ fn a_far_command_that_fails_at_once_is_a_failure_of_the_link() {
     or_skip!(can_link());
     let place = Place::new();
     let ran = run(&place, &["--link", "delay=1ms", "--far", "exit 9"], "touch ran").with_code(125);
-    let told =
-        "error: the far command `exit 9` ended at once (exit status: 9) (hint: try it alone: /bin/sh runs it)\n";
+    let told = "error: the far command `exit 9` ended at once (exit status: 9) (hint: try the command alone: /bin/sh \
+         runs it)\n";
     assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", told));
     assert!(!place.path("ran").exists());
     place.assert_nothing_left();

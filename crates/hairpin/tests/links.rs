@@ -194,15 +194,12 @@ fn what_cannot_be_run_across_is_refused_before_anything_runs() {
     for (words, told) in [
         (
             &["--link", "loopback"][..],
-            "`loopback` is the kernel's own path, with no link (hint: run the command itself)",
+            "`loopback` is the kernel's own path and no link (hint: run the command itself)",
         ),
         (&["--link", "plc", "--log", "no/log"], "cannot write the log no/log: No such file or directory"),
         (&["--link", "plc", "--log", "tmp"], "cannot write the log tmp: Is a directory"),
         (&["--link", "plc", "--far", " "], "--far has no command (hint: omit it for the echo server"),
-        (
-            &["--link", "all"],
-            "`--link all` is for experiments; a program runs across one link (hint: `hairpin link list`",
-        ),
+        (&["--link", "all"], "`--link all` is for experiments; a program uses one link (hint: `hairpin link list`"),
         (&["--link", "plc", "--seed", "x"], "invalid value 'x' for '--seed <NUMBER>'"),
         (&["--far", "true"], "--link <PROFILE>"),
     ] {

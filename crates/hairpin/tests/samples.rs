@@ -93,7 +93,7 @@ fn a_disk_that_fills_while_samples_are_merged_leaves_those_of_the_rounds() {
     let unsaved = run["unsaved"].as_array().unwrap();
     assert_eq!(unsaved.len(), 1, "{unsaved:?}");
     let cause = text(&unsaved[0]["cause"]);
-    let told = "the samples stay in one file for each round: cannot write disk/run/samples.parquet: No space left";
+    let told = "the samples stay in one file per round: cannot write disk/run/samples.parquet: No space left";
     assert!(cause.starts_with(told) && ran.stderr.contains(told), "{ran:#?}");
     let files = files_of(&place.path("run"));
     assert_eq!((files.len(), names_in(&place.path("run/samples")).len()), (10, 10));

@@ -33,7 +33,7 @@ fn ctrl_c_ends_the_round_saves_and_reports() {
         running.busy_client();
         signal(name, running.id());
         let ran = running.end().with_code(130);
-        assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "SIG{name}: {ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: ended by the user; "), "SIG{name}: {ran:#?}");
         assert!(ran.stderr.contains("Run folder  run"), "SIG{name}: {ran:#?}");
         let run = place.json(&["report", "run"]);
         assert_eq!(run["state"], "interrupted");
@@ -56,7 +56,7 @@ fn ctrl_c_does_not_wait_for_a_peer_that_does_not_answer() {
         let ran = running.end().with_code(130);
         // The round has 2 s; whatever else is waited for has the time-out of 60 s.
         assert!(began.elapsed() < Duration::from_secs(20), "{transport}, {waiting}: {ran:#?}");
-        assert!(ran.stdout.starts_with("PARTIAL RUN: it was ended by the user; "), "{ran:#?}");
+        assert!(ran.stdout.starts_with("PARTIAL RUN: ended by the user; "), "{ran:#?}");
         assert_eq!(saved_rounds(&place.path("run")), 1, "no other round is begun");
         place.assert_nothing_left();
     }
@@ -326,7 +326,7 @@ fn damage_is_told_with_its_place() {
 
     for command in ["report", "analyse"] {
         let said = says(&[command], |run| cut_short(&run.join("run.json")));
-        assert!(said.contains("cannot read run/run.json: the run is not JSON: "), "{said}");
+        assert!(said.contains("cannot read run/run.json: it is not JSON: "), "{said}");
         let said = says(&[command], |run| break_a_line(&run.join("rounds.jsonl")));
         assert!(said.contains("cannot read run/rounds.jsonl: line 2: "), "{said}");
         let said = says(&[command], |run| std::fs::remove_file(run.join("run.json")).expect("it was saved"));
@@ -346,7 +346,7 @@ fn what_a_kill_cut_short_is_left_out() {
     let text = std::fs::read_to_string(&file).expect("it was saved");
     std::fs::write(&file, &text[..text.len() - 40]).expect("it can be written");
     let shown = place.hairpin(&["report", "run"]).with_code(0).stdout;
-    assert!(shown.starts_with("PARTIAL RUN: it is still running or was killed; 5 of 6 rounds"), "{shown}");
+    assert!(shown.starts_with("PARTIAL RUN: still running, or killed; 5 of 6 rounds"), "{shown}");
 }
 
 #[test]

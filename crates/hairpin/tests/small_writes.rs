@@ -170,7 +170,7 @@ fn a_counter_experiment_is_run_at_once_where_it_is_asked_for() {
 }
 
 #[test]
-fn the_ladder_shows_the_held_write_and_the_late_acknowledgement() {
+fn the_ladder_shows_the_held_write_and_the_late_acknowledgment() {
     let place = Place::new();
     place.json(&[SHORT, &["--remedy", "default,one-write", "--out", "run"]].concat());
     let shown = place.hairpin(&["report", "run", "--all", "--ladder"]).with_code(0).stdout;
@@ -254,7 +254,7 @@ fn bad_input_is_refused_with_what_would_help_before_anything_runs() {
              100x2 B, tcp block same-cpu one-write 100x2 B)",
         ),
         (&["--ladder=nodelay", "--remedy", "default"], "unknown case of the ladder `nodelay` (hint: "),
-        (&["--ladder", "--trace", "off"], "--trace off traces none (hint: leave out one of the two)"),
+        (&["--ladder", "--trace", "off"], "--trace off traces none (hint: omit one of them)"),
         (&["--ladder", "nodelay"], "(hint: `--ladder=nodelay`, with an equals sign)"),
         (&["--gap", "1"], "`1` is not a duration: its unit is missing (hint: "),
         (&["--writes", "2x100,foo"], "`foo` of `2x100,foo` does not say what to write"),
@@ -305,7 +305,7 @@ fn answers_may_be_waited_for_several_requests_at_a_time() {
     }
     let shown = place.hairpin(&["report", "run", "--all"]).with_code(0).stdout.replace('\n', " ");
     assert!(shown.contains("6 timed rounds and 18 of evidence"), "three cases, twice, and thrice in pairs: {shown}");
-    // Whether one-write stalls is chance: its second request may wait for the acknowledgement of the first.
+    // Whether one-write stalls is chance: its second request may wait for the acknowledgment of the first.
     let named = remedies_in(&run, NAGLE);
     assert!(named.iter().any(|one| one == "default") && !named.iter().any(|one| one == "nodelay"), "{named:?}");
 }

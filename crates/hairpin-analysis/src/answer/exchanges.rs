@@ -138,17 +138,14 @@ fn headline(group: &Group<'_>, none: Option<&CaseSummary>, best: &[&CaseSummary]
             let moved = moved.unwrap_or_default();
             match ties {
                 _ if group.rows.len() == 1 => format!("An {what} takes {took} at p50 with {name}: {moved}."),
-                [] => format!(
-                    "The fastest remedy for an {what} is {name}{}: it moves {moved}, at p50 in {took}.",
-                    unpaused(first)
-                ),
+                [] => format!("Fastest remedy for an {what}: {name}{}, {moved}, p50 {took}.", unpaused(first)),
                 _ => format!(
-                    "No difference found between the fastest remedies for an {what}: {}. {name} moves {moved}, at p50 in {took}.",
+                    "Fastest remedies for an {what}, no difference found: {}. {name} moves {moved}, p50 {took}.",
                     names(best)
                 ),
             }
         }
-        (None, []) => format!("No remedy for an {what} has figures that may be used."),
+        (None, []) => format!("No remedy for an {what} has usable figures."),
     }
 }
 
@@ -159,8 +156,8 @@ fn names(rows: &[&CaseSummary]) -> String {
 /// That the first has not all pauses of the others, in brackets after a blank; empty where it has.
 fn unpaused(first: &CaseSummary) -> &'static str {
     match pauses_left(first) {
-        Some(0) => " (without the pauses of --gap, which are between writes)",
-        Some(_) => " (with fewer pauses of --gap, which are between writes)",
+        Some(0) => " (without the pauses that --gap puts between writes)",
+        Some(_) => " (with fewer of the pauses that --gap puts between writes)",
         None => "",
     }
 }
@@ -184,8 +181,8 @@ fn without_pauses(group: &Group<'_>) -> Option<String> {
     let pauses = exchange.writes.sizes().len().saturating_sub(1);
     let gap_ns = exchange.gap_ns as f64;
     Some(format!(
-        "{} ({}) is not compared: it leaves out the {} of {} that --gap makes in a request, {} of work that the program may \
-         need anyhow.",
+        "{} ({}) is not compared: it has none of the {} of {} that --gap puts between the writes of a request. \
+         They are {} in all, which the program may need for other work.",
         row_name(row),
         p50(row),
         counted(pauses as u64, "pause"),

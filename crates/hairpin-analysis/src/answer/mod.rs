@@ -41,13 +41,13 @@ fn single(row: &CaseSummary) -> String {
         return streams::single(row);
     }
     if row.p50_ns().is_none() {
-        return format!("Nothing was measured of {}.", row.label);
+        return format!("{}: nothing was measured.", row.label);
     }
     let p99 = row.flow().latency_ns.p99.and_then(Figure::finite);
     let p99 = p99.map(|p99| format!(", p99 {}", quantities::duration(p99))).unwrap_or_default();
     let made =
         format!("{} over {}", counted(row.flow().samples, Kind::of(&row.case).thing()), counted(row.rounds, "round"));
-    let invalid = if row.valid { "" } else { " These figures must not be used: see below." };
+    let invalid = if row.valid { "" } else { " Do not use these figures: see below." };
     format!("{}: p50 {}{p99}, {made}.{invalid}", row.label, words::with_interval(row.flow().latency_ns.p50))
 }
 
@@ -55,8 +55,8 @@ fn nothing(run: &Run) -> String {
     match (run.cases.len(), run.failed_rounds()) {
         (0, _) => "Nothing was measured: no case could be run.".to_owned(),
         _ if run.cases.iter().any(|row| row.valid) => words::speaks_for_nothing(run),
-        (_, 0) => "No case has figures that may be used.".to_owned(),
-        (_, failed) => format!("No case has figures that may be used: {} failed.", counted(failed as u64, "round")),
+        (_, 0) => "No case has usable figures.".to_owned(),
+        (_, failed) => format!("No case has usable figures: {} failed.", counted(failed as u64, "round")),
     }
 }
 

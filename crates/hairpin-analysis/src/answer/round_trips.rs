@@ -44,7 +44,7 @@ fn of_all(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<Answer> 
     let headline = match names.as_slice() {
         [only] => format!("Fastest round trip{between} {path}: {only}."),
         [lowest, ..] if !has_interval => {
-            format!("Lowest p50{between} {path}: {lowest}. Without an interval no difference can be told.")
+            format!("Lowest p50{between} {path}: {lowest}. It has no interval, so no winner is named.")
         }
         several => format!("Fastest round trips{between} {path}, no difference found: {}.", shortened(several, 2)),
     };
@@ -102,9 +102,9 @@ fn over_each_path(run: &Run, spoken: &[&CaseSummary], pairs: &[Pair]) -> Option<
     };
     let times = joined(&fastest.iter().map(said).collect::<Vec<_>>());
     Some(words::headline(if one_for_all {
-        format!("A round trip of {who} takes, at p50, {times}.")
+        format!("p50 of a round trip with {who}: {times}.")
     } else {
-        format!("The fastest round trip takes, at p50, {times}.")
+        format!("Fastest round trip, by p50: {times}.")
     }))
 }
 

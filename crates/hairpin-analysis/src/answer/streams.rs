@@ -3,6 +3,7 @@
 use hairpin_model::answer::Answer;
 use hairpin_model::figure::Figure;
 use hairpin_model::ladder::Kind;
+use hairpin_model::ledger::in_words;
 use hairpin_model::names::{grouped, joined};
 use hairpin_model::path;
 use hairpin_model::quantities::{self, byte_rate, byte_rate_bounds, counted, share};
@@ -32,7 +33,7 @@ pub(super) fn answer(run: &Run) -> Option<Answer> {
 
 /// One case alone: `tcp poll same-cpu up 65536 B: goodput 5.21 GB/s (95 % interval 5.10-5.32 GB/s), 12 rounds.`
 pub(super) fn single(row: &CaseSummary) -> String {
-    let invalid = if row.valid { "" } else { " These figures must not be used: see below." };
+    let invalid = if row.valid { "" } else { " Do not use these figures: see below." };
     format!("{}: goodput {}, {}.{invalid}", row.label, goodput(row), counted(row.rounds, "round"))
 }
 
@@ -56,17 +57,17 @@ fn highest(rows: &[&CaseSummary], says_the_path: bool) -> String {
     let told = |row: &&CaseSummary| format!("{} at {}", words::name(row), goodput(row));
     let tied: Vec<String> = rows.iter().filter(|row| row.id == first.id || !is_below(row)).map(told).collect();
     if interval(first).is_none() && rows.len() > 1 {
-        return format!("{} had the highest goodput. Without an interval no difference can be told.", told(&first));
+        return format!("Highest goodput: {}. It has no interval, so no winner is named.", told(&first));
     }
     let over = path::over(&first.case).filter(|_| says_the_path || first.case.is_emulated());
     let over = over.map(|over| format!(" {over}")).unwrap_or_default();
     match tied.as_slice() {
-        [only] => format!("The highest goodput{over} is that of {only}."),
+        [only] => format!("Highest goodput{over}: {only}."),
         several => {
             let more = several.len().saturating_sub(MOST_NAMED);
             let named = several.iter().take(MOST_NAMED).cloned();
             let named: Vec<String> = named.chain((more > 0).then(|| format!("{more} more"))).collect();
-            format!("No difference found between the highest goodputs{over}: {}.", joined(&named))
+            format!("Highest goodput{over}, no difference found: {}.", joined(&named))
         }
     }
 }
@@ -78,9 +79,12 @@ fn loss(row: &CaseSummary) -> Option<String> {
     if missing == 0 || ledger.sent == 0 {
         return None;
     }
-    let causes: Vec<String> =
-        ledger.lost.iter().map(|(cause, count)| format!("{cause} {}", quantities::count(*count))).collect();
-    let unexplained = (ledger.unexplained != 0).then(|| format!("unexplained {}", ledger.unexplained));
+    let causes: Vec<String> = ledger
+        .lost
+        .iter()
+        .map(|(cause, lost)| format!("{} ({})", quantities::count(*lost), in_words(cause)))
+        .collect();
+    let unexplained = (ledger.unexplained != 0).then(|| format!("{} (unexplained)", ledger.unexplained));
     let causes: Vec<String> = causes.into_iter().chain(unexplained).collect();
     let of_sent = share(missing as f64 / ledger.sent as f64);
     Some(format!("{}: {of_sent} of {} lost: {}.", words::name(row), counted(ledger.sent, "message"), joined(&causes)))

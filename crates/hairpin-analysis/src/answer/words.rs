@@ -40,12 +40,12 @@ pub(super) fn speaks_for_nothing(run: &Run) -> String {
     let open = rests_on(|case| case.flow().load.rate_per_s().is_some());
     let injected = rests_on(|case| case.injected_fault.is_some());
     let why = match (open, injected) {
-        (true, false) => "An open loop answers for its own rate only: no",
-        (false, true) => "A fault is injected: no",
+        (true, false) => "No overall answer: cases at a given rate (open loop) are not ranked",
+        (false, true) => "No overall answer: cases with an injected fault are not ranked",
         (true, true) => {
-            "An open loop answers for its own rate only, and an injected fault is no part of the machine: no"
+            "No overall answer: cases at a given rate (open loop) or with an injected fault are not ranked"
         }
-        (false, false) => "No",
+        (false, false) => "No overall answer: no case can be ranked",
     };
-    format!("{why} case here speaks for the machine as a whole.")
+    format!("{why}.")
 }

@@ -28,7 +28,7 @@ pub(super) fn judge(
         _ => None,
     };
     let Some(bound) = bound.or(number) else {
-        return Err(without(Verdict::CannotRun, "neither the rule nor the text has a number"));
+        return Err(without(Verdict::CannotRun, "neither the rule nor the text gives a number"));
     };
     let measured = measure(of, &published.unit, run)?;
     let (words, from, to) = match side {

@@ -50,8 +50,15 @@ pub(super) fn measure(of: &Measure, unit: &str, run: &Run) -> Result<Measured, J
         let what = format!("{name} of {} against {}", case.label, baseline.label);
         return Ok(Measured { figure, unit: TIMES.to_owned(), what });
     }
-    let scale = scale(of.figure, unit)
-        .ok_or_else(|| without(Verdict::CannotRun, format!("the {name} is published in {unit}, which it has not")))?;
+    let scale = scale(of.figure, unit).ok_or_else(|| {
+        without(
+            Verdict::CannotRun,
+            format!(
+                "the {name} is published in {unit}, a unit that it \
+                                                            cannot have"
+            ),
+        )
+    })?;
     let base = figure(case, of.figure, run)?;
     let figure = base.rising(|value| value * scale);
     Ok(Measured { figure, unit: unit.to_owned(), what: format!("{name} of {}", case.label) })
@@ -70,8 +77,8 @@ pub(super) fn in_words(name: FigureName) -> &'static str {
         FigureName::First => "first exchange",
         FigureName::Rate => "rate",
         FigureName::BytesPerMs => "bytes/ms",
-        FigureName::Segments => "segments an exchange",
-        FigureName::PureAcks => "pure ACKs an exchange",
+        FigureName::Segments => "segments per exchange",
+        FigureName::PureAcks => "pure ACKs per exchange",
         FigureName::LostShare => "share of lost messages",
         FigureName::SentBytes => "rate sent",
         FigureName::ReceivedBytes => "rate answered",
@@ -129,7 +136,7 @@ fn figure(case: &CaseSummary, name: FigureName, run: &Run) -> Result<Figure, Jud
         FigureName::SentBytes | FigureName::ReceivedBytes | FigureName::InFlight => over_rounds(),
     };
     found.filter(|figure| figure.value.is_finite()).ok_or_else(|| {
-        let why = format!("{} has no {}: {} samples do not suffice", case.label, in_words(name), case.flow().samples);
+        let why = format!("{} has no {}: {} samples are too few", case.label, in_words(name), case.flow().samples);
         without(Verdict::CannotTell, why)
     })
 }

@@ -20,15 +20,18 @@ pub(super) fn judge(case: &Selector, kept: &[Kept], run: &Run) -> Result<Judgeme
         (held, absent) => format!("reports {}, but not {}", told(held), told(absent)),
     };
     let verdict = if absent.is_empty() { Verdict::Holds } else { Verdict::DoesNotHold };
-    Ok(without(verdict, format!("Checked that it is there, not what it is: of {} the run {what}.", case.label)))
+    Ok(without(
+        verdict,
+        format!("This tests that a figure is reported, not its value. The run of {} {what}.", case.label),
+    ))
 }
 
 fn in_words(kind: Kept) -> &'static str {
     match kind {
         Kept::Percentiles => "a median, a p99 and a mean",
-        Kept::Extremes => "the smallest and the greatest",
-        Kept::Curve => "a percentile curve, which its page draws",
-        Kept::Samples => "every sample, which it prints as CSV",
+        Kept::Extremes => "the minimum and the maximum",
+        Kept::Curve => "a percentile curve, drawn on its page",
+        Kept::Samples => "every sample, as CSV",
     }
 }
 

@@ -117,7 +117,7 @@ fn undecided(judgement: Judgement, test: &Test) -> Judgement {
     match &test.undecided {
         Some(why) if judgement.verdict != Some(Verdict::CannotRun) => Judgement {
             verdict: Some(Verdict::CannotTell),
-            why: format!("{why} What was measured: {}", judgement.why),
+            why: format!("{why} Measured instead: {}", judgement.why),
             ..judgement
         },
         _ => judgement,

@@ -12,7 +12,7 @@ use super::words;
 
 pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published, run: &Run) -> Judgement {
     let Value::Order(names) = &published.value else {
-        return without(Verdict::CannotRun, "the published value is no order");
+        return without(Verdict::CannotRun, "the published value is not an order");
     };
     let steps: Vec<Step<'_>> = cases
         .windows(2)
@@ -27,7 +27,7 @@ pub(super) fn judge(name: FigureName, cases: &[Selector], published: &Published,
         steps.iter().filter_map(|step| step.ratio.as_ref().ok()).min_by(|a, b| a.value.total_cmp(&b.value));
     match least_clear {
         Some(figure) => {
-            let what = "the least clear step of the order".to_owned();
+            let what = "the step of the order with the smallest difference".to_owned();
             Measured { figure: *figure, unit: TIMES.to_owned(), what }.judged(verdict, None, why)
         }
         None => without(verdict, why),

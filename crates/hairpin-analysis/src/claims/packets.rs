@@ -23,13 +23,13 @@ pub(super) fn judge(case: &Selector, events: &[EventKind], run: &Run) -> Result<
             Some(event) => seen.push(format!("{} at {}", packet(*kind), words::milliseconds(event.at_ns))),
             None => {
                 let after = if seen.is_empty() { String::new() } else { format!(" after {}", joined(&seen)) };
-                let why = format!("A capture of an exchange of {} shows no {}{after}.", case.label, packet(*kind));
+                let why = format!("A captured exchange of {} shows no {}{after}.", case.label, packet(*kind));
                 return Err(without(Verdict::DoesNotHold, why));
             }
         }
     }
     let seen = joined(&seen);
-    let why = format!("A capture of an exchange of {} shows, counted from its first write, {seen}.", case.label);
+    let why = format!("A captured exchange of {} shows, from its first write on: {seen}.", case.label);
     Ok(without(Verdict::Holds, why))
 }
 
@@ -37,8 +37,8 @@ fn captured(case: &CaseSummary) -> Result<&TimeSequence, String> {
     let trace = case.trace.as_ref().ok_or("it was not traced")?;
     let sequence = trace.sequence.as_ref().filter(|sequence| sequence.source == Source::Capture);
     sequence.ok_or_else(|| match &trace.capture {
-        Capture::Skipped { reason } => format!("there is no capture: {reason}"),
-        Capture::Saved { .. } => "no exchange was captured to its end".to_owned(),
+        Capture::Skipped { reason } => format!("it was not captured: {reason}"),
+        Capture::Saved { .. } => "no exchange was captured completely".to_owned(),
     })
 }
 

@@ -15,7 +15,7 @@ use super::words;
 pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judgement, Judgement> {
     let case = select(run, case)?;
     let Some(sequence) = case.trace.as_ref().and_then(|trace| trace.sequence.as_ref()) else {
-        return Err(without(Verdict::CannotRun, format!("{}: no exchange of it was traced to its end", case.label)));
+        return Err(without(Verdict::CannotRun, format!("{}: no exchange was traced completely", case.label)));
     };
     let of =
         |kind: EventKind| sequence.events.iter().filter(move |event| event.end == End::Client && event.kind == kind);
@@ -37,5 +37,5 @@ pub(super) fn judge(case: &Selector, writes: &Writes, run: &Run) -> Result<Judge
     if holds {
         return Err(without(Verdict::Holds, why));
     }
-    Ok(without(Verdict::DoesNotHold, format!("{why} The text has {writes} B, and then the answer.")))
+    Ok(without(Verdict::DoesNotHold, format!("{why} The text has {writes} B, then the answer.")))
 }

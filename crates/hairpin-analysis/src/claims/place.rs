@@ -44,8 +44,8 @@ impl Place {
             Self::Inside => format!("{what} is {bounds}."),
             Self::Below => format!("{what} is not {bounds}: it is less."),
             Self::Above => format!("{what} is not {bounds}: it is more."),
-            Self::Across => format!("{what} is only in part of its interval {bounds}."),
-            Self::Unknown => format!("{what} has no interval: it takes three rounds, and not too unlike ones."),
+            Self::Across => format!("{what} is {bounds} in a part of its interval only."),
+            Self::Unknown => format!("{what} has no interval: that needs three rounds that do not differ too much."),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::words;
 
 pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Result<Judgement, Judgement> {
     let Value::Range([from, to]) = published.value else {
-        return Err(without(Verdict::CannotRun, "the published value is no range"));
+        return Err(without(Verdict::CannotRun, "the published value is not a range"));
     };
     let measured = measure(of, &published.unit, run)?;
     let place = Place::of(&measured.figure, from / factor, to * factor);

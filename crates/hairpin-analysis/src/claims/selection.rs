@@ -15,7 +15,7 @@ pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSu
         [] => Err(without(Verdict::CannotRun, why_absent(run, selector))),
         several => {
             let labels: Vec<&str> = several.iter().map(|case| case.label.as_str()).collect();
-            Err(without(Verdict::CannotRun, format!("several cases are meant: {}", labels.join("; "))))
+            Err(without(Verdict::CannotRun, format!("several cases match: {}", labels.join("; "))))
         }
     }
 }
@@ -23,7 +23,7 @@ pub(super) fn select<'r>(run: &'r Run, selector: &Selector) -> Result<&'r CaseSu
 fn usable<'r>(run: &'r Run, case: &'r CaseSummary) -> Result<&'r CaseSummary, Judgement> {
     if case.rounds == 0 {
         let why = case.failed_rounds.first().cloned();
-        let why = why.unwrap_or_else(|| ended(run).unwrap_or_else(|| "no round of it was measured".to_owned()));
+        let why = why.unwrap_or_else(|| ended(run).unwrap_or_else(|| "none of its rounds was measured".to_owned()));
         return Err(without(Verdict::CannotRun, format!("{}: {why}", case.label)));
     }
     if !case.valid {
@@ -43,5 +43,5 @@ fn why_absent(run: &Run, selector: &Selector) -> String {
 }
 
 fn ended(run: &Run) -> Option<String> {
-    (run.state == State::Interrupted).then(|| "the run was ended before it".to_owned())
+    (run.state == State::Interrupted).then(|| "the run was ended before this case".to_owned())
 }

@@ -21,7 +21,7 @@ pub(super) fn judge(
 ) -> Result<Judgement, Judgement> {
     let (whole, rest) = (select(run, whole)?, select(run, rest)?);
     let gone = ratio(name, whole, rest, run)?.falling(|left| 1.0 - left);
-    let what = format!("The share of the {} of {} that is gone in {}", in_words(name), whole.label, rest.label);
+    let what = format!("The share of the {} of {} that {} saves", in_words(name), whole.label, rest.label);
     let measured = Measured { figure: gone, unit: SHARE.to_owned(), what };
     let place = Place::of(&measured.figure, at_least, f64::INFINITY);
     let what = format!("{}, {},", measured.what, words::share(&measured.figure));

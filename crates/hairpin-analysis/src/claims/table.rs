@@ -24,7 +24,7 @@ pub(super) fn overall(rows: &[JudgedRow], headline: Option<usize>) -> Judgement 
     };
     let mut why = format!("{}.", by_verdict(&counting));
     if !beside.is_empty() {
-        why = format!("{why} Beside the claim, {}.", by_verdict(&beside));
+        why = format!("{why} Also measured, not part of the verdict: {}.", by_verdict(&beside));
     }
     let carried = headline.map(|place| rows[place].judgement.clone()).unwrap_or_default();
     Judgement { verdict: Some(verdict), why, ..carried }

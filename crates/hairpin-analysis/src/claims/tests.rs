@@ -173,7 +173,7 @@ fn the_published_order() {
     assert_eq!(alike.verdict, Some(Verdict::CannotTell), "{alike:?}");
     assert!(alike.why.contains("no difference found between pipe and udp"), "{}", alike.why);
     assert!(alike.why.contains("udp < tcp: "), "{}", alike.why);
-    assert!((alike.measured.unwrap().value - 1.0).abs() < 0.05, "the least clear step");
+    assert!((alike.measured.unwrap().value - 1.0).abs() < 0.05, "the step");
     assert_eq!(order(&["udp", "icmp", "tcp"]).verdict, Some(Verdict::CannotRun));
     assert_eq!(order(&["tcp", "udp", "icmp"]).verdict, Some(Verdict::DoesNotHold), "one reversed step refutes it");
     assert_eq!(order(&["shm", "tcp"]).verdict, Some(Verdict::CannotTell), "an invalid case");
@@ -269,7 +269,7 @@ fn packets_are_seen_in_their_order_or_not() {
     let all = with(Some(sequence(Source::Capture, &[Syn, SynAck, PureAck, Write, Segment])), saved.clone());
     assert_eq!((all.verdict, all.measured), (Some(Verdict::Holds), None));
     assert!(
-        all.why.ends_with("from its first write, SYN at 0 ms, SYN-ACK at 0.00100 ms and pure ACK at 0.00200 ms."),
+        all.why.ends_with("from its first write on: SYN at 0 ms, SYN-ACK at 0.00100 ms and pure ACK at 0.00200 ms."),
         "{}",
         all.why
     );
@@ -303,7 +303,7 @@ fn a_pattern_is_its_writes_and_then_the_answer() {
     let more = of(&pattern, 2, "3x2");
     assert_eq!(more.verdict, Some(Verdict::DoesNotHold));
     assert!(more.why.contains("wrote 2x2 B, the last of it after 0.00150 ms"), "{}", more.why);
-    assert!(more.why.ends_with("The text has 3x2 B, and then the answer."), "{}", more.why);
+    assert!(more.why.ends_with("The text has 3x2 B, then the answer."), "{}", more.why);
     assert_eq!(of(&pattern, 3, "2x2").verdict, Some(Verdict::DoesNotHold), "other sizes");
     assert_eq!(of(&[Write, Read, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "answered before the last");
     assert_eq!(of(&[Write, Write], 2, "2x2").verdict, Some(Verdict::DoesNotHold), "no answer");
@@ -319,12 +319,12 @@ fn what_a_run_keeps_is_said_in_plain_words() {
     let rule = |kept: &[&str]| json!({"kind": "kept", "case": case("tcp"), "kept": kept});
     let extremes = judged(&run, &published, &rule(&["extremes", "curve"])).judgement;
     assert_eq!(extremes.verdict, Some(Verdict::Holds));
-    let reports = "the run reports the smallest and the greatest and a percentile curve, which its page draws.";
+    let reports = "reports the minimum and the maximum and a percentile curve, drawn on its page.";
     assert!(extremes.why.ends_with(reports), "{}", extremes.why);
     let samples = rule(&["extremes", "samples"]);
     let unsaved = judged(&run, &published, &samples).judgement;
     assert_eq!(unsaved.verdict, Some(Verdict::DoesNotHold), "none were saved");
-    assert!(unsaved.why.ends_with("but not every sample, which it prints as CSV."), "{}", unsaved.why);
+    assert!(unsaved.why.ends_with("but not every sample, as CSV."), "{}", unsaved.why);
     assert_eq!(verdict(&run, &published, &rule(&["percentiles"])), Verdict::DoesNotHold, "800 samples have no p99");
     let keep = |run: &mut Run, kept: u64| {
         for round in &mut run.rounds {
@@ -496,7 +496,7 @@ fn a_row_about_another_setting_stands_beside_the_claim() {
     assert_eq!(of(false).judgement.verdict, Some(Verdict::DoesNotHold));
     let beside = of(true);
     assert_eq!(beside.judgement.verdict, Some(Verdict::Holds));
-    assert_eq!(beside.judgement.why, "holds: `tcp`. Beside the claim, does-not-hold: `udp`.");
+    assert_eq!(beside.judgement.why, "holds: `tcp`. Also measured, not part of the verdict: does-not-hold: `udp`.");
     assert_eq!(beside.rows[1].beside.as_deref(), Some("another setting"));
     assert_eq!(beside.rows[1].judgement.verdict, Some(Verdict::DoesNotHold), "it has a verdict of its own");
 }
@@ -513,7 +513,7 @@ fn a_run_that_could_not_be_made_says_why() {
     ended.state = State::Interrupted;
     ended.cases.clear();
     let judgement = judge(&claim, "X", &BTreeMap::from([("r".to_owned(), Ok(&ended))])).judgement;
-    assert_eq!(judgement.why, "the run was ended before it");
+    assert_eq!(judgement.why, "the run was ended before this case");
 }
 
 #[test]
@@ -545,7 +545,7 @@ fn a_stand_in_is_told_and_may_leave_a_claim_undecided() {
     assert_eq!((told.stand_in.as_deref(), told.rows[0].stand_in.as_deref()), (stand_in, stand_in));
     let open = change(Some("a server that sleeps"), Some("It delays no ACK."));
     assert_eq!((open.judgement.verdict, open.coverage), (Some(Verdict::CannotTell), Coverage::Partly));
-    assert!(open.judgement.why.starts_with("It delays no ACK. What was measured: "), "{}", open.judgement.why);
+    assert!(open.judgement.why.starts_with("It delays no ACK. Measured instead: "), "{}", open.judgement.why);
     assert!(open.judgement.measured.is_some());
     assert_eq!(change(None, None).stand_in, None);
 }

@@ -10,7 +10,7 @@ use super::words;
 
 pub(super) fn judge(of: &Measure, factor: f64, published: &Published, run: &Run) -> Result<Judgement, Judgement> {
     let Value::Number(number) = published.value else {
-        return Err(without(Verdict::CannotRun, "the published value is no number"));
+        return Err(without(Verdict::CannotRun, "the published value is not a number"));
     };
     let measured = measure(of, &published.unit, run)?;
     let place = Place::of(&measured.figure, number / factor, number * factor);

@@ -40,7 +40,7 @@ impl FromStr for Budget {
         // A rate may fall by less than all of it, a latency must stay above nothing and may at most double.
         let possible = if figure == Compared::Rate { share < 1.0 } else { share > -1.0 && share <= 1.0 };
         if !possible {
-            return Err(bad("cannot be kept or broken", "a share within -100% and +100%"));
+            return Err(bad("cannot be checked", "give a share from -100% to +100%"));
         }
         Ok(Self { figure, share })
     }
@@ -165,7 +165,7 @@ mod tests {
         let bare = "budget `p50=+5` has no unit (hint: write the share in percent, for instance p99=+5%)";
         assert_eq!(refusal("p50=+5"), bare);
         assert!(refusal("p50=0.05").contains(" has no unit "));
-        assert!(refusal("p50=+600%").contains("a share within -100% and +100%"));
+        assert!(refusal("p50=+600%").contains("a share from -100% to +100%"));
         assert!("p50=+100%".parse::<Budget>().is_ok());
     }
 

@@ -146,8 +146,8 @@ fn orders(run: &Run, in_common: &BTreeSet<&str>) -> [(&'static str, String); 3] 
     };
     let time_outs = timed().map(|order| Extent::DurationNs(order.timeout_ns));
     [
-        ("messages a round", extents(timed().map(|order| order.extent))),
-        ("warm-up of a round", extents(timed().map(|order| order.warm_up))),
+        ("messages per round", extents(timed().map(|order| order.extent))),
+        ("warm-up per round", extents(timed().map(|order| order.warm_up))),
         ("time-out", extents(time_outs)),
     ]
 }

@@ -18,8 +18,9 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "aa-differs",
     about: About::Run,
-    what: "the same case measured twice was called different",
-    why: "an instrument that tells a case from itself cannot tell cases apart: no winner of the run can be trusted",
+    what: "two measurements of the same case differ",
+    why: "where two measurements of one case differ, differences between cases are not reliable: trust no winner \
+          of this run",
 };
 
 /// How often a pair is called different by chance: what lies outside a 95 % interval.
@@ -35,8 +36,8 @@ fn detect(run: &Run) -> Vec<Finding> {
     let severity = if chance > BY_CHANCE + 1e-9 { Severity::Warning } else { Severity::Problem };
     let ratio = &worst.ratio;
     let summary = format!(
-        "{} was called {} than itself by {} ({} of {} such pairs): either the machine changed between neighbouring \
-         rounds, or this is the one time in twenty that chance allows.",
+        "{} was called {} than itself by {} ({} of {} A/A pairs). Either the machine changed between rounds, or \
+         this is the 5 % of pairs that differ by chance.",
         case.label,
         worst.verdict,
         quantities::share(distance(worst)),
@@ -47,17 +48,17 @@ fn detect(run: &Run) -> Vec<Finding> {
         cases: different.iter().flat_map(|pair| [pair.baseline.clone(), pair.candidate.clone()]).collect(),
         summary,
         evidence: vec![
-            evidence("the second measurement over the first, p50", *ratio, "ratio"),
+            evidence("second measurement over the first, p50", *ratio, "ratio"),
             evidence(
                 "chance of so many pairs if nothing differs",
                 hairpin_model::figure::Figure::bare(chance),
                 "share",
             ),
         ],
-        advice: "Trust no small difference of this run. Stop what else runs here, and measure again for \
-                 longer; if the same pair differs again, report it: that is a fault of Hairpin."
+        advice: "Do not rely on small differences in this run. Stop other programs, and measure again for longer. \
+                 If the same pair differs again, please report it as a defect of Hairpin."
             .to_owned(),
-        counter_experiment: Some(for_longer("the same for longer", &[&case.case])),
+        counter_experiment: Some(for_longer("measure for longer", &[&case.case])),
         share: distance(worst).min(1.0),
         ..blank(&CARD, severity)
     }]

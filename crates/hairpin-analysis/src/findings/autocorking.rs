@@ -23,8 +23,9 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "autocorking",
     about: About::Traffic,
-    what: "the kernel packed writes together although Nagle's algorithm is off",
-    why: "with TCP_NODELAY a write need not be a segment: what looks like Nagle's algorithm is not it",
+    what: "the kernel merged writes into one segment although Nagle's algorithm is off",
+    why: "with TCP_NODELAY a write may still not be a segment of its own; this looks like Nagle's algorithm and \
+          is not",
 };
 
 /// With this many segments for each write, or more, nothing was packed.
@@ -42,7 +43,7 @@ fn detect(run: &Run) -> Vec<Finding> {
     let (packed, label) = (&first.with, &first.case.label);
     let remedy = first.case.case.flow().load.exchange().map_or(String::new(), |exchange| exchange.remedy.to_string());
     let experiment = counter_experiment(
-        "the same with autocorking off: every write must leave in a segment of its own",
+        "switch autocorking off; every write must then leave as a segment of its own",
         &[&first.case.case],
         "remedy",
         &[remedy],
@@ -50,21 +51,22 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments, and the kernel counted \
-             {} times that it kept one back while an earlier packet was in the device's queue.{}",
+            "{label}: with TCP_NODELAY on, the {} writes of a request left in {} segments. The kernel held a \
+             segment back {} times because an earlier packet was still in the device queue (autocorking).{}",
             quantities::rounded(packed.writes.value),
             quantities::rounded(packed.segments.value),
             quantities::rounded(packed.counted.value),
             hits.in_all()
         ),
         evidence: vec![
-            evidence(format!("TCPAutoCorking over a traced round, {label}"), packed.counted, "count"),
-            evidence(format!("write calls a request, traced, {label}"), packed.writes, "count"),
-            evidence(format!("segments that a request left in, traced, {label}"), packed.segments, "count"),
-            evidence(format!("TCP_NODELAY as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+            evidence(format!("TCPAutoCorking per traced round, {label}"), packed.counted, "count"),
+            evidence(format!("write calls per request, traced, {label}"), packed.writes, "count"),
+            evidence(format!("segments per request, traced, {label}"), packed.segments, "count"),
+            evidence(format!("TCP_NODELAY in force at the client (1 is on), {label}"), Figure::bare(1.0), "count"),
         ],
-        advice: "Mostly leave it: it saves packets and rarely costs time. Where every write must leave by itself, \
-                 switch it off for the machine (net.ipv4.tcp_autocorking=0); where it must not, write at once."
+        advice: "Usually leave it on: it saves packets and rarely costs time. Where every write must leave at \
+                 once, switch it off for the machine (net.ipv4.tcp_autocorking=0). Otherwise send the request in \
+                 one write."
             .to_owned(),
         // The ends of a link are in network namespaces of their own, which do not have the machine's setting.
         counter_experiment: (!first.case.case.is_emulated()).then(|| CounterExperiment {
@@ -122,7 +124,7 @@ mod tests {
         assert!(
             found[0]
                 .summary
-                .contains("the 100 writes of a request left in 1 segments, and the kernel counted 12 times"),
+                .contains("the 100 writes of a request left in 1 segments. The kernel held a segment back 12 times"),
             "{}",
             found[0].summary
         );

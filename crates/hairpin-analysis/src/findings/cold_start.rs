@@ -24,7 +24,7 @@ const CARD: FindingCard = FindingCard {
     code: "cold-start",
     about: About::Cause,
     what: "the warm-up was too short: the slow start of each connection is in the figures",
-    why: "the figures are then partly those of a cold connection, and depend on how long a round is",
+    why: "the figures are then partly those of a cold connection and depend on the length of a round",
 };
 
 /// The first tenth of the measured part above the steady state by this: the warm-up was too short.
@@ -61,19 +61,18 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: the warm-up was too short. The first tenth of each round takes {} a message, the last half {}.\
-             {message}{}",
+            "{label}: the warm-up was too short. The first tenth of each round takes {} per message, the last \
+             half {}.{message}{}",
             quantities::duration_figure(cold.early),
             quantities::duration(cold.steady.value),
             hits.others()
         ),
         evidence,
-        advice:
-            "Lengthen the warm-up (--warmup), or measure for longer. Programs that connect for one question read \
-                 the figure of the first message instead of the p50."
-                .to_owned(),
+        advice: "Use a longer warm-up (--warmup), or measure for longer. For programs that connect for a single \
+             request, use the figure of the first message instead of the p50."
+            .to_owned(),
         counter_experiment: Some(counter_experiment(
-            "a longer warm-up: the first tenth must take as long as the rest",
+            "use a longer warm-up; the first tenth must then take as long as the rest",
             &[&first.case.case],
             "warmup",
             &longer,

@@ -20,8 +20,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "congestion-control",
     about: About::Cause,
-    what: "large messages over TCP under a congestion control that paces, such as bbr",
-    why: "pacing spreads segments over time: bulk figures are then of the default setting and not of the transport",
+    what: "large messages over TCP with a congestion control that paces, such as bbr",
+    why: "pacing spreads segments over time, so bulk figures show the pacing and not the limit of TCP",
 };
 
 /// Congestion controls that pace by their own model.
@@ -61,9 +61,9 @@ fn detect(run: &Run) -> Vec<Finding> {
         summary: summary(told.case, pacing, other, hits.0.len()),
         evidence: other.map_or_else(Vec::new, |other| all_evidence(told.case, pacing, other)),
         advice: format!(
-            "Say under which congestion control a bulk figure was taken. On paths that lose little and are short, \
-             try cubic for the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control); \
-             across the internet {pacing} may well be the better choice."
+            "State the congestion control with every bulk figure. On short paths with little loss, try cubic for \
+             the connection (TCP_CONGESTION) or the machine (net.ipv4.tcp_congestion_control). Across the \
+             internet {pacing} may be the better choice."
         ),
         counter_experiment: Some(experiment(&told.case.case, pacing)),
         proved,
@@ -73,11 +73,11 @@ fn detect(run: &Run) -> Vec<Finding> {
 }
 
 fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: usize) -> String {
-    let more = if cases > 1 { format!(" {cases} cases run under {pacing}.") } else { String::new() };
+    let more = if cases > 1 { format!(" {cases} cases ran with {pacing}.") } else { String::new() };
     let Some(other) = other else {
         return format!(
-            "{} ran under {pacing}, which paces what it sends: a figure of large messages may be the pacing's and not \
-             TCP's.{more}",
+            "{} ran with {pacing}, which paces: with large messages the figures may show the pacing and not the \
+             limit of TCP.{more}",
             case.label
         );
     };
@@ -85,12 +85,12 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
     match change.verdict {
         Verdict::CannotTell => {
             format!(
-                "{} ran under {pacing}, which paces; under {name} no difference in p50 was found.{more}",
+                "{} ran with {pacing}, which paces. With {name} no difference in p50 was found.{more}",
                 case.label
             )
         }
         verdict => format!(
-            "{} ran under {pacing}, which paces what it sends; under {name} it is {verdict} by {}: a ratio of {:.2}.{more}",
+            "{} ran with {pacing}, which paces. With {name} it is {verdict} by {} (ratio {:.2}).{more}",
             case.label,
             quantities::duration(change.difference_ns.value.abs()),
             change.ratio.value
@@ -100,7 +100,7 @@ fn summary(case: &CaseSummary, pacing: &str, other: Option<&Other<'_>>, cases: u
 
 fn all_evidence(case: &CaseSummary, pacing: &str, other: &Other<'_>) -> Vec<Evidence> {
     let p50 = |name: &str, of: &CaseSummary| {
-        of.flow().latency_ns.p50.map(|p50| evidence(format!("p50 under {name}"), p50, "ns"))
+        of.flow().latency_ns.p50.map(|p50| evidence(format!("p50 with {name}"), p50, "ns"))
     };
     let what = format!("{} over {pacing}, p50 of {}", other.name, case.label);
     let ratio = evidence(what, other.change.ratio, "ratio");
@@ -163,7 +163,7 @@ fn experiment(case: &Case, pacing: &str) -> CounterExperiment {
         })
     };
     let values = [under(pacing), under("cubic")].map(|case| options(&case).unwrap_or_default());
-    let experiment = counter_experiment("the same case under cubic", &[case], "option", &values);
+    let experiment = counter_experiment("use cubic for the same case", &[case], "option", &values);
     paired(experiment, [case.clone(), under("cubic")])
 }
 

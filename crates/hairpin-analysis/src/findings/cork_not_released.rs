@@ -23,8 +23,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "cork-not-released",
     about: About::Cause,
-    what: "writes stayed under a cork until the kernel let them go after 200 ms",
-    why: "every exchange pays the ceiling of a cork that nobody releases",
+    what: "the cork was never released: the kernel sent the rest after 200 ms",
+    why: "every exchange waits for the kernel's limit of 200 ms",
 };
 
 /// From this share of the exchanges' time on it is worth a word.
@@ -41,26 +41,26 @@ fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| corked(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let (corked, label) = (&first.with, &first.case.label);
-    let words = "the same with the cork released after the last write: if it takes as long, it was not the cork";
+    let words = "release the cork after the last write; if the time stays the same, the cork is not the cause";
     let other = other_remedy(run, first.case, Remedy::Cork, words, "release the cork");
     let mut all_evidence = vec![
         evidence(format!("time that written bytes were held, traced, {label}"), corked.held_ns, "ns"),
-        evidence(format!("traced exchanges that were so held, {label}"), corked.often.of_exchanges(), "share"),
-        evidence(format!("TCP_CORK as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+        evidence(format!("traced exchanges with this stall, {label}"), corked.often.of_exchanges(), "share"),
+        evidence(format!("TCP_CORK in force at the client (1 is on), {label}"), Figure::bare(1.0), "count"),
     ];
     all_evidence.extend(p50_of_exchange(first.case));
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: the socket is corked and never released, so that what is written stays for {} until the \
-             kernel lets it go by itself. {}{}",
+            "{label}: the program sets TCP_CORK and never clears it, so the kernel holds the last bytes for {} \
+             and then sends them. {}{}",
             quantities::duration_figure(corked.held_ns),
             corked.often.told(),
             hits.others()
         ),
         evidence: all_evidence,
-        advice: "Release the cork (TCP_CORK to 0) right after the last write of each request, also where an error \
-                 ends it early; or use MSG_MORE with all writes but the last, which needs no release."
+        advice: "Clear TCP_CORK right after the last write of each request, also on error paths. Or use MSG_MORE \
+                 for all writes but the last, which needs no release."
             .to_owned(),
         share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
@@ -102,7 +102,11 @@ mod tests {
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
             assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
             assert_eq!(found[0].cases, [forgotten.id()]);
-            assert!(found[0].share > 0.99 && found[0].summary.contains("stays for 207 ms"), "{}", found[0].summary);
+            assert!(
+                found[0].share > 0.99 && found[0].summary.contains("the kernel holds the last bytes for 207 ms"),
+                "{}",
+                found[0].summary
+            );
             assert!(found[0].summary.contains("Seen in all 18 traced exchanges, 100 % of their time"));
             assert_eq!(found[0].proved.as_ref().unwrap().check, "release the cork");
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();

@@ -1,9 +1,9 @@
 //! `delayed-ack`: the server acknowledged late what had long arrived.
 //!
-//! Why: a receiver that has nothing to send delays its acknowledgement, 40 ms and more on Linux (RFC 1122, 4.2.3.2).
+//! Why: a receiver that has nothing to send delays its acknowledgment, 40 ms and more on Linux (RFC 1122, 4.2.3.2).
 //! That costs nothing until something waits for it: Nagle's algorithm, a full window, a cautious sender. Evidence, in
-//! traced rounds: acknowledgements that came by themselves 10 ms and more after their data was at the server's host; and the
-//! acknowledgements by themselves that the kernel counted. Where Nagle's algorithm waited for them on the same case,
+//! traced rounds: acknowledgments that came by themselves 10 ms and more after their data was at the server's host; and the
+//! acknowledgments by themselves that the kernel counted. Where Nagle's algorithm waited for them on the same case,
 //! `nagle-meets-delayed-ack` tells it, and this says nothing.
 
 use hairpin_model::exchange::Remedy;
@@ -22,20 +22,20 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "delayed-ack",
     about: About::Traffic,
-    what: "the server acknowledged late what had long arrived",
-    why: "it costs nothing by itself, but whatever waits for an acknowledgement then waits for that",
+    what: "the server sent ACKs late",
+    why: "a delayed ACK costs nothing by itself, but delays whatever waits for it",
 };
 
 /// From this share of the exchanges on, and this many, it is worth a word.
 const LEAST_OFTEN: f64 = 0.1;
 const FEWEST: usize = 2;
-/// A write that left within so long of the acknowledgement waited for it, in ns.
+/// A write that left within so long of the acknowledgment waited for it, in ns.
 const TOGETHER_NS: u64 = 1_500_000;
 
 struct Late {
     delay_ns: Figure,
     often: Often,
-    /// The part of all traced exchanges' time in which something stayed until such an acknowledgement came.
+    /// The part of all traced exchanges' time in which something stayed until such an acknowledgment came.
     waited: f64,
 }
 
@@ -44,18 +44,18 @@ fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     let (late, label) = (&first.with, &first.case.label);
     let Often { some, all, .. } = late.often;
-    let words = "the same with quick acknowledgements at the server: they must come at once";
-    // Quick acknowledgements are a remedy, so only a case without one has them as its one change.
+    let words = "use quick ACKs at the server; ACKs must then come at once";
+    // Quick acknowledgments are a remedy, so only a case without one has them as its one change.
     let plain = first.case.case.flow().load.exchange().is_some_and(|own| own.remedy == Remedy::Default);
-    let other = other_remedy(run, first.case, Remedy::Quickack, words, "acknowledge quickly").filter(|_| plain);
+    let other = other_remedy(run, first.case, Remedy::Quickack, words, "use quick ACKs").filter(|_| plain);
     let mut all_evidence = vec![
-        evidence(format!("delay of acknowledgements, traced, {label}"), late.delay_ns, "ns"),
-        evidence(format!("traced exchanges with a late one, {label}"), late.often.of_exchanges(), "share"),
+        evidence(format!("delay of ACKs, traced, {label}"), late.delay_ns, "ns"),
+        evidence(format!("traced exchanges with a delayed ACK, {label}"), late.often.of_exchanges(), "share"),
     ];
     all_evidence.extend(pure_acks(first.case));
     let waits = match late.waited {
         waited if waited > 0.0 => format!(
-            "writes stayed until then, {} of the time of all traced ones, for a reason that the trace does not show",
+            "writes waited for them, {} of the time of all traced exchanges; the trace does not show why",
             quantities::share(waited)
         ),
         _ => "nothing waited for them".to_owned(),
@@ -64,14 +64,13 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: in {some} of {all} traced exchanges the server acknowledged {} after the data had arrived; \
-             {waits}.{others}",
+            "{label}: in {some} of {all} traced exchanges the server delayed an ACK by {}; {waits}.{others}",
             quantities::duration_figure(late.delay_ns)
         ),
         evidence: all_evidence,
-        advice: "Nothing needs to be done while nothing waits for them. A program that writes in several parts \
-                 must not wait for them: write at once, or set TCP_NODELAY. Who owns the server can ask for quick \
-                 acknowledgements (TCP_QUICKACK, set again after each read)."
+        advice: "No action is needed while nothing waits for the ACKs. A program that writes in several parts \
+                 should send them in one write, or set TCP_NODELAY. If you own the server, it can ask for quick \
+                 ACKs (TCP_QUICKACK, set again after each read)."
             .to_owned(),
         counter_experiment: other.map(|other| other.experiment),
         share: first.share,
@@ -112,7 +111,7 @@ mod tests {
     const CODE: &str = "delayed-ack";
 
     #[test]
-    fn late_acknowledgements_that_nothing_waits_for_are_a_note() {
+    fn late_acknowledgments_that_nothing_waits_for_are_a_note() {
         for trace in [traces::one_write(60 * MS), uncaptured(traces::one_write(60 * MS))] {
             let mut fixture = Fixture::new();
             let case = small_writes("default");
@@ -120,7 +119,10 @@ mod tests {
             let found = fixture.findings(CODE);
             assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
             let summary = &found[0].summary;
-            assert!(summary.contains("in 18 of 18 traced exchanges the server acknowledged 40.0 ms"), "{summary}");
+            assert!(
+                summary.contains("in 18 of 18 traced exchanges the server delayed an ACK by 40.0 ms"),
+                "{summary}"
+            );
             assert!(summary.contains("nothing waited for them"), "{summary}");
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
             assert_eq!(pair.as_deref(), Some(&[case, small_writes("quickack")]));
@@ -128,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn late_acknowledgements_that_only_tracing_makes_are_no_evidence() {
+    fn late_acknowledgments_that_only_tracing_makes_are_no_evidence() {
         let off = switches("off", "off");
         for (untraced, found) in [([20 * MS; 6], 0), ([60 * MS; 6], 1)] {
             let mut fixture = Fixture::new();
@@ -155,6 +157,6 @@ mod tests {
         let mut fixture = Fixture::new();
         traced_rounds(&mut fixture, &small_writes("default"), 44 * MS, &traces::none(), &[]);
         let found = fixture.findings(CODE);
-        assert!(found[0].share > 0.9 && found[0].summary.contains("for a reason that the trace does not show"));
+        assert!(found[0].share > 0.9 && found[0].summary.contains("the trace does not show why"));
     }
 }

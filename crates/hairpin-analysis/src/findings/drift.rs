@@ -26,8 +26,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "drift",
     about: About::Run,
-    what: "a case became slower or faster over the run, or within each of its rounds",
-    why: "a figure of something that moves is true of one moment only",
+    what: "a case became slower or faster over the run, or within its rounds",
+    why: "one figure cannot describe a case that changes",
 };
 
 /// Less change than this is not worth a word.
@@ -67,16 +67,15 @@ fn finding<T>(hits: &Hits<'_, T>, words: &str, change: f64) -> Finding {
     Finding {
         cases: hits.ids(),
         summary: format!(
-            "{what} did not stay the same: {words} {direction} by {}.{}",
+            "{what} changed during the run: {words} {direction} by {}.{}",
             quantities::share(change.abs()),
             hits.others()
         ),
-        advice:
-            "Read the rounds over time in the report before you quote one figure. Look for what warms up, throttles \
-                 or fills (CPU frequency, another program, memory, the queue of a link), and measure for longer."
-                .to_owned(),
+        advice: "Look at the rounds over time in the report before you quote one figure. Look for a cause (CPU \
+             frequency, another program, memory, the queue of a link), and measure for longer."
+            .to_owned(),
         counter_experiment: first
-            .map(|case| for_longer("the same for longer: a drift continues, chance variation does not", &[case])),
+            .map(|case| for_longer("measure for longer: a drift continues, chance variation does not", &[case])),
         share: change.abs().min(1.0),
         ..blank(&CARD, Severity::Warning)
     }
@@ -157,7 +156,7 @@ mod tests {
         }
         let found = fixture.findings("drift");
         assert!(
-            found[0].summary.starts_with("The machine or the link's queue did not stay the same: within each round")
+            found[0].summary.starts_with("The machine or the link's queue changed during the run: within each round")
         );
     }
 

@@ -21,8 +21,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "echo-stalled",
     about: About::Cause,
-    what: "the server held some messages far longer than the others, or all of them for milliseconds",
-    why: "what was timed there is what held it back and not the transport",
+    what: "the server took far longer for some messages than for others, or milliseconds for all of them",
+    why: "the figures then show the server's delay and not the transport",
 };
 
 /// A stall lasts at least so long, in ns, and so many times the median turnaround.
@@ -52,11 +52,11 @@ fn detect(run: &Run) -> Vec<Finding> {
     let (stalls, label) = (&first.with, &first.case.label);
     let others = match stalls.typical_ns {
         typical if 2.0 * stalls.count as f64 >= stalls.of as f64 || typical >= ALWAYS_NS => String::new(),
-        typical => format!(", where it holds half of them less than {}", quantities::duration(typical)),
+        typical => format!(", against less than {} for half of them", quantities::duration(typical)),
     };
     let summary = format!(
-        "{label}: the server held {} of {} messages for about {} each (the longest {}){others}: {} of all \
-         round-trip time is these stalls.{}",
+        "{label}: the server held {} of {} messages for about {} each (maximum {}){others}. These stalls are {} \
+         of all round-trip time.{}",
         quantities::count(stalls.count),
         quantities::count(stalls.of),
         quantities::duration(stalls.held_ns / stalls.count as f64),
@@ -78,12 +78,11 @@ fn detect(run: &Run) -> Vec<Finding> {
             evidence(format!("longest turnaround, {label}"), Figure::bare(stalls.longest_ns), "ns"),
             evidence("share of the round-trip time", Figure::bare(first.share), "share"),
         ],
-        advice: "Look at the server and its CPU: another program beside it, a virtual CPU taken away (see steal), \
-                 paging, or work that it does before it answers. Give it a CPU of its own (--placement cross-cpu), and \
-                 measure again."
+        advice: "Check what delays the server: another program on its CPU, steal time of a virtual CPU, paging, \
+                 or work before it answers. Give it a CPU of its own (--placement cross-cpu), and measure again."
             .to_owned(),
         counter_experiment: Some(counter_experiment(
-            "a CPU for each end: stalls of a shared CPU go away, those of the server's own making stay",
+            "give each end a CPU: stalls from sharing one disappear, the server's own stay",
             &[&first.case.case],
             "placement",
             &["same-cpu".to_owned(), "cross-cpu".to_owned()],

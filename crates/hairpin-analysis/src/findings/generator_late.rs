@@ -23,7 +23,8 @@ const CARD: FindingCard = FindingCard {
     code: "generator-late",
     about: About::Run,
     what: "the open loop sent messages well after they were due",
-    why: "lateness is part of the latency reported: a great part of it is the generator's and not the transport's",
+    why: "latency counts from when a message was due, so a large part of it is the generator's delay and not the \
+          transport's",
 };
 
 /// From this share of the latency on it is worth a word.
@@ -49,7 +50,7 @@ fn detect(run: &Run) -> Vec<Finding> {
     }
     let ranked = if open_loop::is_too_late_to_rank(first.case) {
         format!(
-            " Above {} of the median latency a case is in no ranking.",
+            " Cases that send later than {} of their median latency are not ranked.",
             quantities::share(open_loop::RANKED_UP_TO)
         )
     } else {
@@ -59,14 +60,14 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: messages left {} late on average, {} of their mean latency of {}.{ranked}{}",
+            "{label}: messages were sent {} late on average, {} of the mean latency of {}.{ranked}{}",
             quantities::duration_figure(late.lateness),
             quantities::share(first.share),
             quantities::duration(late.latency.value),
             hits.others()
         ),
         evidence: facts,
-        advice: format!("Read the service time for what the transport does after the send. {}", cause.remedy()),
+        advice: format!("For the time after the send, see the service time. {}", cause.remedy()),
         counter_experiment: Some(cause.counter_experiment(first.case)),
         share: first.share,
         ..blank(&CARD, Severity::Warning)
@@ -98,14 +99,15 @@ impl Cause {
 
     fn remedy(self) -> &'static str {
         match self {
-            Self::Busy => "The generator is not done with a message when the next is due: lower the rate.",
+            Self::Busy => "The generator is still busy with one message when the next is due: lower the rate.",
             Self::Woken => {
-                "The generator sleeps between messages and is woken late, which no lower rate mends: let it spin on a CPU \
-                 of its own (--waiting spin --placement cross-cpu), or keep CPUs awake (--cpu-idle shallow)."
+                "The generator sleeps between messages and wakes late, and a lower rate does not help. Busy-poll \
+                 on a CPU of its own (--waiting spin --placement cross-cpu), or keep the CPUs awake (--cpu-idle \
+                 shallow)."
             }
             Self::Displaced => {
-                "The generator spins and has time to spare, so something else had its CPU: measure on an idle machine, \
-                 with --placement cross-cpu."
+                "The generator busy-polls and has time to spare, so something else used its CPU: measure on an \
+                 idle machine, with --placement cross-cpu."
             }
         }
     }
@@ -114,21 +116,20 @@ impl Cause {
         let asked = open_loop::asked_per_s(&case.case).unwrap_or(0.0);
         match self {
             Self::Woken if case.case.ends.cpu_idle == CpuIdle::Deep => counter_experiment(
-                "the same with the CPUs kept awake: a generator that was late because it was woken late is then on time",
+                "keep the CPUs awake; if waking is the cause, the generator is then on time",
                 &[&case.case],
                 "cpu-idle",
                 &["deep".to_owned(), "shallow".to_owned()],
             ),
             Self::Busy => counter_experiment(
-                "half the rate: a generator that is late for lack of time is then punctual",
+                "halve the rate; if the generator has too little time, it is then on time",
                 &[&case.case],
                 "rate",
                 &[asked.to_string(), (asked / 2.0).to_string()],
             ),
-            Self::Woken | Self::Displaced => for_longer(
-                "the same for longer: lateness that comes from the rest of the machine changes",
-                &[&case.case],
-            ),
+            Self::Woken | Self::Displaced => {
+                for_longer("measure for longer; lateness caused by other programs changes", &[&case.case])
+            }
         }
     }
 }
@@ -176,7 +177,7 @@ mod tests {
         let found = found(10_000);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.25).abs() < 0.001, "{}", found[0].share);
-        assert!(found[0].summary.contains("Above 20 % of the median latency a case is in no ranking."));
+        assert!(found[0].summary.contains("Cases that send later than 20 % of their median latency are not ranked."));
     }
 
     #[test]

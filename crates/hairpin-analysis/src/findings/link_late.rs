@@ -25,8 +25,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "link-late",
     about: About::Run,
-    what: "the relay let packets go later than the link's profile says",
-    why: "what it is late by is in every round trip and is no part of the link",
+    what: "the relay released packets later than the link's profile says",
+    why: "this delay is in every round trip and does not belong to the link",
 };
 
 /// From this part of the median, or of the p99, on it is worth a word.
@@ -68,7 +68,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         evidence: all_evidence(first),
         advice: advice(&hits),
         counter_experiment: awake(&first.case.case).map(|awake| {
-            let words = "the same with the CPUs kept awake: if the relay is as late, it was not its waking up";
+            let words = "keep the CPUs awake; if the relay is as late, waking is not the cause";
             let values = ["deep", "shallow"].map(str::to_owned);
             let experiment = counter_experiment(words, &[&first.case.case], "cpu-idle", &values);
             paired(experiment, [first.case.case.clone(), awake])
@@ -81,22 +81,22 @@ fn detect(run: &Run) -> Vec<Finding> {
 
 fn advice(hits: &Hits<'_, Late>) -> String {
     let overfull = if hits.0.iter().any(|hit| hit.with.was_overfull) {
-        "Send less, or choose a link that holds less (a shorter delay, or a rate with a smaller queue): no faster relay \
-         has more memory. "
+        "Send less, or use a link that holds less (a shorter delay, or a rate with a smaller queue): the relay's \
+         memory was full. "
     } else {
         ""
     };
     format!(
-        "{overfull}Stop what else runs here, and measure again. CPUs kept awake (--cpu-idle shallow) let the relay leave \
-         its sleep in time. Leave it a CPU of its own: with two CPUs that is --placement same-cpu, and nothing else that \
-         runs. On a link with a longer delay the same lateness is a smaller part."
+        "{overfull}Stop other programs, and measure again. Keep the CPUs awake (--cpu-idle shallow), or leave a \
+         CPU to the relay (--placement same-cpu on two CPUs). With a longer link delay the same lateness is a \
+         smaller part."
     )
 }
 
 fn summary(first: &Hit<'_, Late>) -> String {
     let late = &first.with;
     format!(
-        "{}: the relay let packets go {} later than due at the median, which is {} of the p50 or more, and {} at p99.",
+        "{}: the relay released packets late: {} at the median, which is at least {} of the p50, and {} at p99.",
         first.case.label,
         quantities::duration_figure(late.p50_ns),
         quantities::share(late.share),
@@ -111,7 +111,7 @@ fn left_out(hits: &Hits<'_, Late>) -> String {
     };
     let reasons = hit.case.path.relay.as_ref().map_or(&[][..], |link| &link.rounds_left_out);
     let (left_out, rounds) = (hit.with.left_out, hit.with.rounds);
-    let what = if hit.case.valid { "are left out" } else { "must not be used, too many to leave them out" };
+    let what = if hit.case.valid { "are left out" } else { "cannot be used, and are too many to leave out" };
     let more = if reasons.len() > 1 { format!("; and {} more", reasons.len() - 1) } else { String::new() };
     let first = reasons.first().map_or("", String::as_str);
     format!(" {left_out} of {rounds} rounds of {} {what}: {first}{more}.", hit.case.label)
@@ -122,13 +122,13 @@ fn all_evidence(first: &Hit<'_, Late>) -> Vec<Evidence> {
     let mut all = vec![
         evidence(format!("lateness of the relay, median packet, {label}"), late.p50_ns, "ns"),
         evidence(format!("lateness of the relay, p99, {label}"), late.p99_ns, "ns"),
-        evidence(format!("twice the first over the p50, {label}"), Figure::bare(late.share), "share"),
-        evidence(format!("the second over the p99, {label}"), Figure::bare(late.share_of_tail), "share"),
+        evidence(format!("twice the median lateness over the p50, {label}"), Figure::bare(late.share), "share"),
+        evidence(format!("p99 lateness over the p99, {label}"), Figure::bare(late.share_of_tail), "share"),
         evidence(format!("rounds left out, {label}"), Figure::bare(late.left_out as f64), "count"),
     ];
     let link = first.case.path.relay.as_ref();
     let cpu_ns = link.and_then(|link| link.relay_cpu_ns_per_packet).map(Figure::bare);
-    all.extend(evidence_of(first.case, "CPU time of the relay for a packet", cpu_ns, "ns"));
+    all.extend(evidence_of(first.case, "CPU time of the relay per packet", cpu_ns, "ns"));
     all
 }
 
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.06).abs() < 0.001, "{}", found[0].share);
         let summary = &found[0].summary;
-        assert!(summary.contains("30.0 us (30.0-30.0) later than due at the median, which is 6.0 %"), "{summary}");
+        assert!(summary.contains("30.0 us (30.0-30.0) at the median, which is at least 6.0 %"), "{summary}");
         assert!(!summary.contains("left out"), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(
@@ -270,7 +270,7 @@ mod tests {
         let found = found(&[140_000, 150_000, 160_000, 2_000]);
         assert_eq!(found[0].severity, Severity::Problem);
         assert!(found[0].summary.contains("3 of 4 rounds"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("must not be used, too many to leave them out"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("cannot be used, and are too many to leave out"), "{}", found[0].summary);
         assert!(found[0].share > 0.25, "{}", found[0].share);
     }
 

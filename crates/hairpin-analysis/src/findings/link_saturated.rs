@@ -20,8 +20,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "link-saturated",
     about: About::Cause,
-    what: "the link's rate was the limit: packets waited in its queue, or found no room there",
-    why: "the latency is then that of a queue that the sender filled, and the losses are its own",
+    what: "the rate of the link was the limit: packets waited in its queue, or were dropped there",
+    why: "the latency is then that of a queue which the sender filled, and the sender causes the losses",
 };
 
 /// The stage that this is about.
@@ -77,16 +77,15 @@ struct Saturated {
 fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| saturated(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
-    let words = "the same link without its rate and queue: if it takes as long, it was not the queue";
-    let other = without_stage(run, first.case, QUEUE, words, "take the rate away");
+    let words = "remove rate and queue from the link; if the time stays the same, the queue is not the cause";
+    let other = without_stage(run, first.case, QUEUE, words, "remove the rate");
     vec![Finding {
         cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Send less than the rate, and have less in flight: pace at four fifths of it, make send buffers no \
-                 larger than rate times round trip, or use a congestion control that keeps queues short (bbr). Over \
-                 UDP nothing else holds a sender back. Who owns the bottleneck can shorten its queue or let it drop \
-                 early (queue=, codel=)."
+        advice: "Send below the rate and keep less in flight: pace at 80 % of it, limit send buffers to rate \
+                 times round trip, or use a congestion control with short queues (bbr). With UDP the program must \
+                 limit itself. If you own the bottleneck, shorten its queue or use CoDel (queue=, codel=)."
             .to_owned(),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
@@ -101,18 +100,18 @@ fn summary(first: &Hit<'_, Saturated>) -> String {
     let dropped = match worst.dropped {
         0 => "It dropped none.".to_owned(),
         dropped => format!(
-            "It had no room for {} of {} packets ({}).",
+            "It dropped {} of {} packets ({}).",
             quantities::count(dropped),
             quantities::count(worst.entered),
             quantities::share(worst.share_dropped())
         ),
     };
     let of_latency = share_of_latency
-        .map(|part| format!("; both ways that is {} of the mean latency", quantities::share(part)))
+        .map(|part| format!(", {} of the mean latency with both directions", quantities::share(part)))
         .unwrap_or_default();
     format!(
-        "{}: the link's rate is the limit. On the way {way} a packet is {} in the queue and being sent ({}){of_latency}. \
-         The queue held up to {} packets. {dropped}",
+        "{}: the rate of the link is the limit. On the way {way} a packet spends {} in the queue \
+         ({}){of_latency}. The queue held up to {} packets. {dropped}",
         first.case.label,
         quantities::duration(worst.wait_ns()),
         worst.figures,
@@ -127,9 +126,9 @@ fn all_evidence(first: &Hit<'_, Saturated>) -> Vec<Evidence> {
         evidence(format!("{what}, {direction}, {label}"), Figure::bare(value), unit)
     };
     let mut all = vec![
-        of("time of a packet in the queue, mean", worst.wait_ns(), "ns"),
-        of("most bytes in the queue", worst.most_bytes as f64, "bytes"),
-        of("packets that came to the queue", worst.entered as f64, "count"),
+        of("mean time of a packet in the queue", worst.wait_ns(), "ns"),
+        of("maximum bytes in the queue", worst.most_bytes as f64, "bytes"),
+        of("packets that entered the queue", worst.entered as f64, "count"),
         of("packets that the queue dropped", worst.dropped as f64, "count"),
     ];
     let of_latency = format!("time in both queues over the mean latency, {label}");
@@ -209,8 +208,8 @@ mod tests {
         let found = found(79 * MS, 0);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
         assert!((found[0].share - 0.79).abs() < 0.001, "{}", found[0].share);
-        let words = "On the way out a packet is 79.0 ms in the queue and being sent (1 Mbit/s, 64 KiB may wait, tail drop); \
-                     both ways that is 79 % of the mean latency. The queue held up to 44 packets. It dropped none.";
+        let words = "On the way out a packet spends 79.0 ms in the queue (1 Mbit/s, 64 KiB may wait, tail drop), 79 % of \
+                     the mean latency with both directions. The queue held up to 44 packets. It dropped none.";
         assert!(found[0].summary.contains(words), "{}", found[0].summary);
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert_eq!(
@@ -225,11 +224,7 @@ mod tests {
     fn a_queue_that_drops_is_found_whatever_the_latency() {
         let found = found(MS, 300);
         assert!((found[0].share - 0.75).abs() < 1e-9, "{}", found[0].share);
-        assert!(
-            found[0].summary.contains("It had no room for 1 800 of 2 400 packets (75 %)."),
-            "{}",
-            found[0].summary
-        );
+        assert!(found[0].summary.contains("It dropped 1 800 of 2 400 packets (75 %)."), "{}", found[0].summary);
     }
 
     #[test]

@@ -17,8 +17,9 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "machine-states",
     about: About::Run,
-    what: "the machine was slower for a part of the run, whatever was measured",
-    why: "figures of two states are not comparable; a shared core has such states that no counter of the guest shows",
+    what: "the machine was slower for a part of the run, for every case",
+    why: "figures from two states are not comparable; a shared core has such states, and no counter of the guest \
+          shows them",
 };
 
 fn detect(run: &Run) -> Vec<Finding> {
@@ -28,8 +29,8 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: Vec::new(),
         summary: format!(
-            "The machine was slowed {times:.2} times during {} of the rounds (a shared core?), and changed {} times: \
-             100 datagrams of a socket to itself took {} instead of {}.",
+            "The machine was {times:.2} times slower during {} of the rounds (a shared core?), with {} changes. \
+             The probe (100 datagrams of a socket to itself) took {} instead of {}.",
             quantities::share(slow.share),
             run.machine.switches,
             quantities::duration(slow.probe_ns),
@@ -41,10 +42,9 @@ fn detect(run: &Run) -> Vec<Finding> {
             evidence("rounds in the slower state", Figure::bare(slow.share), "share"),
             evidence("changes of state", Figure::bare(run.machine.switches as f64), "count"),
         ],
-        advice:
-            "Each case's figures are of the faster state if it has 8 rounds there; those in the other state stand \
-                 beside them. `hairpin compare` compares runs in one state."
-                .to_owned(),
+        advice: "Figures are from the faster state where a case has 8 rounds in it; those from the other state are \
+             listed beside them. `hairpin compare` compares runs in one state."
+            .to_owned(),
         counter_experiment: None,
         share: 0.0,
         ..blank(&CARD, Severity::Note)
@@ -76,8 +76,8 @@ mod tests {
     fn two_states_are_told_with_levels_share_and_changes() {
         let found = found(|k| (10..20).contains(&k), 117_000, 13_000);
         assert_eq!(found.len(), 1);
-        let expected =
-            "The machine was slowed 1.30 times during 25 % of the rounds (a shared core?), and changed 2 times";
+        let expected = "The machine was 1.30 times slower during 25 % of the rounds (a shared core?), with 2 changes. The \
+             probe (100";
         assert!(found[0].summary.starts_with(expected), "{}", found[0].summary);
     }
 

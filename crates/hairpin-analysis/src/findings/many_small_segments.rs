@@ -1,7 +1,7 @@
 //! `many-small-segments`: with `TCP_NODELAY`, a request leaves in many segments where a few would do.
 //!
 //! Why: `TCP_NODELAY` stops the waiting and sends a segment for each write. Each has some 66 bytes of headers, a trip
-//! through both kernels and, often, an acknowledgement; on a real network a packet each. Evidence: `TCP_NODELAY` on as
+//! through both kernels and, often, an acknowledgment; on a real network a packet each. Evidence: `TCP_NODELAY` on as
 //! granted, and the segments that the kernel counted against those that the bytes need; the writes and segments that
 //! were traced. Its share is what one write saves, where the run measured it, else unknown and 0. Advice: write at once.
 
@@ -22,8 +22,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "many-small-segments",
     about: About::Cause,
-    what: "with TCP_NODELAY a request leaves in many segments where a few would do",
-    why: "each write becomes a packet with headers of its own, and both kernels handle every one",
+    what: "with TCP_NODELAY a request leaves in many segments where a few are enough",
+    why: "each write becomes a packet with its own headers, which both kernels process",
 };
 
 /// From this many times the segments that the bytes need on it is worth a word.
@@ -37,7 +37,7 @@ struct Many {
 }
 
 fn detect(run: &Run) -> Vec<Finding> {
-    let words = "the same request in one segment: if it takes as long, the segments cost nothing";
+    let words = "send the same request in one segment; if the time stays the same, the segments cost nothing";
     let experiment = |case: &CaseSummary| {
         // One write has no pauses between writes, so that it would be held against those.
         let pauses = case.case.flow().load.exchange().is_some_and(|exchange| exchange.gap_ns > 0);
@@ -60,16 +60,15 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{}: an exchange takes {} segments with payload, where {} would do.{}",
+            "{}: an exchange takes {} segments with payload, where {} are enough.{}",
             first.case.label,
             quantities::rounded(many.segments.value),
             quantities::rounded(many.needed),
             hits.in_all()
         ),
         evidence: all_evidence(run, first.case, many),
-        advice: "Collect the parts of a request and write them at once: one write, writev, MSG_MORE with all but \
-                 the last, or a cork that is released after the last. Keep TCP_NODELAY on top of that, so that the \
-                 request leaves at once."
+        advice: "Send the parts of a request together: one write, writev, MSG_MORE for all but the last, or a \
+                 cork released after the last. Keep TCP_NODELAY on, so that the request leaves at once."
             .to_owned(),
         proved: other.as_ref().and_then(|other| other.proved.clone()),
         counter_experiment: other.map(|other| other.experiment),
@@ -81,15 +80,15 @@ fn detect(run: &Run) -> Vec<Finding> {
 fn all_evidence(run: &Run, case: &CaseSummary, many: &Many) -> Vec<Evidence> {
     let label = &case.label;
     let mut all = vec![
-        evidence(format!("segments with payload an exchange, counted, {label}"), many.segments, "count"),
+        evidence(format!("segments with payload per exchange, counted, {label}"), many.segments, "count"),
         evidence(format!("segments that the bytes need, {label}"), Figure::bare(many.needed), "count"),
-        evidence(format!("TCP_NODELAY as granted to the client (1 is on), {label}"), Figure::bare(1.0), "count"),
+        evidence(format!("TCP_NODELAY in force at the client (1 is on), {label}"), Figure::bare(1.0), "count"),
     ];
     if let Some(traced) = Traced::of(run, case) {
         let writes = traced.figure(|exchange| Some(exchange.writes as f64));
         let segments = traced.figure(|exchange| Some(exchange.segments as f64));
-        all.extend(evidence_of(case, "write calls a request, traced", writes, "count"));
-        all.extend(evidence_of(case, "segments that a request left in, traced", segments, "count"));
+        all.extend(evidence_of(case, "write calls per request, traced", writes, "count"));
+        all.extend(evidence_of(case, "segments per request, traced", segments, "count"));
     }
     all.extend(pure_acks(case));
     all
@@ -139,7 +138,7 @@ mod tests {
         assert!((found[0].share - 0.96).abs() < 0.001, "{}", found[0].share);
         assert_eq!(found[0].proved.as_ref().unwrap().verdict, "confirmed");
         assert!(
-            found[0].summary.contains("takes 101 segments with payload, where 2 would do."),
+            found[0].summary.contains("takes 101 segments with payload, where 2 are enough."),
             "{}",
             found[0].summary
         );
@@ -193,7 +192,7 @@ mod tests {
             fixture.findings(CODE)
         };
         let loopback = found(65_483.0);
-        assert!(loopback[0].summary.contains("takes 35 segments with payload, where 2 would do."), "{loopback:?}");
+        assert!(loopback[0].summary.contains("takes 35 segments with payload, where 2 are enough."), "{loopback:?}");
         assert_eq!(found(1_448.0), []);
     }
 

@@ -1,11 +1,11 @@
-//! `nagle-meets-delayed-ack`: written bytes stayed until a delayed acknowledgement of earlier ones came.
+//! `nagle-meets-delayed-ack`: written bytes stayed until a delayed acknowledgment of earlier ones came.
 //!
 //! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged, and the other end
-//! delays its acknowledgement (RFC 1122, 4.2.3.2) as it hopes to send it along with data of its own. The rest of a request
+//! delays its acknowledgment (RFC 1122, 4.2.3.2) as it hopes to send it along with data of its own. The rest of a request
 //! so waits at the client for the server, which cannot answer before it has it; with several requests in flight they wait
 //! for each other, and so do their answers at the server, for the client's end: 40 ms each time on Linux. Evidence,
-//! never the latency alone: in traced rounds, writes of an end that left when the acknowledgement of all before them came,
-//! and that acknowledgement came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
+//! never the latency alone: in traced rounds, writes of an end that left when the acknowledgment of all before them came,
+//! and that acknowledgment came by itself, 10 ms and more after its data; in untraced rounds of as many exchanges, that
 //! these take as long; `TCP_NODELAY` and `TCP_CORK` off as granted to that end in the timed rounds too. Its share is the
 //! time that writes were so held, of what a timed exchange takes. Advice: one write, a cork, or `TCP_NODELAY`.
 
@@ -24,8 +24,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "nagle-meets-delayed-ack",
     about: About::Cause,
-    what: "small writes stayed until a delayed acknowledgement of an earlier one came",
-    why: "both ends wait for each other, 40 ms and more in every exchange, and neither the network nor a program is slow",
+    what: "Nagle's algorithm held small writes until a delayed ACK arrived",
+    why: "each end waits for the other, 40 ms or more per exchange, though neither network nor program is slow",
 };
 
 /// From this share of the exchanges' time on it is worth a word.
@@ -62,24 +62,24 @@ fn summary(first: &Hit<'_, Stall>) -> String {
 
 fn advice(first: &Hit<'_, Stall>) -> String {
     if first.case.case.flow().load.exchange().is_none() {
-        return "Set TCP_NODELAY at both ends: each message and each answer is small, and is wanted at once. Where several \
-                are ready together, write them at once."
+        return "Set TCP_NODELAY at both ends: messages and answers are small and should leave at once. Send those \
+                that are ready together in one write."
             .to_owned();
     }
-    let nodelay = "set TCP_NODELAY, which stops the waiting but sends a segment for each write";
+    let nodelay = "set TCP_NODELAY, which ends the wait but sends a segment for each write";
     let at_the_client = format!(
-        "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK released after \
-         the last part. Where that cannot be done, {nodelay}. Quick acknowledgements (TCP_QUICKACK) help only if you own \
-         the server."
+        "Send a request in one write: collect its parts and use write or writev, or MSG_MORE, or TCP_CORK \
+         released after the last part. If that is not possible, {nodelay}. Quick ACKs (TCP_QUICKACK) help only if \
+         you own the server."
     );
     let in_flight = first.case.case.flow().load.exchange().is_some_and(|exchange| exchange.pipeline > 1);
     let server = first.with.ends.iter().any(|at| at.end == End::Server);
     match (in_flight, server) {
         (false, false) => at_the_client,
-        (true, false) => format!("With several requests in flight {nodelay}. Write each request at once."),
+        (true, false) => format!("With several requests in flight {nodelay}. Send each request in one write."),
         (_, true) => format!(
-            "Answers wait as requests do: {nodelay}, at both ends. Write each request and each answer at once, or several \
-             of them together."
+            "Answers wait as requests do: {nodelay}, at both ends. Send each request and each answer in one \
+             write, or several of them together."
         ),
     }
 }
@@ -89,21 +89,17 @@ fn all_evidence(first: &Hit<'_, Stall>) -> Vec<Evidence> {
     let mut every = Vec::new();
     for at in &stall.ends {
         let end = if at.end == End::Client { "the client" } else { "the server" };
-        let granted = format!("TCP_NODELAY as granted to {end} (0 is off), {label}");
+        let granted = format!("TCP_NODELAY in force at {end} (0 is off), {label}");
         every.extend([
             evidence(format!("time that bytes written by {end} were held, traced, {label}"), at.held_ns, "ns"),
-            evidence(
-                format!("delay of the acknowledgement that released them, traced, {label}"),
-                at.acknowledged_ns,
-                "ns",
-            ),
+            evidence(format!("delay of the ACK that released them, traced, {label}"), at.acknowledged_ns, "ns"),
             evidence(granted, Figure::bare(0.0), "count"),
         ]);
     }
     every.extend([
-        evidence(format!("traced exchanges that stalled so, {label}"), stall.often.of_exchanges(), "share"),
-        evidence(format!("write calls a request, traced, {label}"), stall.writes, "count"),
-        evidence(format!("segments that a request left in, traced, {label}"), stall.segments, "count"),
+        evidence(format!("traced exchanges with this stall, {label}"), stall.often.of_exchanges(), "share"),
+        evidence(format!("write calls per request, traced, {label}"), stall.writes, "count"),
+        evidence(format!("segments per request, traced, {label}"), stall.segments, "count"),
     ]);
     every.extend(pure_acks(first.case));
     every.extend(p50_of_exchange(first.case));
@@ -135,7 +131,8 @@ mod tests {
             assert!(found[0].share > 0.99, "{}", found[0].share);
             assert!(found[0].summary.contains("of the 100 writes of a request"), "{}", found[0].summary);
             assert!(found[0].summary.contains("for 40.1 ms"), "{}", found[0].summary);
-            let often = "Seen in 15 of 18 traced exchanges, 100 % of their time; 100 % of what the timed ones take.";
+            let often = "Seen in 15 of 18 traced exchanges, 100 % of their time (100 % of the time of untraced \
+                         ones).";
             assert!(found[0].summary.contains(often), "{}", found[0].summary);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert_eq!(
@@ -157,7 +154,7 @@ mod tests {
             assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
             let told = "answers 2 to 4 of each 4 in flight wait at the server for 40.0 ms";
             assert!(found[0].summary.contains(told), "{}", found[0].summary);
-            assert!(found[0].summary.contains("the client's end delays that by 40.0 ms. Seen in 27 of 36"));
+            assert!(found[0].summary.contains("the client delays that ACK by 40.0 ms. Seen in 27 of 36"));
             assert!(!found[0].summary.contains("writes of a request"), "{}", found[0].summary);
             assert!(found[0].advice.contains("at both ends"), "{}", found[0].advice);
             let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone();
@@ -172,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_in_flight_wait_at_the_client_and_their_answers_at_the_echo_half() {
+    fn requests_in_flight_wait_at_the_client_and_their_answers_at_the_server() {
         let mut fixture = Fixture::new();
         let trace = traces::requests_and_answers_held();
         let case = in_flight(4, "default");
@@ -183,8 +180,8 @@ mod tests {
             summary.contains(": requests 1 to 4 of each 4 in flight, whole or in part, wait at the client for 4")
         );
         assert!(summary.contains(". Answers 2 to 4 of each 4 in flight wait at the server for 40.0 ms"), "{summary}");
-        assert!(summary.contains("Seen in all 36 traced exchanges, 100 % of their time;"), "{summary}");
-        let granted = found[0].evidence.iter().filter(|piece| piece.what.starts_with("TCP_NODELAY as granted to"));
+        assert!(summary.contains("Seen in all 36 traced exchanges, 100 % of their time ("), "{summary}");
+        let granted = found[0].evidence.iter().filter(|piece| piece.what.starts_with("TCP_NODELAY in force at"));
         assert_eq!(granted.count(), 2);
     }
 
@@ -200,7 +197,7 @@ mod tests {
             assert!(found[0].share > 0.9 && found[0].severity == Severity::Warning, "{}", found[0].share);
             let told = "answers wait at the server for 49";
             assert!(found[0].summary.contains(told), "{}", found[0].summary);
-            assert!(found[0].summary.contains("the client delays that by 4"), "{}", found[0].summary);
+            assert!(found[0].summary.contains("the client delays that ACK by 4"), "{}", found[0].summary);
             let experiment = found[0].counter_experiment.as_ref().unwrap();
             assert!(experiment.command.ends_with("--rate 2000 --option none --option nodelay=on"));
             let nodelay = hairpin_model::options::Options::parse("nodelay=on").unwrap();
@@ -258,7 +255,7 @@ mod tests {
         assert_eq!(found(&[400 * US; 6]), []);
         assert_eq!(found(&[]), [], "nothing to hold the traced exchanges against");
         let both = found(&[400 * US, 400 * US, 400 * US, 400 * US, 40 * MS, 40 * MS]);
-        assert!(both[0].summary.contains("Seen in 6 of 18 traced exchanges, 100 % of their time; "));
+        assert!(both[0].summary.contains("Seen in 6 of 18 traced exchanges, 100 % of their time ("));
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! `nagle-waits`: written bytes stayed for a round trip, until an acknowledgement came that nobody delayed.
+//! `nagle-waits`: written bytes stayed for a round trip, until an acknowledgment came that nobody delayed.
 //!
 //! Why: Nagle's algorithm (RFC 896) keeps a small segment back while an earlier one is unacknowledged. Where the server
 //! acknowledges at once the rest of a request still waits for one round trip of the path: nothing on the loopback, and a
-//! second way to the server and back over a link. Evidence, in traced rounds: writes that left when the acknowledgement
+//! second way to the server and back over a link. Evidence, in traced rounds: writes that left when the acknowledgment
 //! of all before them came, which was not late; that untraced exchanges take as long; `TCP_NODELAY` off as granted. Where
-//! the acknowledgement was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
+//! the acknowledgment was delayed too, `nagle-meets-delayed-ack` tells it, and this says nothing. Its share is the time
 //! that writes were so held, of what a timed exchange takes. Advice: one write, or `TCP_NODELAY`.
 
 use hairpin_model::figure::Figure;
@@ -27,8 +27,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "nagle-waits",
     about: About::Cause,
-    what: "small writes stayed for a round trip until an earlier one was acknowledged",
-    why: "a request in several writes pays the path's round trip once more, however quickly the server acknowledges",
+    what: "Nagle's algorithm held small writes for a round trip, until an earlier one was acknowledged",
+    why: "a request in several writes costs one more round trip, however quickly the server sends its ACK",
 };
 
 /// From this share of the exchanges' time on it is worth a word.
@@ -49,8 +49,8 @@ fn detect(run: &Run) -> Vec<Finding> {
         cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.others()),
         evidence: all_evidence(first),
-        advice: "Write a request at once: collect its parts and use one write or writev, or MSG_MORE, or TCP_CORK \
-                 released after the last part. Where that cannot be done, set TCP_NODELAY, which stops the waiting but \
+        advice: "Send a request in one write: collect its parts and use write or writev, or MSG_MORE, or TCP_CORK \
+                 released after the last part. If that is not possible, set TCP_NODELAY, which ends the wait but \
                  sends a segment for each write."
             .to_owned(),
         share: other.as_ref().map_or(first.share, |other| other.share(first.share)),
@@ -63,14 +63,14 @@ fn detect(run: &Run) -> Vec<Finding> {
 fn summary(first: &Hit<'_, Held>) -> String {
     let Held { held_ns, often, round_trip_ns } = &first.with;
     let round_trip = round_trip_ns
-        .map_or(String::new(), |ns| format!(" (TCP measured a round trip of {} and more)", quantities::duration(ns)));
+        .map_or(String::new(), |ns| format!(" (TCP measured a round trip of at least {})", quantities::duration(ns)));
     let what = match first.case.case.flow().load.exchange() {
         Some(_) => "a part of each request at the client",
         None => "messages",
     };
     format!(
-        "{}: Nagle's algorithm keeps {what} for {} until what left before is acknowledged. \
-         The other end does not delay that: it is on its way{round_trip}. {}",
+        "{}: Nagle's algorithm holds {what} for {} until earlier data is acknowledged. The ACK is not delayed; it \
+         needs a round trip{round_trip}. {}",
         first.case.label,
         quantities::duration_figure(*held_ns),
         often.told()
@@ -81,10 +81,10 @@ fn all_evidence(first: &Hit<'_, Held>) -> Vec<Evidence> {
     let (Held { held_ns, often, round_trip_ns }, label) = (&first.with, &first.case.label);
     let mut all = vec![
         evidence(format!("time that bytes written by the client were held, traced, {label}"), *held_ns, "ns"),
-        evidence(format!("traced exchanges in which they were, {label}"), often.of_exchanges(), "share"),
-        evidence(format!("TCP_NODELAY as granted to the client (0 is off), {label}"), Figure::bare(0.0), "count"),
+        evidence(format!("traced exchanges with this wait, {label}"), often.of_exchanges(), "share"),
+        evidence(format!("TCP_NODELAY in force at the client (0 is off), {label}"), Figure::bare(0.0), "count"),
     ];
-    all.extend(evidence_of(first.case, "least round trip by TCP_INFO", round_trip_ns.map(Figure::bare), "ns"));
+    all.extend(evidence_of(first.case, "minimum round trip by TCP_INFO", round_trip_ns.map(Figure::bare), "ns"));
     all.extend(p50_of_exchange(first.case));
     all
 }
@@ -115,7 +115,7 @@ mod tests {
 
     const CODES: [&str; 3] = ["nagle-waits", "nagle-meets-delayed-ack", "delayed-ack"];
 
-    /// What is found over a link of 23 ms each way: an acknowledgement leaves so long after its data arrived.
+    /// What is found over a link of 23 ms each way: an acknowledgment leaves so long after its data arrived.
     fn found(held_ns: u64, options: (&str, &str), add: impl FnOnce(&mut Fixture)) -> Vec<Finding> {
         let mut fixture = Fixture::new();
         let trace = traces::two_writes_across(23 * MS, held_ns);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn over_a_link_an_acknowledgement_at_once_is_waited_for_too() {
+    fn over_a_link_an_acknowledgment_at_once_is_waited_for_too() {
         let found = found(0, ("off", "off"), |_| {});
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-waits"]);
         assert_eq!(found[0].severity, Severity::Warning);
@@ -138,10 +138,10 @@ mod tests {
     }
 
     #[test]
-    fn a_delayed_acknowledgement_across_a_link_is_still_seen_as_one() {
+    fn a_delayed_acknowledgment_across_a_link_is_still_seen_as_one() {
         let found = found(40 * MS, ("off", "off"), |_| {});
         assert_eq!(found.iter().map(|one| one.code.as_str()).collect::<Vec<_>>(), ["nagle-meets-delayed-ack"]);
-        assert!(found[0].summary.contains("the server delays that by 40.0 ms"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("the server delays that ACK by 40.0 ms"), "{}", found[0].summary);
         assert!(found[0].summary.contains("for 86.0 ms"), "{}", found[0].summary);
     }
 

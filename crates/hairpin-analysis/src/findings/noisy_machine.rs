@@ -24,8 +24,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "noisy-machine",
     about: About::Run,
-    what: "something else used the machine while rounds ran",
-    why: "others add tails, move medians either way, and make runs differ from one another",
+    what: "other programs used the machine while rounds ran",
+    why: "other programs add tails, move medians either way, and make runs differ",
 };
 
 /// From this share of rounds on it is worth a word.
@@ -73,13 +73,13 @@ fn detect(run: &Run) -> Vec<Finding> {
         cases: affected_cases(&rounds),
         summary: summary(&rounds, noisy, effect),
         evidence: all_evidence(run, &rounds, affected, effect),
-        advice: "Stop what else runs here and measure again; on a shared host choose a quieter hour, measure \
-                 for longer, and trust comparisons within this run more than its figures by themselves."
+        advice: "Stop other programs and measure again. On a shared host measure for longer, and rely on \
+                 comparisons within this run more than on single figures."
             .to_owned(),
         counter_experiment: rounds
             .iter()
             .find(|(_, _, signs)| signs.any())
-            .map(|(round, _, _)| for_longer("the same for longer, on a quiet machine", &[&round.order.case])),
+            .map(|(round, _, _)| for_longer("measure for longer, on a quiet machine", &[&round.order.case])),
         share: effect.map_or(0.0, |ratio| (ratio - 1.0).abs().min(1.0)),
         ..blank(&CARD, if grave { Severity::Warning } else { Severity::Note })
     }]
@@ -133,8 +133,8 @@ fn effect(run: &Run, rounds: &[(&RoundRecord, &Measured, Signs)]) -> Option<f64>
 fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Option<f64>) -> String {
     let count = |of: fn(&Signs) -> bool| rounds.iter().filter(|(_, _, signs)| of(signs)).count();
     let kinds = [
-        (count(|signs| signs.steal), "by CPU time that the hypervisor gave to others"),
-        (count(|signs| signs.others), "by other programs on the CPUs"),
+        (count(|signs| signs.steal), "by CPU time that the hypervisor gave to others (steal)"),
+        (count(|signs| signs.others), "by other programs"),
         (count(|signs| signs.runnable), "by more runnable tasks than CPUs"),
         (count(|signs| signs.pushed_off), "by preemption of an end"),
     ];
@@ -142,14 +142,12 @@ fn summary(rounds: &[(&RoundRecord, &Measured, Signs)], noisy: usize, effect: Op
         kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     let effect = match effect {
         Some(ratio) => format!(
-            " Their median is {} {} than that of quiet rounds{}.",
+            " Their p50 is {} {} than that of quiet rounds{}.",
             quantities::share((ratio - 1.0).abs()),
-            if ratio >= 1.0 { "longer" } else { "shorter" },
-            if ratio >= 1.0 { "" } else { ", as CPUs that are kept busy do not sleep" }
+            if ratio >= 1.0 { "higher" } else { "lower" },
+            if ratio > 1.0 - EFFECT { "" } else { ": CPUs that other programs keep awake answer sooner" }
         ),
-        None => {
-            " No case has an undisturbed round to compare with, so the effect on the figures is unknown.".to_owned()
-        }
+        None => " Their effect on the figures is unknown.".to_owned(),
     };
     format!("{noisy} of {} rounds were disturbed: {}.{effect}", rounds.len(), kinds.join(", "))
 }
@@ -206,7 +204,7 @@ mod tests {
         type Disturb = fn(&mut Measured);
         let signs: [(Disturb, &str); 4] = [
             (|measured| measured.noise.steal_ns = 10_000_000, "by CPU time that the hypervisor gave to others"),
-            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "by other programs on the CPUs"),
+            (|measured| measured.noise.busy_ns = 2 * measured.noise.wall_ns, "by other programs"),
             (|measured| measured.noise.runnable_before = 3, "by more runnable tasks than CPUs"),
             (|measured| measured.ends[0].involuntary_switches = 10, "by preemption of an end"),
         ];
@@ -271,7 +269,7 @@ mod tests {
             measured.noise.busy_ns += 2 * measured.noise.wall_ns;
             measured.link.as_mut().unwrap().relay.as_mut().unwrap().cpu_ns = measured.noise.wall_ns;
         };
-        assert!(over_a_link(spinning_beside_another)[0].summary.contains("10 by other programs on the CPUs"));
+        assert!(over_a_link(spinning_beside_another)[0].summary.contains("10 by other programs"));
         fn pushed_off(measured: &mut Measured, relay: Option<usize>) {
             (measured.ends[0].pinned_cpu, measured.ends[1].pinned_cpu) = (Some(0), Some(1));
             measured.ends[0].involuntary_switches = 50;

@@ -22,8 +22,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "placement-lottery",
     about: About::Run,
-    what: "left to the scheduler, the ends ran at different places in different rounds",
-    why: "sharing a CPU or not changes a round trip several times over: the figure is then a draw",
+    what: "not pinned, the ends ran on one CPU in some rounds and on two in others",
+    why: "one CPU or two changes a round trip several times over, so the figure depends on chance",
 };
 
 /// From this difference between places on it shapes the figures.
@@ -65,8 +65,8 @@ fn detect(run: &Run) -> Vec<Finding> {
     vec![Finding {
         cases: hits.ids(),
         summary: format!(
-            "{label}: the scheduler put the ends at different places in different rounds: {}. The difference is {} \
-             of the slower.{}",
+            "{label}: the scheduler placed the ends differently from round to round: {}. The difference is {} of \
+             the slower.{}",
             places.join(", "),
             quantities::share(first.share),
             hits.others()
@@ -76,11 +76,11 @@ fn detect(run: &Run) -> Vec<Finding> {
             .iter()
             .map(|place| evidence(format!("p50 of rounds seen {}, {label}", place.words), place.p50, "ns"))
             .collect(),
-        advice: "Do not quote the median of a free placement. Pin both ends, together or apart, and say which; in \
-                 your own program too."
+        advice: "Do not quote the median of unpinned ends. Pin both ends, to one CPU or to two, and say which; do \
+                 the same in your own program."
             .to_owned(),
         counter_experiment: Some(counter_experiment(
-            "the ends pinned: each placement by itself must be steady",
+            "pin the ends; each placement must then be steady",
             &hits.cases(),
             "placement",
             &["same-cpu", "cross-cpu", "unpinned"].map(str::to_owned),

@@ -21,8 +21,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "rate-not-reached",
     about: About::Cause,
-    what: "an open loop did not reach the rate asked for",
-    why: "its figures are not of that rate: they tell how far it fell behind",
+    what: "an open loop did not reach the requested rate",
+    why: "its figures are not those of the requested rate: they show how far it fell behind",
 };
 
 /// Answers are behind where the queue is this many messages long at the median, and fewer than 99 % of what could came a
@@ -42,7 +42,7 @@ fn detect(run: &Run) -> Vec<Finding> {
         answers_behind(case).filter(|_| !is_saturated)
     });
     let generator = "the generator sent";
-    let queue = "all were sent on time, but answers came at";
+    let queue = "all were sent on time, but answers arrived at";
     let findings = [finding(&saturated, generator, Severity::Problem), finding(&behind, queue, Severity::Warning)];
     findings.into_iter().flatten().collect()
 }
@@ -68,33 +68,33 @@ fn finding(hits: &Hits<'_, Short>, who: &str, severity: Severity) -> Option<Find
     let first = hits.first()?;
     let (asked, reached, held_up) = first.with;
     let (waited, helps) = held_up.map_or_else(Default::default, |HeldUp { cause, remedy }| {
-        (format!(" It had to wait for answers: {cause}."), format!("What helps: {remedy}. Else: "))
+        (format!(" It had to wait for answers: {cause}."), format!("Remedy: {remedy}. Otherwise: "))
     });
     let others = match hits.0.len() {
         1 => String::new(),
-        cases => format!(" {cases} cases in all fell short."),
+        cases => format!(" {cases} cases in all did not reach their rate."),
     };
     Some(Finding {
         cases: hits.ids(),
         summary: format!(
-            "{}: of {} messages a second asked for, {who} {} a second ({} too few). Its figures are not of that \
-             rate.{waited}{others}",
+            "{}: of {} messages/s requested {who} {} messages/s ({} too few). The figures are not those of the \
+             requested rate.{waited}{others}",
             first.case.label,
             quantities::rounded(asked),
             quantities::rounded(reached),
             quantities::share(first.share)
         ),
         evidence: vec![
-            evidence("messages a second asked for", Figure::bare(asked), "per s"),
-            evidence("messages a second reached", Figure::bare(reached), "per s"),
+            evidence("messages/s requested", Figure::bare(asked), "per s"),
+            evidence("messages/s reached", Figure::bare(reached), "per s"),
         ],
         advice: format!(
-            "{helps}Ask for at most {} messages a second here, or let the ends spin on CPUs of their own (--waiting spin \
-             --placement cross-cpu).",
+            "{helps}Request at most {} messages/s here, or busy-poll at both ends on CPUs of their own (--waiting \
+             spin --placement cross-cpu).",
             quantities::rounded(reached * 0.8)
         ),
         counter_experiment: Some(counter_experiment(
-            "four fifths of the rate that was reached",
+            "request 80 % of the rate that was reached",
             &[&first.case.case],
             "rate",
             &[(reached * 0.8).floor().max(1.0).to_string()],
@@ -152,15 +152,15 @@ mod tests {
         };
         let (reason, summary, advice) = found(500.0);
         assert!(reason.starts_with("the generator had to wait for answers: it sent 8 0"), "{reason}");
-        assert!(reason.ends_with("(what helps: --size 2 or more, or a shorter --timeout)"), "{reason}");
-        assert!(summary.contains("It had to wait for answers: only 128 messages can be unanswered"), "{summary}");
+        assert!(reason.ends_with("(hint: --size 2 or more, or a shorter --timeout)"), "{reason}");
+        assert!(summary.contains("It had to wait for answers: at most 128 messages can be unanswered"), "{summary}");
         assert!(
-            advice.starts_with("What helps: --size 2 or more, or a shorter --timeout. Else: Ask for"),
+            advice.starts_with("Remedy: --size 2 or more, or a shorter --timeout. Otherwise: Request"),
             "{advice}"
         );
         let (reason, summary, advice) = found(9.0);
         assert!(reason.starts_with("the generator was saturated: it sent 8 0"), "{reason}");
-        assert!(!summary.contains("wait") && advice.starts_with("Ask for"), "{summary} {advice}");
+        assert!(!summary.contains("wait") && advice.starts_with("Request at most"), "{summary} {advice}");
     }
 
     #[test]
@@ -168,7 +168,11 @@ mod tests {
         let (valid, found) = found(0, |k| 20_000 + 25_000 * k);
         assert!(valid);
         assert_eq!((found.len(), found[0].severity), (1, Severity::Warning));
-        assert!(found[0].summary.contains("all were sent on time, but answers came at 8 0"), "{}", found[0].summary);
+        assert!(
+            found[0].summary.contains("all were sent on time, but answers arrived at 8 0"),
+            "{}",
+            found[0].summary
+        );
     }
 
     /// Ten times as many are on their way as a queue would be long; a fifth is lost.

@@ -30,8 +30,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "retransmission",
     about: About::Cause,
-    what: "segments of TCP were sent again, and the messages in them waited for that",
-    why: "the tail is then made by what was lost and how TCP noticed, and not by the path's delay",
+    what: "TCP sent segments again, and the messages in them waited for that",
+    why: "losses and TCP's recovery then make the tail, not the delay of the path",
 };
 
 /// Fewer segments sent again, or a smaller share of the messages, are not worth a word where no link tells what they cost.
@@ -81,7 +81,7 @@ fn detect(run: &Run) -> Vec<Finding> {
     let hits = Hits::among(run, |case| again(run, case));
     let Some(first) = hits.first() else { return Vec::new() };
     let stage = first.with.hurt.as_ref().and_then(|hurt| hurt.stage.as_deref());
-    let words = "the same link without what dropped the packets: if the mean stays as it is, it was not that";
+    let words = "remove what dropped the packets from the link; if the mean stays the same, it is not the cause";
     let other = stage.and_then(|stage| without_stage(run, first.case, stage, words, "drop nothing"));
     let experiment = other.map(|other| other.experiment);
     let pair = experiment.as_ref().and_then(|experiment| experiment.pair.as_ref());
@@ -91,12 +91,10 @@ fn detect(run: &Run) -> Vec<Finding> {
         cases: hits.ids(),
         summary: format!("{}{}", summary(first), hits.in_all()),
         evidence: all_evidence(first),
-        advice:
-            "What is lost must be sent again, or must not matter. Keep more in flight on one connection, so that \
-                 later packets tell of a loss within a round trip; where the path is known to be short, lower the \
-                 least time-out (ip route ... rto_min, TCP_RTO_MIN_US); where only the newest value counts, send it \
-                 over UDP and let lost ones go."
-                .to_owned(),
+        advice: "Keep more in flight on one connection, so that later packets reveal a loss within a round trip. On \
+             paths known to be short, lower the minimum time-out (ip route ... rto_min, TCP_RTO_MIN_US). Where \
+             only the newest value counts, use UDP and ignore losses."
+            .to_owned(),
         counter_experiment: experiment,
         proved,
         share: first.share,
@@ -195,8 +193,8 @@ fn summary(first: &Hit<'_, Again>) -> String {
     let Again { counted, hurt } = &first.with;
     let how = match &counted.how {
         Some(How { fast, probes, time_outs, after_time_out }) => format!(
-            ": {} by fast retransmit, {} when a retransmission time-out ran out and {} more to recover from one; {} tail loss \
-             probes were sent",
+            ": {} by fast retransmit, {} at a retransmission time-out, {} more to recover from one; {} tail loss \
+             probes",
             quantities::rounded(*fast),
             quantities::rounded(*time_outs),
             quantities::rounded(*after_time_out),
@@ -205,11 +203,11 @@ fn summary(first: &Hit<'_, Again>) -> String {
         None => String::new(),
     };
     let cost = match hurt {
-        None => " Nothing here tells which messages waited for it.".to_owned(),
+        None => " The run does not show which messages waited for it.".to_owned(),
         Some(hurt) => hurt.told(),
     };
     format!(
-        "{}: {} segments were sent again in {} rounds, warm-up included{how}.{cost}",
+        "{}: {} segments were sent again in {} rounds (with warm-up){how}.{cost}",
         first.case.label,
         quantities::rounded(counted.segments),
         first.case.rounds
@@ -219,22 +217,22 @@ fn summary(first: &Hit<'_, Again>) -> String {
 impl Hurt {
     fn told(&self) -> String {
         if self.dropped == 0 {
-            return " The link dropped none of the messages' packets meanwhile.".to_owned();
+            return " The link dropped no packet of a message meanwhile.".to_owned();
         }
         let hit = match (self.hit_ns, self.other_ns) {
             (Some(hit), Some(other)) => format!(
-                " take {} at the median, the others {}: {} of the time of all",
+                " had a median of {}, the others {}; the additional time is {} of the total",
                 quantities::duration(hit),
                 quantities::duration(other),
                 quantities::share(self.share)
             ),
-            _ => " have no others to be held against".to_owned(),
+            _ => " cannot be compared, as there were no others".to_owned(),
         };
         let tail = self.share_of_tail.map_or(String::new(), |share| {
-            format!(", and {} of the slowest hundredth are such", quantities::share(share))
+            format!(", and {} of the slowest 1 % were among them", quantities::share(share))
         });
         format!(
-            " The link dropped {} packets with payload. The {} messages on their way then{hit}{tail}.",
+            " The link dropped {} packets with payload. The {} messages in flight then{hit}{tail}.",
             quantities::count(self.dropped),
             quantities::count(self.hit)
         )
@@ -257,12 +255,12 @@ fn all_evidence(first: &Hit<'_, Again>) -> Vec<Evidence> {
     let Some(hurt) = hurt else { return all };
     all.extend([
         of("packets with payload that the link dropped", hurt.dropped as f64, "count"),
-        of("messages on their way then", hurt.hit as f64, "count"),
-        of("what they took longer, of the time of all messages", hurt.share, "share"),
+        of("messages in flight then", hurt.hit as f64, "count"),
+        of("additional time of these, of the time of all messages", hurt.share, "share"),
     ]);
     all.extend(hurt.hit_ns.map(|ns| of("p50 of these", ns, "ns")));
     all.extend(hurt.other_ns.map(|ns| of("p50 of the others", ns, "ns")));
-    all.extend(hurt.share_of_tail.map(|share| of("these among the slowest hundredth", share, "share")));
+    all.extend(hurt.share_of_tail.map(|share| of("these among the slowest 1 %", share, "share")));
     all
 }
 
@@ -341,10 +339,11 @@ mod tests {
         assert!((found[0].share - 440.0 / 4440.0).abs() < 0.001, "{}", found[0].share);
         let summary = &found[0].summary;
         assert!(summary.contains("12 segments were sent again in 6 rounds"), "{summary}");
-        let how = "0 by fast retransmit, 12 when a retransmission time-out ran out and 0 more to recover from one; 6 tail loss probes were sent";
+        let how = "0 by fast retransmit, 12 at a retransmission time-out, 0 more to recover from one; 6 tail loss \
+                   probes";
         assert!(summary.contains(how), "{summary}");
-        let cost = "The link dropped 12 packets with payload. The 12 messages on their way then take 240 ms at the median, \
-                    the others 20.0 ms: 9.9 % of the time of all.";
+        let cost = "The link dropped 12 packets with payload. The 12 messages in flight then had a median of \
+                    240 ms, the others 20.0 ms; the additional time is 9.9 % of the total.";
         assert!(summary.contains(cost), "{summary}");
         let experiment = found[0].counter_experiment.as_ref().unwrap();
         assert!(
@@ -362,15 +361,15 @@ mod tests {
             |messages| lossy_of(messages, &[10, 20, 30, 40, 50], 50 * MS, [5.0, 0.0, 0.0, 0.0]).findings(CODE);
         let (told, untold) = (found(1000), found(999));
         assert_eq!((told[0].severity, untold[0].severity), (Severity::Warning, Severity::Note));
-        assert!(told[0].summary.contains(", and 50 % of the slowest hundredth are such."), "{}", told[0].summary);
-        assert!(!untold[0].summary.contains("slowest hundredth"), "{}", untold[0].summary);
+        assert!(told[0].summary.contains(", and 50 % of the slowest 1 % were among them."), "{}", told[0].summary);
+        assert!(!untold[0].summary.contains("slowest 1 %"), "{}", untold[0].summary);
     }
 
     #[test]
     fn fast_retransmits_are_told_apart() {
         let found = lossy(41 * MS, [2.0, 0.0, 0.0, 0.0]).findings(CODE);
-        assert!(found[0].summary.contains("12 by fast retransmit, 0 when a"), "{}", found[0].summary);
-        assert!(found[0].summary.contains("take 41.0 ms at the median"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("12 by fast retransmit, 0 at a"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("had a median of 41.0 ms"), "{}", found[0].summary);
     }
 
     #[test]
@@ -415,7 +414,7 @@ mod tests {
         let found = retransmits(1.0);
         assert_eq!((found.len(), found[0].severity, found[0].share), (1, Severity::Note, 0.0));
         assert!(
-            found[0].summary.ends_with("Nothing here tells which messages waited for it."),
+            found[0].summary.ends_with("The run does not show which messages waited for it."),
             "{}",
             found[0].summary
         );
@@ -432,7 +431,7 @@ mod tests {
         });
         let found = fixture.findings(CODE);
         assert_eq!((found[0].severity, found[0].share), (Severity::Note, 0.0));
-        assert!(found[0].summary.contains("The link dropped none of the messages' packets"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("The link dropped no packet of a message"), "{}", found[0].summary);
     }
 
     /// A tail made by something else, losses of a transport that sends nothing again, and too few to tell.

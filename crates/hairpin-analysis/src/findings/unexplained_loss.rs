@@ -18,8 +18,8 @@ pub(super) const DETECTOR: Detector = Detector { card: CARD, detect };
 const CARD: FindingCard = FindingCard {
     code: "unexplained-loss",
     about: About::Run,
-    what: "messages are missing, or too many, and no counter says why",
-    why: "Hairpin does not know what became of them: a finding against ourselves",
+    what: "messages are missing, or too many arrived, and no counter says why",
+    why: "Hairpin does not know what happened to them, which is a defect of Hairpin",
 };
 
 struct Missing {
@@ -32,9 +32,9 @@ fn detect(run: &Run) -> Vec<Finding> {
     let Some(first) = hits.first() else { return Vec::new() };
     let (missing, case) = (&first.with, first.case);
     let what = match missing.unexplained {
-        0 => format!("{} were lost, though {} promises every message", missing.lost, case.case.flow().transport),
+        0 => format!("{} were lost, though {} is reliable", missing.lost, case.case.flow().transport),
         many if many > 0 => format!("{many} are missing without a cause"),
-        many => format!("{} more are accounted for than were sent", -many),
+        many => format!("{} too many are accounted for", -many),
     };
     vec![Finding {
         cases: hits.ids(),
@@ -51,13 +51,10 @@ fn detect(run: &Run) -> Vec<Finding> {
             evidence("without a cause", Figure::bare(missing.unexplained as f64), "count"),
         ],
         advice:
-            "Do not use the loss figures of these cases. Please report this with the run folder: either a counter \
-                 is not read that should be, or Hairpin miscounts."
+            "Do not use the loss figures of these cases. Please report this with the run folder: a counter is not \
+             read, or Hairpin miscounts."
                 .to_owned(),
-        counter_experiment: Some(for_longer(
-            "the same for longer: a miscount comes back, a full buffer elsewhere may not",
-            &[&case.case],
-        )),
+        counter_experiment: Some(for_longer("measure for longer; a miscount comes back", &[&case.case])),
         share: first.share,
         ..blank(&CARD, Severity::Problem)
     }]
@@ -119,7 +116,7 @@ mod tests {
     fn a_loss_where_none_is_promised_is_a_problem_and_makes_the_case_invalid() {
         let (valid, found) = found("tcp", 103, &[("receive-buffer-overflow", 3)]);
         assert!(!valid);
-        assert!(found[0].summary.contains("6 were lost, though tcp promises every message"), "{}", found[0].summary);
+        assert!(found[0].summary.contains("6 were lost, though tcp is reliable"), "{}", found[0].summary);
     }
 
     #[test]
@@ -137,7 +134,7 @@ mod tests {
             fixture.findings(CARD.code)
         };
         assert_eq!(found(3), [], "3 of the 9 packets were copies");
-        assert!(found(2)[0].summary.contains("6 more are accounted for than were sent"), "{:?}", found(2));
+        assert!(found(2)[0].summary.contains("6 too many are accounted for"), "{:?}", found(2));
     }
 
     #[test]
@@ -152,7 +149,7 @@ mod tests {
             found[0].summary
         );
         let (valid, found) = found_in(&over_link("tcp"), 124, &lost);
-        assert!(!valid && found[0].summary.contains("48 were lost, though tcp promises every message"));
+        assert!(!valid && found[0].summary.contains("48 were lost, though tcp is reliable"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ const CARD: FindingCard = FindingCard {
     code: "wake-up-dominated",
     about: About::Cause,
     what: "most of a round trip is waking the other end's CPU, not carrying the message",
-    why: "a faster transport would not help: another way of waiting would",
+    why: "a faster transport does not help; another way of waiting does",
 };
 
 /// From this share of the round trip on it is worth a word.
@@ -88,7 +88,7 @@ fn detect(run: &Run) -> Vec<Finding> {
             let said =
                 format!("Keeping the CPUs awake saves {saved} of {}: deep idle is not the cause", tried.case.label);
             if is_open {
-                format!("{said}, and whether waking is was not checked. {seen}")
+                format!("{said}, and waking itself was not checked. {seen}")
             } else {
                 format!("{seen} {said}.")
             }
@@ -99,9 +99,9 @@ fn detect(run: &Run) -> Vec<Finding> {
         cases: hits.ids(),
         summary,
         evidence: all_evidence(first),
-        advice: "Where latency matters more than CPU time, let the ends spin or poll busily, keep CPUs from deep \
-                 idle states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Else send more \
-                 with each wake-up. Changing the transport comes after that."
+        advice: "Where latency matters more than CPU time, busy-poll at both ends, keep the CPUs out of deep idle \
+                 states (/dev/cpu_dma_latency, cpupower idle-set), or put both ends on one CPU. Otherwise send \
+                 more data per wake-up. Change the transport last."
             .to_owned(),
         counter_experiment: Some(experiment(&hits, tried)),
         proved,
@@ -114,11 +114,11 @@ fn detect(run: &Run) -> Vec<Finding> {
 fn experiment(hits: &Hits<'_, Waking<'_>>, tried: &Hit<'_, Waking<'_>>) -> CounterExperiment {
     let own = &tried.case.case;
     if tried.with.awake.is_some() && tried.with.spinning.is_none() && tried.with.deep_idle_is_not_it() {
-        let words = "the same with both ends spinning: if it takes as long, it was not the waking";
+        let words = "busy-poll at both ends; if the time stays the same, waking is not the cause";
         let values = [own.ends.waiting, Waiting::Spin].map(|waiting| waiting.to_string());
         return paired(counter_experiment(words, &[own], "waiting", &values), [own.clone(), spinning(own)]);
     }
-    let words = "the same with the CPUs kept awake: if it takes as long, it was not the waking from deep idle";
+    let words = "keep the CPUs awake; if the time stays the same, waking from deep idle is not the cause";
     let values = ["deep", "shallow"].map(str::to_owned);
     paired(counter_experiment(words, &hits.cases(), "cpu-idle", &values), [own.clone(), awake(own)])
 }
@@ -127,7 +127,7 @@ fn summary(first: &Hit<'_, Waking<'_>>) -> String {
     let without = &first.with.strongest;
     let p50 = |case: &CaseSummary| case.flow().latency_ns.p50.map_or(0.0, |p50| p50.value);
     format!(
-        "{}: {} of its {} round trip is waking the other end; {} it takes {}.",
+        "{}: waking the other end is {} of the {} round trip; {} it takes {}.",
         first.case.label,
         quantities::share_figure(without.change.saved_share()),
         quantities::duration(p50(first.case)),
@@ -163,7 +163,7 @@ fn waking<'r>(run: &'r Run, case: &'r CaseSummary) -> Option<(f64, Waking<'r>)> 
     let together = own.clone().with(|changed| changed.ends.placement = Placement::SameCpu);
     let siblings = [
         ("with the CPUs kept awake", awake(own)),
-        ("with both ends spinning", spinning(own)),
+        ("with both ends busy-polling", spinning(own)),
         ("with both ends on one CPU", together),
     ];
     let changes = siblings.into_iter().filter_map(|(words, sibling)| {
@@ -214,7 +214,7 @@ mod tests {
         let proved = found[0].proved.as_ref().unwrap();
         assert_eq!(proved.verdict, "confirmed");
         assert!((proved.effect.value + 55_000.0).abs() < 600.0, "{:?}", proved.effect);
-        assert!(found[0].summary.contains("In tcp block cross-cpu it is 83 %."), "{}", found[0].summary);
+        assert!(found[0].summary.contains("Also tcp block cross-cpu: 83 %."), "{}", found[0].summary);
         assert_eq!(proved.check, "keep the CPUs awake (tcp block cross-cpu)");
         assert_eq!(
             found[0].counter_experiment.as_ref().unwrap().command,
@@ -259,7 +259,7 @@ mod tests {
         let found = found(65_500, None);
         assert_eq!((found[0].severity, found[0].share, found[0].proved.as_ref()), (Severity::Note, 0.0, None));
         let first = found[0].summary.split(". ").next().unwrap();
-        assert!(first.ends_with("deep idle is not the cause, and whether waking is was not checked"), "{first}");
+        assert!(first.ends_with("deep idle is not the cause, and waking itself was not checked"), "{first}");
         let pair = found[0].counter_experiment.as_ref().unwrap().pair.clone().unwrap();
         assert_eq!(pair.map(|case| case.ends.waiting), [Waiting::Block, Waiting::Spin]);
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use hairpin_model::time_sequence::Source;
 use hairpin_model::trace::{Call, CallKind, End, EndTrace, Packet, RoundTrace, Stamp, StampKind};
 
-/// Stamps of one acknowledgement are made one after the other, within so long, in ns.
+/// Stamps of one acknowledgment are made one after the other, within so long, in ns.
 const ONE_ACK_NS: u64 = 2_000;
 
 /// A segment with payload.
@@ -20,7 +20,7 @@ pub(super) struct Segment {
     pub(super) end_byte: u64,
 }
 
-/// An acknowledgement of something new.
+/// An acknowledgment of something new.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ack {
     /// When it came.
@@ -147,7 +147,7 @@ impl<'t> Direction<'t> {
         self.first_sent.get(place).filter(|segment| segment.first_byte < end_byte)
     }
 
-    /// The acknowledgement that first covers all before `end_byte`.
+    /// The acknowledgment that first covers all before `end_byte`.
     pub(super) fn acknowledged(&self, end_byte: u64) -> Option<&Ack> {
         self.acks.get(self.acks.partition_point(|ack| ack.end_byte < end_byte))
     }
@@ -167,8 +167,8 @@ impl<'t> Direction<'t> {
         with(&self.reads, bytes)
     }
 
-    /// Stamps do not say whether an acknowledgement came by itself. It did unless a segment left the other end between
-    /// the arrival of what is acknowledged and the acknowledgement: every segment carries the newest one (RFC 9293,
+    /// Stamps do not say whether an acknowledgment came by itself. It did unless a segment left the other end between
+    /// the arrival of what is acknowledged and the acknowledgment: every segment carries the newest one (RFC 9293,
     /// section 3.10.7.4).
     pub(super) fn settle_acks(&mut self, back: &[Segment], clock_error_ns: u64) {
         if self.captured {
@@ -241,7 +241,7 @@ fn acknowledged(packets: &[Packet], from: End) -> Vec<Ack> {
     newest(answers)
 }
 
-/// An acknowledgement as it came, whether or not it says anything new.
+/// An acknowledgment as it came, whether or not it says anything new.
 struct Came {
     at_ns: u64,
     left_ns: Option<u64>,
@@ -274,7 +274,7 @@ fn in_time(end: &EndTrace, kind: StampKind) -> Vec<&Stamp> {
     stamps
 }
 
-/// Of acknowledgements those that acknowledge something new.
+/// Of acknowledgments those that acknowledge something new.
 fn newest(acks: impl IntoIterator<Item = Came>) -> Vec<Ack> {
     let mut first_byte = 0;
     let mut all = Vec::new();

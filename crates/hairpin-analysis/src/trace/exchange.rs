@@ -8,7 +8,7 @@ use hairpin_model::trace::End;
 use super::direction::{Ack, Direction, Segment, other};
 use super::reading::{LEAST_WAIT_NS, LEAST_WAIT_OF_MESSAGES_NS, Reading};
 
-/// An acknowledgement that comes later than this after its data is a delayed one, in ns. RFC 1122 (4.2.3.2) allows
+/// An acknowledgment that comes later than this after its data is a delayed one, in ns. RFC 1122 (4.2.3.2) allows
 /// 500 ms; Linux waits 40 to 200 ms (include/net/tcp.h, `TCP_DELACK_MIN` and `TCP_DELACK_MAX`).
 const LATE_ACK_NS: u64 = 10_000_000;
 
@@ -55,7 +55,7 @@ pub(super) struct Waited {
     from: End,
     from_ns: u64,
     until_ns: u64,
-    /// Of a late acknowledgement: when it came.
+    /// Of a late acknowledgment: when it came.
     came_ns: Option<u64>,
     bytes: Range<u64>,
 }
@@ -128,7 +128,7 @@ impl Reading<'_> {
     }
 
     /// The waits of an exchange, the longest first. Held bytes are those of its own writes, also where a segment took
-    /// bytes of several exchanges; an acknowledgement is late for every exchange under way.
+    /// bytes of several exchanges; an acknowledgment is late for every exchange under way.
     pub(super) fn waits_of(&self, extent: &Extent, waits: &[Waited]) -> Vec<Wait> {
         let mut all: Vec<Wait> = waits.iter().filter_map(|waited| self.within(extent, waited)).collect();
         all.sort_by_key(|wait| std::cmp::Reverse(wait.until_ns - wait.from_ns));
@@ -175,7 +175,7 @@ impl Reading<'_> {
     }
 }
 
-/// Acknowledgements that came by themselves, and that left long after what they acknowledge was there.
+/// Acknowledgments that came by themselves, and that left long after what they acknowledge was there.
 fn late_acks(direction: &Direction<'_>, travel_ns: u64) -> Vec<Waited> {
     let late = |ack: &Ack| delay(direction, ack, travel_ns).filter(|waited| is_late(ack, waited));
     direction.acks.iter().filter_map(late).collect()
@@ -185,7 +185,7 @@ fn is_late(ack: &Ack, waited: &Waited) -> bool {
     ack.bare && waited.until_ns.saturating_sub(waited.from_ns) >= LATE_ACK_NS
 }
 
-/// The acknowledgement that released the segment, held since `from_ns`, where the receiver kept that back for half of this
+/// The acknowledgment that released the segment, held since `from_ns`, where the receiver kept that back for half of this
 /// time or more. In an open loop it leaves with the next message, long before the receiver's timer ends. One that is late
 /// by itself is among [`late_acks`].
 fn releasing_ack(direction: &Direction<'_>, segment: &Segment, from_ns: u64, travel_ns: u64) -> Option<Waited> {
@@ -195,7 +195,7 @@ fn releasing_ack(direction: &Direction<'_>, segment: &Segment, from_ns: u64, tra
     (2 * kept_ns >= segment.left_ns.saturating_sub(from_ns)).then_some(waited)
 }
 
-/// From when what it acknowledges was there until the acknowledgement left. Where it was not seen when one left, that is
+/// From when what it acknowledges was there until the acknowledgment left. Where it was not seen when one left, that is
 /// `travel_ns` before it came, the longest that a segment takes back.
 fn delay(direction: &Direction<'_>, ack: &Ack, travel_ns: u64) -> Option<Waited> {
     let first = direction.left(ack.first_byte + 1)?;

@@ -54,12 +54,12 @@ impl Reading<'_> {
     }
 
     /// Nagle's algorithm (RFC 896): something before these bytes was unacknowledged when they were written, and they
-    /// left when the acknowledgement of all of it came.
+    /// left when the acknowledgment of all of it came.
     fn left_with_the_ack(&self, direction: &Direction<'_>, segment: &Segment, from_ns: u64) -> bool {
         let Some(ack) = direction.acknowledged(segment.first_byte).filter(|_| segment.first_byte > 0) else {
             return false;
         };
-        // What is held for less than that at once would always seem to leave with some acknowledgement.
+        // What is held for less than that at once would always seem to leave with some acknowledgment.
         let held_ns = segment.left_ns.saturating_sub(from_ns);
         let at_once_ns = if self.of_messages { AT_ONCE_NS.min(held_ns / 4) } else { AT_ONCE_NS };
         let at_once_ns = at_once_ns.saturating_add(self.trace.clock_error_ns);

@@ -169,7 +169,7 @@ fn packet_events(extent: &Extent, packet: &Packet) -> Vec<Event> {
     all
 }
 
-/// What stamps tell of one direction: its segments, and the acknowledgements that came by themselves. Of these only the
+/// What stamps tell of one direction: its segments, and the acknowledgments that came by themselves. Of these only the
 /// arrival is stamped; `travel_ns` before it they left.
 fn stamped<'a>(extent: &'a Extent, direction: &'a Direction<'_>, travel_ns: u64) -> impl Iterator<Item = Event> + 'a {
     let from = direction.from;

@@ -34,7 +34,7 @@ fn steady(figures: &TraceFigures) -> &TracedExchange {
 }
 
 #[test]
-fn the_held_writes_are_nagles_and_the_late_acknowledgement_is_seen() {
+fn the_held_writes_are_nagles_and_the_late_acknowledgment_is_seen() {
     for trace in both(traces::none()) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         let last = steady(&figures);
@@ -72,7 +72,7 @@ fn remedies_leave_no_wait_of_nagles() {
 }
 
 #[test]
-fn a_sleeping_server_is_the_server_program_and_its_late_acknowledgement_holds_nothing() {
+fn a_sleeping_server_is_the_server_program_and_its_late_acknowledgment_holds_nothing() {
     for trace in both(traces::one_write(40 * MS)) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         let [server] = &steady(&figures).waits[..] else { panic!("one wait: {:?}", steady(&figures).waits) };
@@ -125,7 +125,7 @@ fn held_without_a_reason() -> Wiretap {
 }
 
 #[test]
-fn bytes_that_waited_for_no_acknowledgement_are_not_nagles() {
+fn bytes_that_waited_for_no_acknowledgment_are_not_nagles() {
     for trace in both(held_without_a_reason().trace) {
         let figures = figures(&trace, "default", &switches("off", "off"));
         assert_eq!(causes(steady(&figures)), [WaitCause::Unexplained]);
@@ -155,7 +155,7 @@ fn autocorking_needs_its_counter() {
     }
 }
 
-/// Three requests in flight: the first leaves, two stay together until its acknowledgement comes.
+/// Three requests in flight: the first leaves, two stay together until its acknowledgment comes.
 #[test]
 fn a_segment_of_several_exchanges_counts_in_each_with_their_own_bytes() {
     let mut tap = Wiretap::new();

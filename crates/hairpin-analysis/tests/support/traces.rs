@@ -119,7 +119,7 @@ impl Wiretap {
         self.now += US;
     }
 
-    /// All that was written and not sent leaves in one segment, and carries an acknowledgement of what has arrived.
+    /// All that was written and not sent leaves in one segment, and carries an acknowledgment of what has arrived.
     pub fn leaves(&mut self, from: End) {
         let (first, end) = (self.sent[place(from)], self.written[place(from)]);
         self.sent[place(from)] = end;
@@ -131,7 +131,7 @@ impl Wiretap {
         self.arrived[place(from)] = (end, self.now + TRAVEL);
     }
 
-    /// An acknowledgement without payload.
+    /// An acknowledgment without payload.
     pub fn acks(&mut self, from: End) {
         let acked = self.arrived[place(other(from))].0;
         let sent = self.sent[place(from)];
@@ -199,7 +199,7 @@ fn exchanges(count: u64, mut one: impl FnMut(&mut Wiretap, u64)) -> RoundTrace {
 }
 
 /// Windows of four requests in flight, each in one write: the server answers the first, and its other answers stay
-/// until the client's acknowledgement comes after 40 ms.
+/// until the client's acknowledgment comes after 40 ms.
 pub fn answers_held() -> RoundTrace {
     windows(|tap| {
         for _ in 0..4 {
@@ -213,7 +213,7 @@ pub fn answers_held() -> RoundTrace {
 }
 
 /// The same in a hundred writes: only the first of a window leaves at once, and the others stay until the server's
-/// acknowledgement comes after 40 ms. Then the answers stall as well.
+/// acknowledgment comes after 40 ms. Then the answers stall as well.
 pub fn requests_and_answers_held() -> RoundTrace {
     windows(|tap| {
         for request in 0..4 {
@@ -255,7 +255,7 @@ fn four_answers(tap: &mut Wiretap) {
 }
 
 /// 100 writes of 2 bytes with nothing done: from the second exchange on the first write leaves, and the others stay
-/// until the server's acknowledgement comes after 40 ms.
+/// until the server's acknowledgment comes after 40 ms.
 pub fn none() -> RoundTrace {
     exchanges(6, |tap, number| {
         tap.write(End::Client, 2);
@@ -353,7 +353,7 @@ pub fn acknowledged_in_time() -> RoundTrace {
 }
 
 /// Twelve messages of an open loop, one each `interval`: from the second on each answer stays at the server until the next
-/// message brings the acknowledgement of the answer before it. With `quick` ones nothing stays.
+/// message brings the acknowledgment of the answer before it. With `quick` ones nothing stays.
 pub fn messages(interval: u64, quick: bool) -> RoundTrace {
     const MESSAGES: u64 = 12;
     let mut tap = Wiretap::new();
@@ -382,7 +382,7 @@ pub fn messages(interval: u64, quick: bool) -> RoundTrace {
 }
 
 /// Six exchanges across a link that takes `way_ns` each way, seen at both of its ends: a write of 2 bytes leaves at once,
-/// and one of 198 when the acknowledgement comes, which left `held_ns` after the first arrived.
+/// and one of 198 when the acknowledgment comes, which left `held_ns` after the first arrived.
 pub fn two_writes_across(way_ns: u64, held_ns: u64) -> RoundTrace {
     let mut trace = RoundTrace {
         request_bytes: REQUEST,

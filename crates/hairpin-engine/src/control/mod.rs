@@ -119,7 +119,7 @@ pub enum ControlError {
     #[error("no message for {} ms", .0.as_millis())]
     TimedOut(Duration),
     /// Messages came, and not the one that was due.
-    #[error("nothing but progress for {} ms", .0.as_millis())]
+    #[error("only progress messages for {} ms", .0.as_millis())]
     OnlyProgress(Duration),
     /// The user ended the program meanwhile.
     #[error("the program was ended meanwhile")]
@@ -231,7 +231,7 @@ mod tests {
         let is_progress = |message: &Message| matches!(message, Message::Progress(_));
         let progress = Message::Progress(Progress::default());
         let error = receive_past(&mut Repeats(progress), within, is_progress).unwrap_err();
-        assert_eq!(error.failure("the server").cause, "the server: nothing but progress for 20 ms");
+        assert_eq!(error.failure("the server").cause, "the server: only progress messages for 20 ms");
         assert_eq!(receive_past(&mut Repeats(Message::Stop), within, is_progress).unwrap(), Message::Stop);
     }
 }

@@ -212,8 +212,8 @@ fn no_cookie(error: &std::io::Error) -> Failure {
 
 fn no_server(card: &Card) -> Failure {
     Failure {
-        cause: format!("{} is answered by the kernel, so nothing receives or sends a stream", card.name),
-        hint: "`hairpin list` shows who answers".to_owned(),
+        cause: format!("the kernel answers {}, so no program receives or sends a stream", card.name),
+        hint: "`hairpin list` shows which transports the kernel answers".to_owned(),
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) fn of_server(report: &mut EndReport, order: &RoundOrder) -> Result<St
     match (streamed.pop().filter(is_sound), streamed.is_empty()) {
         (Some(one), true) => Ok(one),
         _ => Err(Failure {
-            cause: "the server: its report of the load is not what such a load can give".to_owned(),
+            cause: "the server: its report of the load contradicts the load".to_owned(),
             hint: "use the same version of Hairpin at both ends".to_owned(),
         }),
     }
@@ -224,15 +224,14 @@ impl OneWay<'_> {
             Ended::Complete | Ended::Quiet | Ended::Stopped => Ok(outcome),
             Ended::DeadlinePassed => Err(failed(
                 format!(
-                    "the load was not over before the deadline of the round, {} s",
+                    "the load did not finish before the deadline of the round, {} s",
                     self.order.deadline_ns / 1_000_000_000
                 ),
-                "is the path slower than expected? measure less",
+                "is the path slower than expected? measure less per round",
             )),
-            Ended::Failed(error) => Err(failed(
-                error.to_string(),
-                "the other end ended early; its own cause, if it had one, stands beside this",
-            )),
+            Ended::Failed(error) => {
+                Err(failed(error.to_string(), "the other end ended early; see its own cause, if any"))
+            }
         }
     }
 
@@ -314,7 +313,7 @@ impl Stalled<'_> {
         }
         (now_ns.saturating_sub(self.since_ns) >= self.timeout_ns).then(|| Failure {
             cause: format!("timed out: the load made no progress for {} ms", self.timeout_ns / 1_000_000),
-            hint: "is the other end stopped? a longer --timeout tells a slow path from a dead one".to_owned(),
+            hint: "is the other end stopped? a longer --timeout allows a slower path".to_owned(),
         })
     }
 }

@@ -229,7 +229,7 @@ fn why_ended(control: &mut dyn Control) -> Option<Failure> {
         Ok(Message::Failed(failure)) => failure,
         Ok(Message::Stop) => Failure {
             cause: "the client ended the round before it connected".to_owned(),
-            hint: "its own cause, if it had one, stands at the client".to_owned(),
+            hint: "see the cause at the client, if any".to_owned(),
         },
         Ok(other) => ControlError::Unexpected(other.name()).failure("the client"),
         Err(error) => error.failure("the client"),

@@ -55,7 +55,7 @@ impl TalkingChild {
         let mut line = serde_json::to_string(order).expect("an order has only string keys");
         line.push('\n');
         let input = this.child.stdin.as_mut().expect("its standard input is piped");
-        input.write_all(line.as_bytes()).map_err(|error| failed("tell its order to", &error))?;
+        input.write_all(line.as_bytes()).map_err(|error| failed("send its order to", &error))?;
         Ok(this)
     }
 
@@ -89,10 +89,10 @@ impl TalkingChild {
             line.extend_from_slice(&part[..length]);
             self.words.consume(length);
             if line.len() > LONGEST_WORD {
-                return Err(self.gone(&format!("said a word of more than {LONGEST_WORD} bytes")));
+                return Err(self.gone(&format!("sent a word of more than {LONGEST_WORD} bytes")));
             }
         }
-        serde_json::from_slice(&line).map_err(|error| self.gone(&format!("said what cannot be read: {error}")))
+        serde_json::from_slice(&line).map_err(|error| self.gone(&format!("sent what cannot be read: {error}")))
     }
 
     /// Waits until it has said more, or has ended.
@@ -100,8 +100,8 @@ impl TalkingChild {
         let look = |at_most_ms| process::readable(self.words.get_ref().as_fd(), at_most_ms);
         match wait(patience, look) {
             Ok(Waited::Ready) => Ok(()),
-            Ok(Waited::GivenUp) => Err(self.gone("was not waited for")),
-            Ok(Waited::InVain) => Err(self.gone(&format!("said nothing for {} ms", patience.as_millis()))),
+            Ok(Waited::GivenUp) => Err(self.gone("cannot be waited for")),
+            Ok(Waited::InVain) => Err(self.gone(&format!("sent nothing for {} ms", patience.as_millis()))),
             Err(error) => Err(unheard(self.name, &error)),
         }
     }
@@ -149,7 +149,7 @@ fn gone(name: &str, what: &str) -> Failure {
 }
 
 fn unheard(name: &str, error: &io::Error) -> Failure {
-    gone(name, &format!("cannot be heard: {error}"))
+    gone(name, &format!("cannot be read: {error}"))
 }
 
 /// The limit that was likely reached.
@@ -193,6 +193,6 @@ mod tests {
         let mut talking = TalkingChild { name: "the shell", child, words, leave: Duration::ZERO };
         assert!(process::readable(talking.words(), 10_000).unwrap(), "it has said something");
         let failure = talking.word_within::<String>(Duration::from_millis(50)).unwrap_err();
-        assert_eq!(failure.cause, "the shell said nothing for 50 ms");
+        assert_eq!(failure.cause, "the shell sent nothing for 50 ms");
     }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Refusal {
     #[error("`{0}` is a symbolic link")]
     Link(String),
     /// It is a folder, a pipe, a device or a socket.
-    #[error("it is {0} and no regular file")]
+    #[error("it is {0}, not a regular file")]
     NotAFile(&'static str),
     /// There is more in a folder than is looked at.
     #[error("it holds more than {0} files and folders")]
@@ -51,7 +51,7 @@ impl Refusal {
             Self::LeadsOut | Self::Link(_) => {
                 "a run's files stand in its own folder; was it edited, or is it from somebody else?"
             }
-            Self::NotAFile(_) => "was it replaced? the other files are untouched",
+            Self::NotAFile(_) => "was it replaced? the other files are unchanged",
             Self::TooMany(_) => "is it the folder that was meant?",
             Self::TooLarge(_) => "docs/run-format.md has the limits; was it damaged, or is it from somebody else?",
         }

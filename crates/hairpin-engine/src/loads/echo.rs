@@ -115,7 +115,7 @@ impl<C: Clock> Echo<'_, C> {
         }
     }
 
-    /// The remedy is the server's: quick acknowledgements, asked for again after each read (tcp(7)).
+    /// The remedy is the server's: quick acknowledgments, asked for again after each read (tcp(7)).
     #[inline]
     fn acknowledges_quickly(&self) -> bool {
         self.case.flow().load.exchange().is_some_and(|exchange| exchange.remedy == Remedy::Quickack)
@@ -137,10 +137,10 @@ impl<C: Clock> Echo<'_, C> {
 fn acknowledge_quickly(wire: &mut dyn Wire, number: u64) -> Result<(), Failure> {
     let Some(stream) = wire.stream() else {
         return Err(Failure {
-            cause: "the server cannot ask for quick acknowledgements: its wire carries no stream".to_owned(),
-            hint: "the remedy quickack is for TCP".to_owned(),
+            cause: "the server cannot ask for quick ACKs: this transport is not a byte stream".to_owned(),
+            hint: "the remedy quickack works with TCP only".to_owned(),
         });
     };
     let set = stream.set(OptionName::Quickack, true);
-    set.map_err(|error| broken("ask for a quick acknowledgement of", number, &error))
+    set.map_err(|error| broken("ask for a quick acknowledgment of", number, &error))
 }

@@ -8,9 +8,9 @@ use super::client::MOST_TIME_OUTS;
 /// A wire's error as the cause of a failed round.
 pub(super) fn broken(what: &str, sequence: u64, error: &WireError) -> Failure {
     let hint = match error {
-        WireError::Closed => "the other end ended early; its own cause, if it had one, stands beside this",
-        WireError::TimedOut { .. } => "a longer --timeout tells a slow peer from a dead one",
-        WireError::System { .. } => "the system's answer names what it refused",
+        WireError::Closed => "the other end ended early; see its own cause, if any",
+        WireError::TimedOut { .. } => "a longer --timeout allows a slower peer",
+        WireError::System { .. } => "the error of the system names what it refused",
     };
     Failure { cause: format!("cannot {what} message {sequence}: {error}"), hint: hint.to_owned() }
 }
@@ -22,7 +22,7 @@ pub(super) fn garbage(sequence: u64, difference: &str, is_undamaged: bool) -> Re
     }
     Err(Failure {
         cause: format!("the answer to message {sequence} is not what was sent: {difference}"),
-        hint: "is something else than Hairpin's server answering?".to_owned(),
+        hint: "does another program than Hairpin's server answer?".to_owned(),
     })
 }
 
@@ -41,7 +41,7 @@ pub(super) fn unanswered(sequence: u64, timeout_ns: u64) -> Failure {
 pub(super) fn overdue(order: &RoundOrder, sequence: u64) -> Failure {
     Failure {
         cause: format!(
-            "message {sequence} was not begun before the deadline of the round, {} s",
+            "message {sequence} was not sent before the deadline of the round, {} s",
             order.deadline_ns / 1_000_000_000
         ),
         hint: "do most answers come just before the time-out? lower --timeout, or measure fewer messages (--count)"

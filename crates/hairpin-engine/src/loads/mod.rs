@@ -44,8 +44,8 @@ pub fn run_client<C: Clock>(
         Load::Paced { rate_per_s, .. } => paced::run(client, wire, marks, *rate_per_s),
         Load::Exchange { exchange, .. } => small_writes::run(client, wire, marks, exchange),
         Load::Stream { .. } => Err(Failure {
-            cause: "a stream has no answers that a closed or open loop could wait for".to_owned(),
-            hint: "a stream goes up or down".to_owned(),
+            cause: "a one-way load has no answers for a closed or open loop".to_owned(),
+            hint: "a one-way load goes up or down".to_owned(),
         }),
     }
 }

@@ -201,7 +201,7 @@ impl Stream for ScriptedWire {
         u64::try_from(self.made().len()).expect("a length")
     }
 
-    /// Every call that sends is a segment, every answer is a pure acknowledgement.
+    /// Every call that sends is a segment, every answer is a pure acknowledgment.
     fn segments(&self) -> Option<Segments> {
         let count = |wanted: fn(&Made) -> bool| {
             u64::try_from(self.made().iter().filter(|(_, made)| wanted(made)).count()).expect("a length")

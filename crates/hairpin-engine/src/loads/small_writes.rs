@@ -31,10 +31,10 @@ pub fn run<C: Clock>(
     if wire.stream().is_none() {
         return Err(Failure {
             cause: format!(
-                "{} carries no stream of bytes, so a request cannot go in several writes",
+                "{} is not a byte stream, so a request cannot be sent in several writes",
                 client.order.case.flow().transport
             ),
-            hint: "tcp, unix-stream and pipe are streams".to_owned(),
+            hint: "use tcp, unix-stream or pipe".to_owned(),
         });
     }
     let mut writer = Writer::new(client, exchange);

@@ -75,7 +75,7 @@ fn a_round_ends_at_its_deadline() {
     for load in [Load::PLAIN, Load::PLAIN.paced(1e9 / 500.0)] {
         let order = RoundOrder { deadline_ns: 2_000_000_000, ..order(load, 100_000_000, 0) };
         let failure = travel(&order, &[Act::After(500)], false).unwrap_err();
-        let cause = "was not begun before the deadline of the round, 2 s";
+        let cause = "was not sent before the deadline of the round, 2 s";
         assert!(failure.cause.ends_with(cause), "{}", failure.cause);
         let order = RoundOrder { extent: Extent::Count(1000), ..order };
         assert_eq!(travel(&order, &[Act::After(500)], false).unwrap().tally.received, 1000);

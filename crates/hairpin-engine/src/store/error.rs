@@ -22,10 +22,10 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The folder holds a run already.
-    #[error("{} holds a run already (hint: choose another --out; a saved run is never overwritten)", shown(.0))]
+    #[error("{} already holds a run (hint: choose another --out; a saved run is never overwritten)", shown(.0))]
     Occupied(PathBuf),
     /// There is no run in the folder.
-    #[error("{} holds no run: {source} (hint: give the folder in which run.json is)", shown(.path))]
+    #[error("{} holds no run: {source} (hint: give the folder that contains run.json)", shown(.path))]
     NoRun {
         /// The folder.
         path: PathBuf,
@@ -42,7 +42,7 @@ pub enum StoreError {
     },
     /// A samples file or the histogram log is damaged.
     #[error(
-        "cannot read {}: {} (hint: was it cut short or edited? the other rounds are untouched)",
+        "cannot read {}: {} (hint: was it cut short or edited? the other rounds are unchanged)",
         shown(.path),
         printable::line(.cause)
     )]
@@ -70,7 +70,7 @@ fn hint(operation: &str, error: &io::Error) -> String {
             " (hint: choose a folder you may write to with --out)"
         }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            " (hint: use a copy of the run that you may read and write)"
+            " (hint: use a copy of the run that you can read and write)"
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             " (hint: free some space, or choose another disk with --out)"

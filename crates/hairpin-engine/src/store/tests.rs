@@ -167,7 +167,7 @@ fn only_a_run_that_is_being_made_can_go_elsewhere() {
     };
     assert!(told(MAKE).contains("with --out"), "{}", told(MAKE));
     assert!(
-        told("write").ends_with("(hint: use a copy of the run that you may read and write)"),
+        told("write").ends_with("(hint: use a copy of the run that you can read and write)"),
         "{}",
         told("write")
     );

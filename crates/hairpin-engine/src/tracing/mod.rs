@@ -52,13 +52,13 @@ impl<'w, C: Clock + Clone + Send> Observed<'w, C> {
             Self::Plain(_) => Ok(None),
             Self::Traced(wire) => wire.finish().map(Some).map_err(|error| Failure {
                 cause: format!("cannot trace the round to its end: {error}"),
-                hint: "the round can be run untraced".to_owned(),
+                hint: "the round can be run without tracing".to_owned(),
             }),
         }
     }
 }
 
-/// Whether an answer may be written while another is on its way, and so wait for the acknowledgement of that one. Else
+/// Whether an answer may be written while another is on its way, and so wait for the acknowledgment of that one. Else
 /// the next request brings it, and a stamp of it would only be in the way of what the server reads.
 fn has_several_in_flight(case: &Case) -> bool {
     match &case.flow().load {

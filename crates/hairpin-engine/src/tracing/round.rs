@@ -75,7 +75,7 @@ impl Watched {
                 };
                 (client.outcome(server.as_ref()), packets, Some(client.pcapng()))
             }
-            (Ok(_), None) => skipped("the client does not tell its port".to_owned()),
+            (Ok(_), None) => skipped("the client does not report its port".to_owned()),
             (Err(why), _) => skipped(why.to_string()),
         };
         let since_origin = |ns: u64| about.began_ns.saturating_add(ns).saturating_sub(origin_ns);

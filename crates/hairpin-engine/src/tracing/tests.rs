@@ -96,7 +96,7 @@ struct Stamped {
     clock: ManualClock,
     /// When stamps are refused.
     refused: bool,
-    /// Whether acknowledgements are to be stamped, once that is said.
+    /// Whether acknowledgments are to be stamped, once that is said.
     acknowledged: Option<bool>,
     acknowledged_after_ns: u64,
     sent_bytes: u64,
@@ -160,7 +160,7 @@ impl Stream for Stamped {
     fn send_vectored(&mut self, parts: &[IoSlice<'_>]) -> Result<(), WireError> {
         parts.iter().try_for_each(|part| self.send(part))
     }
-    /// As the kernel does: stamps that wait are in the way of a quick acknowledgement.
+    /// As the kernel does: stamps that wait are in the way of a quick acknowledgment.
     fn set(&mut self, _option: OptionName, _on: bool) -> Result<(), WireError> {
         self.acknowledged_quickly.push(self.waiting.is_empty());
         Ok(())
@@ -254,7 +254,7 @@ fn the_last_stamp_is_waited_for_and_not_for_ever() {
 }
 
 #[test]
-fn stamps_are_not_in_the_way_of_a_quick_acknowledgement() {
+fn stamps_are_not_in_the_way_of_a_quick_acknowledgment() {
     let clock = ManualClock::default();
     let mut wire = Stamped::new(&clock, 0);
     let mut tracing = TracingWire::begin(&mut wire, clock.clone(), true);
@@ -281,7 +281,7 @@ fn where_stamps_are_refused_there_are_calls_and_the_reason() {
 }
 
 #[test]
-fn quick_acknowledgements_are_noted_where_the_reading_stands() {
+fn quick_acknowledgments_are_noted_where_the_reading_stands() {
     let clock = ManualClock::default();
     let mut scripted = ScriptedWire::new(&clock, &[Act::After(5)], TIMEOUT_NS).in_pieces(2, 2);
     let mut tracing = TracingWire::begin(&mut scripted, clock.clone(), true);
@@ -294,7 +294,7 @@ fn quick_acknowledgements_are_noted_where_the_reading_stands() {
 }
 
 #[test]
-fn the_server_has_its_answers_acknowledgements_stamped_where_answers_may_wait_for_them() {
+fn the_server_has_its_answers_acknowledgments_stamped_where_answers_may_wait_for_them() {
     let asked = |end, case: Case| {
         let clock = ManualClock::default();
         let mut wire = Stamped::new(&clock, 0);

@@ -22,7 +22,7 @@ const WRITES_PER_TAKE: u32 = 16;
 /// How long the kernel is given before the first message, in ns: it begins to stamp what is received in a work item of
 /// its own, some time after it was asked (`net_enable_timestamp`, net/core/dev.c).
 const SETTLING_NS: u64 = 5_000_000;
-/// How long the last stamp is waited for at most, in ns: longer than an acknowledgement is delayed.
+/// How long the last stamp is waited for at most, in ns: longer than an acknowledgment is delayed.
 const PATIENCE_NS: u64 = 250_000_000;
 /// How long between two looks for it, in ns.
 const LOOK_NS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ pub struct TracingWire<'w, C> {
 
 impl<'w, C: Clock> TracingWire<'w, C> {
     /// Begins to trace: bytes count from 0 from here on. A wire that the kernel does not stamp has calls only.
-    /// `acknowledged` says whether acknowledgements are stamped too.
+    /// `acknowledged` says whether acknowledgments are stamped too.
     pub fn begin(wire: &'w mut dyn Wire, clock: C, acknowledged: bool) -> Self {
         let mut before = readings(wire);
         let begun = wire.kernel_stamps().map(|stamps| stamps.begin(acknowledged));

@@ -13,7 +13,7 @@
 //!   from the rest, so 40 ms; elsewhere [`WARM_UP_MESSAGES`] messages, since 40 ms of a fast transport would be more
 //!   messages than are kept.
 //! - evidence rounds, [`crate::evidence::rounds`], after the timed ones of open loops over TCP, whose messages may wait for each
-//!   other's acknowledgements.
+//!   other's acknowledgments.
 //! - over a link both are fewer by its round trip, see [`links`].
 
 use hairpin_model::capabilities::HostCapabilities;
@@ -171,8 +171,8 @@ fn refuse_more_than_a_day(extent: Extent, rates_per_s: &[f64]) -> Result<(), Ref
     if let Extent::Count(count) = extent
         && count as f64 / slowest > 86_400.0
     {
-        let what = format!("{count} messages at {slowest} a second take more than 24 h");
-        return Err(Refused::new(what, "lower --count, raise --rate, or give --duration"));
+        let what = format!("{count} messages at {slowest} per second take more than 24 h");
+        return Err(Refused::new(what, "lower --count, raise --rate, or use --duration"));
     }
     Ok(())
 }

@@ -209,7 +209,7 @@ impl Asked {
             if one_ns.saturating_mul(exchanges) > DAY_NS {
                 let pauses = (writes.sizes().len() as u64 - 1).saturating_mul(exchanges);
                 let what = format!("{pauses} pauses of {} in one round take more than 24 h", exact_duration(gap_ns));
-                return Err(Refused::new(what, "lower --gap, or give fewer --writes, --exchanges or --pipeline"));
+                return Err(Refused::new(what, "lower --gap, or use fewer --writes, --exchanges or --pipeline"));
             }
         }
         Ok(())
@@ -221,7 +221,7 @@ fn refuse_options_of_remedies(circumstances: &Circumstances) -> Result<(), Refus
         return Ok(());
     };
     Err(Refused::new(
-        format!("--option {name}={value}: the remedies set `{name}` themselves, so both would fight"),
+        format!("--option {name}={value} conflicts with the remedies, which set `{name}` themselves"),
         "compare remedies with --remedy, for instance --remedy default,nodelay",
     ))
 }

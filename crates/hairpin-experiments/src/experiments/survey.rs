@@ -79,7 +79,7 @@ const TOGETHER: Line = Line {
     replicate: 0,
     count: 2000,
     warm_up: Extent::Count(WARM_UP_MESSAGES),
-    why: "what the path itself costs, with no CPU to wake",
+    why: "the cost of the path itself, without waking a CPU",
 };
 
 const WAKING: Line = Line {
@@ -88,7 +88,7 @@ const WAKING: Line = Line {
     placement: Placement::CrossCpu,
     count: 400,
     warm_up: Extent::DurationNs(WARM_UP_NS),
-    why: "what most programs see: two CPUs, and each message wakes the other one",
+    why: "what most programs do: two CPUs, and each message wakes the other one",
     ..TOGETHER
 };
 
@@ -99,7 +99,7 @@ const SPINNING: Line = Line {
     placement: Placement::CrossCpu,
     count: 5000,
     warm_up: Extent::Count(2 * WARM_UP_MESSAGES),
-    why: "the floor: nobody sleeps, nobody is woken",
+    why: "the minimum: no end sleeps, so none is woken",
     ..TOGETHER
 };
 
@@ -113,14 +113,14 @@ pub const LINES: &[Line] = &[
         name: "kept-awake",
         over: Over::One,
         cpu_idle: CpuIdle::Shallow,
-        why: "counter-experiment to `waking`: only the CPUs' sleep is changed",
+        why: "counter-experiment to `waking`: only the sleep of the CPUs is changed",
         ..WAKING
     },
     Line {
         name: "again",
         over: Over::One,
         replicate: 1,
-        why: "the A/A pair of `path`: must not be told apart",
+        why: "the A/A pair of `path`: no difference may be found",
         ..TOGETHER
     },
 ];

@@ -53,7 +53,7 @@ impl FromStr for Profile {
                     "for instance delay=20ms up=5mbit down=50mbit, or one of {}",
                     builtin::names().join(", ")
                 );
-                return Err(line.fault(0..0, "there is no word", hint));
+                return Err(line.fault(0..0, "the profile is empty", hint));
             }
             Some(first) if !text[first.clone()].contains('=') => line.named(words.remove(0), &words)?,
             Some(_) => Self::default(),
@@ -129,7 +129,7 @@ impl Line<'_> {
             Some(other) if profile.is_loopback() => Err(self.fault(
                 other.clone(),
                 "`loopback` is the kernel's own path and has no figures to change",
-                "leave out either word",
+                "omit either word",
             )),
             _ => Ok(profile),
         }
@@ -195,7 +195,7 @@ impl Line<'_> {
             self.fault(
                 start..start + scope.len(),
                 problem,
-                "`up.` or `down.` before a word says it for one direction",
+                "put `up.` or `down.` before a word to set it for one direction",
             )
         })
     }
@@ -228,7 +228,7 @@ impl Line<'_> {
             What::Mtu => {
                 let bytes = whole(value).or_else(|_| bytes(value)).map_err(bad)?;
                 let fits = (LEAST_MTU..=MOST_MTU).contains(&bytes).then(|| u32::try_from(bytes).ok()).flatten();
-                let problem = || format!("an MTU of {bytes} bytes cannot be");
+                let problem = || format!("an MTU of {bytes} bytes is not possible");
                 let hint = || format!("from {LEAST_MTU} to {MOST_MTU} bytes, for instance mtu=1500B");
                 profile.mtu_bytes = fits.ok_or_else(|| self.fault(setting.value.clone(), problem(), hint()))?;
             }
@@ -247,7 +247,7 @@ impl Line<'_> {
             let What::Word(word) = &setting.what else { continue };
             let Some(About { needs, example, there, .. }) = &word.about else { continue };
             if !setting.directions().any(|direction| there(profile.path(direction))) {
-                let problem = format!("`{}` says nothing without {needs}", word.name);
+                let problem = format!("`{}` has no effect without {needs}", word.name);
                 return Err(self.fault(setting.range.clone(), problem, format!("add it, for instance {example}")));
             }
         }

@@ -101,7 +101,7 @@ fn check(path: &PathProfile, _mtu_bytes: u32) -> Option<Contradiction> {
     (spread_ns > base_ns).then(|| Contradiction {
         word: "delay",
         problem: format!("a delay of {} cannot vary by {}", shown_time(base_ns), shown_time(spread_ns)),
-        hint: format!("no packet arrives before it is sent; at most {0}±{0}", shown_time(base_ns)),
+        hint: format!("at most {0}±{0}, as no packet can arrive before it is sent", shown_time(base_ns)),
     })
 }
 

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn data_packets_are_counted_from_one_and_bare_acknowledgements_are_not() {
+    fn data_packets_are_counted_from_one_and_bare_acknowledgments_are_not() {
         let sizes = [52, 1500, 52, 52, 1500, 600, 52, 1500];
         let outcomes = fates("drop-data=1,3-4", &packets(sizes.map(|size| (0, size))));
         assert_eq!(drops(&outcomes), [(1, 0, "data-packet"), (5, 0, "data-packet"), (7, 0, "data-packet")]);

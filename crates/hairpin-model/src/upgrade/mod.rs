@@ -24,7 +24,7 @@ pub enum LoadError {
         source: serde_json::Error,
     },
     /// Not JSON at all.
-    #[error("the run is not JSON: {0} (hint: was run.json edited or cut short?)")]
+    #[error("it is not JSON: {0} (hint: was the file edited or cut short?)")]
     Json(#[from] serde_json::Error),
     /// No format number in it.
     #[error("the file has no `format` number (hint: is this the run.json of a Hairpin run?)")]

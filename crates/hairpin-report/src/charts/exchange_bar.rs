@@ -45,7 +45,7 @@ pub(crate) fn chart(sequence: &TimeSequence) -> Option<String> {
 }
 
 /// The exchange cut at each begin and end of a wait, each piece with the wait that holds the exchange up: bytes that are
-/// held before an acknowledgement that is late, as the latter matters only through the former.
+/// held before an acknowledgment that is late, as the latter matters only through the former.
 fn pieces(waits: &[Wait], whole: i64) -> Vec<(Option<WaitCause>, i64, i64)> {
     let mut cuts: Vec<i64> = waits.iter().flat_map(|wait| [wait.from_ns, wait.until_ns]).collect();
     cuts.retain(|cut| (1..whole).contains(cut));

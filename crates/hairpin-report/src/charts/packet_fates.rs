@@ -26,7 +26,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         return None;
     }
     let mut frame = span.frame(
-        "Dropped packets, a mark each (or for several at one place)".to_owned(),
+        "Dropped packets, one mark each (or one for several close together)".to_owned(),
         format!("When packets were dropped, by stage, {of}"),
     );
     let count = lanes.len() as f64;
@@ -65,7 +65,7 @@ fn in_words(drops: &[&DroppedPacket]) -> String {
     match drops {
         [] => String::new(),
         [one] => format!(
-            "packet {}, {} B {}: came in at {}, dropped at {} by {}: {}",
+            "packet {}, {} B {}: arrived at {}, dropped at {} by {}: {}",
             one.number,
             one.size_bytes,
             payload(one),

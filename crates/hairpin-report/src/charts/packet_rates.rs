@@ -17,8 +17,8 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
         timeline.dropped.iter().map(|(stage, counts)| (stage.as_str(), rates(counts))).collect();
     let all = entered.iter().chain(&out).chain(dropped.iter().flat_map(|(_, rates)| rates));
     let axis = Axis::from_zero(all.map(|rate| rate * 1.08))?;
-    let title = format!("Packets a second, in each {}", span.interval());
-    let mut frame = span.frame(title, format!("Packets a second over time, {of}"));
+    let title = format!("Packets per second, in each {}", span.interval());
+    let mut frame = span.frame(title, format!("Packets per second over time, {of}"));
     frame.ticks(axis.ticks(4, |rate| format!("{}/s", quantities::number(rate))));
     let mut shapes = format!("<polygon class=\"surface entered\" points=\"{}\"/>", span.surface(&entered, &axis));
     let mut entries =

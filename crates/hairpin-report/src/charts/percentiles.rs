@@ -54,7 +54,7 @@ pub(crate) fn chart(group: &Group<'_>, looks: &BTreeMap<String, Looks>, run: &Ru
     html.push_str(&legend(&rows, &shown, looks));
     if !invalid.is_empty() {
         let names: Vec<String> = invalid.iter().map(|row| escape(&ladder::row_name(row))).collect();
-        let _ = write!(html, "<p class=\"caption left-out\">Not drawn, as invalid: {}.</p>", names.join("; "));
+        let _ = write!(html, "<p class=\"caption left-out\">Invalid, not drawn: {}.</p>", names.join("; "));
     }
     Some(html)
 }

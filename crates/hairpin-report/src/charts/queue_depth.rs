@@ -23,7 +23,7 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     let shown = |bytes: u64| bytes as f64 / size;
     let axis = Axis::from_zero([shown(most_bytes), near.map_or(0.0, shown)].map(|value| value * 1.08))?;
     let values: Vec<f64> = timeline.queue_bytes_max.iter().map(|bytes| shown(*bytes)).collect();
-    let title = format!("Queue, {unit}: the most in each {}, the packet being sent included", span.interval());
+    let title = format!("Queue, {unit}: maximum in each {}, with the packet being sent", span.interval());
     let mut frame = span.frame(title, format!("Depth of the queue over time, {of}"));
     frame.ticks(axis.ticks(4, |value| format!("{}\u{a0}{unit}", quantities::number(value))));
     let (corners, surface) = (span.steps(&values, &axis), span.surface(&values, &axis));
@@ -37,12 +37,12 @@ pub(crate) fn chart(direction: &DirectionRecord, span: &Span, of: &str) -> Optio
     let in_words = |bytes: u64| quantities::bytes(bytes as f64);
     let packets = timeline.queue_packets_max.get(deepest).copied().unwrap_or(0);
     let packets = quantities::counted(packets, "packet");
-    let words = format!("deepest at {}: {} in {packets}", span.begins(deepest), in_words(most_bytes));
+    let words = format!("maximum at {}: {} in {packets}", span.begins(deepest), in_words(most_bytes));
     frame.mark((0, "s0 d0"), span.middle(deepest), axis.place(shown(most_bytes)), &words);
     let limit = match (limit_bytes, near) {
         (Some(limit), Some(_)) => Some(("key-limit".to_owned(), format!("{} may wait", in_words(limit)))),
         (Some(limit), None) => {
-            Some(("key-none".to_owned(), format!("{} may wait: beyond the scale", in_words(limit))))
+            Some(("key-none".to_owned(), format!("limit of {}: beyond the scale", in_words(limit))))
         }
         (None, _) => None,
     };
@@ -58,7 +58,7 @@ pub(crate) fn without_chart(direction: &DirectionRecord) -> Option<&'static str>
     match deepest(&timeline.queue_bytes_max) {
         Some(_) => None,
         None if has_queue => Some("Nothing waited in the queue."),
-        None => Some("No queue: no rate limits this direction."),
+        None => Some("No queue: this direction has no rate limit."),
     }
 }
 

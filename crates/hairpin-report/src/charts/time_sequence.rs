@@ -93,7 +93,7 @@ fn legend(lines: &[Line]) -> String {
     let item = |html: &mut String, class: &str, text: &str| {
         let _ = write!(html, "<li><i class=\"{class}\" aria-hidden=\"true\"></i>{text}</li>");
     };
-    item(&mut html, "key-call", "call of a program");
+    item(&mut html, "key-call", "system call");
     item(&mut html, "key-segment", "segment with payload; two strokes: several");
     item(&mut html, "key-bare", "packet without payload");
     for cause in distinct(waits(lines).map(|wait| wait.cause)) {

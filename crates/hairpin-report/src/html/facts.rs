@@ -51,7 +51,7 @@ fn machine(run: &Run) -> Vec<(String, String)> {
         pair("CPUs online", machine.cpus_online),
         pair("CPUs allowed", numbers(&machine.cpus_allowed)),
         pair("CPUs used by the ends", numbers(&machine.cpus_used)),
-        pair("these CPUs share a core", yes_no(machine.cpus_share_core)),
+        pair("CPUs share a core", yes_no(machine.cpus_share_core)),
         pair("memory", memory),
         pair("hypervisor", machine.hypervisor.as_deref().unwrap_or("unknown")),
         pair("frequency governor", machine.governor.as_deref().unwrap_or("none")),
@@ -66,11 +66,11 @@ fn clock(run: &Run) -> Vec<(String, String)> {
     let clock = &run.environment().clock;
     vec![
         pair("source", &clock.source),
-        pair("kernel's clock source", &clock.kernel_source),
+        pair("kernel clock source", &clock.kernel_source),
         pair("resolution", format!("{} ns", clock.resolution_ns)),
-        pair("median cost of a read", quantities::duration(clock.read_cost_ns)),
-        pair("nanoseconds a tick", format!("{:.6}", clock.ns_per_tick)),
-        pair("bound on its calibration error", format!("{:.1} ppm", clock.calibration_error_ppm)),
+        pair("median cost of a clock read", quantities::duration(clock.read_cost_ns)),
+        pair("nanoseconds per tick", format!("{:.6}", clock.ns_per_tick)),
+        pair("bound on the calibration error", format!("{:.1} ppm", clock.calibration_error_ppm)),
     ]
 }
 

@@ -137,7 +137,7 @@ fn one_direction(direction: Direction, record: &DirectionRecord, row: &CaseSumma
     });
     let mut notes: Vec<String> = Vec::new();
     notes.extend(queue_depth::without_chart(record).map(str::to_owned));
-    notes.extend(record.timeline.is_none().then(|| "Nobody saw what happened when.".to_owned()));
+    notes.extend(record.timeline.is_none().then(|| "The time of drops was not recorded.".to_owned()));
     notes.extend((all_dropped(&record.packets) == 0).then(|| "Nothing was dropped.".to_owned()));
     if record.drops_unlisted > 0 {
         let more = quantities::counted(record.drops_unlisted, "later drop");

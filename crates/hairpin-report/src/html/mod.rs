@@ -21,7 +21,7 @@ use hairpin_model::ladder;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 
-use crate::chains::{Step, chains};
+use crate::chains::chains;
 use crate::charts::quantity::Quantity;
 use crate::charts::series::Looks;
 use crate::charts::{percentiles, ranking, rounds, series, svg};
@@ -168,10 +168,9 @@ fn subtitle(run: &Run) -> Vec<String> {
 }
 
 fn chain(chain: &crate::chains::Chain<'_>) -> Value {
-    let first = ("", "", ladder::row_name(chain.first));
-    let step = |step: &Step<'_>| (step.sign(), step.meaning(), ladder::row_name(step.row));
-    let steps: Value = std::iter::once(first).chain(chain.steps.iter().map(step)).collect();
-    context! { group => &chain.group, steps, note => chain.beyond_p50() }
+    let steps: Value =
+        chain.places().iter().map(|place| (place.mark.clone(), place.meaning, place.names.join(", "))).collect();
+    context! { group => chain.title(), steps, note => chain.beyond_p50() }
 }
 
 fn card(run: &Run, finding: &Finding) -> Value {

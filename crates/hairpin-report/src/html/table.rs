@@ -134,7 +134,7 @@ pub(super) fn other_states(groups: &[Group<'_>]) -> Option<SummaryTable> {
     };
     let rows: Vec<Row> = all.flat_map(table_row).collect();
     let titles = ["share of rounds", "p50", "p90", "p99", "p50 above"].map(str::to_owned).to_vec();
-    (!rows.is_empty()).then_some(SummaryTable { title: "Rounds in the machine's other state", titles, rows })
+    (!rows.is_empty()).then_some(SummaryTable { title: "Rounds in the other state of the machine", titles, rows })
 }
 
 fn table_row(group: &Group<'_>, row: &CaseSummary, cells: Vec<Cell>) -> Row {

@@ -10,7 +10,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::page::{BAD, DIM, LEAD, PLAIN, Page};
 use super::tables::{GAP, Shown, interval, name_lines, value};
-use crate::links;
+use crate::{links, wording};
 
 /// The columns of a kind of case, for each way of waiting and placement.
 fn columns(kind: Kind) -> &'static [Shown] {
@@ -194,7 +194,7 @@ fn table(
             if cases.iter().all(Option::is_none) {
                 continue;
             }
-            let is_valid = cases.iter().flatten().all(|case| case.valid);
+            let is_valid = cases.iter().flatten().all(|case| case.valid || wording::never_measured(case));
             let figures = cases.iter().map(|case| chosen.iter().map(|(column, _)| text(column, *case)).collect());
             let mut names = name(row, name_width).into_iter();
             let name = names.next().unwrap_or_default();

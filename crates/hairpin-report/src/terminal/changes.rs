@@ -39,9 +39,9 @@ fn answer(report: &ComparisonReport) -> String {
     let compared = counted(usable().count() as u64, "figure");
     let budget = match (report.budgets.len(), broken, untold) {
         (0, _, _) => String::new(),
-        (_, 0, 0) => " Every budget was kept.".to_owned(),
+        (_, 0, 0) => " All budgets were kept.".to_owned(),
         (_, 0, untold) => {
-            format!(" No budget was broken; of {} it cannot be told.", counted(untold, "budget"))
+            format!(" No budget was broken; {} cannot be decided.", counted(untold, "budget"))
         }
         (_, broken, _) => format!(" {} NOT kept.", counted(broken, "budget")),
     };
@@ -49,7 +49,7 @@ fn answer(report: &ComparisonReport) -> String {
         return format!("The two runs have no figure in common.{budget}");
     }
     if usable().next().is_none() {
-        return format!("The two runs have no figure in common that may be used.{budget}");
+        return format!("The two runs have no usable figure in common.{budget}");
     }
     if slower + faster == 0 && unlike.is_empty() {
         return format!("{compared} compared: no difference found.{budget}");
@@ -64,8 +64,8 @@ fn invalid(report: &ComparisonReport) -> Option<String> {
     let any = |why: fn(&InvalidCase) -> &Vec<String>| report.invalid.iter().any(|case| !why(case).is_empty());
     let sides = sides(any(|case| &case.baseline), any(|case| &case.candidate))?;
     Some(match report.invalid.len() as u64 {
-        1 => format!("1 case is invalid in {sides} and marked with !: do not use its figures."),
-        many => format!("{many} cases are invalid in {sides} and marked with !: do not use their figures."),
+        1 => format!("1 case is invalid in {sides} (marked with !): do not use its figures."),
+        many => format!("{many} cases are invalid in {sides} (marked with !): do not use their figures."),
     })
 }
 
@@ -96,12 +96,12 @@ fn unlike(page: &mut Page, report: &ComparisonReport) {
     let unlike = report.unlike.iter();
     let unlike = unlike.map(|one| (BAD, format!("{}: {} against {}", one.what, one.baseline, one.candidate)));
     let only_in = report.only_in.iter().map(|(case, run)| (DIM, format!("{case}: only in {run}")));
-    page.section("Unlike", "differences between the figures may come from these", unlike.chain(only_in));
+    page.section("Unlike", "these may cause differences between the figures", unlike.chain(only_in));
 }
 
 fn cautions(page: &mut Page, report: &ComparisonReport) {
     let told = report.cautions.iter().map(|one| (WARN, format!("{}: {}: {}", one.run, one.code, one.summary)));
-    page.section("Caution", "these may be the cause of differences and of budgets that were not kept", told);
+    page.section("Caution", "these may cause differences and broken budgets", told);
 }
 
 fn figures(page: &mut Page, report: &ComparisonReport) {
@@ -152,7 +152,7 @@ fn cells(row: &ComparisonRow) -> [String; 5] {
 fn budgets(page: &mut Page, report: &ComparisonReport) {
     let told = |budget: &BudgetResult| {
         let (style, word) = match (budget.kept, sides(!budget.baseline_usable, !budget.candidate_usable)) {
-            (_, Some(sides)) => (BAD, format!("NOT kept: no figure of {sides} may be used")),
+            (_, Some(sides)) => (BAD, format!("NOT kept: no usable figure in {sides}")),
             (Some(true), _) => (GOOD, "kept".to_owned()),
             (Some(false), _) => (BAD, "NOT kept".to_owned()),
             (None, _) => (PLAIN, "cannot tell".to_owned()),

@@ -29,7 +29,12 @@ pub(super) fn show(page: &mut Page, report: &ClaimsReport) {
     page.gap();
     let footer = claim_wording::footer(report);
     if footer.is_empty() {
-        page.paragraph(0, DIM, "`hairpin claims run ID` tests one, `hairpin claims run` all that can be tested.");
+        page.paragraph(
+            0,
+            DIM,
+            "`hairpin claims run ID` tests one claim, `hairpin claims run` all that can be \
+                                tested.",
+        );
     } else {
         page.paragraph(0, DIM, &format!("{}.", footer.join("; ")));
     }

@@ -14,13 +14,12 @@ mod time_sequence;
 
 use hairpin_model::finding::{About, Finding, Severity};
 use hairpin_model::judged_claim::ClaimsReport;
-use hairpin_model::ladder;
 use hairpin_model::path;
 use hairpin_model::quantities::{self, counted};
 use hairpin_model::run::Run;
 use hairpin_model::summary::{CaseSummary, Comparison, Role, Verdict};
 
-use crate::chains::{self, Step, chains};
+use crate::chains::{self, chains};
 use crate::{exchanges, findings, links, trust, wording};
 use hairpin_model::comparison::ComparisonReport;
 use page::{BAD, CODE, DIM, GOOD, LEAD, Page, WARN};
@@ -169,17 +168,17 @@ fn neighbours(page: &mut Page, run: &Run) {
         return;
     }
     page.heading("Who is faster at p50", chains::LEGEND);
-    let widest = chains.iter().map(|chain| chain.group.chars().count()).max().unwrap_or(0);
+    let titles: Vec<String> = chains.iter().map(chains::Chain::title).collect();
+    let widest = titles.iter().map(|title| title.chars().count()).max().unwrap_or(0);
     let beside = LABEL * (widest + 2) <= page.width();
-    for chain in chains {
-        let label = if beside { format!("{:<widest$}  ", chain.group) } else { "  ".to_owned() };
+    for (chain, title) in chains.iter().zip(&titles) {
+        let label = if beside { format!("{title:<widest$}  ") } else { "  ".to_owned() };
         if !beside {
-            page.paragraph(0, LEAD, &chain.group);
+            page.paragraph(0, LEAD, title);
         }
         let room = page.width() - label.chars().count();
-        let first = fitting(ladder::row_name(chain.first), room);
-        let steps = chain.steps.iter().map(|step| one_step(step, room));
-        page.item(&label, page::PLAIN, &std::iter::once(first).chain(steps).collect::<Vec<_>>().join(" "));
+        let places: Vec<String> = chain.places().iter().map(|place| fitting(place.told(), room)).collect();
+        page.item(&label, page::PLAIN, &places.join("; "));
         if let Some(note) = chain.beyond_p50() {
             page.item(&" ".repeat(label.chars().count()), DIM, &note);
         }
@@ -187,10 +186,6 @@ fn neighbours(page: &mut Page, run: &Run) {
     for line in trust::split_winners(run) {
         page.item("  ", page::PLAIN, &line);
     }
-}
-
-fn one_step(step: &Step<'_>, room: usize) -> String {
-    fitting(format!("{} {}", step.sign(), ladder::row_name(step.row)), room)
 }
 
 /// What is broken only where it has no room.

@@ -12,7 +12,7 @@ use hairpin_model::summary::CaseSummary;
 
 use super::page::{BAD, DIM, LEAD, PLAIN, Page, WARN, clean, wrapped};
 use crate::columns::{self, Unit, Value};
-use crate::{exchanges, links};
+use crate::{exchanges, links, wording};
 
 /// A table over all groups of a kind.
 struct Sheet {
@@ -61,8 +61,8 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Exchanges,
         title: "Exchanges",
-        remark: "time of an exchange; requests: their bytes a second; speed-up: that against default, the median of \
-                 ratios paired round by round, so not always the ratio of two lines; 95 %: intervals over rounds",
+        remark: "time of an exchange; requests: their bytes per second; speed-up: over default options, median of \
+                 ratios paired round by round; 95 %: interval over rounds",
         columns: &[
             value("latency_p50_ns", 0),
             interval("latency_p50_ns", 2),
@@ -81,8 +81,8 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Exchanges,
         title: "What an exchange takes",
-        remark: "segments and pure ACKs of both directions; system calls of the client; first: the first exchange of a \
-                 connection; medians over rounds",
+        remark: "per exchange: segments and pure ACKs of both directions, system calls of the client; first: the \
+                 first exchange of a connection; medians over rounds",
         columns: &[
             value("segments_per_exchange", 0),
             value("pure_acks_per_exchange", 0),
@@ -116,8 +116,8 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         of: Kind::Streams,
         title: "Streams",
-        remark: "goodput: bytes that the receiver received a second; 95 %: its interval over rounds; sent and lost: \
-                 messages, or writes of a byte stream, of all rounds; CPU: seconds of both ends over all rounds",
+        remark: "goodput: bytes received per second; 95 %: its interval over rounds; rate, sent, lost: messages, \
+                 or writes of a byte stream; CPU: seconds of each end, all rounds",
         columns: &[
             value("goodput_bytes_per_s", 0),
             interval("goodput_bytes_per_s", 1),
@@ -216,7 +216,7 @@ const DETAIL: usize = 4;
 /// The case's name in lines of at most `room`, but for single words that are longer: its first word, and its details
 /// beside or below it.
 pub(super) fn name_lines(row: &CaseSummary, room: usize) -> Vec<String> {
-    let mark = if row.valid { "  " } else { "! " };
+    let mark = if row.valid || wording::never_measured(row) { "  " } else { "! " };
     let mut words = ladder::row_words(row).into_iter().map(|word| clean(&word));
     let mut lines = vec![format!("{mark}{}", words.next().unwrap_or_default())];
     for detail in words {

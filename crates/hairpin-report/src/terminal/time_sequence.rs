@@ -36,14 +36,14 @@ pub fn render_time_sequences(run: &Run, which: &str, look: &Look) -> Result<Stri
     Ok(page.finish())
 }
 
-const NOTHING: &str = "No exchange of this run was traced, so there is no ladder to draw (hint: `hairpin small-writes \
-                       --ladder` traces an exchange of each case over a transport that can be traced, and draws it).";
+const NOTHING: &str = "No exchange of this run was traced, so there is no time sequence (hint: `hairpin \
+                       small-writes --ladder` traces one exchange of each TCP case and draws it).";
 
 fn untraced(run: &Run, row: &CaseSummary) -> String {
     let labels: Vec<&str> = traced(run).iter().map(|(row, _)| row.label.as_str()).collect();
     match labels.as_slice() {
         [] => NOTHING.to_owned(),
-        labels => format!("No exchange of {} was traced (hint: these were: {}).", row.label, labels.join(", ")),
+        labels => format!("No exchange of {} was traced (hint: traced cases: {}).", row.label, labels.join(", ")),
     }
 }
 

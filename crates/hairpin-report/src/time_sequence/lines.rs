@@ -348,7 +348,7 @@ mod tests {
         let places: Vec<usize> = (0..lines.lines.len())
             .filter(|place| matches!(&lines.lines[*place], Line::Gap(gap) if gap.waits.contains(&wait(300, 9000))))
             .collect();
-        assert_eq!(places, [lines.lines.len() - 2], "before the acknowledgement: {lines:?}");
+        assert_eq!(places, [lines.lines.len() - 2], "before the acknowledgment: {lines:?}");
         let waits = vec![wait(300, 9000); 9];
         assert_eq!(of(&sequence(vec![event(End::Client, EventKind::Write, 0, (0, 2))], waits)).waits_left_out, 4);
     }

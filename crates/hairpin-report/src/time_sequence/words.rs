@@ -102,22 +102,22 @@ pub(crate) fn wait(wait: &Wait, sequence: &TimeSequence) -> String {
     match wait.cause {
         WaitCause::Nagle => {
             let awaited = awaited(wait, sequence).map_or_else(
-                || "for the ACK of what was sent before".to_owned(),
+                || "for the ACK of earlier data".to_owned(),
                 // The two words stay in one line.
                 |last| format!("for {}", pure_ack(last).replace(' ', "\u{a0}")),
             );
             format!("held {waited} by Nagle's algorithm: waits {awaited}")
         }
         WaitCause::Cork if waited_ns(wait) >= CORK_CEILING_NS => {
-            format!("corked {waited}: nothing leaves before the kernel's ceiling of 200 ms")
+            format!("corked {waited}: the kernel sends after 200 ms")
         }
         WaitCause::Cork => format!("corked {waited}"),
         WaitCause::Autocork => {
-            format!("held {waited} by autocorking: an earlier packet is in the device's queue")
+            format!("held {waited} by autocorking: an earlier packet is in the device queue")
         }
         WaitCause::DelayedAck => format!("ACK delayed {waited}"),
         WaitCause::ServerProgram => format!("the program held the request {waited} after reading it"),
-        WaitCause::Unexplained => format!("held {waited}, and no evidence says why"),
+        WaitCause::Unexplained => format!("held {waited}, cause unknown"),
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn cause(cause: WaitCause) -> &'static str {
         WaitCause::Autocork => "held by autocorking",
         WaitCause::DelayedAck => "delayed ACK",
         WaitCause::ServerProgram => "held by the program",
-        WaitCause::Unexplained => "held, unexplained",
+        WaitCause::Unexplained => "held, cause unknown",
     }
 }
 
@@ -172,10 +172,11 @@ pub(crate) fn about(sequence: &TimeSequence) -> String {
 pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
     // Before its first write there is only the handshake, whose bytes no line names.
     let negative = |event: &Event| event.at_ns >= 0 && (event.first_byte < 0 || event.end_byte < 0);
-    let earlier = if sequence.events.iter().any(negative) { " Bytes below 0 are of earlier exchanges." } else { "" };
+    let earlier =
+        if sequence.events.iter().any(negative) { " Bytes below 0 belong to earlier exchanges." } else { "" };
     format!(
-        "Times in {} since its first write, not to scale; a line with + says how much time passed. 0..2: bytes 0 and 1 of that direction in this exchange; ACK 2: \
-         all before byte 2 have arrived.{earlier}",
+        "Times in {} since its first write, not to scale; + marks the time between two lines. 0..2: bytes 0 and 1 \
+         of that direction; ACK 2: all bytes before 2 have arrived.{earlier}",
         clock.unit()
     )
 }
@@ -183,21 +184,21 @@ pub(crate) fn how_to_read(sequence: &TimeSequence, clock: &Clock) -> String {
 /// What it was drawn from, the clock's error, and the capture's file or why there is none.
 pub(crate) fn drawn_from(row: &CaseSummary, sequence: &TimeSequence) -> String {
     let error = duration(i64::try_from(sequence.clock_error_ns).unwrap_or(i64::MAX));
-    let off = format!("; their times may be off by {error} against those of the calls.");
+    let off = format!("; their times may be off by {error} against the calls.");
     let from = match (sequence.source, stamped(sequence)) {
         (Source::Capture, _) => format!("Drawn from the packets that were captured on the interface{off}"),
         (Source::KernelTimestamps, [true, true]) => {
             format!("Drawn from the kernel's time stamps of both ends{off}")
         }
         (Source::KernelTimestamps, [false, false]) => {
-            "Drawn from the calls of both ends alone: the kernel gave no time \
-                                                       stamps of this exchange, so no segment and no ACK is shown."
+            "Drawn from the calls of both ends only: the kernel gave no time stamps, so segments and ACKs are \
+             missing."
                 .to_owned()
         }
         (Source::KernelTimestamps, [client, _]) => {
             let (with, without) = if client { (End::Client, End::Server) } else { (End::Server, End::Client) };
             format!(
-                "Drawn from the kernel's time stamps of the {} alone, so no segment of the {} is shown{off}",
+                "Drawn from the kernel's time stamps of the {} only, so segments of the {} are missing{off}",
                 end(with),
                 end(without)
             )

@@ -60,7 +60,7 @@ pub fn run() -> Run {
     run.cases = cases;
     run.comparisons.clear();
     run.answer = super::told(
-        "A round trip of tcp (blocking, same CPU) takes, at p50, 13.4 us without a link, 4.05 ms over bridged-vm, 47.1 ms over \
+        "p50 of a round trip with tcp (blocking, same CPU): 13.4 us without a link, 4.05 ms over bridged-vm, 47.1 ms over \
          home-uplink and 49.3 ms over up=5.5mbit down=80mbit and more.",
     );
     run.findings.clear();
@@ -248,7 +248,7 @@ fn queued(count: u64, gap_ns: u64, service_ns: u64, limit: u64, lost: &[u64]) ->
     Crossed { timeline, drops, entered: count, full: full_sum, lost: random_sum }
 }
 
-/// An uplink whose queue fills up and drops, `more` packets longer, and acknowledgements back.
+/// An uplink whose queue fills up and drops, `more` packets longer, and acknowledgments back.
 fn uplink(more: u64) -> ShownLink {
     let crossed = queued(3500 + more, 667_000, 2_181_818, 2752 * 1024, &[411, 1207]);
     let through = crossed.entered - crossed.full;

@@ -26,7 +26,7 @@ const REMEDIES: &[(&str, [f64; 6])] = &[
     ("batch=10", [44_008_000.0, 470_000.0, 4.53, 4.0, 3.0, 11.0]),
 ];
 
-/// The same of the transports that have neither segments nor acknowledgements.
+/// The same of the transports that have neither segments nor acknowledgments.
 const CONTROLS: &[(&str, &str, [f64; 3])] = &[
     ("unix-stream", "default", [101_000.0, 131_000.0, 1890.0]),
     ("unix-stream", "one-write", [11_900.0, 32_000.0, 8100.0]),

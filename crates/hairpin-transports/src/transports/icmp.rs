@@ -68,7 +68,7 @@ impl Transport for Icmp {
 
     fn listen(&self, _setup: &Setup) -> Result<Box<dyn Listener>, TransportError> {
         Err(TransportError::Impossible(WhyNot {
-            reason: "icmp has no server of ours: the kernel answers".to_owned(),
+            reason: "the kernel answers ICMP, so Hairpin has no server for it".to_owned(),
             hint: "connect to 127.0.0.1".to_owned(),
         }))
     }

@@ -57,7 +57,12 @@ impl Transport for Memory {
             .ok_or_else(|| bad_address(address, "memory:NUMBER"))?;
         let pair = locked(&LISTENERS).remove(&number).ok_or_else(|| {
             let source = io::Error::from(io::ErrorKind::ConnectionRefused);
-            failed("connect to", address, source, "nobody listens there: this transport joins threads of one process")
+            failed(
+                "no listener: this transport joins threads of one process",
+                address,
+                source,
+                "nobody listens there: this transport joins threads of one process",
+            )
         })?;
         *locked(&pair.connected) = true;
         pair.came.notify_one();

@@ -77,7 +77,7 @@ impl Transport for Shm {
             return Err(error(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
         if map.word(Layout::HELLO).compare_exchange(NOBODY, COMING, SeqCst, SeqCst).is_err() {
-            let taken = io::Error::new(io::ErrorKind::AddrInUse, "somebody has connected there before");
+            let taken = io::Error::new(io::ErrorKind::AddrInUse, "another client has already connected");
             return Err(error(taken));
         }
         let mut ends = Ends::new(map, layout, CLIENT, setup);
@@ -93,12 +93,12 @@ fn open_ring(pid: u32, number: i32) -> io::Result<(Map, Layout)> {
     let garbage = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let target = std::fs::read_link(path_of(pid, number))?;
     if !target.to_string_lossy().starts_with("/memfd:hairpin") {
-        return Err(garbage("the address does not name a ring of ours"));
+        return Err(garbage("the address is not that of a Hairpin ring"));
     }
     let file = open_of_process(pid, number, Access::Both)?;
     let length = sealed_length(file.as_fd())?;
     let map = Map::new(file.as_fd(), length)?;
-    let layout = Layout::read(&map, length).ok_or_else(|| garbage("the memory file holds no rings of ours"))?;
+    let layout = Layout::read(&map, length).ok_or_else(|| garbage("the memory file holds no Hairpin rings"))?;
     Ok((map, layout))
 }
 

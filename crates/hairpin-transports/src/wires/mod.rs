@@ -27,13 +27,13 @@ pub(crate) fn check(card: &Card, setup: &Setup) -> Result<(), TransportError> {
     if !card.waitings.contains(&setup.waiting) {
         let known: Vec<&str> = card.waitings.iter().map(|waiting| waiting.word()).collect();
         return impossible(
-            format!("{} cannot wait by {}", card.name, setup.waiting),
+            format!("{} does not support waiting by {}", card.name, setup.waiting),
             format!("one of {}", known.join(", ")),
         );
     }
     if setup.server.is_some() && card.reach != Reach::Network {
-        let reason = format!("{} stays on one machine and crosses no link", card.name);
-        return impossible(reason, "tcp, udp and icmp cross links".to_owned());
+        let reason = format!("{} works on one machine only and cannot cross a link", card.name);
+        return impossible(reason, "tcp, udp and icmp can cross links".to_owned());
     }
     let sizes = card.min_message_bytes..=card.max_message_bytes;
     if !sizes.contains(&(setup.largest_message as u64)) {

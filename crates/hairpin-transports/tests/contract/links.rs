@@ -22,7 +22,7 @@ pub(crate) fn server_end(subject: &Subject) -> Checked {
         let listened = subject.transport.listen(&setup).map(drop);
         let connected = subject.connect("anywhere", &setup).map(drop);
         for answer in [listened, connected] {
-            let told = matches!(&answer, Err(TransportError::Impossible(why)) if why.reason.contains("crosses no link") && !why.hint.is_empty());
+            let told = matches!(&answer, Err(TransportError::Impossible(why)) if why.reason.contains("cannot cross a link") && !why.hint.is_empty());
             ensure!(told, "{answer:?}");
         }
         return Ok(());

@@ -110,7 +110,7 @@ pub(crate) fn nagle(subject: &Subject) -> Checked {
         let sent = place(&held, StampKind::Driver, pair[1]);
         ensure!(acknowledged.is_some() && acknowledged < sent, "byte {} was not held: {held:?}", pair[1]);
     }
-    // On a machine that stops between the writes, the acknowledgement may come first here too.
+    // On a machine that stops between the writes, the acknowledgment may come first here too.
     for _ in 0..20 {
         let free = taken_with("quickack=off,nodelay=on")?;
         let segments = ends(&free, StampKind::Driver);
@@ -144,24 +144,24 @@ pub(crate) fn received(subject: &Subject) -> Checked {
     Err("nothing that was received has a stamp".to_owned())
 }
 
-pub(crate) fn without_acknowledgements(subject: &Subject) -> Checked {
+pub(crate) fn without_acknowledgments(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
     }
     let (mut client, mut server) = begun(subject, "nodelay=on")?;
     stamps(&mut *client)?.begin(false).map_err(text)?;
-    // The answer brings the acknowledgement.
+    // The answer brings the acknowledgment.
     subject.exchange(&mut *client, Some(&mut *server), &random_bytes(7, 100))?;
     let mut taken = Vec::new();
     stamps(&mut *client)?.take(&mut taken).map_err(text)?;
     let kinds: Vec<StampKind> = taken.iter().map(|stamp| stamp.kind).collect();
-    ensure!(kinds == [StampKind::Scheduled, StampKind::Driver], "asked for none of acknowledgements: {taken:?}");
+    ensure!(kinds == [StampKind::Scheduled, StampKind::Driver], "asked for none of acknowledgments: {taken:?}");
     Ok(())
 }
 
 /// An end that reads a small segment, and is not known to answer, acknowledges it at once, unless something is left in
 /// the room of its receive buffer (`__tcp_cleanup_rbuf`, net/ipv4/tcp.c). The segment brings the stamp of an
-/// acknowledgement with it.
+/// acknowledgment with it.
 pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
     if !has_stamps(subject) {
         return Ok(());
@@ -172,7 +172,7 @@ pub(crate) fn out_of_the_way(subject: &Subject) -> Checked {
     for sent in 1..=40 {
         client.send(&[8; 10]).map_err(text)?;
         subject.receive_whole(&mut *server, 10)?;
-        // As if it had never answered: from here on it does not leave acknowledgements to its answers.
+        // As if it had never answered: from here on it does not leave acknowledgments to its answers.
         stamps(&mut *client)?.take(&mut taken).map_err(text)?;
         client.stream().ok_or("no stream")?.set(OptionName::Quickack, true).map_err(text)?;
         let bare = |wire: &mut dyn Wire| wire.stream().and_then(|stream| stream.segments()).map(|all| all.bare);

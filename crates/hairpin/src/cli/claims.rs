@@ -99,7 +99,10 @@ fn nothing_to_test(chosen: &[Chosen]) -> String {
         format!("{} is missing {}", claim.id, parts.into_iter().collect::<Vec<_>>().join(", "))
     });
     let missing = missing.join("; ");
-    format!("nothing can be tested, and nothing was made: {missing} (hint: `hairpin claims` says what can be tested)")
+    format!(
+        "nothing can be tested, and nothing was run: {missing} (hint: `hairpin claims` lists what can be \
+             tested)"
+    )
 }
 
 /// What the user wants of every run.
@@ -178,11 +181,11 @@ fn note(report: &mut ClaimsReport, run: &Result<Run, String>, mut told: TestRun)
 /// Makes the folder; one that holds claims already is left alone.
 fn begin(folder: &Path) -> Result<Folder, Stopped> {
     let files = Folder::create(folder).map_err(|error| {
-        Stopped::usage(format!("cannot make {}: {error} (hint: --out names another folder)", shown(folder)))
+        Stopped::usage(format!("cannot create {}: {error} (hint: use another folder with --out)", shown(folder)))
     })?;
     if files.holds(TESTED) {
         let path = shown(folder);
-        return Err(Stopped::usage(format!("{path} holds tested claims already (hint: name another folder)")));
+        return Err(Stopped::usage(format!("{path} already holds tested claims (hint: use another folder)")));
     }
     Ok(files)
 }

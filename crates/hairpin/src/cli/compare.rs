@@ -11,6 +11,7 @@ use hairpin_model::comparison::{BudgetResult, Caution, ComparisonReport, Compari
 use hairpin_model::finding::Finding;
 use hairpin_model::names::distinct;
 use hairpin_model::printable;
+use hairpin_model::quantities::counted;
 use hairpin_model::run::Run;
 use hairpin_report::{json, terminal};
 
@@ -66,10 +67,10 @@ fn sides(matches: &ArgMatches) -> Result<[Vec<PathBuf>; 2], Stopped> {
         after = before.split_off(1);
     }
     if after.is_empty() {
-        let given = before.len();
+        let given = counted(before.len() as u64, "run");
         return Err(Stopped::usage(format!(
-            "{given} runs and nothing to compare them with (hint: hairpin compare BEFORE AFTER, or \
-             hairpin compare BEFORE... --against AFTER...)"
+            "{given} given: nothing to compare with (hint: hairpin compare BEFORE AFTER, or hairpin compare \
+             BEFORE... --against AFTER...)"
         )));
     }
     Ok([before, after])
@@ -81,9 +82,7 @@ fn refuse_twice<'r>(runs: impl Iterator<Item = (&'r PathBuf, &'r Run)>) -> Resul
     for (place, (path, run)) in runs.iter().enumerate() {
         if let Some((earlier, _)) = runs[..place].iter().find(|(_, earlier)| earlier == run) {
             let (earlier, path) = (earlier.display(), path.display());
-            return Err(Stopped::usage(format!(
-                "{earlier} and {path} are one and the same run (hint: give each run once)"
-            )));
+            return Err(Stopped::usage(format!("{earlier} and {path} are the same run (hint: give each run once)")));
         }
     }
     Ok(())
@@ -125,7 +124,7 @@ fn refusal(unlike: &[Unlike]) -> String {
         format!("\n  {what}: {baseline} against {candidate}")
     });
     let lines: String = lines.collect();
-    format!("the runs are not alike:{lines}\n(hint: --allow-unlike compares them all the same)")
+    format!("the runs differ:{lines}\n(hint: --allow-unlike compares them all the same)")
 }
 
 /// Findings about all of a run, which no comparison with another run removes.

@@ -67,7 +67,7 @@ fn table(capabilities: &HostCapabilities) -> String {
     list.heading("CPUs");
     list.whole(&format!("{} may be used; `cross-cpu` needs two", capabilities.cpus.len()));
     list.whole(&match &capabilities.may_keep_cpus_awake {
-        Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency may be held".to_owned(),
+        Ok(()) => "--cpu-idle shallow can run here: /dev/cpu_dma_latency can be held".to_owned(),
         Err(why_not) => format!("--cpu-idle shallow cannot run here: {why_not}"),
     });
     list.finish()

@@ -102,7 +102,7 @@ impl Asked {
         match self.experiment.next(&self.knobs, &bench.capabilities, &Done::default()).map_err(Stopped::usage)? {
             Step::Run { cases, .. } => Ok(cases),
             Step::Done => {
-                Err(Stopped::usage("there is nothing to measure (hint: `hairpin list` shows what can run here)"))
+                Err(Stopped::usage("no transport to measure (hint: `hairpin list` shows what can run here)"))
             }
         }
     }
@@ -111,8 +111,7 @@ impl Asked {
     fn check_ladder(&self, which: &str, cases: &[Case], bench: &Bench) -> Result<(), Stopped> {
         let traces = self.knobs.is_on("trace");
         if !traces && self.experiment.knobs.iter().any(|knob| knob.name == "trace") {
-            let why =
-                "--ladder draws a traced exchange, and --trace off traces none (hint: leave out one of the two)";
+            let why = "--ladder draws a traced exchange, but --trace off traces none (hint: omit one of them)";
             return Err(Stopped::usage(why));
         }
         let is_traced = |case: &Case| traces && evidence::is_traced(case, &bench.capabilities);
@@ -225,7 +224,7 @@ pub(super) fn save(folder: &RunFolder, run: &mut Run) -> Result<(), String> {
     if run.unsaved.is_empty()
         && let Err(error) = folder.merge_samples(&mut run.rounds)
     {
-        let cause = format!("the samples stay in one file for each round: {error}");
+        let cause = format!("the samples stay in one file per round: {error}");
         run.unsaved.push(hairpin_model::round::Failure { cause, hint: String::new() });
     }
     if let Err(error) = folder.write_run(run) {

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hairpin_model::printable;
-use hairpin_report::terminal::Look;
+use hairpin_report::terminal::{Look, render_item};
 
 /// The narrowest and the widest report, in columns.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
@@ -53,7 +53,10 @@ pub fn is_incomplete() -> bool {
 
 /// Prints a line on standard error.
 pub fn note(line: &str) {
-    drop(writeln!(std::io::stderr(), "{}", printable::lines(line)));
+    let safe = printable::lines(line);
+    let is_warning = safe.starts_with(WARNING);
+    let text = if is_warning { on_standard_error(&safe) } else { safe.to_string() };
+    drop(writeln!(std::io::stderr(), "{text}"));
 }
 
 /// Asks a question on standard error; the answer is given on the same line.
@@ -65,7 +68,33 @@ pub fn ask(question: &str) {
 pub fn error(message: &str) {
     use anstyle::{AnsiColor, Style};
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-    drop(writeln!(anstream::stderr(), "{red}error:{red:#} {}", printable::lines(message)));
+    let text = on_standard_error(&format!("{ERROR}{}", printable::lines(message)));
+    drop(writeln!(anstream::stderr(), "{red}error:{red:#}{}", text.trim_start_matches("error:")));
+}
+
+const ERROR: &str = "error: ";
+const WARNING: &str = "warning: ";
+
+/// The text as standard error shows it: in lines of the terminal's width, or as it is where that is no terminal.
+fn on_standard_error(text: &str) -> String {
+    match terminal_size::terminal_size_of(std::io::stderr()) {
+        Some((width, _)) => folded(text, usize::from(width.0)),
+        None => text.to_owned(),
+    }
+}
+
+/// Lines that are wider than `width` are broken between words, and what follows hangs below what follows the label.
+fn folded(text: &str, width: usize) -> String {
+    let fold = |line: &str| {
+        if line.chars().count() <= width {
+            return line.to_owned();
+        }
+        let (head, rest) = line.split_at(line.len() - line.trim_start().len());
+        let label = [ERROR, WARNING].into_iter().find(|label| rest.starts_with(label)).unwrap_or_default();
+        let look = Look { width, colour: false };
+        render_item(&format!("{head}{label}"), &rest[label.len()..], &look).trim_end().to_owned()
+    };
+    text.lines().map(fold).collect::<Vec<_>>().join("\n")
 }
 
 /// Prints what the command line's library says: help and the version on standard output, errors on standard error.
@@ -74,7 +103,11 @@ pub fn usage(said: &clap::Error) {
     if !said.use_stderr() {
         return if look().colour { text(&styled) } else { text(&said.render().to_string()) };
     }
-    drop(write!(anstream::stderr(), "{}", printable::styled(&styled)));
+    let plain = said.render().to_string();
+    let narrow = on_standard_error(&plain);
+    let fits = narrow.lines().eq(plain.lines());
+    let text = if fits { printable::styled(&styled).to_string() } else { format!("{}\n", printable::lines(&narrow)) };
+    drop(write!(anstream::stderr(), "{text}"));
 }
 
 /// How a report should look on standard output: colour on a terminal that wants it, and its width.
@@ -88,4 +121,19 @@ pub fn look() -> Look {
 
 fn terminal_width() -> Option<usize> {
     terminal_size::terminal_size_of(std::io::stdout()).map(|(width, _)| usize::from(width.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wide_error_is_broken_between_words_and_hangs_below_its_label() {
+        let text = "error: cannot bind 127.0.0.1:7777: address already in use (hint: choose another --port)";
+        let lines =
+            "error: cannot bind 127.0.0.1:7777: address\n       already in use (hint: choose another\n       --port)";
+        assert_eq!(folded(text, 44), lines);
+        assert_eq!(folded(text, 200), text);
+        assert_eq!(folded("warning: short\n    ^^^", 44), "warning: short\n    ^^^", "what fits stays as it is");
+    }
 }

@@ -51,7 +51,7 @@ pub fn run(matches: &ArgMatches) -> Result<Exit, Stopped> {
 fn of_claims(path: &Path) -> String {
     let [claims, page] = [TESTED, PAGE].map(|name| path.join(name).display().to_string());
     format!(
-        "{} holds tested claims and no run (hint: they are in {claims} and on the page {page}; each folder in it is a run)",
+        "{} holds tested claims, not a run (hint: see {claims} and the page {page}; each folder in it is a run)",
         path.display()
     )
 }
@@ -87,7 +87,7 @@ fn samples(folder: &RunFolder, run: &Run) -> Result<(), Stopped> {
     let has_samples =
         |outcome: &Outcome| matches!(outcome, Outcome::Measured(round) if round.flow().samples_kept > 0);
     if !run.rounds.iter().any(|record| has_samples(&record.outcome)) {
-        output::note("the run has no raw samples: a stream has none, and --no-samples keeps none");
+        output::note("the run has no raw samples: one-way loads have none, and --no-samples keeps none");
     }
     match write_samples(folder, run) {
         Err(Unwritten::Output(error)) => {

@@ -397,7 +397,7 @@ impl Row {
                 format!("version {} of the control messages; this Hairpin has version {VERSION}", VERSION + 1)
             }
             // Twice the time-out and 5 s.
-            Fault::OnlyProgress if message == "report" => "nothing but progress for 6000 ms".to_owned(),
+            Fault::OnlyProgress if message == "report" => "only progress messages for 6000 ms".to_owned(),
             Fault::OnlyProgress => "unexpected control message `progress`".to_owned(),
         };
         Some(format!("{}: {problem}", by.name()))
@@ -422,7 +422,7 @@ impl Row {
         let is_right = match (self.cause(), reader) {
             // The server hears that the client is gone, in whatever it did.
             (Some(cause), End::Client) => {
-                let wire = "server: wire 0: the other end closed the connection or is gone";
+                let wire = "server: wire 0: the other end closed the connection or has ended";
                 is(&client, &cause) && (server.is_none() || is(&server, gone) || is(&server, wire))
             }
             (Some(_), End::Server) if noticing(carrier, spoilt) == Some(End::Client) => {

@@ -83,7 +83,7 @@ pub(in crate::findings) fn other_option(
 
 /// `case` without Nagle's algorithm: by the remedy of exchanges, by the option of messages.
 pub(in crate::findings) fn without_nagle(run: &Run, case: &CaseSummary) -> Option<Alternative> {
-    let words = "the same with TCP_NODELAY at both ends: if it takes as long, it was not Nagle's algorithm";
+    let words = "set TCP_NODELAY at both ends; if the time stays the same, Nagle's algorithm is not the cause";
     let check = "set TCP_NODELAY";
     match case.case.flow().load.exchange() {
         Some(_) => other_remedy(run, case, Remedy::Nodelay, words, check),

@@ -61,10 +61,10 @@ pub(super) fn p50_of_exchange(case: &CaseSummary) -> Option<Evidence> {
     evidence_of(case, "p50 of an exchange", case.flow().latency_ns.p50, "ns")
 }
 
-/// The acknowledgements by themselves of an exchange of a case, where they were counted.
+/// The acknowledgments by themselves of an exchange of a case, where they were counted.
 pub(super) fn pure_acks(case: &CaseSummary) -> Option<Evidence> {
     let counted = case.flow().exchanges.as_ref()?.pure_acks_per_exchange;
-    evidence_of(case, "acknowledgements by themselves an exchange, counted", counted, "count")
+    evidence_of(case, "pure ACKs per exchange, counted", counted, "count")
 }
 
 /// The measured rounds of a case that its figures are made of, in order of execution.
@@ -111,16 +111,16 @@ impl<'r, T> Hits<'r, T> {
         if self.0.len() > 1 { format!(" Found in {} cases.", self.0.len()) } else { String::new() }
     }
 
-    /// ` In 3 other cases it is 61 % to 88 %.`, or nothing where there is no other.
+    /// ` Also 3 other cases: 61 % to 88 %.`, or nothing where there is no other.
     pub(super) fn others(&self) -> String {
         match self.0.get(1..) {
             None | Some([]) => String::new(),
-            Some([one]) => format!(" In {} it is {}.", one.case.label, quantities::share(one.share)),
+            Some([one]) => format!(" Also {}: {}.", one.case.label, quantities::share(one.share)),
             Some(others) => {
                 let (most, least) = (others[0].share, others[others.len() - 1].share);
                 let (least, most) = (quantities::share(least), quantities::share(most));
                 let range = if least == most { most } else { format!("{least} to {most}") };
-                format!(" In {} other cases it is {range}.", others.len())
+                format!(" Also {} other cases: {range}.", others.len())
             }
         }
     }

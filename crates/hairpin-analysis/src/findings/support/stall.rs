@@ -1,4 +1,4 @@
-//! Nagle's algorithm at one end that waits for the delayed acknowledgements of the other: what traces show of it, and
+//! Nagle's algorithm at one end that waits for the delayed acknowledgments of the other: what traces show of it, and
 //! the words for it.
 
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use hairpin_model::trace::End;
 use super::{Often, Traced, held_ns};
 use crate::trace::switch;
 
-/// The acknowledgement came and the bytes left within so long of each other, in ns.
+/// The acknowledgment came and the bytes left within so long of each other, in ns.
 const TOGETHER_NS: u64 = 1_500_000;
 
 /// What the traces of a case say of it.
@@ -33,7 +33,7 @@ pub(in crate::findings) struct StallAt {
     pub(in crate::findings) end: End,
     /// For how long bytes were held in an exchange.
     pub(in crate::findings) held_ns: Figure,
-    /// By how much the acknowledgement that released them was delayed.
+    /// By how much the acknowledgment that released them was delayed.
     pub(in crate::findings) acknowledged_ns: Figure,
     /// Traced exchanges in which it was so.
     exchanges: usize,
@@ -53,7 +53,7 @@ enum Held {
     Some,
 }
 
-/// What Nagle's algorithm and delayed acknowledgements did to a case together; null where they did not. An end counts
+/// What Nagle's algorithm and delayed acknowledgments did to a case together; null where they did not. An end counts
 /// where `TCP_NODELAY` and `TCP_CORK` were off as granted to it in the timed rounds too.
 pub(in crate::findings) fn stall(run: &Run, case: &CaseSummary) -> Option<Stall> {
     if case.case.replicate != 0 {
@@ -115,7 +115,7 @@ fn stall_at(traced: &Traced<'_>, case: &CaseSummary, end: End) -> Option<StallAt
     })
 }
 
-/// Whether the wait is one of Nagle's at that end that ended with a delayed acknowledgement of the other.
+/// Whether the wait is one of Nagle's at that end that ended with a delayed acknowledgment of the other.
 fn met(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
     wait.cause == WaitCause::Nagle
         && wait.end == end
@@ -125,12 +125,12 @@ fn met(end: End, exchange: &TracedExchange, wait: &Wait) -> bool {
             .any(|other| late(end, other) && other.over_ns().abs_diff(wait.until_ns) <= TOGETHER_NS)
 }
 
-/// Whether the wait is a late acknowledgement of what that end sent.
+/// Whether the wait is a late acknowledgment of what that end sent.
 fn late(end: End, wait: &Wait) -> bool {
     wait.cause == WaitCause::DelayedAck && wait.end != end
 }
 
-/// The longest delay of an acknowledgement that released something at that end; 0 without any.
+/// The longest delay of an acknowledgment that released something at that end; 0 without any.
 fn delay_ns(end: End, exchange: &TracedExchange) -> f64 {
     let released = |ack: &&Wait| {
         let with = |wait: &Wait| met(end, exchange, wait) && wait.until_ns.abs_diff(ack.over_ns()) <= TOGETHER_NS;
@@ -159,20 +159,20 @@ impl StallAt {
         let delay = quantities::duration(self.acknowledged_ns.value);
         let (what, at, other) = match self.end {
             End::Client => ("request", "the client", "the server"),
-            End::Server => ("answer", "the server", "the client's end"),
+            End::Server => ("answer", "the server", "the client"),
         };
         if in_flight == 1 && self.end == End::Client && self.held == Held::AllButTheFirstWrite {
             return format!(
-                "of the {} writes of a request only the first leaves at once. Nagle's algorithm keeps the rest for \
-                 {held} until the first is acknowledged, and {other} delays that by {delay}.",
+                "of the {} writes of a request Nagle's algorithm holds all but the first for {held}, until it is \
+                 acknowledged, and {other} delays that ACK by {delay}.",
                 quantities::rounded(writes.value)
             );
         }
         let several = in_flight > 1 && self.places.len() > 1;
         let (verb, them) = if several { ("wait", "them") } else { ("waits", "it") };
         format!(
-            "{} {verb} at {at} for {held}: Nagle's algorithm keeps {them} there until what left before is \
-             acknowledged, and {other} delays that by {delay}.",
+            "{} {verb} at {at} for {held}: Nagle's algorithm holds {them} until earlier data is acknowledged, and \
+             {other} delays that ACK by {delay}.",
             self.held_ones(what, in_flight)
         )
     }
@@ -183,12 +183,12 @@ impl StallAt {
         let delay = quantities::duration(self.acknowledged_ns.value);
         match self.end {
             End::Client => format!(
-                "messages wait at the client for {held}: Nagle's algorithm keeps each until the one before it is \
-                 acknowledged, and the server delays that by {delay}."
+                "messages wait at the client for {held}: Nagle's algorithm holds each until the one before is \
+                 acknowledged, and the server delays that ACK by {delay}."
             ),
             End::Server => format!(
-                "answers wait at the server for {held}: Nagle's algorithm keeps each until the one before it is \
-                 acknowledged, and the client delays that by {delay}, mostly until its next message is due."
+                "answers wait at the server for {held}: Nagle's algorithm holds each until the one before is \
+                 acknowledged, and the client delays that ACK by {delay}, mostly until its next message is due."
             ),
         }
     }

@@ -129,7 +129,7 @@ impl Often {
             format!("{} of {}", self.some, self.all)
         };
         let (of_some, steady) = (quantities::share(self.share_of_some), quantities::share(self.share));
-        format!("Seen in {seen} traced exchanges, {of_some} of their time; {steady} of what the timed ones take.")
+        format!("Seen in {seen} traced exchanges, {of_some} of their time ({steady} of the time of untraced ones).")
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(often(&diluted, [9_000.0, 9_000.0]).share, 0.8, "something else made them long");
         assert_eq!(
             all.told(),
-            "Seen in 1 of 3 traced exchanges, 80 % of their time; 80 % of what the timed ones take."
+            "Seen in 1 of 3 traced exchanges, 80 % of their time (80 % of the time of untraced ones)."
         );
         let none = often(&[vec![quick]], [100.0, 100.0]);
         assert_eq!(none, Often { some: 0, all: 1, share_of_some: 0.0, share: 0.0 });

@@ -25,7 +25,7 @@ fn call(kind: CallKind, at_ns: u64, bytes: Range<u64>) -> Call {
     Call { kind, began_ns: at_ns, ended_ns: at_ns + US, first_byte: bytes.start, end_byte: bytes.end }
 }
 
-/// One exchange of a write of 2 and a write of 198 bytes, the second held until the acknowledgement of the first comes,
+/// One exchange of a write of 2 and a write of 198 bytes, the second held until the acknowledgment of the first comes,
 /// which leaves `held_ns` after the first arrived. With `lost` the first segment is sent again after so long.
 fn exchange(held_ns: u64, lost: Option<u64>) -> RoundTrace {
     let first_ns = lost.unwrap_or(0);
@@ -72,14 +72,14 @@ fn ms(ms: i64) -> i64 {
 }
 
 #[test]
-fn nagle_waits_a_round_trip_and_an_acknowledgement_on_its_way_is_not_late() {
+fn nagle_waits_a_round_trip_and_an_acknowledgment_on_its_way_is_not_late() {
     assert_eq!(waits(&exchange(0, None)), [(WaitCause::Nagle, 3_000, ms(4))]);
     let far_away = exchange(9 * MS, None);
     assert_eq!(waits(&far_away), [(WaitCause::Nagle, 3_000, ms(13))], "below what counts as late");
 }
 
 #[test]
-fn a_late_acknowledgement_is_late_until_it_leaves() {
+fn a_late_acknowledgment_is_late_until_it_leaves() {
     let expected = [(WaitCause::Nagle, 3_000, ms(44)), (WaitCause::DelayedAck, ms(2) + 10, ms(42))];
     assert_eq!(waits(&exchange(40 * MS, None)), expected);
 }

@@ -131,7 +131,7 @@ impl Captured {
 fn ended_early(interface: &str, error: &io::Error) -> WhyNot {
     WhyNot {
         reason: format!("the capture on {interface} ended early: {error}"),
-        hint: "the interface went down or vanished meanwhile; `ip link` tells".to_owned(),
+        hint: "did the interface go down or disappear? see `ip link`".to_owned(),
     }
 }
 
@@ -141,7 +141,7 @@ fn why_not(operation: &str, interface: &str, error: &io::Error) -> WhyNot {
             "run as root, or allow this program once with `setcap cap_net_raw+ep PROGRAM`"
         }
         Some(libc::ENODEV | libc::ENXIO) => "`ip link` lists the interfaces of this network namespace",
-        Some(libc::ENETDOWN) => "the interface is down: `ip link` tells, `ip link set dev INTERFACE up` changes it",
+        Some(libc::ENETDOWN) => "the interface is down: `ip link set dev INTERFACE up`",
         Some(libc::ENOMEM | libc::ENOBUFS) => "the kernel needs 8 MiB for the packet ring",
         Some(libc::ENOPROTOOPT | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT) => {
             "it needs Linux 4.20 or later with packet sockets (CONFIG_PACKET)"

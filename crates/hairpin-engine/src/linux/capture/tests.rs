@@ -238,7 +238,7 @@ fn at(realtime_ns: u64, frame: &Frame) -> Frame {
 fn a_packet_across_a_link_has_two_times_and_a_lost_one_has_one() {
     let [syn, answer] = [sent(true, SYN, 100, 0, 0), sent(false, SYN | ACK, 900, 101, 0)];
     let [lost, ack] = [sent(true, ACK, 101, 901, 5), sent(false, ACK, 901, 106, 0)];
-    // The second copy of the segment came in twice, and the server's acknowledgement is still on its way.
+    // The second copy of the segment came in twice, and the server's acknowledgment is still on its way.
     let client = [at(10, &syn), at(40, &answer), at(50, &lost), at(90, &lost)];
     let server = [at(20, &syn), at(30, &answer), at(100, &lost), at(101, &lost), at(110, &ack)];
     let crossings = crossings(&client, &server, 5, 4000);

@@ -137,7 +137,7 @@ fn with_stream(order: &LinkOrder) -> Result<(LinkOrder, Option<OwnedFd>), Failur
 
 fn out_of_turn(word: &LinkWord) -> Failure {
     Failure {
-        cause: format!("the link said {word:?} out of turn"),
+        cause: format!("unexpected message from the link: {word:?}"),
         hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
     }
 }
@@ -165,7 +165,7 @@ fn serve(order: &LinkOrder, parent: u32) -> Result<LinkEnd, Failure> {
         hint: "`hairpin link list` shows the words".to_owned(),
     })?;
     if profile.is_loopback() {
-        return Err(failed("the loopback is no link", "omit --link"));
+        return Err(failed("the loopback is not a link", "omit --link"));
     }
     let (ends, ends_use) = wiring::through_relay(profile.mtu_bytes, &order.congestion_control)?;
     let [to_near, to_far] = RELAY_INTERFACES;

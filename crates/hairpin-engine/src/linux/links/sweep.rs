@@ -23,7 +23,7 @@ const PATIENCE_MS: i32 = 100;
 pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failure> {
     let failed = |cause: String| Failure {
         cause: format!("cannot end what runs in the link's namespaces: {cause}"),
-        hint: "`ip netns identify PID` and `lsns -t net` show what is left; end it by hand".to_owned(),
+        hint: "`ip netns identify PID` and `lsns -t net` show what is left; end it manually".to_owned(),
     };
     let doomed = namespaces.map(|file| file.metadata().map(|meta| (meta.dev(), meta.ino())));
     let doomed = doomed.into_iter().collect::<io::Result<Vec<_>>>().map_err(|error| failed(error.to_string()))?;
@@ -44,7 +44,7 @@ pub(super) fn sweep(namespaces: [&File; 2], spared: &[u32]) -> Result<(), Failur
             }
         }
     }
-    Err(failed(format!("there are new ones after {PASSES} times")))
+    Err(failed(format!("new processes appeared {PASSES} times")))
 }
 
 fn inhabitants(is_there: &dyn Fn(u32) -> bool, spared: &[u32]) -> io::Result<Vec<u32>> {

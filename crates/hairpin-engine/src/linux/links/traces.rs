@@ -60,12 +60,12 @@ fn text(name: &str) -> Result<String, Failure> {
     read_named(name, &mut bytes).map_err(|error| {
         failed(
             format!("cannot read the trace `{name}`: {error}"),
-            "replay=FILE names a file, seen from the current folder",
+            "replay=FILE names a file relative to the current folder",
         )
     })?;
     if bytes.len() as u64 > LONGEST_BYTES {
         let cause = format!("the trace `{name}` is longer than {} MiB", LONGEST_BYTES >> 20);
-        return Err(failed(cause, "use a part of it; it is repeated"));
+        return Err(failed(cause, "use a part of it; the trace is repeated"));
     }
     // What is not UTF-8 is no digit either, and is refused with its line.
     let text = String::from_utf8_lossy(&bytes).into_owned();

@@ -279,7 +279,7 @@ impl Stream for InPieces {
 }
 
 #[test]
-fn the_server_asks_for_quick_acknowledgements_before_the_first_read_and_after_each() {
+fn the_server_asks_for_quick_acknowledgments_before_the_first_read_and_after_each() {
     use Made::{Receive, Send, Set};
     let made = |remedy| {
         let case = Case::small_writes("tcp", exchange("4x2", remedy));
@@ -303,5 +303,5 @@ fn a_wire_without_a_stream_is_a_failed_round() {
     let client = Client { clock: &clock, order: &order, lossy: false, boundaries: true, stop: &stop };
     let failure =
         run_client(&client, &mut ScriptedWire::new(&clock, &[Act::After(1)], TIMEOUT_NS), &mut Alone).unwrap_err();
-    assert_eq!(failure.cause, "memory carries no stream of bytes, so a request cannot go in several writes");
+    assert_eq!(failure.cause, "memory is not a byte stream, so a request cannot be sent in several writes");
 }

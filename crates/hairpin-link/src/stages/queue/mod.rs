@@ -152,11 +152,11 @@ fn check(path: &PathProfile, mtu_bytes: u32) -> Option<Contradiction> {
         return fault(
             "rate",
             "a rate of 0 lets nothing through".to_owned(),
-            "an outage is `outage=2s-5s`".to_owned(),
+            "for an outage use `outage=2s-5s`".to_owned(),
         );
     }
     if path.bottleneck.sends() && *limit == Limit::default() {
-        return fault("queue", "a rate without a limit of its queue".to_owned(), "queue=1000packets".to_owned());
+        return fault("queue", "a rate needs a limit of its queue".to_owned(), "queue=1000packets".to_owned());
     }
     if let Some(bytes) = limit.bytes.filter(|bytes| *bytes < u64::from(mtu_bytes)) {
         let problem = format!("a queue of {} is too small for one packet of {mtu_bytes} B", shown_bytes(bytes));

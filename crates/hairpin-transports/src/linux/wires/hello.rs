@@ -238,7 +238,7 @@ impl Unheard {
             match listener {
                 Some(listener) if has_come => self.take_in(listener).map_err(error("accept at"))?,
                 None if self.is_empty() => {
-                    let stranger = io::Error::new(io::ErrorKind::InvalidData, "who connected said no hello");
+                    let stranger = io::Error::new(io::ErrorKind::InvalidData, "a client connected without a hello");
                     return Err(error("hear a hello at")(stranger));
                 }
                 _ => {}

@@ -10,7 +10,7 @@ use crate::wire::RawStamp;
 #[derive(Debug, Default)]
 pub(crate) struct Stamping {
     begun: bool,
-    /// Acknowledgements are stamped too.
+    /// Acknowledgments are stamped too.
     acknowledged: bool,
     /// End of the bytes that the last stamp covered: the kernel gives the lower 32 bits of the next.
     end_byte: u64,

@@ -79,11 +79,11 @@ pub(super) fn after(record: &LinkRecord) -> String {
 pub(super) fn warning(record: &LinkRecord) -> Option<String> {
     let why = record.why_invalid()?;
     let hint = if record.was_overfull() {
-        "send less, or choose a link that holds less: a shorter delay, or a rate with a smaller queue"
+        "send less, or use a link that holds less: a shorter delay, or a rate with a smaller queue"
     } else {
-        "leave a CPU to the relay, or choose a slower link"
+        "leave a CPU to the relay, or use a slower link"
     };
-    Some(format!("warning: link-late: {why}: do not trust times that were measured across it (hint: {hint})"))
+    Some(format!("warning: link-late: {why}: do not trust times measured across this link (hint: {hint})"))
 }
 
 /// A direction's ledger in words; only what occurred.
@@ -205,11 +205,14 @@ mod tests {
         );
         let relay = RelayReport { overrun: 3, ..RelayReport::default() };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
-        assert!(warned.contains("sockets had no room for 3 packets"), "{warned}");
-        assert!(warned.ends_with("(hint: leave a CPU to the relay, or choose a slower link)"), "{warned}");
+        assert!(warned.contains("the sockets of the relay had no room for 3 packets"), "{warned}");
+        assert!(warned.ends_with("(hint: leave a CPU to the relay, or use a slower link)"), "{warned}");
         let relay = RelayReport { memory_overrun: 3, ..relay };
         let warned = warning(&LinkRecord { relay: Some(relay), ..record() }).unwrap();
-        assert!(warned.contains("256 MiB for packets inside the link had no room for 3 packets"), "{warned}");
-        assert!(warned.contains("(hint: send less, or choose a link that holds less"), "{warned}");
+        assert!(
+            warned.contains("256 MiB of the relay for packets in the link had no room for 3 packets"),
+            "{warned}"
+        );
+        assert!(warned.contains("(hint: send less, or use a link that holds less"), "{warned}");
     }
 }

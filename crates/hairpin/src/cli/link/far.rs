@@ -58,7 +58,7 @@ impl Far {
         if heard.is_err() || said != echo_server::READY {
             return Err(Failure {
                 cause: "Hairpin's echo did not start at the far end".to_owned(),
-                hint: "--far COMMAND runs another".to_owned(),
+                hint: "use another far command with --far COMMAND".to_owned(),
             });
         }
         Ok(Self { guest, input, ended: None })
@@ -97,7 +97,7 @@ impl Far {
                 Woken::Ended(status) => {
                     return Err(Failure {
                         cause: format!("the far command `{text}` ended at once ({status})"),
-                        hint: "try it alone: /bin/sh runs it".to_owned(),
+                        hint: "try the command alone: /bin/sh runs it".to_owned(),
                     });
                 }
                 Woken::Others(ready) if ready.contains(&true) => return Ok(Readiness::Silent),

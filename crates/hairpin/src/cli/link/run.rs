@@ -124,10 +124,10 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
         output::note(&addresses.before(&wish.described(), link.ends_use(), &remark));
         // The near end is refused what the far end was refused.
         if let Some(why) = far.foreign_sys() {
-            output::note(&format!("note  /sys shows the host's devices: {why}"));
+            output::note(&format!("note  /sys shows the devices of the host: {why}"));
         }
         if let Some(word) = wish.left_to_a_shell() {
-            output::note(&format!("note  COMMAND gets `{word}` as it stands: -- sh -c '...' has a shell fill it in"));
+            output::note(&format!("note  COMMAND gets `{word}` literally: sh -c '...' lets a shell expand it"));
         }
     }
     let mut command = Command::new(&wish.command[0]);
@@ -142,7 +142,7 @@ fn between(wish: &Wish, link: &RunningLink, program: &Path, signals: &Signals) -
         Err(NotStarted::Link(failure)) => return Err(failure),
     };
     if let Some(status) = far.end().filter(|status| !status.success()) {
-        output::note(&format!("warning: the far command had ended before ({status})"));
+        output::note(&format!("warning: the far command ended early ({status})"));
     }
     Ok(outcome)
 }
@@ -178,7 +178,8 @@ impl Wish {
         let text: &String = matches.get_one("link").expect("it is required");
         if text.trim() == EVERY {
             return Err(Stopped::usage(
-                "`--link all` is for experiments; a program runs across one link (hint: `hairpin link list` has their names)",
+                "`--link all` is for experiments; a program uses one link (hint: `hairpin link list` shows their \
+                 names)",
             ));
         }
         let far: Option<String> = matches.get_one("far").cloned();
@@ -190,7 +191,7 @@ impl Wish {
         let link = Asked::read(text)?;
         if link.profile.is_loopback() {
             return Err(Stopped::usage(
-                "`loopback` is the kernel's own path, with no link (hint: run the command itself)",
+                "`loopback` is the kernel's own path and no link (hint: run the command itself)",
             ));
         }
         let asked: Option<String> = matches.get_one("congestion").cloned();
@@ -233,15 +234,18 @@ impl Wish {
 /// before stays as it is until then.
 fn may_log(path: &Path) -> Result<LogTo, Stopped> {
     let refused = |why: &dyn std::fmt::Display| {
-        Stopped::usage(format!("cannot write the log {}: {why} (hint: --log FILE names another)", path.display()))
+        Stopped::usage(format!(
+            "cannot write the log {}: {why} (hint: use another file with --log FILE)",
+            path.display()
+        ))
     };
     if path.to_str().is_none() {
-        return Err(refused(&"its name is no UTF-8"));
+        return Err(refused(&"its name is not UTF-8"));
     }
     if let Some(number) = own_stream(path) {
         return match LogTo::may_be_stream(number) {
             Ok(true) => Ok(LogTo::Stream(number)),
-            Ok(false) => Err(refused(&"it is open for reading alone")),
+            Ok(false) => Err(refused(&"it is open for reading only")),
             Err(error) => Err(refused(&error)),
         };
     }
@@ -268,7 +272,7 @@ fn tell(wish: &Wish, exit: Exit, end: &LinkEnd) {
         output::note(&warning);
     }
     if let Some(problem) = &record.log_problem {
-        output::note(&format!("warning: the log is not whole: {problem}"));
+        output::note(&format!("warning: the log is incomplete: {problem}"));
     }
     let Exit::Of(code) = exit else { return };
     if wish.json {
@@ -308,7 +312,7 @@ fn not_run(program: &OsString, error: &io::Error) -> Stopped {
     let (code, hint) = match error.kind() {
         io::ErrorKind::NotFound => (NOT_FOUND, "is it installed, and in $PATH?"),
         io::ErrorKind::WouldBlock => (NOT_EXECUTABLE, "is a limit on processes (ulimit -u) reached?"),
-        _ => (NOT_EXECUTABLE, "may it be executed?"),
+        _ => (NOT_EXECUTABLE, "is it executable?"),
     };
     let message = format!("cannot run `{}`: {error} (hint: {hint})", program.to_string_lossy());
     Stopped::with(Exit::Of(code), message)

@@ -121,18 +121,18 @@ impl Drop for Log {
 fn open(to: &LogTo) -> Result<(String, File), Failure> {
     let (name, file) = match to {
         LogTo::File(path) => (path.display().to_string(), made(path)),
-        LogTo::Stream(number) => ("on the stream that it was given".to_owned(), stream::taken_over(*number)),
+        LogTo::Stream(number) => ("to the stream that it was given".to_owned(), stream::taken_over(*number)),
         LogTo::Opened(number, name) => (name.clone(), stream::taken_over(*number)),
     };
     match file {
         Ok(file) => Ok((name, file)),
         Err(error) if is_unread_pipe(to, &error) => Err(Failure {
-            cause: format!("cannot open the link's log {name}: nobody reads this pipe"),
-            hint: format!("start its reader before, for instance `cat {name} &`, or name a file"),
+            cause: format!("cannot open the link's log {name}: no process reads this pipe"),
+            hint: format!("start its reader first, for instance `cat {name} &`, or name a file"),
         }),
         Err(error) => Err(Failure {
             cause: format!("cannot open the link's log {name}: {error}"),
-            hint: "does its folder exist, and may it be written to?".to_owned(),
+            hint: "does its folder exist, and is it writable?".to_owned(),
         }),
     }
 }
@@ -230,8 +230,8 @@ mod tests {
         let to = LogTo::File(path.clone());
         let Err(failure) = Log::new(&to, &[]) else { panic!("nobody reads it") };
         let shown = path.display();
-        assert_eq!(failure.cause, format!("cannot open the link's log {shown}: nobody reads this pipe"));
-        assert_eq!(failure.hint, format!("start its reader before, for instance `cat {shown} &`, or name a file"));
+        assert_eq!(failure.cause, format!("cannot open the link's log {shown}: no process reads this pipe"));
+        assert_eq!(failure.hint, format!("start its reader first, for instance `cat {shown} &`, or name a file"));
 
         let there = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
         let mut log = Log::new(&to, &[]).unwrap();

@@ -82,7 +82,7 @@ pub(super) fn open(order: &LinkOrder, near_interface: &str, far_interface: &str)
 fn no_link<E: std::fmt::Display>(order: &LinkOrder) -> impl Fn(E) -> Failure {
     |error| Failure {
         cause: format!("cannot make the link `{}`: {error}", order.profile),
-        hint: "`hairpin link show` tells what is wrong with a profile and the traces that it replays".to_owned(),
+        hint: "`hairpin link show` explains a profile and its traces".to_owned(),
     }
 }
 

@@ -64,7 +64,7 @@ impl Sockets {
     pub(super) fn overrun(&self) -> Result<u64, Failure> {
         let lost = |socket: &PacketSocket| {
             socket.overrun().map_err(|error| Failure {
-                cause: format!("cannot ask the relay's packet sockets for what they lost: {error}"),
+                cause: format!("cannot read from the relay's packet sockets how many packets they lost: {error}"),
                 hint: "this is a defect of Hairpin; please report it with the command line".to_owned(),
             })
         };

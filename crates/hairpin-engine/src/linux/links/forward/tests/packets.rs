@@ -75,7 +75,7 @@ fn size_and_data(frame: &[u8]) -> (usize, bool) {
 
 #[test]
 fn the_size_is_that_of_the_ip_packet_and_only_payload_is_data() {
-    assert_eq!(size_and_data(&ipv4(TCP, &tcp(0))), (52, false), "a pure acknowledgement");
+    assert_eq!(size_and_data(&ipv4(TCP, &tcp(0))), (52, false), "a pure acknowledgment");
     assert_eq!(size_and_data(&ipv4(TCP, &tcp(1))), (53, true));
     assert_eq!(size_and_data(&ipv6(TCP, &tcp(0))), (72, false));
     assert_eq!(size_and_data(&ipv6(TCP, &tcp(1))), (73, true));
