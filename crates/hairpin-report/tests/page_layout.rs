@@ -59,7 +59,7 @@ fn streams_are_ranked_by_goodput_and_nothing_is_said_of_round_trips() {
     assert_eq!(page.matches("<circle class=\"p50\"").count(), run.cases.len(), "a lane each");
     assert_eq!(page.matches("<svg class=\"chart rounds\"").count(), run.cases.len());
     for said in
-        ["Goodput of streams, one way", ": goodput 8.25\u{a0}GB/s (95 % interval ", "The goodput of each round"]
+        ["Goodput of one-way streams", ": goodput 8.25\u{a0}GB/s (95 % interval ", "The goodput of each round"]
     {
         assert!(page.contains(said), "{said}");
     }
